@@ -30,8 +30,8 @@ const (
 // one.
 const idleJoin = 20 * time.Second
 
-// A join is one agent's way to a credential: it watches the letterbox for a token,
-// and registers where that is the thing to do, while the work goes on.
+// A join gets a credential for one agent: it watches the bootstrap Secret for a token,
+// and registers where necessary, while the work goes on.
 type join struct {
 	*agent
 	cred register.Credential // the present one; zero: there is none
@@ -83,8 +83,8 @@ func (a *agent) observeCredential(ctx context.Context, cred register.Credential,
 	}
 }
 
-// judge looks at the letterbox, and begins or ends what follows from it. It is true
-// when another credential was kept.
+// judge reads the bootstrap Secret, and begins or ends a registration accordingly. It
+// is true when another credential was kept.
 func (j *join) judge(ctx context.Context) bool {
 	b, there := j.letters.Look()
 	use, reason := registration.UseNot, ""

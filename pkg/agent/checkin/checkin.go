@@ -156,8 +156,8 @@ func (c *CheckIn) Run(ctx context.Context) error {
 	}
 }
 
-// again is when it is tried next after some failures in a row. Who checks in more
-// often than that does so all the same.
+// again is when it is tried next after some failures in a row. An agent that checks in
+// more often than that keeps its interval.
 func (c *CheckIn) again(failures int, now time.Time) time.Time {
 	at, regular := heartbeat.Again(failures, now, c.cfg.Cluster.String()), c.cfg.Next(now)
 	if often := c.cfg.Next(regular).Sub(regular) < heartbeat.RetryInterval; often && regular.Before(at) {
@@ -244,9 +244,9 @@ func (c *CheckIn) patch(ctx context.Context, body []byte) (*fleet.Cluster, error
 	}
 }
 
-// body is the patch. The instance is written by the first check-in, and again
-// when another one stands there: two agents with one identity then take turns,
-// and each sees the other.
+// body returns the patch. The first check-in writes the instance, and later ones write
+// it again if it is another one's: two agents with one identity then overwrite each
+// other's instance, and each sees the other.
 func (c *CheckIn) body(journal []byte, trouble string) ([]byte, error) {
 	now := c.cfg.Now().UTC()
 	agent := map[string]any{
@@ -308,8 +308,8 @@ func (c *CheckIn) journal() []byte {
 	return c.cfg.Journal()
 }
 
-// NewInstance names this run of the agent in its cluster, of which the UID may be
-// unknown. Of two names the greater is the younger one.
+// NewInstance names this run of the agent in its cluster, whose UID may be unknown. Of
+// two names the greater is the younger one.
 func NewInstance(now time.Time, clusterUID string) (string, error) {
 	var b [4]byte
 	if _, err := crand.Read(b[:]); err != nil {

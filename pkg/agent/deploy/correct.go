@@ -120,8 +120,7 @@ func (s *snapshot) correctionBy(how fleet.CorrectDrift, due, lost map[ref]bool) 
 	return out
 }
 
-// contest notes who changes corrections back. When that has ended is noted in
-// another turn.
+// contest notes who reverts corrections. Another run notes when that has ended.
 func (r *Reconciler) contest(s *snapshot) {
 	fieldConflicts := make([]*drift.Fight, 0, len(s.state.fieldConflicts))
 	for _, f := range s.state.fieldConflicts {

@@ -90,8 +90,8 @@ func (r *Reconciler) await(n dependency.Node) {
 	r.waiting[n.Name] = n
 }
 
-// note keeps the state that a turn has found, and wakes up who waits for
-// another one.
+// note keeps the state that a run has found, and enqueues the deployments that wait for
+// another state.
 func (r *Reconciler) note(s *snapshot, f report.Found) {
 	bd := &fleet.BundleDeployment{Spec: s.spec}
 	if s.bd != nil {
@@ -133,8 +133,8 @@ func (r *Reconciler) waitingFor(bd *fleet.BundleDeployment) []string {
 	return who
 }
 
-// reported passes on that a deployment has come or gone, or is reported in
-// another state than before, to who waits for it.
+// reported enqueues the deployments that wait for another one that has come or gone, or
+// that is reported in another state than before.
 func (r *Reconciler) reported(old, changed *fleet.BundleDeployment) {
 	if old != nil && changed != nil && old.Generation == changed.Generation && summary.State(old, "") == summary.State(changed, "") {
 		return

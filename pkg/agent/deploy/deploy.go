@@ -141,7 +141,7 @@ type Reconciler struct {
 // state is what is known of a deployment and can be found out anew.
 type state struct {
 	view  *view
-	found finding      // how it was at the end of the last turn
+	found finding      // at the end of the last run
 	dirty map[ref]bool // objects to look at again
 	all   bool         // or all of them
 
@@ -173,7 +173,7 @@ type state struct {
 	fieldConflicts map[ref]*drift.Fight // objects that were corrected lately
 
 	differed map[string]bool   // the objects that differed at the last look
-	shown    fleet.BundleState // that the last turn has ended in
+	shown    fleet.BundleState // that the last run has ended in
 }
 
 // New makes a reconciler; it works while its Loop runs. ctx is that of the

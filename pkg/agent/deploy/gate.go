@@ -25,7 +25,8 @@ func newGate(workers int) *gate {
 	return &gate{room: max(workers/4, 1), inside: map[string]bool{}}
 }
 
-// enter reports whether there is room for name. If not, leave names it in its turn.
+// enter reports whether there is room for name. If not, leave returns it when there is
+// room.
 func (g *gate) enter(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

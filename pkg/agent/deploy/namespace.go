@@ -63,8 +63,8 @@ func (r *Reconciler) allowed(s *snapshot) (bool, error) {
 	return false, nil
 }
 
-// bringAllowed is bring for a deployment that may go to its namespace. Of one
-// that may not it observes what runs.
+// bringAllowed is bring for a deployment that may go to its namespace. If it may not,
+// bringAllowed only observes what runs.
 func (r *Reconciler) bringAllowed(ctx context.Context, s *snapshot) error {
 	ok, err := r.allowed(s)
 	if err != nil {

@@ -21,8 +21,8 @@ const VerbCorrect release.Verb = "correct"
 // A Result is what became of a step.
 type Result string
 
-// The results. Held is a step that was decided against for now; Waiting one for
-// which something was not there; Permanent one that failed for good.
+// The results. Held is a step that is not taken for now; Waiting one that lacked
+// something; Permanent one that failed permanently.
 const (
 	OK        Result = "ok"
 	Held      Result = "held"
@@ -183,7 +183,7 @@ func (r *Reconciler) found(s *snapshot, changed []fleet.ModifiedStatus) {
 	}
 }
 
-// outcome keeps the state that a turn has ended in, in the words of a status.
+// outcome keeps the state that a run has ended in, in the words of a status.
 func (r *Reconciler) outcome(s *snapshot, f report.Found) {
 	bd := s.bd
 	if bd == nil {

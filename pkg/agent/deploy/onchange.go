@@ -12,8 +12,8 @@ const (
 	// pause is how long an object is left alone after it was looked at: however
 	// often it changes, it is read once in that time at most.
 	pause = time.Second
-	// beat is what looks that had to wait are taken together by, so that many busy
-	// objects cost few turns.
+	// beat is the interval at which delayed looks are done together, so that many busy
+	// objects cause few runs.
 	beat = 250 * time.Millisecond
 )
 
@@ -78,8 +78,8 @@ func (s *seen) changes(c watch.Change) bool {
 // due is when an object may be looked at again.
 func (s *seen) due() time.Time { return s.looked.Add(pause) }
 
-// turn begins a turn of the loop, and returns what ends it. Changes that come
-// during it are looked at in it, or wake the loop up for another.
+// turn begins a run of the loop, and returns the function that ends it. Changes that
+// come during the run are handled in it, or enqueue the deployment for another.
 func (r *Reconciler) turn(s *snapshot) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

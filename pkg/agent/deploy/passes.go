@@ -25,7 +25,7 @@ func (r *Reconciler) gaveUp(s *snapshot, f *store.Failure) {
 	s.again(delay)
 }
 
-// failedBefore reports the failure for good of an earlier turn.
+// failedBefore reports the permanent failure of an earlier run.
 func (r *Reconciler) failedBefore(s *snapshot) {
 	f := s.rec.Failed
 	if f == nil || !release.Passes(f.Reason) {

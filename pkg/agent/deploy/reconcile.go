@@ -18,8 +18,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
-// maxSteps is how many steps one turn may take: more than any way from one
-// state to another needs.
+// maxSteps is how many steps one run may take: more than any way from one state to
+// another needs.
 const maxSteps = 8
 
 // Reconcile brings one deployment to the desired state.
@@ -279,8 +279,8 @@ func backOff(attempts int) time.Duration {
 	return d
 }
 
-// finish keeps and reports the outcome of a turn. blind says why the objects
-// cannot be looked at.
+// finish keeps and reports the outcome of a run. blind says why the objects cannot be
+// looked at.
 func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.Object, blind error) (kube.Result, error) {
 	f := report.Found{
 		Objects: objects, Failure: s.failure, Correction: s.correction, Contested: s.contested,

@@ -19,8 +19,8 @@ import (
 // signs show that: an object of a lower generation than the one that was accepted, an
 // order that it has taken back since, and an API server whose resourceVersion is lower
 // than it was. The agent then holds what the manager asks for, for release.BehindLimit,
-// in which the manager may catch up by itself. Of one that was restored into another
-// cluster, see copied.go.
+// in which the manager may catch up by itself. For a manager that was restored into
+// another cluster, see epoch.go.
 
 // heldStep is how often the time for which something was held is written down.
 const heldStep = time.Minute

@@ -17,7 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// snapshot is all that one turn of the loop knows about a deployment.
+// snapshot is all that one run of the loop knows about a deployment.
 type snapshot struct {
 	name    string
 	session *Session                // nil while the agent never reached its manager
@@ -39,7 +39,7 @@ type snapshot struct {
 	correction string        // why drift could not be corrected
 	contested  string        // who changes back what is corrected
 	after      time.Duration // when to look again; 0: not before a change
-	conflicts  *conflicts    // of this turn
+	conflicts  *conflicts    // of this run
 }
 
 // gather reads what there is about a deployment. It is false if there is

@@ -1,7 +1,7 @@
-// Package uplink is an agent's connection to its manager: one line, on which the
-// agent checks in and its deployments are kept current. What finds out that the
-// manager is away is the check-in alone, with delays of its own; everything else
-// waits for it, fails at once, or goes on where it was.
+// Package managerclient is an agent's connection to its manager: one kube.Conn, over
+// which the agent checks in and keeps its deployments current. Only the check-in, with
+// delays of its own, finds out that the manager is away. Everything else waits for it,
+// fails at once, or resumes where it was.
 package managerclient
 
 import (
@@ -45,7 +45,7 @@ type Client struct {
 	check *checkin.CheckIn
 }
 
-// New prepares an uplink; it sends no request. An error says that the credential
+// New prepares a connection; it sends no request. An error says that the credential
 // cannot be used.
 func New(cfg Config) (*Client, error) {
 	u := &Client{}

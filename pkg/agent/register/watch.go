@@ -62,8 +62,8 @@ func bootstrapOf(s *corev1.Secret) Bootstrap {
 	return Bootstrap{registration.ReadBootstrapping(s.Data)}
 }
 
-// Settle waits until what was written together with the token in the letterbox is
-// there too. It ends early with ctx's error.
+// Settle waits until what was written together with the token in the bootstrap Secret
+// has arrived too. It ends early with ctx's error.
 func (l *BootstrapWatcher) Settle(ctx context.Context) error {
 	for {
 		l.mu.Lock()
