@@ -327,8 +327,8 @@ func suspended(brake *kube.Cache[*corev1.ConfigMap], namespace string) bool {
 	return ok && view.ParseBrake(m.Data).On
 }
 
-// wantedAgent is the agent of a Cluster as it should be installed now: with the
-// image that is its turn.
+// wantedAgent returns the agent of a Cluster as it should be installed now: with the
+// image that the rollout of agents gives it now.
 func (h *Manager) wantedAgent(ctx context.Context, c *fleet.Cluster) (registration.Agent, error) {
 	m, err := h.agents.manager(ctx)
 	if err != nil {

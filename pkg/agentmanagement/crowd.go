@@ -27,7 +27,8 @@ type crowd struct {
 	until time.Time
 }
 
-// room is an error as long as the token of a request may bring in no further Cluster.
+// room returns an error as long as the token of a request may create no further
+// Cluster.
 func (l *requestLoop) room(r *fleet.ClusterRegistration) error {
 	t, err := l.tokenOf(r)
 	if err != nil {

@@ -171,8 +171,8 @@ func (l *importLoop) clusterChanged(old, c *fleet.Cluster) {
 	}
 }
 
-// turnChanges reports whether a change of a Cluster matters to clusterimport.Plan. The first
-// sight of one does not: its own turn wakes up the others.
+// turnChanges reports whether a change of a Cluster matters to clusterimport.Plan. A
+// new Cluster does not: its own run wakes up the others.
 func turnChanges(old, c *fleet.Cluster) bool {
 	return old != nil && (old.Annotations[clusterimport.AnnotationImported] != c.Annotations[clusterimport.AnnotationImported] ||
 		old.Labels[clusterimport.LabelCanary] != c.Labels[clusterimport.LabelCanary] ||
@@ -250,7 +250,7 @@ func (l *importLoop) restOf(key kube.Key) time.Duration {
 	return 0
 }
 
-// reconcile brings the agent of one Cluster in order.
+// reconcile brings the agent of one Cluster up to date.
 //
 //  1. gather: the Cluster, the last import, what its Secret says; all from
 //     caches, as long as that has not changed; the Cluster itself before an import

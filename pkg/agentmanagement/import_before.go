@@ -67,9 +67,10 @@ func (d *downstream) before(ctx context.Context, former []*fleet.Cluster, in []s
 	return nil, nil
 }
 
-// identify gives a Cluster that is new what it is known by. Where its agent has worked
-// for another one until now, whose place it takes, that is what that one had; before is
-// that one then. An error that is a Wait says that the Cluster is another one now.
+// identify gives a new Cluster its identity. If its agent has worked for another
+// Cluster until now, which the new one replaces, that is the identity of the former
+// Cluster; before is then the former Cluster. A reconcile.RequeueAfter says that the
+// Cluster has changed.
 func (l *importLoop) identify(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, in string) (before *fleet.Cluster, err error) {
 	former, err := l.moves.former(ctx, c)
 	if errors.Is(err, errUnseen) { // it may be another one's, and then has that one's name

@@ -348,9 +348,9 @@ func (l *importLoop) kubeconfig(ctx context.Context, c *fleet.Cluster) (*corev1.
 	return s, clusterimport.MayUse(c, s, proof)
 }
 
-// token is the registration token of an import, and what its Secret says. One
-// that an agent has registered with, or that ends soon, is replaced; until a new
-// one is ready, the error is a Wait.
+// token returns the registration token of an import, and what its Secret says. A token
+// that an agent has registered with, or that ends soon, is replaced; until a new one is
+// ready, the error is reconcile.RequeueAfter.
 func (l *importLoop) token(ctx context.Context, c *fleet.Cluster) (*fleet.ClusterRegistrationToken, registration.Bootstrapping, error) {
 	none := registration.Bootstrapping{}
 	key := l.tokenKey(c)

@@ -271,8 +271,8 @@ func (d *downstream) secret(ctx context.Context, want *corev1.Secret) error {
 	return putSecret(ctx, d.secrets, want)
 }
 
-// move ends the agent that a Cluster had in another namespace. The error is a
-// Wait while its pods are still going.
+// move ends the agent that a Cluster had in another namespace. The error is
+// reconcile.RequeueAfter while its pods are terminating.
 func (d *downstream) move(ctx context.Context, o order) error {
 	if o.from == "" {
 		return nil

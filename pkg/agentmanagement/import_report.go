@@ -13,8 +13,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// tries is how often a note is written anew, because the Cluster has changed
-// meanwhile. An import is not done again for that.
+// tries is how often a note is written again if the Cluster has changed meanwhile. The
+// import is not repeated for that.
 const tries = 5
 
 // online reports whether the agent of a Cluster checks in.
@@ -61,8 +61,9 @@ func (l *importLoop) report(ctx context.Context, judged *fleet.Cluster, failed e
 	return l.say(ctx, judged, c, r, failed)
 }
 
-// say writes the condition Imported of a Cluster, anew where the Cluster has changed
-// meanwhile. A Wait says that it is another one than was judged.
+// say writes the condition Imported of a Cluster, again if the Cluster has changed
+// meanwhile. reconcile.RequeueAfter says that it is no longer the Cluster that was
+// judged.
 func (l *importLoop) say(ctx context.Context, judged, c *fleet.Cluster, r *clusterimport.Record, failed error) error {
 	for try := 1; ; try++ {
 		if !sameImport(judged, c) {

@@ -18,7 +18,7 @@ import (
 // turnsPause collects changes, so that one look handles many.
 const turnsPause = 300 * time.Millisecond
 
-// turnsKey is the only key of the loop that gives turns.
+// turnsKey is the only key of the loop that decides which clusters are next.
 var turnsKey = kube.Key{Name: "turns"}
 
 // importWaves decides which clusters get the manager's address next, when it has
@@ -39,7 +39,7 @@ func newImportTurns(l *importLoop) *importWaves {
 	return t
 }
 
-// wake makes the turns be given anew, soon.
+// wake makes the loop decide again, soon.
 func (t *importWaves) wake() { t.loop.AddAfter(turnsKey, turnsPause) }
 
 // has reports whether it is a Cluster's turn to get some terms.
@@ -89,8 +89,8 @@ func (t *importWaves) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, e
 	return kube.Result{After: schedule.After}, errors.Join(slices.Collect(maps.Values(unread))...)
 }
 
-// give replaces the turns that Clusters have, but for those that are unread, and returns the
-// Clusters whose turn is new.
+// give replaces the turns of Clusters, except for unread ones, and returns the Clusters
+// with a new turn.
 func (t *importWaves) give(given map[kube.Key]string, unread map[kube.Key]error) (fresh []kube.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,10 +18,10 @@ import (
 // again; watches report most of its changes.
 const moveLook = 2 * time.Second
 
-// depart removes what earlier local agents have left in other namespaces, once
-// the present one works. The error is a Wait until that may be done, and until
-// it is done. Everything that it needs to know stands in the Cluster: a manager
-// that was stopped anywhere goes on from there.
+// depart removes what earlier local agents have left in other namespaces, once the
+// present one works. The error is reconcile.RequeueAfter until that may be done, and
+// until it is done. All its state is in the Cluster: a manager that was stopped at any
+// point continues from there.
 func (l *localLoop) depart(ctx context.Context, c *fleet.Cluster, a registration.Agent, access kube.Access) error {
 	move := registration.LocalMoveOf(c)
 	if len(move.Leaves) == 0 {

@@ -44,8 +44,8 @@ func newRancher(c *kube.Client) rancher {
 	return rancher{live, err}
 }
 
-// get reads an object; nil where there is none. A kind that is not served, not now at
-// least, is a Wait.
+// get reads an object; nil where there is none. For a kind that is not served, or not
+// now, the error is reconcile.RequeueAfter.
 func (r rancher) get(ctx context.Context, kind schema.GroupVersionKind, key kube.Key) (*unstructured.Unstructured, error) {
 	if key.Name == "" {
 		return nil, nil
