@@ -1,6 +1,6 @@
-// Package archive unpacks archives that strangers made into a directory, and
-// packs charts. What would leave the directory, fill the disk, or is neither a
-// file, nor a directory, nor a link that stays inside, is refused.
+// Package archive unpacks untrusted archives into a directory, and packs charts. It
+// refuses what would leave the directory or fill the disk, and entries that are neither
+// a file, nor a directory, nor a link that stays inside.
 package archive
 
 import (

@@ -27,7 +27,7 @@ const (
 
 // CredentialsOf reads the data of a Secret of type kubernetes.io/basic-auth or
 // kubernetes.io/ssh-auth. Other types, and data that cannot be right, are
-// Permanent, InvalidCredentials; the text names keys, never values.
+// reconcile.Terminal, InvalidCredentials; the text names keys, never values.
 func CredentialsOf(secretType string, data map[string][]byte) (Credentials, error) {
 	switch secretType {
 	case secretBasicAuth:

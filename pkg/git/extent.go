@@ -43,7 +43,8 @@ func (t *Tree) check(hash plumbing.Hash, depth int, total *extent) (extent, erro
 			own.entries += below.entries
 			own.depth = max(own.depth, below.depth+1)
 		default:
-			// Not HasEncodedObject: of a frozen view it knows loose objects only.
+			// HasEncodedObject does not work here: for a frozen view it finds loose
+			// objects only.
 			if _, err := t.storage.EncodedObjectSize(e.Hash); err != nil {
 				return extent{}, fmt.Errorf("%w: %w", errDamaged, err)
 			}

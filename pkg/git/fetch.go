@@ -33,7 +33,7 @@ var errDamaged = errors.New("store is incomplete")
 // and returns its files. A commit that is there already costs no request. ref
 // says how the commit was found. The caller closes the Tree.
 //
-// Errors are those of Resolve, and Permanent TooLarge.
+// Errors are those of Resolve, and reconcile.Terminal, TooLarge.
 func (r *Remotes) Fetch(ctx context.Context, src Source, ref Reference, commit Commit) (*Tree, error) {
 	ep, err := parseURL(src.URL)
 	if err != nil {
@@ -60,8 +60,8 @@ func (r *Remotes) Fetch(ctx context.Context, src Source, ref Reference, commit C
 	return tree, nil
 }
 
-// tree opens a commit, after fetching it where needed. A store that turns out
-// to be damaged is begun anew, once. The lock is held.
+// tree opens a commit, after fetching it where needed. A damaged store is replaced by a
+// new one, once. The caller holds the lock.
 func (e *entry) tree(ctx context.Context, ref Reference, commit Commit) (*Tree, error) {
 	for again := false; ; again = true {
 		g, err := e.generation()
@@ -293,7 +293,7 @@ func (e *entry) receive(g *generation, pack io.Reader, thin bool) error {
 // on disk twice for a moment, and as much has to be left for other repositories.
 const roomShare = 3
 
-// room is the limits of one pack, and the error for a pack that is too large.
+// room returns the limits of one pack, and the error for a pack that is too large.
 func (e *entry) room() (Limits, error) {
 	limits := e.limits
 	free, known := disk.FreeBytes(e.dir)

@@ -199,9 +199,9 @@ type Answer struct {
 // Resolve asks the remote which commit a reference means now. A full hash is
 // returned as it is, without asking.
 //
-// Permanent reasons: InvalidURL, InvalidReference, InvalidCredentials,
+// Terminal reasons: InvalidURL, InvalidReference, InvalidCredentials,
 // AuthenticationRefused, RepositoryNotFound, EmptyRepository, BranchNotFound,
-// RevisionNotFound, CertificateRefused, HostKeyRefused, NotGit, TooLarge. Wait:
+// RevisionNotFound, CertificateRefused, HostKeyRefused, NotGit, TooLarge. RequeueAfter:
 // Unreachable, RemoteFailing.
 func (r *Remotes) Resolve(ctx context.Context, src Source, ref Reference) (Commit, error) {
 	answer := r.ResolveAll(ctx, src, []Reference{ref})[0]

@@ -22,8 +22,8 @@ func (r Reference) String() string {
 	return DefaultBranch
 }
 
-// Validate checks names by git's rules, before anything is sent anywhere. The
-// error is Permanent, InvalidReference.
+// Validate checks names by git's rules, before anything is sent anywhere. The error is
+// reconcile.Terminal, InvalidReference.
 func (r Reference) Validate() error {
 	for field, name := range map[string]string{"branch": r.Branch, "revision": r.Revision} {
 		if why := badName(name); name != "" && why != "" {

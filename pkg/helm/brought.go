@@ -40,8 +40,9 @@ type broughtKinds struct {
 // built notes that Helm has built the objects of a file.
 func (b *broughtKinds) built(text string) { b.unbuilt.Delete(text) }
 
-// missing reports whether a kind is not among the versions that templates see. Of a CRD
-// that was there before, any version will do: it need not be the one of this chart.
+// missing reports whether a kind is not among the versions that templates see. For a
+// CRD that existed before, any version is enough: it may differ from the one of this
+// chart.
 func (b *broughtKinds) missing(versions chartutil.VersionSet) bool {
 	lacks := func(crd *unstructured.Unstructured) bool {
 		return slices.ContainsFunc(servedBy(crd), func(v string) bool { return !versions.Has(v) })

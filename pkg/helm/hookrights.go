@@ -16,11 +16,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// checkHooks finds out before the first write whether the hooks of an action may
-// be made, waited for and removed as their policies say, and are within the
-// namespace that is allowed. Whether they are good in all else shows when their
-// turn comes: what the action writes may decide it. The same goes for hooks of
-// kinds that are not served yet.
+// checkHooks finds out before the first write whether the hooks of an action may be
+// made, waited for and removed as their policies say, and are within the namespace that
+// is allowed. Other faults of a hook show when it runs: they may depend on what the
+// action writes. The same goes for hooks of kinds that are not served yet.
 func (e *engine) checkHooks(list []*helmrelease.Hook, at release.State) error {
 	for _, h := range list {
 		due := slices.ContainsFunc(h.Events, func(v helmrelease.HookEvent) bool { return slices.Contains(hookEvents[at], v) })

@@ -27,10 +27,10 @@ var hookEvents = map[release.State][]helmrelease.HookEvent{
 
 // hooks are what is known of the hooks of one action.
 //
-// Helm notes in the record that a hook begins, and that it has ended only with
-// the next write. Here that is written at once, and a hook that ended in an
-// attempt which was interrupted is not run again: neither is its object made
-// anew, nor the one that is there removed beforehand.
+// Helm notes in the record that a hook begins, and that it has ended only with the next
+// write. Here that is written at once. A hook that ended in an interrupted attempt is
+// not run again: its object is neither created again, nor is the existing one deleted
+// first.
 type hooks struct {
 	records *secrets
 	ended   map[string]bool // in attempts before
@@ -112,8 +112,8 @@ func (h *hooks) skip(list helmkube.ResourceList) bool {
 	return true
 }
 
-// spare reports whether the objects of a list are not to be removed: Helm would do
-// so before it makes them anew, which it will not do.
+// spare reports whether the objects of a list are not to be removed: Helm would do so
+// before it creates them again, which it does not do here.
 func (h *hooks) spare(list helmkube.ResourceList) bool {
 	return h.hadEnded(list) && !slices.ContainsFunc(list, func(i *resource.Info) bool { return h.passed[infoKey(i)] })
 }

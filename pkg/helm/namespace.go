@@ -25,8 +25,8 @@ const (
 	podPrefix   = "pod-security."
 )
 
-// mustCreateNamespace reports whether the release's namespace has to be created.
-// That it cannot is found out here, before anything is rendered.
+// mustCreateNamespace reports whether the release's namespace has to be created. If
+// that is impossible, it is an error here, before anything is rendered.
 func mustCreateNamespace(ctx context.Context, who account, d Deployment) (bool, error) {
 	namespaces := who.client.CoreV1().Namespaces()
 	_, err := namespaces.Get(ctx, d.ID.Namespace, metav1.GetOptions{})

@@ -23,10 +23,9 @@ import (
 const overlaysDir = "overlays/"
 
 // overlaid are the files of a bundle of plain manifests with the named overlays
-// applied, one after another, and without those in the folder overlays. Of an
-// overlay, overlays/<name>/<path> becomes <path>, and
-// overlays/<name>/<dir>/<file>_patch.<ext> is applied to <dir>/<file>.<ext>.
-// Errors are Permanent.
+// applied, one after another, and without those in the folder overlays. Of an overlay,
+// overlays/<name>/<path> becomes <path>, and overlays/<name>/<dir>/<file>_patch.<ext>
+// is applied to <dir>/<file>.<ext>. Errors are reconcile.Terminal.
 func overlaid(files []file, names []string) ([]file, error) {
 	byName := map[string][]byte{}
 	for _, f := range files {

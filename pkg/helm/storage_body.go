@@ -38,8 +38,8 @@ const (
 	maxBodyParts = 1024
 	// partData is the key of a part in its Secret.
 	partData = "part"
-	// bodyMemory is for how long a body that was read is kept: one turn of the
-	// agent looks at a release several times.
+	// bodyMemory is for how long a body that was read is kept: one run of the agent
+	// reads a release several times.
 	bodyMemory = 10 * time.Second
 )
 

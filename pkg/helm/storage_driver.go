@@ -33,14 +33,14 @@ const (
 	recordSmall = 128 << 10
 )
 
-// secrets is Helm's storage in Secrets for records of any size. One that fits
-// into a Secret is written by Helm's own driver, byte for byte. Of a larger one
-// Helm's Secret holds what lists show, in Helm's format, and further Secrets
-// the rest, its body.
+// secrets is Helm's storage in Secrets for records of any size. Helm's own driver
+// writes a record that fits into a Secret, byte for byte. For a larger one, Helm's
+// Secret holds what lists show, in Helm's format, and further Secrets hold the rest,
+// its body.
 //
-// The parts of a body are written before the Secret that names them and removed
-// after it, so a process may be killed between any two requests: a record that
-// is there is there in full. What it leaves behind is swept (see SweepParts).
+// The parts of a body are written before the Secret that names them and removed after
+// it, so a process may be killed between any two requests: an existing record is
+// complete. Leftover parts are swept (see SweepParts).
 type secrets struct {
 	*driver.Secrets
 	ctx   context.Context // Helm's storage has none

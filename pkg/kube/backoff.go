@@ -40,7 +40,7 @@ func (b *Backoff) Next() time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, keeps no secret
 }
 
-// Reset begins the series anew, after a success.
+// Reset restarts the series, after a success.
 func (b *Backoff) Reset() { b.failures = 0 }
 
 // Wait waits for the next delay, or until ctx ends.

@@ -200,8 +200,8 @@ func (s *sight) look(l *coordinationapi.Lease) (back bool) {
 	return back
 }
 
-// until looks until the lease is given back or the watch ends. Not ok: the past is
-// gone, and the next Retry finds out.
+// until looks until the lease is given back or the watch ends. ok is false if the
+// version to watch from is too old: then the next Retry finds out.
 func (s *sight) until(w watch.Interface) (back, ok bool) {
 	defer w.Stop()
 	for e := range w.ResultChan() {
@@ -216,8 +216,8 @@ func (s *sight) until(w watch.Interface) (back, ok bool) {
 	return false, true
 }
 
-// releaseTime is how long giving a lease back may take. Who does not get it
-// waits until it runs out.
+// releaseTime is how long giving a lease back may take. If that fails, other processes
+// wait until the lease expires.
 const releaseTime = 5 * time.Second
 
 // giveBack makes sure that a lease is not ours any more. The elector gives it

@@ -50,7 +50,7 @@ type Conn struct {
 	mu      sync.Mutex
 	conns   map[*wire]bool
 	cause   error         // why it is down; nil: it is not
-	ended   bool          // by HangUp
+	ended   bool          // by Close
 	bad     bool          // the last probe was refused
 	changed chan struct{} // closed when waiting may be worth an end
 }
@@ -85,7 +85,7 @@ func NewConn(cfg *rest.Config, proxy func(*http.Request) (*url.URL, error), onLo
 	return l, nil
 }
 
-// Down reports why the line is down; nil: it is not.
+// Down returns why the Conn is down; nil: it is not.
 func (l *Conn) Down() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -273,7 +273,7 @@ func (a *answer) Close() error {
 	return err
 }
 
-// dial opens a connection that HangUp can end.
+// dial opens a connection that Close can end.
 func (l *Conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTime, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}}
 	conn, err := d.DialContext(ctx, network, address)

@@ -31,8 +31,8 @@ type Result struct {
 var Done = Result{}
 
 // A Controller works on keys with a number of workers, each key by one worker at a
-// time. A key that is added several times before its turn comes is worked on
-// once. Wake-ups carry keys only.
+// time. A key that is added several times before a worker takes it is worked on once.
+// Wake-ups carry keys only.
 type Controller struct {
 	name      string
 	workers   int
@@ -126,7 +126,7 @@ func (l *Controller) guarded(ctx context.Context, key Key) (next Result, err err
 	return l.reconcile(ctx, key)
 }
 
-// schedule decides by the outcome of a turn when the key comes again.
+// schedule decides from the result of a run when the key is enqueued again.
 func (l *Controller) schedule(ctx context.Context, key Key, next Result, err error) string {
 	var wait *reconcile.RequeueAfter
 	var permanent *reconcile.Terminal

@@ -36,9 +36,9 @@ var contentID = regexp.MustCompile(`^s-[0-9a-f]{61}$`)
 // <r.Reference>/<id>:latest. Where the same is stored already, this costs one
 // request.
 //
-// Permanent reasons: InvalidReference, InvalidCredentials,
-// AuthenticationRefused, CertificateRefused, Redirected, NotContent (id is that
-// of other bytes), TooLarge. Wait: Unreachable, Damaged.
+// Terminal reasons: InvalidReference, InvalidCredentials, AuthenticationRefused,
+// CertificateRefused, Redirected, NotContent (id is that of other bytes), TooLarge.
+// RequeueAfter: Unreachable, Damaged.
 func (c *Client) Push(ctx context.Context, r Registry, id string, manifest []byte) error {
 	callCtx, s, err := c.openBundle(ctx, r, id)
 	if err != nil {
@@ -83,10 +83,9 @@ func (s *session) push(ctx context.Context, artifact []byte, layer ocispec.Descr
 // reference implementation. It has exactly one layer, which says that it is id
 // and whose digest gives id; anything else is NotContent.
 //
-// Permanent reasons: InvalidReference, InvalidCredentials,
-// AuthenticationRefused, CertificateRefused, Redirected, NotContent,
-// NotRegistry, TooLarge (content.MaxBytes). Wait: NotFound, Unreachable,
-// Damaged.
+// Terminal reasons: InvalidReference, InvalidCredentials, AuthenticationRefused,
+// CertificateRefused, Redirected, NotContent, NotRegistry, TooLarge (content.MaxBytes).
+// RequeueAfter: NotFound, Unreachable, Damaged.
 func (c *Client) Pull(ctx context.Context, r Registry, id string) ([]byte, error) {
 	callCtx, s, err := c.openBundle(ctx, r, id)
 	if err != nil {
@@ -133,11 +132,11 @@ func (s *session) pull(ctx context.Context, id string) ([]byte, error) {
 	return raw.Bytes(), nil
 }
 
-// Delete removes <r.Reference>/<id>:latest. It is no error if it is gone. Who
-// else uses it has to be known by the caller.
+// Delete removes <r.Reference>/<id>:latest. It is no error if it is gone. The caller
+// has to know that it is not used elsewhere.
 //
-// Permanent reasons: those of Push but NotContent and TooLarge, and
-// DeletionRefused (the registry does not delete at all). Wait: Unreachable.
+// Terminal reasons: those of Push but NotContent and TooLarge, and DeletionRefused (the
+// registry does not delete at all). RequeueAfter: Unreachable.
 func (c *Client) Delete(ctx context.Context, r Registry, id string) error {
 	callCtx, s, err := c.openBundle(ctx, r, id)
 	if err != nil {

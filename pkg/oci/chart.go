@@ -31,9 +31,9 @@ const (
 // Tags lists the tags of the chart at r.Reference, as the registry has them: in
 // a tag "_" stands for the "+" of a version.
 //
-// Permanent reasons: InvalidReference, InvalidCredentials,
-// AuthenticationRefused, CertificateRefused, Redirected, NotFound, TooLarge (more
-// than 50,000 tags). Wait: Unreachable, Damaged.
+// Terminal reasons: InvalidReference, InvalidCredentials, AuthenticationRefused,
+// CertificateRefused, Redirected, NotFound, TooLarge (more than 50,000 tags).
+// RequeueAfter: Unreachable, Damaged.
 func (c *Client) Tags(ctx context.Context, r Registry) ([]string, error) {
 	callCtx, s, err := c.open(ctx, r, bare(r.Reference))
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Client) Tags(ctx context.Context, r Registry) ([]string, error) {
 // than maxBytes (0: 64 MiB) is not read. Provenance is not read either. After an
 // error, what was written is of no use; an error of into is returned as it is.
 //
-// Permanent reasons: those of Tags, NotChart, NotRegistry. Wait: Unreachable,
+// Terminal reasons: those of Tags, NotChart, NotRegistry. RequeueAfter: Unreachable,
 // Damaged.
 func (c *Client) SaveChart(ctx context.Context, r Registry, tag string, maxBytes int64, into io.Writer) (string, error) {
 	if maxBytes <= 0 {

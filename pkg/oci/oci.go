@@ -23,7 +23,7 @@ import (
 // A Registry is a place in a registry, and how to talk to it.
 type Registry struct {
 	// Reference is host[:port]/path. A leading "oci://" and trailing slashes are
-	// ignored. Of a chart it may say a tag or digest (:1.0.0, @sha256:...).
+	// ignored. For a chart it may have a tag or digest (:1.0.0, @sha256:...).
 	Reference          string
 	Username, Password string // both or none
 	// CABundle holds PEM certificates that are trusted besides the system's.

@@ -21,8 +21,8 @@ type Storage struct {
 }
 
 // StorageOf reads the type and data of a Secret. Only "reference" is required;
-// "insecure" is the older name of "insecureSkipTLS". Another type, and data that
-// cannot be right, are Permanent, InvalidCredentials; the text names keys, never
+// "insecure" is the older name of "insecureSkipTLS". Another type, and data that cannot
+// be right, are reconcile.Terminal, InvalidCredentials; the text names keys, never
 // values.
 func StorageOf(secretType string, data map[string][]byte) (Storage, error) {
 	if secretType != fleet.SecretTypeOCIStorage {

@@ -5,8 +5,8 @@
 // The server starts no goroutine and uses the clock of package time, so that a test may
 // run it in a bubble of testing/synctest. Make it inside of the bubble, and let a
 // second pass before the first assertion: kube.Run looks every 10 ms whether caches are
-// filled, and synctest.Wait lets no time pass. Between a time.Sleep and an assertion
-// stands synctest.Wait: what is due at the same moment may come after it.
+// filled, and synctest.Wait lets no time pass. Call synctest.Wait between a time.Sleep
+// and an assertion: what is due at the same moment may come after the time.Sleep.
 //
 // What it does: discovery, get, list in pages, watch with bookmarks and initial events,
 // create, update, patch, server-side apply, delete, the status subresource,
