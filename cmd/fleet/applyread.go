@@ -235,9 +235,9 @@ func (o *applyOptions) places() ([]fleet.BundlePath, error) {
 	return entries, nil
 }
 
-// below makes an absolute PATH relative to the working directory. Of one that is
-// not below it the slash does not count, as in a GitRepo; where that leads to
-// nothing and the PATH exists, the error says from where it can be read.
+// below makes an absolute PATH relative to the working directory. For a PATH outside of
+// it the leading slash is ignored, as in a GitRepo; if that does not exist but the
+// absolute PATH does, the error says from which directory it can be read.
 func below(here, arg string) (string, error) {
 	if !filepath.IsAbs(arg) {
 		return arg, nil

@@ -322,8 +322,8 @@ func (o approveOptions) nothingOf(ctx context.Context, s *session, t objectRef, 
 	return o.nothing(s, what, approved)
 }
 
-// nothing answers where nothing of an object waits. That is a failure for who
-// approves something, unless it is what was approved before and is not done yet.
+// nothing handles an object for which nothing waits. That is a failure for a user who
+// approves something, unless it was approved before and is not done yet.
 func (o approveOptions) nothing(s *session, what, approved string) error {
 	switch {
 	case o.hash != "" && o.hash == approved || o.keep && approved == fleet.ApproveKeep:

@@ -100,8 +100,8 @@ func (s *session) deploymentsOf(ctx context.Context, o deleteOptions) ([]*fleet.
 	return listAs[fleet.BundleDeployment](ctx, &wide, mustKind("deployments"), label+"="+o.name+","+fleet.LabelBundleNamespace+"="+s.scope)
 }
 
-// budget is the deletion budget of a GitRepo, which may be nil, or of its workspace. Who
-// may not read the workspace's has the default.
+// budget is the deletion budget of a GitRepo, which may be nil, or of its workspace.
+// For a user who may not read that of the workspace it is the default.
 func (s *session) budget(ctx context.Context, repo *fleet.GitRepo, otherwise withdrawal.Budget) (withdrawal.Budget, error) {
 	own, shared := "", ""
 	if repo != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// named are the objects of a kind with a name, within -n. Who may not list all
-// namespaces is shown those of the workspaces that can be found.
+// named are the objects of a kind with a name, within -n. A user who may not list all
+// namespaces gets those of the workspaces that can be found.
 func (r *reading) named(ctx context.Context, k kind, name string) ([]*unstructured.Unstructured, error) {
 	s := r.s
 	spaces := []string{s.scope}

@@ -22,8 +22,8 @@ import (
 // flagWords are words of users for which a flag has another name.
 var flagWords = map[string]string{"workspace": "namespace"}
 
-// unknownFlag is the error for flags that cannot be parsed. Of a flag that the command
-// does not have it names the nearest that it has.
+// unknownFlag is the error for flags that cannot be parsed. For an unknown flag it
+// names the nearest one that the command has.
 func unknownFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError

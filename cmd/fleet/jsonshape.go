@@ -132,8 +132,8 @@ func (p place) fields() []string {
 	return names
 }
 
-// children are the places of all that a place holds or may hold. Of a list there is one
-// more than its values: what the list could hold.
+// children are the places of all that a place holds or may hold. A list has one more
+// than its values: what the list could hold.
 func (p place) children() []place {
 	p = p.typed()
 	var all []place

@@ -38,7 +38,7 @@ type heldObject struct {
 	source schema.Rendered
 }
 
-// String returns kind and name, as package checkup has it.
+// String returns kind and name, as package diagnose has it.
 func (o *heldObject) String() string {
 	return o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 }
@@ -175,7 +175,7 @@ func placeText(p lintPlace, f finding.Finding) string {
 	return text
 }
 
-// id is the bundle as checkup names it.
+// id returns the name of the bundle, as package diagnose has it.
 func (b *lintBundle) id() string { return lint.Workspace + "/" + b.dir }
 
 // deployment is the bundle on a cluster, as its agent would report it. sources gets

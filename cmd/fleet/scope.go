@@ -18,9 +18,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
-// Commands that write work in the default workspace where the user names none.
-// That is no guess only while nothing else has the name: an object that is
-// elsewhere too, or only elsewhere, is not written to until the user names the
+// Commands that write work in the default workspace where the user names none. That is
+// safe only while no other workspace has an object of that name: an object that is
+// also, or only, in another workspace is not written until the user names the
 // workspace.
 
 // maxWorkspaces is how many workspaces an error lists.
@@ -93,8 +93,8 @@ func (r objectRef) argument(cmd *cobra.Command) string {
 	return r.String()
 }
 
-// workspacesWith are the workspaces that have an object and that the user may
-// list, by name. There are none for who may list none.
+// workspacesWith are the workspaces that have an object and that the user may list, by
+// name. It returns none for a user who may list none.
 func (s *session) workspacesWith(ctx context.Context, ref objectRef) ([]string, error) {
 	all := *s
 	all.scope, all.narrowed = "", true

@@ -70,7 +70,7 @@ func (s *session) warn(ctx context.Context) error {
 	return nil
 }
 
-// brake reads the brake; it is off for who may not see it.
+// brake reads the brake; it is off for a user who may not read it.
 func (s *session) brake(ctx context.Context) (view.Brake, error) {
 	m, err := getAs[corev1.ConfigMap](ctx, s, configMaps, s.system, fleet.ConfigMapBrake)
 	if m == nil || err != nil {
@@ -123,8 +123,8 @@ func each(ctx context.Context, a api, q query, visit func(*unstructured.Unstruct
 	}
 }
 
-// wide are the queries that together find all objects of a kind that the user
-// may list, within -n. It is one query for who may list all namespaces.
+// wide are the queries that together find all objects of a kind that the user may list,
+// within -n. It is one query for a user who may list all namespaces.
 func (s *session) wide(ctx context.Context, k kind, labels string) ([]query, error) {
 	q := query{resource: k.resource(), labels: labels}
 	deployments := k.plural == "deployments"
@@ -163,8 +163,8 @@ func (s *session) wide(ctx context.Context, k kind, labels string) ([]query, err
 	return out, nil
 }
 
-// noteNarrowed says once which workspaces are looked at for who may not list those of
-// all.
+// noteNarrowed prints once which workspaces are searched for a user who may not list
+// all namespaces.
 func (s *session) noteNarrowed(workspaces []string) {
 	if !s.narrowed {
 		s.narrowed = true
@@ -172,8 +172,8 @@ func (s *session) noteNarrowed(workspaces []string) {
 	}
 }
 
-// An unseenDeploymentsError is the error for who may list deployments neither everywhere
-// nor in the namespaces of the clusters that the user may see.
+// An unseenDeploymentsError is the error for a user who may list deployments neither
+// everywhere nor in the namespaces of the clusters that the user may see.
 type unseenDeploymentsError struct {
 	tried []string
 	cause error
@@ -185,8 +185,8 @@ func (e *unseenDeploymentsError) Error() string {
 
 func (e *unseenDeploymentsError) Unwrap() error { return e.cause }
 
-// nowhere is the error for who may look at a kind neither in all workspaces nor in
-// those that were tried, because the user named none.
+// nowhere returns the error for a user who may list a kind neither in all workspaces
+// nor in those that were tried, because the user named none.
 func (s *session) nowhere(k kind, tried []string, cause error) error {
 	if k.plural == "deployments" && len(tried) > 0 {
 		return &unseenDeploymentsError{tried, cause}
@@ -204,8 +204,8 @@ func (s *session) nowhere(k kind, tried []string, cause error) error {
 		k.plural, view.List(tried, 5), cause)
 }
 
-// workspaces are the namespaces that may hold Fleet's objects, for who may not
-// list those of all: the namespaces that can be listed, or else the usual ones.
+// workspaces are the namespaces that may hold Fleet's objects, for a user who may not
+// list all namespaces: the namespaces that can be listed, or else the usual ones.
 func (s *session) workspaces(ctx context.Context) []string {
 	found, _, err := s.listed(ctx, query{resource: namespaces, labels: fleet.LabelManaged + "!=true"})
 	var names []string

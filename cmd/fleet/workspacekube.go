@@ -64,8 +64,9 @@ func (k *clusterStore) list(ctx context.Context) ([]view.Workspace, error) {
 	return nil, nil
 }
 
-// records are all FleetWorkspaces, and whether there is such a kind at all. Who may
-// not list them sees none; an API server also forbids lists of kinds that it does not serve.
+// records are all FleetWorkspaces, and whether there is such a kind at all. A user who
+// may not list them sees none; an API server also forbids lists of kinds that it does
+// not serve.
 func (k *clusterStore) records(ctx context.Context) ([]*metav1.PartialObjectMetadata, bool, error) {
 	found, err := k.bare(ctx, records)
 	switch {

@@ -30,8 +30,8 @@ type transfer struct {
 	provisioned *provisioning.Cluster // with an annotation that would bring the cluster back, or nil
 }
 
-// move changes the workspace of a cluster where Rancher keeps it. Who maps Rancher's
-// clusters makes the new Cluster, and then takes the old one away.
+// move changes the workspace of a cluster where Rancher keeps it. The process that maps
+// Rancher's clusters creates the new Cluster, and then deletes the old one.
 func (k *clusterStore) move(ctx context.Context, o moveOptions) (string, error) {
 	c, err := k.wherever(ctx, o)
 	if err != nil {
@@ -121,8 +121,8 @@ func (k *clusterStore) transfer(ctx context.Context, c *fleet.Cluster, to string
 	return t, err
 }
 
-// room refuses a workspace that is not there, or where there is another cluster of
-// that name, or into which the user may not bring any.
+// room returns an error for a workspace that does not exist, that has another cluster
+// of that name, or into which the user may not bring clusters.
 func (k *clusterStore) room(ctx context.Context, t transfer, to string) error {
 	u, err := k.api.Get(ctx, records, "", to)
 	if apierrors.IsNotFound(err) {

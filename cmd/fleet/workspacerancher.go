@@ -215,7 +215,7 @@ func (k *rancherStore) cluster(o moveOptions) (*rancherCluster, error) {
 	return nil, fmt.Errorf("there are several clusters %q: %s; name one of these", o.cluster, view.List(ids, 5))
 }
 
-// room refuses a workspace that is not there.
+// room returns an error for a workspace that does not exist.
 func (k *rancherStore) room(to string) error {
 	w := rancherWorkspace{}
 	err := k.client.ByID(typeWorkspace, to, &w)

@@ -33,7 +33,8 @@ type world interface {
 	// Fleet returns the fleet as it was last reported. Its lists are of different
 	// moments: one may show a commit that another does not have yet.
 	Fleet() view.Fleet
-	// Ordered reads the fleet anew, so that its lists prove something of each other.
+	// Ordered reads the fleet again in order, so that its lists prove something of each
+	// other.
 	Ordered(ctx context.Context) (view.Fleet, error)
 	// Next returns when it has changed, with ctx's error when that ends before.
 	Next(ctx context.Context) error
