@@ -61,7 +61,7 @@ type GitJob struct {
 	Timeout time.Duration
 	// DownloadBytes is how much is kept of downloaded charts; 2 GiB where 0.
 	DownloadBytes int64
-	// NoOCIStorage keeps bundles in the cluster whatever Secrets there are.
+	// NoOCIStorage keeps bundles in the cluster even if Secrets name registries.
 	NoOCIStorage bool
 	// ImageScans reports that image scanning is on.
 	ImageScans bool

@@ -182,7 +182,7 @@ func stripNamespace(m *metav1.PartialObjectMetadata) {
 	only(m, fleet.AnnotationDeletionBudget, fleet.AnnotationDeletionHeld, fleet.AnnotationApproveDeletion)
 }
 
-// onBudget judges anew what is held in a workspace whose budget is another now.
+// onBudget judges again what is held in a workspace whose budget is another now.
 func (e *Engine) onBudget(old, changed *metav1.PartialObjectMetadata) {
 	if old == nil || changed == nil || old.Annotations[fleet.AnnotationDeletionBudget] == changed.Annotations[fleet.AnnotationDeletionBudget] {
 		return

@@ -217,8 +217,8 @@ func (e *Engine) putCarried(ctx context.Context, key kube.Key, l load) error {
 	return overwrite(ctx, e.configMaps, &corev1.ConfigMap{ObjectMeta: meta, Data: l.text, BinaryData: l.data}, func(*corev1.ConfigMap) bool { return true })
 }
 
-// overwrite makes a copy what it should be. An object that is no copy is left
-// alone; one whose kind of data cannot be changed is made anew.
+// overwrite brings a copy up to date. It leaves an object alone that is no copy, and
+// replaces one whose kind of data cannot be changed.
 func overwrite[P kube.Object](ctx context.Context, store *kube.Store[P], want P, changeable func(P) bool) error {
 	_, err := store.Create(ctx, want)
 	if !kube.IsExists(err) {

@@ -17,8 +17,8 @@ func portKey(namespace string, one deployment.Source) kube.Key {
 	return kube.Key{Namespace: namespace, Name: one.Kind + "/" + one.Name}
 }
 
-// recarry looks at the copies that a deployment names no more, and, when they
-// have had time to come, at those that it names now.
+// recarry enqueues the copies that a deployment no longer names, and, after a delay,
+// those that it names now.
 func (e *Engine) recarry(old, changed *fleet.BundleDeployment) {
 	before, after := carriedBy(old), carriedBy(changed)
 	for _, one := range before {
@@ -58,8 +58,8 @@ func (e *Engine) sweepCarried() {
 	}
 }
 
-// reconcileCarried deletes a copy that no deployment of its namespace names, or
-// that may not go along, and has one made anew that is missing.
+// reconcileCarried deletes a copy that no deployment of its namespace names, or that
+// may no longer be copied. It has a missing copy written again.
 func (e *Engine) reconcileCarried(ctx context.Context, key kube.Key) (kube.Result, error) {
 	kind, name, _ := strings.Cut(key.Name, "/")
 	one := deployment.Source{Kind: kind, Name: name}

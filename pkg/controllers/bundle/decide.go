@@ -41,7 +41,7 @@ type snapshot struct {
 	seen        uint64 // what the table said with the deployments
 	moves       uint64 // and with the clusters
 	memos       map[kube.Key]versionCache
-	lost        map[kube.Key]bool // deployments that have to be written anew
+	lost        map[kube.Key]bool // deployments that have to be written again
 	replacing   replacing         // which releases may be replaced
 	releaseName string            // see named
 	hold        string            // why nothing new may be written; empty: it may
@@ -107,7 +107,7 @@ type staleDeployment struct {
 	bd      *fleet.BundleDeployment
 	reason  string
 	action  withdrawal.Action
-	ordered bool // by a person, who has seen what goes: at once, whatever it is
+	ordered bool // by a person, who has seen what is removed: at once, whatever it is
 }
 
 // decide works out what a Bundle should be everywhere. It changes nothing.
@@ -226,8 +226,8 @@ func holdAll(s *snapshot, d *decision, problem *summary.Problem) {
 	slices.SortFunc(d.plan.Order, fleetstate.CompareKeys)
 }
 
-// match finds the pairs, and the deployments on clusters that are targeted no
-// more. Where no cluster is targeted, the text says why.
+// match finds the pairs, and the deployments on clusters that are no longer targeted.
+// Where no cluster is targeted, the text says why.
 func match(s *snapshot, d *decision) string {
 	clusters, first := 0, ""
 	for _, c := range s.candidates {

@@ -25,7 +25,7 @@ type deletionBudget struct {
 	mu       sync.Mutex
 	changes  map[kube.Key]*change                      // by Bundle
 	payments map[string][]payment                      // by workspace
-	verdicts map[fleetstate.Subject]withdrawal.Verdict // the last verdict; not held where nothing is to be said
+	verdicts map[fleetstate.Subject]withdrawal.Verdict // the last verdict; not held where there is nothing to report
 	granted  map[kube.Key]string                       // marks by GitRepo whose Bundles may go
 	begun    map[kube.Key]request                      // marks by GitRepo that are looked at
 	replaced map[kube.Key]*replacements                // by Bundle
@@ -62,9 +62,9 @@ func newDeletionBudget() *deletionBudget {
 	}
 }
 
-// update takes in what targeting takes back of a Bundle now, and divides it into
-// what may go already, with an approval or without, and what is to be judged.
-// since is when that began.
+// update records the deployments that targeting withdraws from a Bundle now. It divides
+// them into those that may be removed already, with or without an approval, and those
+// to be judged. since is when that began.
 func (p *deletionBudget) update(key kube.Key, open []*staleDeployment, now time.Time) (free, approved, fresh []*staleDeployment, since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,7 +207,7 @@ func (p *deletionBudget) verdict(s fleetstate.Subject) (withdrawal.Verdict, bool
 	return v, ok
 }
 
-// setVerdict takes in a verdict, and reports whether it is another than before.
+// setVerdict stores a verdict, and reports whether it differs from the one before.
 func (p *deletionBudget) setVerdict(s fleetstate.Subject, v withdrawal.Verdict) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -3,7 +3,7 @@
 // and writes the status of Bundles, GitRepos, Clusters and ClusterGroups from
 // one table.
 //
-// Handlers of watches feed the table and wake loops up; loops look, decide in
+// Handlers of watches update the table and enqueue keys; loops read, decide in
 // pkg/plan, write and report. At rest nothing is written.
 package bundle
 
@@ -108,7 +108,7 @@ type Engine struct {
 	paces      map[kube.Key]withdrawal.Pace
 	orphans    map[kube.Key]time.Time
 	unused     map[string]idle    // contents and credentials that no object holds
-	lost       map[kube.Key]bool  // deployments that have to be written anew
+	lost       map[kube.Key]bool  // deployments that have to be written again
 	writing    map[kube.Key]bool  // deployments that are being written
 	waiting    map[kube.Key]bool  // Bundles whose withdrawals wait for siblings
 	unfinished map[kube.Key]*work // decisions that are not carried out yet
@@ -249,9 +249,9 @@ func (e *Engine) Runnables() []kube.Runner {
 	return append(parts, kube.RunnerFunc(e.start))
 }
 
-// start runs once, when all caches are filled: without a single Bundle no
-// other loop would find out that there is nothing to wait for. It also finds
-// what was left behind while no manager ran.
+// start runs once, when all caches are filled: without any Bundle no other loop would
+// notice that there is nothing to wait for. It also enqueues what was left behind while
+// no manager ran.
 func (e *Engine) start(ctx context.Context) error {
 	e.enqueue(e.table.Settle())
 	for _, bd := range e.table.All() {

@@ -171,8 +171,8 @@ func edited(known, changed *fleet.BundleDeployment) bool {
 			!maps.Equal(known.Annotations, changed.Annotations) || len(known.Finalizers) != len(changed.Finalizers))
 }
 
-// watchLeaving wakes up the loop for deployments on their way out, where one
-// may have something to do.
+// watchLeaving enqueues a deployment on its way out, if its loop may have something to
+// do.
 func (e *Engine) watchLeaving(bd *fleet.BundleDeployment) {
 	key, _, ok := e.table.PairOf(kube.KeyOf(bd))
 	if !ok {
@@ -197,7 +197,7 @@ func (e *Engine) onCluster(old, changed *fleet.Cluster) {
 	e.clusterChanged(changed, change)
 }
 
-// clusterChanged wakes up the Bundles that a change of a cluster matters to.
+// clusterChanged enqueues the Bundles that a change of a cluster affects.
 func (e *Engine) clusterChanged(c *fleet.Cluster, change fleetstate.ClusterChange) {
 	key := kube.KeyOf(c)
 	if change.Is == nil {

@@ -11,8 +11,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// maxLists and maxTexts are how many distinct lists, and texts, are kept for
-// sharing; then sharing begins anew. What is in use stays alive by its users.
+// maxLists and maxTexts are how many distinct lists, and texts, are kept for sharing;
+// then sharing begins again. What is in use stays alive by its users.
 const (
 	maxLists = 2048
 	maxTexts = 8192

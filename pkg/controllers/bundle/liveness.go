@@ -41,8 +41,8 @@ func (e *Engine) reconcileLife(ctx context.Context, key kube.Key) (kube.Result, 
 	return kube.Done, nil
 }
 
-// observeCluster takes in a Cluster as the API server answered it, before the
-// watch brings it.
+// observeCluster stores a Cluster as the API server returned it, before the watch
+// reports it.
 func (e *Engine) observeCluster(c *fleet.Cluster) {
 	e.stripCluster(c)
 	delta, change := e.table.SetCluster(c)

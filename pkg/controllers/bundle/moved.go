@@ -24,7 +24,8 @@ const (
 	movedEvent = "Withdrawing"
 )
 
-// onMoved wakes up for Clusters whose rest is to be withdrawn in another workspace.
+// onMoved enqueues Clusters whose remaining deployments must be withdrawn in another
+// workspace.
 func (e *Engine) onMoved(_, c *fleet.Cluster) {
 	if c != nil && movesRest(c) {
 		e.moveController.Add(kube.KeyOf(c))
@@ -61,7 +62,7 @@ func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Result,
 	switch {
 	case !ok || !known || agent.Life == summary.NeverSeen || hold != "" || !e.table.Settled():
 		return kube.Result{After: movedRetry}, nil
-	case !had || agent.Protocol == 0: // such an agent removes by itself what is not there
+	case !had || agent.Protocol == 0: // such an agent removes releases without a deployment on its own
 		return kube.Done, e.movedAway(ctx, old, to, departed{why: "nothing was deployed before, or its agent removes by itself what is not deployed there"})
 	}
 	list, err := e.deployments.List(ctx, from, "")
@@ -91,8 +92,8 @@ func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Result,
 	return kube.Done, e.movedAway(ctx, old, to, departed{names, "it has or gets all that workspace " + key.Namespace + " has deployed"})
 }
 
-// departed is what of a cluster that has moved is withdrawn in its new place, and why
-// that is nothing where it is nothing.
+// departed is what is withdrawn, in its new place, of a cluster that has moved; or why
+// nothing is.
 type departed struct {
 	names []string
 	why   string

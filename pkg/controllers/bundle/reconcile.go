@@ -126,8 +126,8 @@ func (e *Engine) brake() (why string, restricted bool) {
 	return brake.Text(time.Time{}), false
 }
 
-// compiled is the compiled Bundle, made anew only where the Bundle has changed. It
-// costs one read where the Bundle has values.
+// compiled returns the compiled Bundle, compiled again only if the Bundle has changed.
+// It costs one read where the Bundle has values.
 func (e *Engine) compiled(ctx context.Context, b *fleet.Bundle) (*deployment.Compiled, error) {
 	key := kube.KeyOf(b)
 	e.mu.Lock()
@@ -221,8 +221,7 @@ func (e *Engine) adopt(ctx context.Context, s *snapshot, d *decision) error {
 	return nil
 }
 
-// observe takes in a Bundle as the API server answered it, before the watch
-// brings it.
+// observe stores a Bundle as the API server returned it, before the watch reports it.
 func (e *Engine) observe(b *fleet.Bundle) {
 	stripBundle(b)
 	b.ManagedFields = nil

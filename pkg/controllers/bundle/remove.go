@@ -49,7 +49,7 @@ func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Result, erro
 	if reason == "" {
 		reason = why
 	}
-	e.enqueue(e.table.SetPlan(key, leavingPlan(b, reason))) // whatever fails: others wait until each was looked at
+	e.enqueue(e.table.SetPlan(key, leavingPlan(b, reason))) // even if a step fails: others wait until each was looked at
 	switch {
 	case err != nil:
 		return kube.Done, err
@@ -122,8 +122,8 @@ func (e *Engine) remnants(key kube.Key, b *fleet.Bundle, d deletion) (out []with
 	return out, since
 }
 
-// letGo deletes the values of a Bundle and what it has in a registry, and gives
-// up its finalizer.
+// letGo deletes the values of a Bundle and its artifact in a registry, and removes its
+// finalizer.
 func (e *Engine) letGo(ctx context.Context, b *fleet.Bundle, left int) error {
 	secret, err := e.valuesOf(ctx, b)
 	if err != nil {

@@ -108,8 +108,8 @@ func (e *Engine) judgedBy(b *fleet.Bundle) *fleet.GitRepo {
 	return repo
 }
 
-// noteReplaced takes in what was decided, and wakes up the loop that judges it,
-// after all that the same change concerns was looked at.
+// noteReplaced stores what was decided, and enqueues the judgment for the time after
+// everything that the same change concerns was looked at.
 func (e *Engine) noteReplaced(s *snapshot, d *decision) {
 	if d.frozen {
 		return
@@ -184,8 +184,8 @@ func (p *deletionBudget) mayReplace(key kube.Key) map[kube.Key]release.ID {
 	return nil
 }
 
-// open are the deployments of a Bundle whose replacement is to be judged, or is
-// held. What is returned is not changed any more.
+// open are the deployments of a Bundle whose replacement is to be judged, or is held.
+// The result must not be changed.
 func (p *deletionBudget) open(key kube.Key) *replacements {
 	p.mu.Lock()
 	defer p.mu.Unlock()

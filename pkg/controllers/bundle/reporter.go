@@ -93,8 +93,8 @@ func newReporter(name string, p pace, now func() time.Time, write func(context.C
 	return r
 }
 
-// wake asks for a look at an object. final reports that its state is not on its
-// way to another.
+// wake asks for a look at an object. final reports that its state is not changing to
+// another.
 func (r *reporter) wake(key kube.Key, final bool) {
 	if left := r.ask(key, final); left > 0 {
 		r.loop.AddAfter(key, left)
@@ -203,9 +203,9 @@ func (r *reporter) failed(key kube.Key) {
 	r.last[key] = w
 }
 
-// done reports whether there is nothing to write: the status is as it should be,
-// or it is what the API server has made of just that before. A server whose
-// CRDs are older than ours drops fields; asking again would never end.
+// done reports whether there is nothing to write: the status is as it should be, or it
+// is what the API server has stored for the same status before. A server whose CRDs are
+// older than ours drops fields; writing again would never end.
 func (r *reporter) done(key kube.Key, have, want any) bool {
 	if equality.Semantic.DeepEqual(have, want) {
 		return true

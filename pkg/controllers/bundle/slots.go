@@ -122,7 +122,7 @@ func (t *batchTurn) write(do func() error, after func(error) error) {
 	})
 }
 
-// look takes in the answers that have come.
+// look handles the answers that have come.
 func (t *batchTurn) look() error {
 	t.mu.Lock()
 	answers := t.answers

@@ -134,7 +134,7 @@ func (s *sources) judge(before, after []deployment.SecretUse) {
 	s.wake(who)
 }
 
-// watch follows the metadata of one namespace. The lock is held.
+// watch follows the metadata of one namespace. The caller holds the lock.
 func (s *sources) watch(namespace string) {
 	for kind, w := range map[string]kube.Watch{
 		deployment.KindSecret: {

@@ -132,9 +132,8 @@ func approvalOf(workspace, hash string) string {
 	return fmt.Sprintf("fleet approve workspace/%s %s, or --keep", workspace, hash)
 }
 
-// deletedIn are the Bundles of a workspace that are being deleted and about which is
-// to be decided, whether there are others that are being deleted, and how many
-// Bundles there are.
+// deletedIn returns the Bundles of a workspace that are being deleted and need a
+// decision, whether others are being deleted, and how many Bundles there are.
 func (e *Engine) deletedIn(workspace string) (open []*fleet.Bundle, going bool, total int) {
 	for _, key := range e.table.Bundles(workspace) {
 		b, ok := e.table.Bundle(key)
@@ -253,8 +252,8 @@ func (e *Engine) removedWith(b *fleet.Bundle, leaving map[kube.Key]bool) (item w
 	return item, removes, leaves
 }
 
-// decideDeletions notes a decision about Bundles, and wakes their loop up where it is
-// another than before.
+// decideDeletions notes a decision about Bundles, and enqueues those for which it has
+// changed.
 func (e *Engine) decideDeletions(list []*fleet.Bundle, d deletion) {
 	for _, b := range list {
 		if e.deletions.set(b, d) {

@@ -120,8 +120,8 @@ func (e *Engine) wait(key kube.Key, yes bool) {
 	}
 }
 
-// release wakes up the Bundles of the same repository whose withdrawals waited
-// for this one.
+// release enqueues the Bundles of the same repository whose withdrawals waited for this
+// one.
 func (e *Engine) release(key kube.Key) {
 	for _, sibling := range e.table.Siblings(key) {
 		e.mu.Lock()
@@ -197,7 +197,7 @@ func (e *Engine) eraseSecret(ctx context.Context, key kube.Key, erased types.UID
 		}
 	}
 	if e.isWriting(key) {
-		return nil // it is made anew
+		return nil // it is made again
 	}
 	err := e.secrets.Delete(ctx, key, kube.Precondition{UID: meta.UID, ResourceVersion: meta.ResourceVersion})
 	if kube.IsConflict(err) {
@@ -301,9 +301,9 @@ func (e *Engine) setOrphan(key kube.Key, yes bool) time.Time {
 	return e.orphans[key]
 }
 
-// sweepSecrets wakes up for the values of deployments that are gone, left
-// behind when a manager was stopped between two writes. Young ones may belong
-// to a deployment that is about to be written.
+// sweepSecrets enqueues the values of deployments that are gone, left behind when a
+// manager was stopped between two writes. Recent ones may belong to a deployment that
+// is about to be written.
 func (e *Engine) sweepSecrets() {
 	for _, s := range e.cache.secrets.List("") {
 		key := kube.KeyOf(s)

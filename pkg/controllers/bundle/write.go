@@ -251,7 +251,7 @@ func (e *Engine) putSecret(ctx context.Context, want *corev1.Secret) error {
 			return reconcile.TerminalError("SecretTaken", fmt.Errorf("values of the deployment: Secret %q is of type %q and not Fleet's", key, have.Type))
 		}
 	}
-	_, err := e.secrets.Update(ctx, want) // whatever stood there: it is ours alone
+	_, err := e.secrets.Update(ctx, want) // the previous content does not matter: the Secret is ours alone
 	if kube.IsGone(err) {
 		_, err = e.secrets.Create(ctx, want)
 	}
@@ -259,7 +259,7 @@ func (e *Engine) putSecret(ctx context.Context, want *corev1.Secret) error {
 }
 
 // beginWrite notes that a deployment is being written, so that the watch may be ahead
-// of the answer. It returns whether the deployment had to be written anew: this write
+// of the answer. It returns whether the deployment had to be written again: this write
 // does that. A loss from now on is noted separately.
 func (e *Engine) beginWrite(key kube.Key) (lost bool) {
 	e.mu.Lock()
@@ -271,7 +271,7 @@ func (e *Engine) beginWrite(key kube.Key) (lost bool) {
 }
 
 // endWrite notes that a write has ended. still says that the deployment must still be
-// written anew: its Bundle will be tried again. For one that was lost meanwhile the
+// written again: its Bundle will be tried again. For one that was lost meanwhile the
 // Bundle is planned.
 func (e *Engine) endWrite(bundle, key kube.Key, still bool) {
 	e.mu.Lock()

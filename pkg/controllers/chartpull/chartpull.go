@@ -127,7 +127,7 @@ func (p *Puller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, erro
 	}
 	charts := deployment.Charts(&b.Spec)
 	if !asked(b) || !deployment.PulledByManager(&b.Spec) || b.Annotations[fleet.AnnotationPull] != chart.KeyOf(charts) {
-		return kube.Done, nil // the engine asks anew
+		return kube.Done, nil // the engine asks again
 	}
 	id, err := p.pull(ctx, b, charts)
 	if ctx.Err() != nil {

@@ -68,7 +68,7 @@ func keepOurs(m *corev1.ConfigMap) {
 	}
 }
 
-// handle says which change wakes up whom.
+// handle registers which change enqueues what.
 func (w *Worker) handle() {
 	w.cache.repos.OnChange(func(old, changed *fleet.GitRepo) {
 		switch {
@@ -120,7 +120,7 @@ func (w *Worker) handle() {
 	}
 }
 
-// wakeAll wakes up all GitRepos of a namespace, or of all.
+// wakeAll enqueues all GitRepos of a namespace, or of all.
 func (w *Worker) wakeAll(namespace string) {
 	for _, r := range w.cache.repos.List(namespace) {
 		w.loop.Add(kube.KeyOf(r))

@@ -22,9 +22,9 @@ type doubt struct {
 	found []finding.Finding
 }
 
-// doubts adds to the results of a reading the warnings of package lint, with the
-// text that fleet lint prints. They hold up nothing. What was found before in
-// the same files is taken over; what it returns is for the next reading.
+// doubts adds to the results of a reading the warnings of package lint, with the text
+// that fleet lint prints. They block nothing. doubts reuses what was found before in
+// the same files, and returns the memory for the next reading.
 //
 // Errors of package lint are left out: package source reports those about empty
 // directories, because it knows what was there before.

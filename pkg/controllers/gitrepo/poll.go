@@ -77,7 +77,7 @@ type want struct {
 	src        git.Source
 	ref        git.Reference
 	interval   time.Duration
-	generation int64 // of the spec; asked anew when it changes
+	generation int64 // of the spec; asked again when it changes
 }
 
 // id names the remote of a want. Remotes that are polled and remotes that are not have
@@ -88,8 +88,8 @@ func (w want) id() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// follow is the head of what a GitRepo wants, or nil while it is being asked;
-// the GitRepo is then woken up. A new generation or reference asks anew.
+// follow is the head of what a GitRepo wants, or nil while it is being asked; the
+// GitRepo is then woken up. A new generation or reference asks again.
 func (p *poller) follow(key kube.Key, w want) *gitrepo.Head {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -53,7 +53,7 @@ func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Result, erro
 		err = w.fetch(ctx, &facts, what, step, log)
 	case gitrepo.Wait:
 		if facts.Head == nil && what.follow.generation != 0 {
-			return kube.Done, nil // the answer comes in a moment, and wakes us up
+			return kube.Done, nil // the answer arrives soon, and enqueues the GitRepo
 		}
 	}
 	if !w.mine(key) { // it was passed on meanwhile

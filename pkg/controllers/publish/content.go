@@ -170,7 +170,7 @@ func (p *Publisher) whole(ctx context.Context, id string) (bool, error) {
 	}
 	n, err := content.Parts(index)
 	if err != nil {
-		return false, nil // it is written anew
+		return false, nil // it is written again
 	}
 	for i := range n {
 		_, err := p.contents.Get(ctx, kube.Key{Name: content.PartName(id, i)})

@@ -35,8 +35,8 @@ const writers = 4
 // Config configures a Publisher. Client and ManagerID must be set.
 type Config struct {
 	Client *kube.Client
-	// OCI talks to the registries that bundles are kept in. Nil: none is, whatever
-	// Secrets there are.
+	// OCI talks to the registries that bundles are kept in. Nil: none is, even if
+	// Secrets name registries.
 	OCI *oci.Client
 	// Writers is how many Bundles are written at once; 4 where 0.
 	Writers int
@@ -111,7 +111,7 @@ type Order struct {
 	// Unmoved returns gitrepo.Present's Unmoved for the Bundles that the order has
 	// now. Nil: of none is that known.
 	Unmoved func(own []*fleet.Bundle) func(name string) bool
-	// Log, where not nil, stands in for that of the Publisher.
+	// Log, where not nil, replaces that of the Publisher.
 	Log *logrus.Entry
 }
 
@@ -140,11 +140,10 @@ type Done struct {
 	Gone    []string
 }
 
-// Publish writes all Bundles of a set that are new or changed, then removes
-// those that it no longer yields, unless something new is missing. A Bundle
-// that cannot be written because of what it is, or whose name is taken, is a
-// finding, and others go on; an error ends the work, and a second call goes on
-// from there.
+// Publish writes all Bundles of a set that are new or changed, then removes those that
+// it no longer yields, unless something new is missing. A Bundle that cannot be written
+// because of what it is, or whose name is taken, is a finding, and others go on; an
+// error ends the work, and a second call continues from there.
 //
 // Errors: reconcile.Terminal, FailedValidatingSecret, for a registry's Secret that is
 // missing or cannot be used; those of package oci; reconcile.RequeueAfter while

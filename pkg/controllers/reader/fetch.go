@@ -16,7 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/web"
 )
 
-// helmFormat is what packaged charts are, whatever their URL says.
+// helmFormat is the format of packaged charts, regardless of their URL.
 const helmFormat = "tar.gz"
 
 // fetch has what a request names, wherever that is, into p.

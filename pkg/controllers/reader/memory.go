@@ -79,7 +79,7 @@ func (s *memoryLimit) drop(m *Memory) {
 	s.empty(m)
 }
 
-// empty takes what a memory holds off the memory limit. The lock is held.
+// empty takes what a memory holds off the memory limit. The caller holds the lock.
 func (s *memoryLimit) empty(m *Memory) {
 	i := slices.Index(s.memories, m)
 	if i < 0 {

@@ -63,9 +63,9 @@ func (s *session) fromRepository(ctx context.Context, l chart.Location, who *ten
 	return nil
 }
 
-// fromRegistryOf has a chart of a registry that an index names. What the index
-// says of its digest is not compared: tools write there that of the archive or
-// of the manifest, and a registry proves what it sends by itself.
+// fromRegistryOf gets a chart from a registry that an index names. It does not compare
+// the digest in the index: tools write that of the archive or that of the manifest, and
+// the registry's own digests prove what it sends.
 func (s *session) fromRegistryOf(ctx context.Context, source string, c chart.Credentials, p *payload) error {
 	l, err := chart.Locate(chart.Request{Chart: source})
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // for longest. What is in use stays.
 //
 // What programs that clean up temporary directories have removed is not there, and
-// fetched anew. The store does not decide which caller may have what: see answerCache.
+// fetched again. The store does not decide which caller may have what: see answerCache.
 type store struct {
 	dir   string
 	lock  *os.File
@@ -143,7 +143,7 @@ func (s *store) find(sum digest) *blob {
 	return s.use(b)
 }
 
-// there is the blob of a digest if its file is there. The lock is held.
+// there is the blob of a digest if its file is there. The caller holds the lock.
 func (s *store) there(sum digest) *blob {
 	b := s.blobs[sum]
 	if b == nil {
@@ -172,8 +172,8 @@ func (s *store) release(b *blob) {
 	s.evict()
 }
 
-// evict removes what was not used for longest until the rest is within the
-// limit. The lock is held.
+// evict removes what was not used for longest until the rest is within the limit. The
+// caller holds the lock.
 func (s *store) evict() {
 	if s.bytes <= s.limit {
 		return
