@@ -1,6 +1,6 @@
 // Package agent is the downstream side of Fleet. It fetches the BundleDeployments of
-// its cluster from the manager, deploys it as Helm releases, corrects and judges it,
-// and reports. Without its manager it goes on with what it accepted last.
+// its cluster from the manager, deploys them as Helm releases, corrects and judges
+// them, and reports. Without its manager it continues with what it accepted last.
 //
 // Its packages: register gets the credential, checkin sends check-ins, store keeps what
 // was accepted, deploy does the work, watch reports changes of live objects.
@@ -164,7 +164,7 @@ func run(ctx context.Context, cfg Config, health *ownCluster, down *kube.Client,
 		return kube.Run(ctx, a.report, crds, a.letters, kept, kube.RunnerFunc(kept.restore), a.watchMode(), a.deploy.Loop(), a.recorder, kube.RunnerFunc(a.deploy.CountReleases), a.orphans)
 	})
 	group.Go(func() error { return a.serve(ctx) })
-	a.deploy.WakeAll() // what was accepted before goes on, with or without a manager
+	a.deploy.WakeAll() // what was accepted before continues, with or without a manager
 	err = group.Wait()
 	a.journal.keep()
 	return err

@@ -65,10 +65,10 @@ func (s *identityCheck) doubts() bool {
 	return s.warned
 }
 
-// unanswered takes in a check-in that failed. A manager that answers without saying
-// anything of the Cluster, as after it was deleted, has nothing to compare with; one
-// that cannot be reached is waited for, and so is one whose admission denies the
-// check-in: the Cluster is there, and the agent may read its deployments.
+// unanswered handles a failed check-in. A manager that answers without the Cluster, for
+// example after its deletion, gives nothing to compare with. The agent waits for a
+// manager that cannot be reached. It also waits if admission denies the check-in: the
+// Cluster exists, and the agent may read its deployments.
 func (s *session) unanswered(err error) {
 	if !kube.IsDenied(err) && (kube.IsGone(err) || kube.IsForbidden(err) || kube.IsUnauthorized(err)) && !s.identity.doubts() {
 		s.alone.set()
@@ -88,8 +88,8 @@ func clusterUID(ctx context.Context, down *kube.Client) (string, error) {
 	return string(ns.UID), nil
 }
 
-// mayAct takes in whether the agent may act for its Cluster, and says so where it
-// may not. A session that may is connected with the deploy loop.
+// mayAct handles an answer that says whether the agent may act for its Cluster, and
+// reports if it may not. If it may, the session is connected with the deploy loop.
 func (s *session) mayAct(ans checkin.Answer) bool {
 	act, claim, warn := s.identity.answered(ans, time.Now())
 	if claim {

@@ -12,12 +12,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
-// reasonCheckIn is the reason of the event about an order how to keep in touch that
-// makes no sense.
+// reasonCheckIn is the reason of the event about an invalid order how to stay
+// connected.
 const reasonCheckIn = "CheckInRefused"
 
-// connectionMode is how the agent keeps in touch with its manager: how often it checks in,
-// or at which times it connects. It may change while the agent runs.
+// connectionMode is how the agent stays connected with its manager: how often it checks
+// in, or at which times it connects. It may change while the agent runs.
 type connectionMode struct {
 	fixed time.Duration       // between two check-ins, by the configuration; 0: as the manager says
 	given *heartbeat.Schedule // by the configuration; nil: always connected
@@ -73,8 +73,8 @@ func (m *connectionMode) setInterval(interval time.Duration) bool {
 	return changes
 }
 
-// setSchedule takes in how to keep in touch; nil: as the configuration says. It reports
-// whether that makes a difference.
+// setSchedule sets the schedule of connections; nil: as the configuration says. It
+// reports whether that makes a difference.
 func (m *connectionMode) setSchedule(c *fleet.ClusterCheckIn, now time.Time) (bool, error) {
 	want := m.given
 	if c != nil {
@@ -114,8 +114,8 @@ func (a *agent) loadConnectionMode(ctx context.Context) error {
 	return nil
 }
 
-// watchMode is the agent's ConfigMap, watched: its manager, or a person, writes
-// there how the agent keeps in touch. Should it be removed, nothing changes.
+// watchMode returns a cache of the agent's ConfigMap: its manager, or a person, writes
+// there how the agent stays connected. Deleting it changes nothing.
 func (a *agent) watchMode() *kube.Cache[*corev1.ConfigMap] {
 	c := kube.NewCache[*corev1.ConfigMap](a.down.Loop("settings"), kube.Watch{
 		Namespace: a.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapAgent,
@@ -129,7 +129,7 @@ func (a *agent) watchMode() *kube.Cache[*corev1.ConfigMap] {
 	return c
 }
 
-// ordered takes in what the agent's ConfigMap says. What makes no sense changes
+// ordered handles the content of the agent's ConfigMap. Invalid content changes
 // nothing.
 func (a *agent) ordered(cm *corev1.ConfigMap) {
 	a.follow(cm)

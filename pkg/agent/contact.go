@@ -36,7 +36,7 @@ const (
 	keyVersion = "version"
 )
 
-// contactTime limits a write: it must not hold up check-ins.
+// contactTime limits a write: it must not delay check-ins.
 const contactTime = 5 * time.Second
 
 // contact keeps what is known about the manager, for the next start and for

@@ -143,7 +143,7 @@ func (j *join) dismiss(ctx context.Context, b register.Bootstrap, reason string)
 	j.recordEvent(kube.Normal, reasonNotNeeded, "the registration token for "+b.APIServerURL+" was removed: "+reason)
 }
 
-// begin registers beside what goes on, until that succeeds or is stopped.
+// begin registers in the background, until that succeeds or is stopped.
 func (j *join) begin(ctx context.Context, b register.Bootstrap, reason string) {
 	if j.cred.Origin != (registration.Origin{}) {
 		j.log.WithFields(logrus.Fields{"manager": b.APIServerURL, "reason": reason}).Info("registers again")

@@ -156,9 +156,9 @@ func entryOf(act deploy.Act) journal.Entry {
 	return e
 }
 
-// eventOf reports which steps become events: what failed or was refused for a
-// known reason, what was removed, and what was put back. A failure without a
-// reason passes by itself.
+// eventOf reports which steps become events: what failed or was refused for a known
+// reason, what was removed, and what was corrected. A failure without a reason is
+// expected to pass.
 func eventOf(act deploy.Act) (kind, reason string, ok bool) {
 	switch {
 	case act.Result == deploy.Permanent, act.Result == deploy.Failed, act.Verb == release.Refuse:

@@ -56,7 +56,7 @@ func (o *orphans) report() (fleet.AgentOrphans, bool) {
 	return fleet.AgentOrphans{Count: len(names), Names: names[:min(len(names), fleet.StatusListLimit)]}, true
 }
 
-// take takes in which orphans there are, and returns those that are new.
+// take stores the present orphans, and returns those that are new.
 func (o *orphans) take(names []string, now time.Time) (fresh []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,8 +72,8 @@ func (o *orphans) take(names []string, now time.Time) (fresh []string) {
 	return fresh
 }
 
-// gap begins to count anew for how long orphans have been missing: the manager
-// was away.
+// gap begins to count again for how long orphans have been missing: the manager was
+// away.
 func (o *orphans) gap() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -86,7 +86,8 @@ func (o *orphans) anew() {
 	}
 }
 
-// under takes in which manager answers. Another one begins anew.
+// under stores which manager answers. For another manager the orphans are noted from
+// the start.
 func (o *orphans) under(m registration.Mark) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -22,8 +22,8 @@ func (a *agent) rotatorOf(cred register.Credential) *credential.Rotator {
 	})
 }
 
-// observeOffer takes up the credential that the manager offers, or renews the one that
-// there is. Everything goes on meanwhile.
+// observeOffer accepts the credential that the manager offers, or renews the present
+// one. The other work continues meanwhile.
 func (s *session) observeOffer(ans checkin.Answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), renewalLimit)
 	defer cancel()
@@ -44,9 +44,9 @@ func (s *session) recovered() (bool, error) {
 	return done, err
 }
 
-// ended is the trouble of a credential that is refused, and its cause: another one where
-// it has ended and the manager renews it no more, or admission denies that. renewal is
-// why there is no other credential.
+// ended is the trouble of a credential that is refused, and its cause: another one
+// where it has ended and the manager no longer renews it, or admission denies that.
+// renewal is why there is no other credential.
 func (s *session) ended(t trouble, err, renewal error) (trouble, error) {
 	switch {
 	case kube.IsDenied(renewal):

@@ -14,12 +14,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// errRestored ends a session because the manager's API server was restored from
-// a backup: a watch that goes on where it was would see nothing of it.
+// errRestored ends a session because the manager's API server was restored from a
+// backup: a watch that resumes where it was would not show that.
 var errRestored = errors.New("the manager was restored from a backup")
 
 // restored reports whether the Cluster has become older since the last check-in. The
-// session is begun anew then, and its first list is judged by the deploy loop.
+// session is begun again then, and its first list is judged by the deploy loop.
 func (s *session) restored(version string) bool {
 	n, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {

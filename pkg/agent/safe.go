@@ -57,8 +57,8 @@ func (s *safe) see(secret *corev1.Secret) {
 	s.last = secret
 }
 
-// lost is the Secret as it is to be written again; nil if the agent had no
-// credential, or its manager refuses that one.
+// lost returns the Secret to write again; nil if the agent had no credential, or its
+// manager refuses that one.
 func (s *safe) lost() *corev1.Secret {
 	s.mu.Lock()
 	defer s.mu.Unlock()

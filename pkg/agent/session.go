@@ -211,7 +211,7 @@ type session struct {
 	rotator *credential.Rotator // of that; nil: it is not rotated
 	known   *once               // the manager's id
 	alone   *once               // the agent may act for the Cluster
-	relist  func()              // ends the session, to begin it anew
+	relist  func()              // ends the session, to begin it again
 	soon    func()              // checks in at once
 
 	version uint64 // of the Cluster, as answered last

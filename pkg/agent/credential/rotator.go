@@ -271,7 +271,7 @@ func (k *Rotator) Ended() bool {
 	return !k.refused.IsZero()
 }
 
-// fetchAgain fetches a token with the one for renewal, and with that both anew.
+// fetchAgain fetches a token with the one for renewal, and with that both again.
 func (k *Rotator) fetchAgain(ctx context.Context, o plan.Offer) (tokens, error) {
 	up, err := k.connect(k.renewal)
 	if err != nil {

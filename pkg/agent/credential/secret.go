@@ -21,7 +21,7 @@ import (
 // beside the kubeconfig with the token.
 const KeyRecord = "renewal"
 
-// record is what stands there.
+// record is the content of the Secret.
 type record struct {
 	Offer string `json:"offer"`
 	Token string `json:"token,omitempty"` // of the account for renewal
@@ -30,7 +30,7 @@ type record struct {
 	For string `json:"for"`
 }
 
-// errOther says that the agent has registered anew meanwhile.
+// errOther says that the agent has registered again meanwhile.
 var errOther = errors.New("the Secret fleet-agent holds another credential by now")
 
 // readRecord reads what was kept with a token. An agent whose credential was never
@@ -58,8 +58,8 @@ func (k *Rotator) secret(ctx context.Context) (*corev1.Secret, error) {
 	return s, nil
 }
 
-// keep writes what was fetched, and then uses it. Nothing is written if the agent
-// has registered anew in the meantime.
+// keep writes what was fetched, and then uses it. Nothing is written if the agent has
+// registered again in the meantime.
 func (k *Rotator) keep(ctx context.Context, offer string, got tokens) error {
 	s, err := k.secret(ctx)
 	if err != nil {

@@ -38,8 +38,8 @@ type setback struct {
 
 func (b *setback) Unwrap() error { return b.error }
 
-// chart gets the files of a deployment that names a chart. Nothing about its
-// source is for good: it may be mended, or the Secret.
+// chart gets the files of a deployment that names a chart. No fault of its source is
+// permanent: a person may repair the source, or the Secret.
 func (r *Reconciler) chart(ctx context.Context, s *snapshot) (versionPayload, error) {
 	request := chart.RequestOf(s.spec.Options.Helm)
 	c, err := s.chartCredentials(ctx)

@@ -111,9 +111,9 @@ func fromCopies(list []fleet.ValuesFrom, copies []fleet.DownstreamResource, name
 	return out
 }
 
-// renew reports whether a release that is as it should be has to be upgraded for
-// the sake of its copies, with the action that does it. A failure for good is
-// forgotten: the copies may have been the reason.
+// renew reports whether a release that is as it should be has to be upgraded because of
+// its copies, with the action that does it. A permanent failure is forgotten: the
+// copies may have been the reason.
 func (r *Reconciler) renew(s *snapshot, a release.Action) (release.Action, bool) {
 	if a.Verb != release.Keep || !r.newCopies(s) {
 		return a, false

@@ -19,11 +19,11 @@ import (
 // correctionDelay is when a correction that failed is tried again at the soonest.
 const correctionDelay = 5 * time.Second
 
-// correct puts back what others changed, where the deployment asks for it, and
-// what another bundle took over and has given up; see lost. It looks again at what
-// it touched. An object that is changed back again and again
-// waits longer and longer, and holds up no other. After an upgrade that failed
-// half-way nothing is put back: that would be the state before it.
+// correct reverts what others changed, where the deployment asks for it, and what
+// another bundle took over and has given up; see lost. It looks again at what it
+// touched. For an object that is changed back repeatedly the delay grows, and other
+// objects are not delayed. After an upgrade that failed half-way it reverts nothing:
+// that would restore the state before it.
 func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.Object) ([]report.Object, error) {
 	how := correctionOf(s.spec)
 	changed := modified(objects)

@@ -16,9 +16,9 @@ import (
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// crdsOf are those of the CRDs of a chart's crds folders that are on the cluster
-// and not among the objects of the manifest. Helm installs them once and looks
-// at them no more, so nothing of them is drift. One that may not be read is
+// crdsOf are those of the CRDs of a chart's crds folders that are on the cluster and
+// not among the objects of the manifest. Helm installs them once and does not look at
+// them again, so no change of them is drift. A CRD that the agent may not read is
 // listed without its age.
 func crdsOf(ctx context.Context, live Reader, names []string, objects map[ref]*seen) ([]report.Object, error) {
 	found := make([]*report.Object, len(names))

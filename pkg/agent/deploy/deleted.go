@@ -17,7 +17,7 @@ import (
 // it is an order. One that only finds the object missing knows nothing, unless it has
 // kept that the object was about to go: it may have been lost.
 
-// orderOfDeletion begins the order that a watched deletion stands for.
+// orderOfDeletion is the prefix of the order that a watched deletion implies.
 const orderOfDeletion = "deleted "
 
 // deletions are those that the watch reported and that are not in a record yet, by
@@ -44,7 +44,7 @@ func (d *deletions) take(name string) *fleet.BundleDeployment {
 	return bd
 }
 
-// watchedDeletion takes in that a deployment was deleted while the agent watched.
+// watchedDeletion records that a deployment was deleted while the agent watched.
 func (r *Reconciler) watchedDeletion(s *Session, last *fleet.BundleDeployment) {
 	if withdrawal.WatchedDeletion(last, r.mark.Load().Protocol > 0) {
 		r.deleted.note(last)

@@ -25,7 +25,7 @@ type finding struct {
 // as a failure, as in the reference. A change of the other bundles ends it, not a timer.
 func (r *Reconciler) dependencies(s *snapshot) error {
 	self := dependency.Node{Name: s.name, Labels: s.labels, State: fleet.WaitApplied, DependsOn: s.spec.DependsOn}
-	r.await(self) // first: what changes after this wakes it up
+	r.await(self) // first: what changes after this enqueues it again
 	if len(self.DependsOn) == 0 {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (r *Reconciler) note(s *snapshot, f report.Found) {
 	}
 }
 
-// enqueueDependents wakes up the deployments that wait for one.
+// enqueueDependents enqueues the deployments that wait for one.
 func (r *Reconciler) enqueueDependents(bd *fleet.BundleDeployment) {
 	for _, name := range r.waitingFor(bd) {
 		r.loop.Add(kube.Key{Name: name})

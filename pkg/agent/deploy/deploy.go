@@ -34,8 +34,8 @@ import (
 
 // Times of the loop.
 const (
-	// window is how long a status that is about to change by itself is held
-	// back, and how often such a status is written at most.
+	// window is how long a status that is expected to change soon is held back, and how
+	// often such a status is written at most.
 	window = time.Second
 	// lookAgain is after which time all objects of a deployment are looked at
 	// without a change having been seen.
@@ -138,7 +138,7 @@ type Reconciler struct {
 	releases map[string]bool // bundle ids of all releases, as counted last
 }
 
-// state is what is known of a deployment and can be found out anew.
+// state is what is known of a deployment and can be found out again.
 type state struct {
 	view  *view
 	found finding      // at the end of the last run
@@ -152,7 +152,7 @@ type state struct {
 	said     string    // about the last failure, to log it once
 	tried    string    // the deployment id of the last attempt
 	attempts int       // that failed in a row
-	next     time.Time // when a failure for good that may pass is tried again
+	next     time.Time // when a permanent failure that may pass is tried again
 	pending  time.Time // since when a passing status is held back
 	written  time.Time // when a status was written last
 
@@ -203,8 +203,8 @@ func (r *Reconciler) Loop() *kube.Controller { return r.loop }
 // Watches returns the watches of the live objects.
 func (r *Reconciler) Watches() *watch.Watches { return r.watches }
 
-// Attach hands the loop a connection to the manager, or a newer one. Its cache
-// wakes the loop up from then on.
+// Attach hands the loop a connection to the manager, or a newer one. Its cache enqueues
+// deployments from then on.
 func (r *Reconciler) Attach(s *Session) {
 	s.Deployments.OnChange(func(old, changed *fleet.BundleDeployment) { r.wake(s, old, changed) })
 	s.Deployments.OnWatchedDeletion(func(last *fleet.BundleDeployment) { r.watchedDeletion(s, last) })
@@ -245,8 +245,8 @@ func Transform(bd *fleet.BundleDeployment) {
 	bd.Spec.StagedOptions = fleet.BundleDeploymentOptions{}
 }
 
-// wake passes on a change of a BundleDeployment. One that is withdrawn or comes
-// back also concerns the others of its repository.
+// wake enqueues a changed BundleDeployment. If it is withdrawn or comes back, the
+// others of its repository are concerned too.
 func (r *Reconciler) wake(s *Session, old, changed *fleet.BundleDeployment) {
 	r.reported(old, changed)
 	if changed == nil {

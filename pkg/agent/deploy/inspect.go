@@ -149,7 +149,7 @@ func (r *Reconciler) see(ctx context.Context, s *snapshot, all bool, dirty map[r
 	return v, err
 }
 
-// blind forgets what was seen: everything is looked at when it goes on.
+// blind forgets what was seen: everything is looked at again when it continues.
 func (r *Reconciler) blind(s *snapshot) {
 	r.watches.Set(s.name, nil)
 	r.mu.Lock()

@@ -40,7 +40,8 @@ type namespaces struct {
 }
 
 // allowed makes sure that a deployment may go to its namespace. Where it may not,
-// nothing of it is changed: what runs already stays, and is looked after no more.
+// nothing of it is changed: what already runs stays, and the agent no longer maintains
+// it.
 func (r *Reconciler) allowed(s *snapshot) (bool, error) {
 	name := s.wanted.ID.Namespace
 	if s.spec.Options.AllowedTargetNamespaceSelector == nil {
@@ -125,8 +126,8 @@ func (n *namespaces) users(name string) []string {
 	return out
 }
 
-// namespaceChanged wakes up what is restricted to a namespace that came, went or
-// has other labels now.
+// namespaceChanged enqueues the deployments that are restricted to a namespace that was
+// created, was deleted or has other labels now.
 func (r *Reconciler) namespaceChanged(old, changed *metav1.PartialObjectMetadata) {
 	if old != nil && changed != nil && maps.Equal(old.Labels, changed.Labels) &&
 		(old.DeletionTimestamp == nil) == (changed.DeletionTimestamp == nil) {

@@ -36,7 +36,8 @@ func (r *Reconciler) changed(c watch.Change) {
 	}
 }
 
-// onChange notes a relevant change, and enqueues the deployment for it. r.mu is held.
+// onChange notes a relevant change, and enqueues the deployment for it. The caller
+// holds r.mu.
 func (r *Reconciler) onChange(name string, st *state, at ref, c watch.Change) {
 	s := st.view.objects[at]
 	if s == nil || !s.changes(c) {

@@ -11,7 +11,7 @@ import (
 // A permanent failure that release.Passes stays in the status like the others, so that users
 // see that they have to act. The agent retries it as often as one that may pass by itself.
 
-// gaveUp notes a failure for good. The payload is kept for another attempt.
+// gaveUp notes a permanent failure. The payload is kept for another attempt.
 func (r *Reconciler) gaveUp(s *snapshot, f *store.Failure) {
 	s.rec.Failed = f
 	if !release.Passes(f.Reason) {
@@ -39,15 +39,15 @@ func (r *Reconciler) failedBefore(s *snapshot) {
 	}
 }
 
-// triesAgain reports whether another attempt is due although the last one has failed for
-// good. After a start of the agent one is.
+// triesAgain reports whether another attempt is due although the last one has failed
+// permanently. After a start of the agent it is.
 func (r *Reconciler) triesAgain(s *snapshot) bool {
 	f := s.rec.Failed
 	return s.bd != nil && f != nil && f.ID == s.spec.DeploymentID && release.Passes(f.Reason) && !r.cfg.Now().Before(s.state.next)
 }
 
-// forgetFailure takes a failure for good out of the record, where another attempt has failed
-// for a reason that may pass by itself.
+// forgetFailure removes a permanent failure from the record, where another attempt has
+// failed for a reason that may pass by itself.
 func (r *Reconciler) forgetFailure(ctx context.Context, s *snapshot) error {
 	if s.rec.Failed == nil || s.rec.Failed.ID != s.spec.DeploymentID {
 		return nil

@@ -68,9 +68,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	return r.finish(ctx, s, objects, err)
 }
 
-// bring takes steps until there is none left to take. What keeps it from
-// succeeding stands in s.failure afterwards; an error says that the release
-// could not be observed.
+// bring takes steps until none is left. A failure is in s.failure afterwards; an error
+// says that the release could not be observed.
 func (r *Reconciler) bring(ctx context.Context, s *snapshot) error {
 	for range maxSteps {
 		var err error
@@ -193,8 +192,8 @@ func (r *Reconciler) deploy(ctx context.Context, s *snapshot, a release.Action) 
 	return nil
 }
 
-// failed notes the failure of an attempt. One for good is kept in the store,
-// so that it is not repeated; the others are repeated with a growing delay.
+// failed notes the failure of an attempt. A permanent failure is kept in the store, so
+// that the attempt is not repeated; others are repeated with a growing delay.
 func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 	if ctx.Err() != nil {
 		return nil

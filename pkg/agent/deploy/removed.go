@@ -37,9 +37,9 @@ func (s *snapshot) unknown() bool {
 	return s.bd != nil && !s.known && s.bd.Annotations[fleet.AnnotationWithdrawn] == "" && s.bd.Spec.DeploymentID != ""
 }
 
-// doubt notes a new object that has a lower version than what was seen before it:
-// it came with a list, and that list may be of a manager that was restored. p.mu is
-// held.
+// doubt notes a new object that has a lower version than what was seen before it: it
+// came with a list, and that list may be of a manager that was restored. The caller
+// holds p.mu.
 func (p *restoreDetector) doubt(name string, version uint64) {
 	if version >= p.highest {
 		return
@@ -68,7 +68,7 @@ func (p *restoreDetector) text() string {
 	return p.manager + "/" + strconv.FormatUint(p.highest, 10)
 }
 
-// recall takes in what text has written in an earlier run.
+// recall parses what text returned in an earlier run.
 func (p *restoreDetector) recall(text string) {
 	if i := strings.LastIndex(text, "/"); i > 0 {
 		p.seen(text[:i], text[i+1:])

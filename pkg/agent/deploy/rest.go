@@ -30,8 +30,8 @@ func (r *Reconciler) deliver(ctx context.Context, s *snapshot, changed *fleet.Bu
 	return err
 }
 
-// settled notes that the manager knows how a deployment is, and whether that is
-// about to change by itself.
+// settled notes that the manager knows the state of a deployment, and whether that
+// state is expected to change soon.
 func (r *Reconciler) settled(s *snapshot, f report.Found, status fleet.BundleDeploymentStatus) {
 	s.heard()
 	r.mu.Lock()

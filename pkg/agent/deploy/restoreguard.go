@@ -75,7 +75,7 @@ func (r *Reconciler) noteHeld(ctx context.Context, s *snapshot) error {
 	}
 	s.again(heldStep)
 	if !s.known {
-		return nil // there is nothing to keep it with
+		return nil // there is no mark to keep it with
 	}
 	s.rec.Held = s.word()
 	if s.rec.HeldSince == nil {
@@ -85,8 +85,9 @@ func (r *Reconciler) noteHeld(ctx context.Context, s *snapshot) error {
 	return r.cfg.Store.Save(ctx, s.rec)
 }
 
-// ordered remembers the order that a deployment bears, and revoked one that it
-// bears no more: should the same come again, it is from the past.
+// ordered remembers the order that a deployment bears. revoked records that the
+// deployment no longer bears it: if the same order returns, it is from before a restore
+// of the manager.
 func (r *Reconciler) ordered(st *state, order string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,8 +128,8 @@ type restoreDetector struct {
 // as a whole.
 const suspectLimit = 2 * time.Second
 
-// changed takes in the version of an object, and the one that it had before. An
-// object never becomes older by itself, so the list has to be judged anew.
+// changed stores the version of an object, after the one that it had before. An
+// object's version never decreases otherwise, so the list has to be judged again.
 func (p *restoreDetector) changed(manager string, before, now *fleet.BundleDeployment, at time.Time) {
 	is, err := strconv.ParseUint(now.ResourceVersion, 10, 64)
 	if err != nil {
@@ -153,8 +154,7 @@ func (p *restoreDetector) changed(manager string, before, now *fleet.BundleDeplo
 	p.seen(manager, now.ResourceVersion)
 }
 
-// seen takes in a resourceVersion of a manager. One that is no number says
-// nothing.
+// seen stores a resourceVersion of a manager. It ignores one that is no number.
 func (p *restoreDetector) seen(manager, version string) {
 	n, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
@@ -236,9 +236,9 @@ func (p *restoreDetector) covers(name, said string) bool {
 	return ok && old == said
 }
 
-// judge finds out, once for each session, whether the manager has become older
-// than it was, as after a restore from a backup: whatever is in its list is held
-// for a while then.
+// judge finds out, once for each session, whether the manager has become older than it
+// was, as after a restore from a backup: then everything in its list is held for a
+// while.
 func (r *Reconciler) judge() {
 	s := r.session.Load()
 	if s == nil || r.restores.knows(s) || !s.Deployments.HasSynced() {

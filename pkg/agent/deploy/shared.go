@@ -70,10 +70,10 @@ func (s *snapshot) release() release.ID {
 	return helm.IDOf(s.name, s.spec.Options)
 }
 
-// triedShared notes after an attempt which objects the deployment waits for. An
-// attempt that failed before the objects were looked at changes nothing: a bundle
-// that is withdrawn keeps what is waited for until that is taken over. Only a
-// failure for good ends the wait, unless what would go with it is precious.
+// triedShared notes after an attempt which objects the deployment waits for. An attempt
+// that failed before the objects were looked at changes nothing: a withdrawn bundle
+// keeps the awaited objects until they are taken over. Only a permanent failure ends
+// the wait, unless precious objects would be removed by that.
 func (r *Reconciler) triedShared(s *snapshot, err error) {
 	s.conflicts.mu.Lock()
 	found := s.conflicts.list
@@ -99,8 +99,8 @@ func (r *Reconciler) triedShared(s *snapshot, err error) {
 
 func precious(o helm.SharedObject) bool { return withdrawal.Precious(o.Kind.Kind) }
 
-// wakeAwaiting looks at the deployments that wait for objects of a release. r.mu
-// is held.
+// wakeAwaiting looks at the deployments that wait for objects of a release. The caller
+// holds r.mu.
 func (r *Reconciler) wakeAwaiting(id release.ID) {
 	for name, st := range r.states {
 		if st.shared.from(id) {

@@ -21,7 +21,7 @@ import (
 type snapshot struct {
 	name    string
 	session *Session                // nil while the agent never reached its manager
-	bd      *fleet.BundleDeployment // nil if the manager is away or has it no more; shared, not to be changed
+	bd      *fleet.BundleDeployment // nil if the manager is away or no longer has it; shared, not to be changed
 	answers uint64                  // of the manager to check-ins, before mark was read
 	mark    registration.Mark       // of the manager
 	judged  bool                    // whether the manager's list is an old one was known before the rest
@@ -42,8 +42,7 @@ type snapshot struct {
 	conflicts  *conflicts    // of this run
 }
 
-// gather reads what there is about a deployment. It is false if there is
-// nothing.
+// gather reads everything about a deployment. It returns false if there is nothing.
 func (r *Reconciler) gather(name string) (*snapshot, bool) {
 	s := &snapshot{name: name, session: r.session.Load(), answers: r.answers.Load(), conflicts: &conflicts{}}
 	s.mark = *r.mark.Load()

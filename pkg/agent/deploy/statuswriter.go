@@ -9,9 +9,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
-// writeStatus writes the status of a deployment if it means something else than what
-// stands there. One that is about to change by itself is held back for a
-// moment, so that a quick way to Ready costs one write.
+// writeStatus writes the status of a deployment if its meaning differs from the present
+// one. It delays a status that is expected to change soon, so that a deployment that
+// becomes Ready quickly costs one write.
 func (r *Reconciler) writeStatus(ctx context.Context, s *snapshot, f report.Found) error {
 	now := r.cfg.Now()
 	status := report.Status(s.bd, f, now)

@@ -33,8 +33,8 @@ type BootstrapWatcher struct {
 	came time.Time // when the present token was put there; zero: before the agent looked
 }
 
-// settling is how long a token lies before it is used: Helm writes Secrets before
-// ConfigMaps, and what the agent is to say of itself stands in one of these.
+// settling is the delay before a token is used: Helm writes Secrets before ConfigMaps,
+// and a ConfigMap holds what the agent reports about itself.
 const settling = 2 * time.Second
 
 // NewBootstrapWatcher watches the bootstrap Secret in the agent's namespace, as soon as
@@ -98,8 +98,8 @@ func (l *BootstrapWatcher) Look() (Bootstrap, bool) {
 	return bootstrapOf(s), true
 }
 
-// Forget removes a bootstrap Secret: its token is of no more use to an agent that
-// is registered. One that says something else by now stays. It reports whether it has
+// Forget removes a bootstrap Secret: its token is of no more use to an agent that is
+// registered. A Secret with other content by now stays. It reports whether it has
 // removed one.
 func Forget(ctx context.Context, down *kube.Client, namespace string, b Bootstrap) (bool, error) {
 	secrets := kube.StoreOf[*corev1.Secret](down)

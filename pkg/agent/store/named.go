@@ -1,7 +1,7 @@
 package store
 
-// Named returns the record of a deployment under whichever manager, the first one
-// in order should there be several.
+// Named returns the record of a deployment of any manager; of several, the first one in
+// order.
 func (s *Store) Named(name string) (Record, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -1,11 +1,10 @@
-// Package store keeps what an agent has accepted: one Secret per deployment in
-// the agent's namespace, with the wanted state and, until it is deployed, all
-// that is needed to deploy it. The agent starts from it when the manager is
-// away.
+// Package store keeps what an agent has accepted: one Secret per deployment in the
+// agent's namespace, with the desired state and, until it is deployed, all that is
+// needed to deploy it. The agent starts from it when the manager is away.
 //
-// A Secret holds at most 1 MiB, so a large payload stands in several; see
-// payload.go. The Secret with the record is written last and removed first:
-// what it names is always there.
+// A Secret holds at most 1 MiB, so a large payload is split over several; see
+// payload.go. The Secret with the record is written last and removed first: what it
+// names always exists.
 package store
 
 import (
@@ -66,11 +65,11 @@ type Record struct {
 
 	// Applied is the deployment id that was brought about last.
 	Applied string `json:"applied,omitempty"`
-	// Failed is the failure for good of a deployment id, if there was one.
+	// Failed is the permanent failure of a deployment id, if there was one.
 	Failed *Failure `json:"failed,omitempty"`
-	// HeldSince is since when something older of the manager is held back, by the
-	// clock on the wall. HeldFor is for how long this agent has been at work
-	// meanwhile, whatever that clock said; it grows in steps of a minute.
+	// HeldSince is since when something older of the manager is held back, by the wall
+	// clock. HeldFor is how long this agent has been running meanwhile, regardless of
+	// that clock; it grows in steps of a minute.
 	HeldSince *time.Time    `json:"heldSince,omitempty"`
 	HeldFor   time.Duration `json:"heldFor,omitempty"`
 	Held      string        `json:"held,omitempty"` // what it is
@@ -79,8 +78,8 @@ type Record struct {
 	Version string `json:"version,omitempty"`
 	// Revoked is the last order to withdraw that the manager has taken back.
 	Revoked string `json:"revoked,omitempty"`
-	// Ordered is the order that a deletion stands for, where an agent acts on
-	// one; see package deploy.
+	// Ordered is the order that a deletion implies, where an agent acts on one; see
+	// package deploy.
 	Ordered string `json:"ordered,omitempty"`
 
 	// Last is kept of a deployment that may be removed by deleting its object; nil: it is
@@ -105,7 +104,7 @@ type Record struct {
 	Values *Values `json:"values,omitempty"`
 }
 
-// A Failure for good.
+// A Failure is a permanent failure.
 type Failure struct {
 	ID      string `json:"id"` // deployment id
 	Reason  string `json:"reason"`
@@ -122,7 +121,7 @@ type Store struct {
 	records map[Key]held
 }
 
-// held is a record as it stands in its Secret.
+// held is a record as it is stored in its Secret.
 type held struct {
 	record Record
 	secret *corev1.Secret // without the payload
@@ -335,8 +334,8 @@ func (s *Store) put(ctx context.Context, secret *corev1.Secret) error {
 	return nil
 }
 
-// overwrite writes a Secret whatever is there: the Secrets are the agent's, and
-// a person who changed or removed one must not stop it.
+// overwrite writes a Secret, whether or not one exists: the Secrets are the agent's,
+// and a person who changed or removed one must not stop it.
 func (s *Store) overwrite(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error) {
 	there, err := s.secrets.Get(ctx, kube.KeyOf(secret))
 	if kube.IsGone(err) {

@@ -21,8 +21,8 @@ type Change struct {
 	Set  string // hash of the object set, by which a deployment is known
 	Kind schema.GroupVersionKind
 	Key  kube.Key
-	// Meta is the object's metadata; nil if the object is gone or bears the set no
-	// more. It is shared: callers must not change it.
+	// Meta is the object's metadata; nil if the object is gone or no longer bears the
+	// set. It is shared: callers must not change it.
 	Meta *metav1.PartialObjectMetadata
 }
 
