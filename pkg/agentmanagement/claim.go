@@ -84,8 +84,8 @@ func (l *requestLoop) made(r *fleet.ClusterRegistration) (time.Time, bool) {
 	return a.CreationTimestamp.Time, true
 }
 
-// accepted reports whether a person has accepted a request, whatever other requests
-// there are.
+// accepted reports whether a person has accepted a request, regardless of other
+// requests.
 func (l *requestLoop) accepted(r *fleet.ClusterRegistration, siblings []*fleet.ClusterRegistration) bool {
 	c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 	return ok && registration.Accepted(r, c, siblings)

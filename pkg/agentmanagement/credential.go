@@ -55,8 +55,8 @@ func (l *requestLoop) tend(ctx context.Context, r *fleet.ClusterRegistration, ne
 	return sooner(next, after), err
 }
 
-// credential sees to it that the agent of a granted request uses the credential
-// that it is to use. It returns when to look again; 0: when something changes.
+// credential makes sure that the agent of a granted request uses the credential that it
+// is to use. It returns when to look again; 0: when something changes.
 //
 //  1. gather: the accounts of the request, and what stands on its Cluster
 //  2. decide: credential.Decide (pure)

@@ -36,7 +36,7 @@ func (l *requestLoop) handOver(ctx context.Context, h registration.Handover) err
 }
 
 // replace deletes a credential that another request left behind, so that the time to
-// fetch it starts anew. While the credential can be fetched it stays: in the same
+// fetch it starts again. While the credential can be fetched it stays: in the same
 // workspace the agent has asked twice, in another one a second agent uses the same
 // words.
 func (l *requestLoop) replace(ctx context.Context, have *corev1.Secret, workspace string) error {

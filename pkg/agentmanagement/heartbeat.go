@@ -10,16 +10,16 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
-// heartbeatSettle is for how long clusters may come and go until it is looked anew
-// how often their agents check in.
+// heartbeatSettle is for how long clusters may come and go until it is looked again how
+// often their agents check in.
 const heartbeatSettle = 5 * time.Second
 
 // heartbeatKey is the only key of the loop.
 var heartbeatKey = kube.Key{Name: "check-in"}
 
-// heartbeatLoop decides how often agents check in. What it decides stands in an
-// annotation of each Cluster, written by the loop for Clusters together with the
-// manager's mark; agents read it in the answer to a check-in, and need no restart.
+// heartbeatLoop decides how often agents check in. The decision is an annotation of
+// each Cluster, which the loop for Clusters writes together with the manager's mark;
+// agents read it in the answer to a check-in, and need no restart.
 type heartbeatLoop struct {
 	*Manager
 	loop     *kube.Controller

@@ -172,7 +172,7 @@ func (l *importLoop) clusterChanged(old, c *fleet.Cluster) {
 }
 
 // turnChanges reports whether a change of a Cluster matters to clusterimport.Plan. A
-// new Cluster does not: its own run wakes up the others.
+// new Cluster does not: its own run enqueues the others.
 func turnChanges(old, c *fleet.Cluster) bool {
 	return old != nil && (old.Annotations[clusterimport.AnnotationImported] != c.Annotations[clusterimport.AnnotationImported] ||
 		old.Labels[clusterimport.LabelCanary] != c.Labels[clusterimport.LabelCanary] ||

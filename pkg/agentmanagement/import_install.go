@@ -68,7 +68,7 @@ func (d *downstream) identity(ctx context.Context) (string, error) {
 	return string(n.UID), nil
 }
 
-// A thing is one object of an agent, of whatever kind.
+// A thing is one object of an agent, of any kind.
 type thing interface {
 	// look reads what is there, and says whose that is if it must be left alone.
 	look(ctx context.Context, m clusterimport.Mark, known bool) (foreign string, err error)
@@ -213,7 +213,7 @@ func (d *downstream) survey(ctx context.Context, in string, all []thing) ([]thin
 	return ours, ignoreGone(err)
 }
 
-// replace makes an agent in the place of whatever of this Cluster is there.
+// replace installs an agent in the place of any objects of this Cluster.
 func (d *downstream) replace(ctx context.Context, o order, pull []*corev1.Secret) error {
 	all, err := d.things(o.agent, o.from)
 	if err != nil {

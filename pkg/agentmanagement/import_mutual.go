@@ -14,9 +14,9 @@ import (
 // other's cluster.
 const reasonMutual = "ManagesEachOther"
 
-// warnMutual says in an event if a manager that runs in the cluster of a Cluster
-// has an agent in the manager's own cluster. Nothing of the two meets, so that is
-// all: an import goes on, whatever is found.
+// warnMutual says in an event if a manager that runs in the cluster of a Cluster has an
+// agent in the manager's own cluster. The objects of the two do not collide, so that is
+// all: an import continues, whatever is found.
 func (l *importLoop) warnMutual(ctx context.Context, c *fleet.Cluster, d *downstream) {
 	there, err := kube.StoreOf[*corev1.ConfigMap](d.client).List(ctx, "", fleet.LabelManagerID)
 	if err != nil {

@@ -347,9 +347,9 @@ func (l *requestLoop) bind(ctx context.Context, g registration.Grant) error {
 	return err
 }
 
-// keep holds up the rights of a granted request, and ends the handover in
-// time. A grant without an account in the registration namespace is one of an
-// older manager, or lost: a new request is needed either way.
+// keep maintains the rights of a granted request, and ends the handover in time. A
+// grant without an account in the registration namespace is one of an older manager, or
+// lost: a new request is needed either way.
 func (l *requestLoop) keep(ctx context.Context, r *fleet.ClusterRegistration) (kube.Result, error) {
 	c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 	if !ok || withdrawal.Going(c) || registration.External(c) {

@@ -148,9 +148,9 @@ func final(resp *http.Response) bool {
 	return true
 }
 
-// fromTheFuture reports whether the server says that it does not know the asked
-// version yet: it was restored, and the cache has to begin anew. The answer can
-// be read afterwards as if nothing had been read.
+// fromTheFuture reports whether the server says that it does not know the asked version
+// yet: it was restored, and the cache has to start again. The answer can be read again
+// from its beginning afterwards.
 func fromTheFuture(resp *http.Response) bool {
 	return bytes.Contains(beginningOf(resp), []byte("ResourceVersionTooLarge"))
 }

@@ -72,8 +72,8 @@ func (s *Store[P]) keptBody(ctx context.Context, obj P) ([]byte, error) {
 	return json.Marshal(both)
 }
 
-// common is what stands in want and, under the same name, in have too, whatever its
-// value there. Lists of the same length are compared element by element; one of another
+// common returns the parts of want that have also has, under the same name and with any
+// value. Lists of the same length are compared element by element; a list of another
 // length is that of have.
 func common(want, have any) any {
 	switch want := want.(type) {

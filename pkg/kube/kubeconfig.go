@@ -36,8 +36,8 @@ func (a Access) Kubeconfig() ([]byte, error) {
 	return clientcmd.Write(*cfg)
 }
 
-// ParseKubeconfig reads a kubeconfig that stands in a Secret, by the rules of
-// package kubeconfig: it must hold its credentials itself.
+// ParseKubeconfig reads a kubeconfig from a Secret, by the rules of package kubeconfig:
+// it must hold its credentials itself.
 func ParseKubeconfig(data []byte) (*rest.Config, error) {
 	a, err := kubeconfig.Parse(data)
 	if err != nil {

@@ -92,7 +92,7 @@ func (l *Conn) Down() error {
 	return l.cause
 }
 
-// Close ends all connections for good: every request fails from now on.
+// Close closes all connections permanently: every request fails from now on.
 func (l *Conn) Close() {
 	l.mu.Lock()
 	l.cause, l.ended = ErrConnClosed, true
@@ -124,7 +124,7 @@ func (l *Conn) attach(cfg *rest.Config, m connMode) *rest.Config {
 	return out
 }
 
-// notifyWaiters wakes up who waits; l.mu is held.
+// notifyWaiters wakes all waiters; the caller holds l.mu.
 func (l *Conn) notifyWaiters() {
 	close(l.changed)
 	l.changed = make(chan struct{})
@@ -239,8 +239,8 @@ func (e *awayError) Timeout() bool { return e.cause == errSilent } //nolint:erro
 // Temporary returns true: the server may come back.
 func (e *awayError) Temporary() bool { return true }
 
-// An answer is the body of a response that has to go on coming, unless it is
-// one that is read with patience.
+// An answer is the body of a response. It must keep arriving, except for requests of
+// Patient clients.
 type answer struct {
 	io.ReadCloser
 	ctx    context.Context

@@ -164,17 +164,17 @@ func (s *Store[P]) patch(ctx context.Context, old P, patch fields, err error, su
 	return s.PatchRaw(ctx, KeyOf(old), types.MergePatchType, data, sub...)
 }
 
-// PatchRaw sends a patch as it is. It carries no precondition but those that
-// stand in it.
+// PatchRaw sends a patch as it is. It carries no precondition except those in the
+// patch.
 func (s *Store[P]) PatchRaw(ctx context.Context, key Key, kind types.PatchType, data []byte, sub ...string) (P, error) {
 	out := newOf[P]()
 	err := s.client.Patch(ctx, key.Namespace, key.Name, kind, data, out, metav1.PatchOptions{FieldManager: s.field}, sub...)
 	return s.result("patch", key, out, err)
 }
 
-// Apply sets by server-side apply what stands in obj, taking fields over from
-// other managers. Fields that this manager has set before and that no longer
-// stand in obj are removed.
+// Apply sets the fields of obj by server-side apply, and takes them over from other
+// managers. It removes fields that this manager has set before and that obj no longer
+// has.
 func (s *Store[P]) Apply(ctx context.Context, obj P) (P, error) {
 	s.setKind(obj)
 	data, err := applyBody(obj)

@@ -55,7 +55,7 @@ func newClusterLoop(s *stage, c *kube.Client) *clusterLoop {
 	return l
 }
 
-// ofManagement wakes up what is mapped from a management Cluster.
+// ofManagement enqueues what is mapped from a management Cluster.
 func (l *clusterLoop) ofManagement(name string, add func(kube.Key)) {
 	for _, p := range l.view.provisioning.ByIndex(byManagement, name) {
 		add(kube.KeyOf(p))

@@ -3,9 +3,9 @@
 // get their namespaces, and a workspace that holds clusters is not deleted by
 // mistake.
 //
-// While Rancher itself does that, the manager only looks. Without Rancher's kinds it
-// sleeps, and wakes up when they come. Its decisions are in pkg/plan/workspace; of
-// Rancher's own objects it changes single fields, by patches.
+// While Rancher itself does that, the manager only watches. Without Rancher's kinds it
+// does nothing until they appear. Its decisions are in pkg/plan/workspace; of Rancher's
+// own objects it changes single fields, by patches.
 package workspace
 
 import (
@@ -100,8 +100,8 @@ func (h *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// served are the kinds that are there, by the names of their definitions; nil where
-// one is missing without which there is nothing to do.
+// served returns the kinds that exist, by the names of their definitions; nil if a kind
+// that is required is missing.
 func (h *Manager) served() map[string]bool {
 	out := map[string]bool{}
 	for _, name := range kinds {

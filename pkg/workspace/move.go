@@ -87,7 +87,7 @@ func (l *moveLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, er
 		return kube.Done, nil
 	}
 	made := l.view.management.ByIndex(byOwner, key.String())
-	if len(made) == 0 { // also while Rancher maps: what was seen is not kept for ever
+	if len(made) == 0 { // also while Rancher maps: what was seen is not kept forever
 		l.missing.forget(key)
 		l.ask(key, false)
 	}

@@ -140,7 +140,8 @@ func (s *ownedKind[P]) put(ctx context.Context, want, live []P, other **taken) e
 	return nil
 }
 
-// adoptExisting deals with what stands under a wanted name, and was not seen before.
+// adoptExisting handles an existing object with a desired name that was not seen
+// before.
 func (s *ownedKind[P]) adoptExisting(ctx context.Context, want P, other **taken) error {
 	live, err := s.store.Get(ctx, kube.KeyOf(want))
 	if err != nil {

@@ -59,7 +59,7 @@ func newCreatorLoop(s *stage, c *kube.Client) *creatorLoop {
 	return l
 }
 
-// watch wakes up the workspace that a right of a maker belongs to.
+// watch enqueues the workspace that a right of its creator belongs to.
 func watch[P kube.Object](l *creatorLoop, c *kube.Cache[P]) {
 	c.Index(byWorkspace, func(o P) []string { return []string{o.GetLabels()[plan.LabelWorkspace]} })
 	wake := func(o P) {

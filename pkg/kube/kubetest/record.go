@@ -39,7 +39,7 @@ func (r *record) text(partial bool) ([]byte, error) {
 	})
 }
 
-// item is the record as it stands in a list. API servers leave the kind of built-in
+// item returns the record as it is in a list. API servers leave the kind of built-in
 // objects out there.
 func (r *record) item(k Kind, partial bool) (json.RawMessage, error) {
 	if partial || k.Custom {
@@ -89,8 +89,8 @@ func (c *call) live() (*record, error) {
 	return r, nil
 }
 
-// commit makes obj the object's next version; gone removes the object with it.
-// s.mu is held.
+// commit makes obj the object's next version; gone removes the object with it. The
+// caller holds s.mu.
 func (s *Server) commit(res *resource, obj *unstructured.Unstructured, gone bool) (*record, error) {
 	obj.SetResourceVersion(strconv.FormatInt(s.version+1, 10))
 	next, err := newRecord(obj)

@@ -40,7 +40,7 @@ type stream struct {
 	buf   bytes.Buffer
 }
 
-// watch answers with the changes that follow. s.mu is held.
+// watch answers with the changes that follow. The caller holds s.mu.
 func (s *Server) watch(c *call) (answer, error) {
 	selects, err := s.selection(c)
 	if err != nil {

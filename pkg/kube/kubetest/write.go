@@ -17,7 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// create makes an object. s.mu is held.
+// create makes an object. The caller holds s.mu.
 func (s *Server) create(c *call) (*record, error) {
 	obj, err := s.object(c)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *call) invalid(list ...*field.Error) error {
 	return apierrors.NewInvalid(c.res.GroupKind(), c.Name, list)
 }
 
-// update replaces an object, or its status. s.mu is held.
+// update replaces an object, or its status. The caller holds s.mu.
 func (s *Server) update(c *call) (*record, error) {
 	obj, err := s.object(c)
 	if err != nil {
