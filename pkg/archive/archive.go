@@ -67,8 +67,8 @@ type Options struct {
 	// ending selects the format, its last element names the file of an archive that is
 	// a single file. A name with no known ending is a plain file.
 	Name string
-	// Format stands in for the ending of Name: "tar.gz", "zip", "gz", ...;
-	// "false" is a plain file.
+	// Format replaces the ending of Name: "tar.gz", "zip", "gz", ...; "false" is a
+	// plain file.
 	Format string
 	Limits Limits
 }

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// maxPacked is what a chart may have unpacked; Helm reads no more of one.
+// maxPacked is what a chart may have unpacked; Helm does not read more.
 const maxPacked = 100 << 20
 
-// Pack makes a .tgz of the files of a directory, with prefix/ before their
-// names, as charts are packed: the same bytes for the same names and contents,
-// whatever times, modes and owners they have. Links are packed as what they
-// lead to, if that is a file. More than 100 MiB are reconcile.Terminal, TooLarge.
+// Pack makes a .tgz of the files of a directory, with prefix/ before their names, as
+// charts are packed: the same bytes for the same names and contents, regardless of
+// their times, modes and owners. Links are packed as what they lead to, if that is a
+// file. More than 100 MiB are reconcile.Terminal, TooLarge.
 func Pack(tree fs.FS, prefix string) ([]byte, error) {
 	var buf bytes.Buffer
 	z := gzip.NewWriter(&buf)

@@ -26,7 +26,7 @@ type entry struct {
 // A nameKey is a name without regard to upper and lower case, in little memory.
 type nameKey [16]byte
 
-// seen is what stands under a name.
+// seen is the entry that has a name.
 type seen struct {
 	exact nameKey
 	kind  byte // 'f'ile, 'd'irectory, 'l'ink
@@ -255,7 +255,7 @@ func (u *unpacking) link(e entry) error {
 	return nil
 }
 
-// makeLinks makes the links, if all of them stay inside whatever other links
+// makeLinks makes the links, if all of them stay inside, regardless of other links that
 // they pass.
 func (u *unpacking) makeLinks() error {
 	targets := make(map[string]string, len(u.links))

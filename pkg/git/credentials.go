@@ -8,8 +8,8 @@ import (
 
 // Credentials are what may be sent to a remote. Zero is anonymous.
 type Credentials struct {
-	// Username and Password go to HTTP(S) remotes. A password alone is a token
-	// and stands in for the user name.
+	// Username and Password go to HTTP(S) remotes. A password alone is a token and
+	// replaces the user name.
 	Username string
 	Password string
 	// SSHPrivateKey is a PEM key without passphrase, for SSH remotes.

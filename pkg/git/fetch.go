@@ -25,8 +25,8 @@ import (
 // maxHaves is how many commits the client names to the remote as present.
 const maxHaves = 8
 
-// errDamaged says that what came does not hold together, so that a store is
-// worth beginning anew.
+// errDamaged says that what came does not hold together, so that a store is worth
+// beginning again.
 var errDamaged = errors.New("store is incomplete")
 
 // Fetch gets one commit, without its history, into the store of its remote
@@ -93,9 +93,9 @@ func (e *entry) tree(ctx context.Context, ref Reference, commit Commit) (*Tree, 
 	}
 }
 
-// fetch adds one commit to a store. Where the remote has just named the commit,
-// it is asked for at once; if that fails, whatever the reason, the remote is
-// listened to first.
+// fetch adds one commit to a store. Where the remote has just named the commit, it is
+// asked for at once; if that fails for any reason, the remote is asked for its
+// references first.
 func (e *entry) fetch(ctx context.Context, g *generation, ref Reference, commit Commit) error {
 	if s, refs := e.recent.take(e, commit); s != nil {
 		if pack, err := e.ask(ctx, g, s, refs, ref, commit); err == nil {

@@ -82,7 +82,7 @@ type Limits struct {
 	Files         int           // entries in the tree; 100,000
 	Depth         int           // nested directories; 64
 	Time          time.Duration // one fetch; 5 minutes
-	StoreBytes    int64         // a store that has grown beyond is begun anew; 512 MiB
+	StoreBytes    int64         // a store that has grown beyond is begun again; 512 MiB
 }
 
 func (l Limits) withDefaults() Limits {

@@ -13,9 +13,9 @@ import (
 // to ask it for one of them. A poll and the fetch that follows it are closer.
 const recentFor = 10 * time.Second
 
-// recent is the last list of references of an HTTP remote, so that fetching what
-// it names takes one request. Each request of git's HTTP protocol stands for
-// itself (gitprotocol-http(5)).
+// recent is the last list of references of an HTTP remote, so that fetching what it
+// names takes one request. Requests of git's HTTP protocol are stateless
+// (gitprotocol-http(5)).
 type recent struct {
 	mu   sync.Mutex
 	refs *packp.AdvRefs

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// maxPacks is how many fetches one store takes before it is begun anew:
-	// every lookup asks every pack.
+	// maxPacks is how many fetches one store takes before it is begun again: every
+	// lookup asks every pack.
 	maxPacks = 40
 	// objectCacheBytes is kept of unpacked objects for each open tree.
 	objectCacheBytes = 4 << 20
@@ -84,7 +84,7 @@ func (e *entry) unlock() { <-e.lock }
 
 func (e *entry) closeConnections() { e.transport.CloseIdleConnections() }
 
-// drop forgets the store and its connections. The lock is held.
+// drop forgets the store and its connections. The caller holds the lock.
 func (e *entry) drop() {
 	e.closeConnections()
 	if e.gen != nil {
@@ -94,8 +94,8 @@ func (e *entry) drop() {
 	_ = os.Remove(e.dir) // goes only if no tree is being read any more
 }
 
-// generation is the present store, made on first use and made anew when it has
-// grown beyond its bounds. The lock is held.
+// generation returns the present store, created on first use and again when it has
+// grown beyond its bounds. The caller holds the lock.
 func (e *entry) generation() (*generation, error) {
 	if g := e.gen; g != nil && (g.bytes > e.limits.StoreBytes || g.packs >= maxPacks) {
 		e.renew()
@@ -112,8 +112,8 @@ func (e *entry) generation() (*generation, error) {
 	return g, nil
 }
 
-// renew lets go of the present store; trees that are open keep it until they
-// are closed. The lock is held.
+// renew lets go of the present store; trees that are open keep it until they are
+// closed. The caller holds the lock.
 func (e *entry) renew() {
 	if e.gen != nil {
 		e.gen.release()

@@ -85,7 +85,7 @@ func (e endpoint) address() string {
 	return net.JoinHostPort(e.host, port)
 }
 
-// display is the host as it stands in messages: with its port if that was given.
+// display returns the host as messages show it: with its port if that was given.
 func (e endpoint) display() string {
 	if e.port == "" {
 		return e.host

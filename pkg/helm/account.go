@@ -34,9 +34,9 @@ type account struct {
 	api    *api
 }
 
-// Rights are what a release that exists is corrected or removed with. They come
-// from the deployment: the record of the release stands in a namespace where
-// tenants may write.
+// Rights are the rights with which an existing release is corrected or removed. They
+// come from the deployment: the record of the release is in a namespace where tenants
+// may write.
 type Rights struct {
 	// ServiceAccount is that of the options; see User.
 	ServiceAccount string

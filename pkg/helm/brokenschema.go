@@ -16,9 +16,9 @@ var (
 	ofReference    = regexp.MustCompile(`^json-pointer in "file:///values\.schema\.json([^"]*)" not found$`)
 )
 
-// BrokenSchema returns the place of the mistake for which Helm can use the
-// values.schema.json of no cluster's chart, whatever the values are. ok is false for
-// another error, and where the schema is not among the files of d.
+// BrokenSchema returns the place of the mistake that makes the values.schema.json of
+// the chart unusable for Helm, with any values. ok is false for another error, and
+// where the schema is not among the files of d.
 func BrokenSchema(d Deployment, err error) (place Place, ok bool) {
 	if err == nil {
 		return Place{}, false

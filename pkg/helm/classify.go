@@ -55,7 +55,7 @@ var invalid = regexp.MustCompile(`\b([A-Z][A-Za-z0-9]*)(?:\.([a-z0-9.-]+))? "([^
 // noNamespace is how an API server says that the namespace of an object does not exist.
 var noNamespace = regexp.MustCompile(`\bnamespaces "([^"]*)" not found$`)
 
-// anew is what helps where a field cannot be changed. A replaced object keeps it, too.
+// again is what helps where a field cannot be changed. A replaced object keeps it, too.
 const anew = "delete the object or give it another name"
 
 // refusedPatch is how Helm says that the API server refuses a value on an upgrade:
@@ -66,7 +66,7 @@ var refusedPatch = regexp.MustCompile(`cannot patch "([^"]*)" with kind ([^:]*):
 var unparsed = regexp.MustCompile(`parse error at \(|function "[^"]*" not defined$`)
 
 // Unparsed reports whether an error of Render is about a template that cannot be
-// parsed, whatever the values are.
+// parsed, with any values.
 func Unparsed(err error) bool { return err != nil && unparsed.MatchString(err.Error()) }
 
 // undone is how Helm says that it has undone an action with atomic.

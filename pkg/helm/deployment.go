@@ -54,11 +54,11 @@ type SharedObject struct {
 	Name      string
 }
 
-// Identity identifies an object in its cluster, in whatever version.
+// Identity identifies an object in its cluster, in any version.
 func (o SharedObject) Identity() string { return Identity(o.Kind, o.Namespace, o.Name) }
 
-// Identity identifies an object in its cluster, in whatever version. The namespace
-// is empty for an object without.
+// Identity identifies an object in its cluster, in any version. The namespace is empty
+// for an object without.
 func Identity(kind schema.GroupVersionKind, namespace, name string) string {
 	return kind.GroupKind().String() + " " + namespace + "/" + name
 }

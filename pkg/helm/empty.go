@@ -33,7 +33,7 @@ func lastGood(list []record) string {
 	return id
 }
 
-// optionsOf is the half of a deployment id that stands for the options.
+// optionsOf is the half of a deployment id that identifies the options.
 func optionsOf(deploymentID string) string {
 	_, options, _ := strings.Cut(deploymentID, ":")
 	return options

@@ -31,7 +31,7 @@ const (
 // that Fleet adds.
 //
 //   - New objects are checked before the first of them is written.
-//   - Nothing is written outside of the bundle's limit, whatever way it comes.
+//   - Nothing is written outside of the bundle's limit, whichever way it comes.
 //   - An upgrade merges three ways also for custom resources, so that what
 //     others changed is put back.
 //   - Nothing is deleted that is not marked as this release's own.

@@ -24,13 +24,13 @@ import (
 )
 
 // Install makes a release that does not exist, or of which no revision was ever
-// deployed: then it takes up what is there, and hooks that are known to have
-// ended are not run again. Nothing is written before all has been rendered and
-// checked, but for a chart's own crds folder, which Helm installs first.
+// deployed: then it adopts existing objects, and does not run hooks again that are
+// known to have ended. Nothing is written before all has been rendered and checked, but
+// for a chart's own crds folder, which Helm installs first.
 //
-// Errors: reconcile.Terminal with a reason of package release for what a change
-// of the bundle has to mend; reconcile.RequeueAfter for what may be missing for a while;
-// anything else may pass. What was half done stays in Helm's storage.
+// Errors: reconcile.Terminal with a reason of package release for what only a change of
+// the bundle fixes; reconcile.RequeueAfter for what may be missing for a while;
+// anything else may pass. A partial result stays in Helm's storage.
 func (c *Client) Install(ctx context.Context, d Deployment) error {
 	before, err := c.attempts(ctx, d.ID)
 	if err != nil {
@@ -238,8 +238,8 @@ func (j *job) rehearse(d Deployment) (*helmrelease.Release, error) {
 	return in.Run(p.chart, runtime.DeepCopyJSON(j.values))
 }
 
-// labels are the labels of a release's records, which stand in namespaces that
-// others use too.
+// labels returns the labels of a release's records, which are in namespaces that others
+// use too.
 func (d Deployment) labels() map[string]string {
 	id, _, _ := strings.Cut(d.Memory.Manager, "/")
 	if id == "" {

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A guard looks through the kustomizations that a build uses, before the build,
-// and refuses whatever would make kustomize load something that is not in the
-// file system. It decodes as kustomize does, with kustomize's own functions, so
-// that both see the same texts.
+// A guard looks through the kustomizations that a build uses, before the build, and
+// refuses everything that would make kustomize load something that is not in the file
+// system. It decodes as kustomize does, with kustomize's own functions, so that both
+// see the same texts.
 type guard struct {
 	fs      filesys.FileSystem // in memory; it holds the bundle alone, below "/"
 	factory *resmap.Factory

@@ -47,9 +47,9 @@ type candidate struct {
 	crds       bool   // it is from a chart's crds folder
 }
 
-// check refuses an object that a bundle may not have. All objects come by here,
-// whatever way they take: each is checked before anything is written, and once
-// more when Helm hands it over to be written.
+// check refuses an object that a bundle may not have. Every object passes this check,
+// whichever way it takes: each is checked before anything is written, and once more
+// when Helm hands it over to be written.
 func (l namespaceLimit) check(c candidate) error {
 	isCRD := c.GroupVersionKind().GroupKind() == groupKindCRD
 	switch {
@@ -105,8 +105,8 @@ func (e *engine) expectCRDs(files []chart.CRD) {
 // maxCRDs is how many CRDs of crds folders a release remembers.
 const maxCRDs = 200
 
-// noteCRDs makes a release remember which CRDs its chart brings, whatever the
-// chart says about that itself.
+// noteCRDs makes a release remember which CRDs its chart brings, regardless of what the
+// chart itself says about that.
 func noteCRDs(c *chart.Chart) {
 	var names []string
 	for _, file := range c.CRDObjects() {
@@ -126,8 +126,8 @@ func noteCRDs(c *chart.Chart) {
 	}
 }
 
-// notedCRDs are the CRDs that a release remembers. Its record stands where
-// tenants may write.
+// notedCRDs returns the CRDs that a release remembers. Its record is in a namespace
+// where tenants may write.
 func notedCRDs(annotations map[string]string) []string {
 	names := strings.SplitN(annotations[fleet.ReleaseCRDs], ",", maxCRDs+1)
 	names = slices.DeleteFunc(names, func(n string) bool { return len(validation.IsDNS1123Subdomain(n)) > 0 })

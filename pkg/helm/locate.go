@@ -313,7 +313,7 @@ func (l locator) bytes(name string) []byte {
 	return nil
 }
 
-// find is where a word first stands in a file.
+// find returns where a word first occurs in a file.
 func (l locator) find(name, word string) (line, column int) {
 	n := 0
 	for text := range bytes.Lines(l.bytes(name)) {
@@ -384,7 +384,7 @@ func fieldsOf(n *yaml.Node, known map[string]reflect.Type, key string) []string 
 	return nil
 }
 
-// fieldNamed is the field that a key stands for: the decoder accepts another case.
+// fieldNamed returns the field that a key means: the decoder ignores case.
 func fieldNamed(known map[string]reflect.Type, key string) (name string, ok bool) {
 	for name := range known {
 		if strings.EqualFold(name, key) {

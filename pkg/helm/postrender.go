@@ -188,8 +188,7 @@ func (p *postRenderer) force(o object, crds map[schema.GroupKind]bool) error {
 	return p.limit.check(candidate{Unstructured: o.Unstructured, what: what, namespaced: namespaced, namespace: o.GetNamespace()})
 }
 
-// mapping finds how a kind is served, asking the cluster anew once if it is
-// not known.
+// mapping finds how a kind is served, asking the cluster again once if it is not known.
 func (a *api) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	m, err := a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {

@@ -242,8 +242,8 @@ func (c *Client) Forget(ctx context.Context, id release.ID) error {
 	return c.removeRecords(ctx, id, func(record) bool { return true })
 }
 
-// Purge removes the records of a release that stand in its way: those that
-// cannot be read, and those of a release that was uninstalled.
+// Purge removes the records of a release that block it: those that cannot be read, and
+// those of a release that was uninstalled.
 func (c *Client) Purge(ctx context.Context, id release.ID) error {
 	return c.removeRecords(ctx, id, func(r record) bool {
 		return !r.readable || r.Info.Status == release.Uninstalled

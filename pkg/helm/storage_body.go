@@ -46,8 +46,8 @@ const (
 // errNoBody says that a part of a body is not there, or is not what it was.
 var errNoBody = errors.New("a part of the record is missing or damaged")
 
-// A bodyRef names the body of a record: what of it stands in further Secrets.
-// The zero bodyRef is that of a record that stands in one.
+// A bodyRef names the body of a record: the part that is stored in further Secrets. The
+// zero bodyRef is that of a record in a single Secret.
 type bodyRef struct {
 	digest string // of the body before packing, in hex
 	parts  int
@@ -75,8 +75,8 @@ func partName(releaseName string, ref bodyRef, i int) string {
 	return fmt.Sprintf("fleet.release.%s.%s.%d", releaseName, ref.digest[:16], i)
 }
 
-// A body is what of a record stands in further Secrets: a line of JSON and then the
-// manifest as it is, so that it is never held twice.
+// A body is the part of a record that is stored in further Secrets: a line of JSON and
+// then the manifest as it is, so that it is never held twice.
 type body struct {
 	line     []byte // a bodyLine
 	manifest string
@@ -149,7 +149,7 @@ type depot struct {
 	now    func() time.Time
 }
 
-// put writes a body, unless it stands there. It writes one part at a time; what
+// put writes a body, unless it is stored already. It writes one part at a time; what
 // was written stays if it fails, and is found again or swept.
 func (d *depot) put(ctx context.Context, releaseName string, b body) (bodyRef, error) {
 	w := &partWriter{ctx: ctx, depot: d, release: releaseName, ref: bodyRef{digest: b.digest()}}

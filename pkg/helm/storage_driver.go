@@ -28,8 +28,7 @@ const (
 	// one Secret: what a Secret takes, less its metadata, so that no object is
 	// above 1 MiB.
 	recordLimit = 1<<20 - 16<<10
-	// recordSmall is below which length a record is not measured: it fits
-	// whatever is in it.
+	// recordSmall is below which length a record is not measured: it fits in any case.
 	recordSmall = 128 << 10
 )
 
@@ -204,8 +203,8 @@ func (s *secrets) Create(key string, r *helmrelease.Release) error {
 	return inner.Create(key, head)
 }
 
-// Update writes a record anew. The parts of a body that it does not have any
-// more are removed.
+// Update writes a record again. The parts of a body that it does not have any more are
+// removed.
 func (s *secrets) Update(key string, r *helmrelease.Release) error {
 	s.last, s.lastKey = r, key
 	before := s.known[key].ref
@@ -288,8 +287,9 @@ func (s *secrets) prepare(key string, r *helmrelease.Release) (*driver.Secrets, 
 	return driver.NewSecrets(annotated{s.api, ref}), headOf(r), nil
 }
 
-// unchanged reports whether the body of a record is known to stand there: as it
-// was read under the same name, or as another revision of the release has it.
+// unchanged reports whether the body of a record is known to be stored already: it
+// equals the one that was read under the same name, or that of another revision of the
+// release.
 func (s *secrets) unchanged(key string, r *helmrelease.Release) (bodyRef, bool) {
 	k, ok := s.known[key]
 	if ok && k.release == nil && r.Manifest == headOf(r).Manifest {

@@ -83,7 +83,7 @@ func loadFS(files fs.FS) (*chart.Chart, error) {
 	return c, nil
 }
 
-// add takes in the objects of a stream of documents.
+// add adds the objects of a stream of documents.
 func (t *Templated) add(text, namespace string) error {
 	reader := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 	for {

@@ -24,8 +24,8 @@ const (
 	bundleLayerType    = "application/fleet.file"
 	bundleAnnotation   = "id"
 	bundleTag          = "latest"
-	// bundleCreated stands where the time is usually said, so that the same
-	// content gives the same artifact.
+	// bundleCreated replaces the usual time, so that the same content gives the same
+	// artifact.
 	bundleCreated = "1970-01-01T00:00:00Z"
 )
 

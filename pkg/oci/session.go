@@ -128,7 +128,7 @@ func trust(r Registry) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// refuseAddress looks at what a name stands for.
+// refuseAddress checks the address that a name resolves to.
 func (c *Client) refuseAddress(_ context.Context, _, endpoint string, _ syscall.RawConn) error {
 	return c.cfg.Addresses.CheckEndpoint(endpoint)
 }

@@ -12,8 +12,7 @@ import (
 type Storage struct {
 	Reference          string // host[:port][/path]
 	Username, Password string
-	// AgentUsername and AgentPassword, where set, stand in for the ones above
-	// when something is read.
+	// AgentUsername and AgentPassword, where set, replace the ones above for reading.
 	AgentUsername, AgentPassword string
 	CABundle                     []byte
 	InsecureSkipTLS              bool

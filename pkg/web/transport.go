@@ -78,7 +78,7 @@ func rootsOf(bundle []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// refuseAddress looks at what a name stands for.
+// refuseAddress checks the address that a name resolves to.
 func (c *Client) refuseAddress(_ context.Context, _, endpoint string, _ syscall.RawConn) error {
 	return c.cfg.Addresses.CheckEndpoint(endpoint)
 }

@@ -191,7 +191,7 @@ func (c *Client) parseURL(raw string) (*url.URL, error) {
 	return u, c.cfg.Addresses.CheckHost(u.Hostname())
 }
 
-// shown is a URL as it may stand in a text: a query may be a signature.
+// shown returns a URL as a text may show it: a query may be a signature.
 func shown(u *url.URL) string {
 	s := u.Scheme + "://" + u.Host + u.EscapedPath()
 	if len(s) > 200 {

@@ -37,9 +37,9 @@ type Chart struct {
 	// Files besides Chart.yaml, which is made; with "Chart.yaml" among them, that
 	// one is taken. Nil: one ConfigMap in templates.
 	Files map[string]string
-	// Digest stands in the index instead of the right one.
+	// Digest replaces the right one in the index.
 	Digest string
-	// URL stands in the index instead of where the archive is.
+	// URL replaces that of the archive in the index.
 	URL string
 }
 
