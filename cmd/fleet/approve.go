@@ -305,8 +305,9 @@ func (o approveOptions) one(ctx context.Context, s *session, t objectRef) (HeldD
 	return held, nil
 }
 
-// nothingOf is nothing of an object. It is an error, not Ready, if the object's manager does
-// not run: then it is not known whether something waits. What was approved before is known.
+// nothingOf is nothing for an object. It is an error, not Ready, if the object's
+// manager does not run: then it is not known whether something waits. What was approved
+// before is known.
 func (o approveOptions) nothingOf(ctx context.Context, s *session, t objectRef, u *unstructured.Unstructured) error {
 	what, approved := t.kind.singular+" "+t.name, u.GetAnnotations()[fleet.AnnotationApproveDeletion]
 	if o.hash != "" && o.hash == approved {

@@ -337,7 +337,7 @@ func objectOf(m fleet.ModifiedStatus) string {
 	return text
 }
 
-// nothing stands for a field that is missing.
+// nothing is shown for a missing field.
 const nothing = "nothing"
 
 // fieldsOf are the fields of an object that differ: which, changed by whom, what

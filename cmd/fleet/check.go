@@ -40,7 +40,7 @@ func newCheckCommand(g *globals, std stdio) *cobra.Command {
 			if err := o.check(checkFormats...); err != nil {
 				return err
 			}
-			s, err := g.connect(cmd.Context(), std, true) // the brake is nothing that is wrong
+			s, err := g.connect(cmd.Context(), std, true) // the brake is not a fault
 			if err != nil {
 				return err
 			}

@@ -279,7 +279,7 @@ var tokenRow = rowOf(func(t *fleet.ClusterRegistrationToken, x around) row {
 	}}
 })
 
-// dash stands for an empty cell.
+// dash returns "-" for an empty text.
 func dash(s string) string {
 	if s == "" {
 		return "-"

@@ -189,8 +189,7 @@ func documentFormat(cmd *cobra.Command) output {
 	return ""
 }
 
-// following reports whether a command was to go on printing, one line for each
-// document.
+// following reports whether a command was to keep printing, one line for each document.
 func following(cmd *cobra.Command) bool {
 	for _, name := range []string{"watch", "follow"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Value.String() == "true" {

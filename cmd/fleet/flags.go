@@ -118,8 +118,7 @@ func checkKubeVersion(version string) error {
 }
 
 // nearestFlag is the flag of a command that was most likely meant by a name, or by a
-// letter that stands for a flag of that name in another command; empty where there is
-// none.
+// letter that means a flag of that name in another command; empty where there is none.
 func nearestFlag(cmd *cobra.Command, name string, names []string) string {
 	if len(name) == 1 {
 		return lettered(cmd.Root(), name, names)
@@ -161,8 +160,8 @@ func noArguments(cmd *cobra.Command, args []string) error {
 // selectorForms are the parts that a label selector may have.
 const selectorForms = "want KEY=VALUE, KEY!=VALUE, 'KEY in (A,B)', 'KEY notin (A,B)', KEY or '!KEY', with a comma between two of them"
 
-// checkSelector is an error if the label selector of -l cannot be parsed, or selects
-// nothing whatever the labels. It names the part that is wrong and the right form.
+// checkSelector returns an error if the label selector of -l cannot be parsed, or can
+// never select anything. The error names the wrong part and the right form.
 func checkSelector(text string) error {
 	selector, err := labels.Parse(text)
 	if err == nil {

@@ -20,7 +20,7 @@ const maxSteps = 8
 // An installer brings a release about, with the user's rights.
 type installer struct {
 	api   access
-	agent string // namespace of the agent that it stands in for
+	agent string // namespace of the agent that it acts for
 }
 
 // deploy brings the release about, and prints what is installed then.

@@ -309,7 +309,7 @@ func (s *session) readValues(ctx context.Context, namespace, name string) (map[s
 	return values, nil
 }
 
-// errUnreadable stands for a cause that might quote a token.
+// errUnreadable replaces a cause that might quote a token.
 var errUnreadable = errors.New("they are no YAML")
 
 // randomWord returns 2n hex digits that cannot be guessed.

@@ -15,8 +15,8 @@ import (
 
 // A place is where a path has got to in a document.
 type place struct {
-	value any          // what stands there, as decoded from JSON; nil: nothing
-	shape reflect.Type // what may stand there; nil: not known
+	value any          // what is there, as decoded from JSON; nil: nothing
+	shape reflect.Type // what may be there; nil: not known
 }
 
 // objectList is what kubectl answers for several objects.
@@ -61,7 +61,7 @@ func shaped(value any, t reflect.Type) place {
 	return place{value: value, shape: shapeOf(reflect.Zero(reflect.PointerTo(t)).Interface())}
 }
 
-// typed is the place with the type of the Kubernetes object that stands there, if its
+// typed returns the place with the type of the Kubernetes object that is there, if its
 // type is not known otherwise.
 func (p place) typed() place {
 	object, ok := p.value.(map[string]any)
@@ -82,10 +82,10 @@ func (p place) typed() place {
 	return p
 }
 
-// set reports whether something stands there.
+// set reports whether the place has a value.
 func (p place) set() bool { return p.value != nil }
 
-// list reports whether a list stands or may stand there.
+// list reports whether a list is or may be there.
 func (p place) list() bool {
 	if _, is := p.value.([]any); is {
 		return true
@@ -93,7 +93,7 @@ func (p place) list() bool {
 	return p.shape != nil && (p.shape.Kind() == reflect.Slice || p.shape.Kind() == reflect.Array)
 }
 
-// open reports whether any field may stand there.
+// open reports whether any field may be there.
 func (p place) open() bool {
 	p = p.typed()
 	if p.shape != nil {
@@ -121,7 +121,7 @@ func (p place) field(name string) (next place, known bool) {
 	return place{value: value}, value != nil
 }
 
-// fields are the names of what stands and what may stand there.
+// fields returns the names of the fields that are, or may be, there.
 func (p place) fields() []string {
 	p = p.typed()
 	object, _ := p.value.(map[string]any)

@@ -11,8 +11,8 @@ import (
 	planvalues "github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
-// fillings are what stands for the values that depend on the cluster, to see whether the
-// chart renders with any of them.
+// fillings are the replacements of values that depend on the cluster, to see whether
+// the chart renders with any of them.
 var fillings = []any{nil, false, true, "other"}
 
 // noteDependence notes whether a failure for a made-up cluster may depend on what a real

@@ -115,7 +115,8 @@ func (f *objectFile) parse() error {
 	}
 }
 
-// add takes in the object of a document, or the items of a list: item leads to it there.
+// add adds the object of a document, or the items of a list: item is the path to it
+// there.
 func (f *objectFile) add(u *unstructured.Unstructured, document int, item ...any) error {
 	if u.IsList() {
 		i := -1
@@ -182,8 +183,8 @@ func take[T any](f *objectFile, u *unstructured.Unstructured, place func() *yaml
 	return nil
 }
 
-// place is where an object stands in the file. Where that is not to be found, as in a
-// stream of JSON, it is the object without places.
+// place returns the node of an object in the file. Where it cannot be found, as in a
+// stream of JSON, place returns the object without positions.
 func (f *objectFile) place(u *unstructured.Unstructured, document int, item []any) *yaml.Node {
 	if f.documents == nil {
 		for _, d := range position.Documents(f.data) {

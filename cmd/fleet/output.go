@@ -155,8 +155,9 @@ func (o output) expression() string {
 	return text
 }
 
-// printPath prints what a jsonpath finds. It is an error if that is nothing because the
-// document cannot have a field that the path names; a note where it finds something else.
+// printPath prints what a jsonpath finds. If it finds nothing because the document
+// cannot have a field that the path names, that is an error; if it finds something
+// else, a note.
 func (o output) printPath(std stdio, doc any) error {
 	p, err := o.path()
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// fromKubeconfig stands for the Rancher that has made the kubeconfig.
+	// fromKubeconfig names the Rancher that has made the kubeconfig.
 	fromKubeconfig = "kubeconfig"
 	// proxyPath is where Rancher serves the API servers of its clusters.
 	proxyPath = "/k8s/clusters/"

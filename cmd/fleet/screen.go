@@ -111,8 +111,8 @@ func repositories(r view.Repositories) string {
 	return text
 }
 
-// attention prints what needs a person. Messages stand in the middle; they are
-// cut on a terminal.
+// attention prints what needs a person. Messages are in the middle column; they are cut
+// on a terminal.
 func (o statusOptions) attention(s *session, rows []view.Attention, names namesakes) {
 	more, now := 0, s.now()
 	if !o.output.wide() && len(rows) > maxAttention {

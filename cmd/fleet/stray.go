@@ -10,8 +10,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// A GitRepo and its Bundles go to the clusters of their own namespace. In one that has
-// none, such as default, they match no cluster whatever their targets are.
+// A GitRepo and its Bundles go to the clusters of their own namespace. In a namespace
+// without clusters, such as default, they match no cluster, with any targets.
 
 // withClusters are the namespaces that have clusters and that the user may list, by name.
 func (s *session) withClusters(ctx context.Context) []string {

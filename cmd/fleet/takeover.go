@@ -272,7 +272,7 @@ type tally struct {
 	at      map[string]int // by kind and name
 }
 
-// add takes in what became of an object; a later look does not undo that it was
+// add records the result for an object; a later result does not overwrite that it was
 // changed.
 func (l *tally) add(m MovedObject) {
 	key := m.Kind + " " + m.Name

@@ -42,8 +42,8 @@ func (s *source) lookFurther(ctx context.Context, in *preview.Input) error {
 	return nil
 }
 
-// everyAs lists what one query finds. What the user may not list is nothing, with
-// a warning.
+// everyAs lists what one query finds. For objects that the user may not list it returns
+// nothing and prints a warning.
 func everyAs[T any](ctx context.Context, s *session, q query) ([]*T, error) {
 	items, _, err := s.listed(ctx, q)
 	if apierrors.IsForbidden(err) {
