@@ -46,8 +46,8 @@ type Config struct {
 	CheckinInterval time.Duration
 	// Workers is how many Bundles are worked on at once, 1 to 500.
 	Workers int
-	// RequireDownstreamLabel: bundles take along only Secrets and ConfigMaps that
-	// bear the label fleet.cattle.io/downstream-resource.
+	// RequireDownstreamLabel: only Secrets and ConfigMaps with the label
+	// fleet.cattle.io/downstream-resource are copied with bundles.
 	RequireDownstreamLabel bool
 	// Proxy chooses the proxy of requests to registries, where bundles are
 	// deleted. Nil: none.

@@ -119,8 +119,8 @@ func Lead(ctx context.Context, cfg Config, c *kube.Client, lease string, f func(
 // noteTime is how long noting a crash may take: the work waits for it.
 const noteTime = 5 * time.Second
 
-// noteCrash adds the present time to the record of crashes on a lease. A record
-// that cannot be written keeps no process from its work.
+// noteCrash adds the present time to the record of crashes on a lease. A failure to
+// write the record does not stop a process.
 func noteCrash(ctx context.Context, c *kube.Client, key kube.Key) {
 	ctx, cancel := context.WithTimeout(ctx, noteTime)
 	defer cancel()

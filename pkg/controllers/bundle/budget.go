@@ -118,7 +118,8 @@ func (e *Engine) item(cluster, repo kube.Key, bd *fleet.BundleDeployment, leaves
 	return item, undecided
 }
 
-// rests reports whether a removal is held for nothing but what goes along.
+// rests reports whether a removal is held only because of objects that are removed with
+// it.
 func rests(r withdrawal.Removal, v withdrawal.Verdict) bool {
 	bare := r
 	bare.Items = nil
@@ -177,7 +178,7 @@ func (e *Engine) sharedBudget(namespace string) string {
 	return ""
 }
 
-// stripNamespace keeps what people say of a workspace about deletions.
+// stripNamespace keeps the annotations of a workspace about deletions.
 func stripNamespace(m *metav1.PartialObjectMetadata) {
 	only(m, fleet.AnnotationDeletionBudget, fleet.AnnotationDeletionHeld, fleet.AnnotationApproveDeletion)
 }

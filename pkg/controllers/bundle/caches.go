@@ -86,8 +86,9 @@ func contentOf(b *fleet.Bundle) string {
 	return content.IDOf(b.Annotations[annotationContent])
 }
 
-// stripDeployment drops the options, whose ids are enough but for its release and
-// what goes with that, and shares the list of objects, which is the same on most clusters.
+// stripDeployment drops the options, except those about the release and what is copied
+// or deleted with it: for the others the ids are enough. It shares the list of objects,
+// which is the same on most clusters.
 func (e *Engine) stripDeployment(bd *fleet.BundleDeployment) {
 	if stripped(bd) {
 		return
@@ -117,7 +118,7 @@ func (e *Engine) stripCluster(c *fleet.Cluster) {
 	}
 	fleetstate.ExtractHeartbeat(c)
 	c.ManagedFields = nil
-	c.Status.Agent.Journal = nil // people read it, through the API
+	c.Status.Agent.Journal = nil // users read it, through the API
 	e.lists.cluster(c)
 }
 

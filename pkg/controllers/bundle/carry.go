@@ -126,8 +126,8 @@ func (e *Engine) load(ctx context.Context, s *snapshot, one deployment.Source) (
 	return l, nil
 }
 
-// seal is what a source is remembered by. Its UID keeps the digest, which people
-// see who may not read the data, from being compared with guesses.
+// seal returns the fact by which a source is remembered. Users who may not read the
+// data can see the digest; with the UID in it they cannot compare it with guesses.
 func (l load) seal(m metav1.Object) (fact, error) {
 	raw, err := json.Marshal([]any{m.GetUID(), l.typ, l.data, l.text})
 	if err != nil {

@@ -67,7 +67,7 @@ func (e *Engine) reconcileContent(ctx context.Context, key kube.Key) (kube.Resul
 
 // deleteContent reports whether a content is this installation's to delete. A content
 // without a manager ID was made by the reference. It is ours only if no other manager
-// may be at work.
+// may be running.
 func (e *Engine) deleteContent(c *metav1.PartialObjectMetadata) bool {
 	owner := c.Labels[fleet.LabelManagerID]
 	return owner == e.cfg.ManagerID || owner == "" && !e.cfg.Scope.Limited()

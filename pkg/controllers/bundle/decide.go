@@ -264,8 +264,8 @@ func match(s *snapshot, d *decision) string {
 	return target.Refusal(s.where(), clusters, first)
 }
 
-// empties reports whether a person wants nothing to be deployed to a cluster any more.
-// What is there leaves, but its agent.
+// empties reports whether a user no longer wants anything deployed to a cluster. Every
+// deployment there is withdrawn, except that of its agent.
 func (s *snapshot) empties(d *decision, c *fleetstate.Candidate) bool {
 	if !c.Emptied || s.bundle.Name == naming.AgentBundle(c.Key.Name) {
 		return false

@@ -11,9 +11,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// What changes of targets take back in one workspace is judged as one change if
-// it begins within a minute, and a second after it began: by then the other
-// Bundles that the same change concerns have been looked at.
+// Withdrawals by changes of targets in one workspace are judged as one change if they
+// begin within a minute. They are judged a second after the beginning: by then the
+// other Bundles that the same change concerns have been looked at.
 const (
 	oneChange = time.Minute
 	collect   = time.Second
@@ -25,7 +25,7 @@ type deletionBudget struct {
 	mu       sync.Mutex
 	changes  map[kube.Key]*change                      // by Bundle
 	payments map[string][]payment                      // by workspace
-	verdicts map[fleetstate.Subject]withdrawal.Verdict // the last verdict; not held where there is nothing to report
+	verdicts map[fleetstate.Subject]withdrawal.Verdict // the last one; not held if there is nothing to report
 	granted  map[kube.Key]string                       // marks by GitRepo whose Bundles may go
 	begun    map[kube.Key]request                      // marks by GitRepo that are looked at
 	replaced map[kube.Key]*replacements                // by Bundle
@@ -98,8 +98,8 @@ func (p *deletionBudget) update(key kube.Key, open []*staleDeployment, now time.
 	return free, approved, fresh, c.since
 }
 
-// also is how many other deployments of the workspace the same change takes
-// back: those that wait, and those that were let go.
+// also returns how many other deployments of the workspace the same change withdraws:
+// those that wait, and those that were released.
 func (p *deletionBudget) also(key kube.Key, since time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -42,9 +42,9 @@ type Config struct {
 	ContentGrace time.Duration
 	// Workers is how many Bundles are worked on at once.
 	Workers int
-	// Scope is what this manager looks after; the zero Scope where it is alone.
+	// Scope is what this manager looks after; the zero Scope if it is the only manager.
 	Scope scope.Scope
-	// RequireDownstreamLabel: only what bears LabelDownstreamResource goes along.
+	// RequireDownstreamLabel: only objects with LabelDownstreamResource are copied.
 	RequireDownstreamLabel bool
 	// Registry deletes what is in registries; a plain oci.Client where nil.
 	Registry Registry

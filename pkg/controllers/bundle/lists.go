@@ -12,7 +12,7 @@ import (
 )
 
 // maxLists and maxTexts are how many distinct lists, and texts, are kept for sharing;
-// then sharing begins again. What is in use stays alive by its users.
+// then sharing begins again. Shared values in use stay in memory.
 const (
 	maxLists = 2048
 	maxTexts = 8192

@@ -38,13 +38,13 @@ func movesRest(c *fleet.Cluster) bool {
 	return order != "" && order != c.Annotations[workspace.AnnotationWithdrawnIn]
 }
 
-// reconcileMoved orders to leave what a cluster has had in the workspace that it
-// has moved from and that the new one does not deploy.
+// reconcileMoved orders the withdrawal of what a cluster had in its former workspace
+// and the new one does not deploy.
 //
 //  1. gather: the old deployments live, and what the new workspace has or wants, from the table
 //  2. decide: withdrawal.Moved (pure)
 //  3. apply:  withdrawn deployments in the namespace of the new Cluster
-//  4. report: an annotation on the old Cluster, which may go then
+//  4. report: an annotation on the old Cluster, which may be deleted then
 func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Result, error) {
 	old, ok := e.table.Cluster(key)
 	if !ok || !movesRest(old) || !e.cfg.Scope.Owns(old) {
@@ -62,7 +62,7 @@ func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Result,
 	switch {
 	case !ok || !known || agent.Life == summary.NeverSeen || hold != "" || !e.table.Settled():
 		return kube.Result{After: movedRetry}, nil
-	case !had || agent.Protocol == 0: // such an agent removes releases without a deployment on its own
+	case !had || agent.Protocol == 0: // such an agent removes releases without a deployment
 		return kube.Done, e.movedAway(ctx, old, to, departed{why: "nothing was deployed before, or its agent removes by itself what is not deployed there"})
 	}
 	list, err := e.deployments.List(ctx, from, "")

@@ -64,8 +64,8 @@ func (e *Engine) judgeGuarded(b *fleet.Bundle) withdrawal.Verdict {
 	return withdrawal.JudgeProtected(r, e.guardOf(b))
 }
 
-// unguard takes the protection off a Bundle whose removal a person, or the budget of
-// its GitRepo, has let go on. It returns the Bundle as it is now; nil if it is gone.
+// unguard removes the protection of a Bundle whose removal a person, or the budget of
+// its GitRepo, has approved. It returns the Bundle as it is now; nil if it is gone.
 func (e *Engine) unguard(ctx context.Context, b *fleet.Bundle) (*fleet.Bundle, error) {
 	if e.guardOf(b) == "" {
 		return b, nil

@@ -115,7 +115,7 @@ func (e *Engine) prune(ctx context.Context, repo *fleet.GitRepo, marked []*fleet
 		}
 		err = e.bundles.Delete(ctx, kube.KeyOf(b), kube.Precondition{UID: b.UID, ResourceVersion: b.ResourceVersion})
 		if kube.IsConflict(err) {
-			next = kube.Result{After: pruneSoon} // it was written meanwhile: the watch brings it
+			next = kube.Result{After: pruneSoon} // it was written meanwhile: the watch reports it
 			continue
 		}
 		if err != nil {

@@ -49,7 +49,7 @@ func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Result, erro
 	if reason == "" {
 		reason = why
 	}
-	e.enqueue(e.table.SetPlan(key, leavingPlan(b, reason))) // even if a step fails: others wait until each was looked at
+	e.enqueue(e.table.SetPlan(key, leavingPlan(b, reason))) // even if a step fails: others wait for each
 	switch {
 	case err != nil:
 		return kube.Done, err
@@ -69,9 +69,8 @@ func leavingPlan(b *fleet.Bundle, withdrawing string) fleetstate.Plan {
 	}
 }
 
-// dismiss orders all deployments of a Bundle to leave, for at most a slice of
-// time. It returns what keeps it from ordering one, if anything does, and
-// whether there are more.
+// dismiss orders the withdrawal of all deployments of a Bundle, for at most a slice of
+// time. It returns what blocks an order, if anything does, and whether there are more.
 func (e *Engine) dismiss(ctx context.Context, b *fleet.Bundle) (blocked string, rest bool, err error) {
 	key := kube.KeyOf(b)
 	hold, _ := e.brake()

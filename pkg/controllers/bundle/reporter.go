@@ -59,7 +59,7 @@ type written struct {
 	ends   float64   // final states that may be written outside of the window
 	ended  time.Time // as of then
 	// pruned reports that the API server did not keep all of what was written last:
-	// want is the digest of that, and have of what the server made of it.
+	// want is the digest of that, and have that of what the server stored.
 	pruned     bool
 	want, have [sha256.Size]byte
 }
@@ -122,7 +122,7 @@ func (r *reporter) left(w written) time.Duration {
 	now := r.now()
 	closed := w.every - now.Sub(w.at)
 	switch {
-	case w.urgent: // but what flaps does not end again and again
+	case w.urgent: // limited, so that a flapping object is not written repeatedly
 		return max(0, time.Duration((1-w.endings(now))*float64(window)))
 	case w.final || w.first.IsZero():
 		return closed

@@ -320,8 +320,8 @@ func (e *Engine) sayDeletionHeld(list []fleet.Condition, b *fleet.Bundle) []flee
 	return condition.Remove(list, fleet.ConditionDeletionHeld)
 }
 
-// keep lets a Bundle go and leaves its deployments as they are. They bear a mark,
-// without which the manager would order them to leave for want of their Bundle.
+// keep lets a Bundle be deleted and leaves its deployments as they are. They bear a
+// mark, without which the manager would withdraw them because their Bundle is missing.
 func (e *Engine) keep(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
 	deployments, _ := e.table.Deployments(kube.KeyOf(b))
 	turn, rest := e.slots.turn(), false

@@ -206,9 +206,9 @@ func (e *Engine) eraseSecret(ctx context.Context, key kube.Key, erased types.UID
 	return err
 }
 
-// reconcileLeaving looks after one deployment on its way out: it strips the
-// reference's finalizer, deletes what an agent has uninstalled, and orders to
-// leave what has lost its Bundle.
+// reconcileLeaving looks after one deployment on its way out: it strips the reference's
+// finalizer, deletes what an agent has uninstalled, and orders the withdrawal of a
+// deployment without Bundle.
 func (e *Engine) reconcileLeaving(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if e.elsewhere(key) {
 		return kube.Done, nil

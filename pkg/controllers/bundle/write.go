@@ -251,7 +251,7 @@ func (e *Engine) putSecret(ctx context.Context, want *corev1.Secret) error {
 			return reconcile.TerminalError("SecretTaken", fmt.Errorf("values of the deployment: Secret %q is of type %q and not Fleet's", key, have.Type))
 		}
 	}
-	_, err := e.secrets.Update(ctx, want) // the previous content does not matter: the Secret is ours alone
+	_, err := e.secrets.Update(ctx, want) // any previous content is ours
 	if kube.IsGone(err) {
 		_, err = e.secrets.Create(ctx, want)
 	}

@@ -46,7 +46,7 @@ type Contents interface {
 type Config struct {
 	Charts   Charts
 	Contents Contents
-	// Scope is what this process looks after; the zero Scope where it is alone.
+	// Scope is what this process looks after; the zero Scope if it is the only one.
 	Scope scope.Scope
 }
 
@@ -111,8 +111,8 @@ func asked(m metav1.Object) bool {
 	return a[fleet.AnnotationPull] != "" && a[fleet.AnnotationPull] != a[fleet.AnnotationPulled] && m.GetDeletionTimestamp() == nil
 }
 
-// Reconcile pulls the charts of one Bundle, if that is asked for. What keeps it
-// from that stands on the Bundle, and is tried again: a source may be mended.
+// Reconcile pulls the charts of one Bundle, if that is asked for. A failure is written
+// on the Bundle, and the pull is tried again: a source may be repaired.
 func (p *Puller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if m, ok := p.cache.Get(key); !ok || !asked(m) || !p.cfg.Scope.Owns(m) {
 		p.forget(key)

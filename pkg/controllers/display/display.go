@@ -49,8 +49,8 @@ func (d *Controller) Check(bd *fleet.BundleDeployment) {
 	}
 }
 
-// Reconcile writes the display of one deployment, if it is not what it should be. After a
-// conflict it decides again by what the watch brings.
+// Reconcile writes the display of one deployment, if it is not what it should be. After
+// a conflict it decides again after the watch has reported the change.
 func (d *Controller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	bd, ok := d.cfg.Deployments.Get(key)
 	if !ok {

@@ -39,8 +39,8 @@ type Plan struct {
 	Withdrawing string
 	// Unrendered are the clusters for which templates of values are not rendered.
 	Unrendered values.Unrendered
-	// Foreign reports that another manager looks after the Bundle, and that this is
-	// what it has made of it.
+	// Foreign reports that another manager looks after the Bundle, and that the plan is
+	// that manager's.
 	Foreign bool
 }
 

@@ -49,8 +49,8 @@ type Candidate struct {
 	Offline  bool
 	Silent   bool // it has left a promotion unanswered for too long
 	Deleting bool
-	Emptied  bool // a person wants nothing to be deployed to it
-	// Protocol is what the agent speaks; Unseen reports that it has never reported.
+	Emptied  bool // a user wants nothing to be deployed to it
+	// Protocol is the protocol of the agent; Unseen reports that it has never reported.
 	Protocol int
 	Unseen   bool
 }

@@ -17,7 +17,7 @@ const annotationHeartbeat = "cache.fleet.cattle.io/sign"
 // A Heartbeat is the last sign of life of an agent.
 type Heartbeat struct {
 	Time     time.Time // by the API server's clock; zero: none yet
-	Protocol int       // that the agent speaks; 0: the reference's agent
+	Protocol int       // of the agent; 0: the reference's agent
 }
 
 // ExtractHeartbeat reads the agent's sign of life from a Cluster's managedFields and

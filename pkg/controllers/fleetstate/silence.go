@@ -112,7 +112,7 @@ func (t *State) learned(c *placement, old *fleet.BundleDeployment, changed *Chan
 	}
 }
 
-// sameTask reports whether the manager asks for nothing else than before.
+// sameTask reports whether the manager asks for the same as before.
 func sameTask(a, b *fleet.BundleDeployment) bool {
 	return a.UID == b.UID && a.Spec.DeploymentID == b.Spec.DeploymentID && a.Spec.Paused == b.Spec.Paused && order(a) == order(b)
 }

@@ -34,7 +34,7 @@ type Config struct {
 	// Namespace is where Fleet itself runs: the brake and the known hosts are
 	// there.
 	Namespace string
-	// Scope is what this process looks after; the zero Scope where it is alone.
+	// Scope is what this process looks after; the zero Scope if it is the only one.
 	Scope scope.Scope
 	// Remotes reads repositories. The caller closes it.
 	Remotes *git.Remotes

@@ -24,9 +24,9 @@ type resolver interface {
 // remote is asked once per interval, for all branches and tags that followers
 // want: the interval is the shortest of theirs.
 //
-// A host that cannot be reached is tried through one of its remotes at a time,
-// ever more rarely, until it answers again. A remote that fails on a host that
-// can be reached is tried more rarely for itself.
+// A host that cannot be reached is tried through one of its remotes at a time, ever
+// more rarely, until it answers again. A remote that fails on a reachable host is tried
+// more rarely by itself.
 type poller struct {
 	git    resolver
 	wake   func(kube.Key)                // a GitRepo
@@ -88,8 +88,8 @@ func (w want) id() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// follow is the head of what a GitRepo wants, or nil while it is being asked; the
-// GitRepo is then woken up. A new generation or reference asks again.
+// follow is the head of what a GitRepo wants, or nil while the remote is being asked;
+// the answer then enqueues the GitRepo. A new generation or reference asks again.
 func (p *poller) follow(key kube.Key, w want) *gitrepo.Head {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +200,7 @@ func (j *job) all(head gitrepo.Head) map[git.Reference]gitrepo.Head {
 	return heads
 }
 
-// abandon forgets that a question was under way.
+// abandon forgets a request that was under way.
 func (p *poller) abandon(j *job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

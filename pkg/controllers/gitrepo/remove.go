@@ -13,11 +13,11 @@ import (
 // watch reports that they are gone.
 const lookAgain = 30 * time.Second
 
-// remove deletes the Bundles of a GitRepo that is deleted, and lets go of it
-// when they are gone. It asks the API server and not the cache: a Bundle that
-// the cache has not seen yet would be left behind. The GitRepo is read after its
-// Bundles were listed: while it is still there, none of them belongs to a GitRepo
-// that was made again under its name.
+// remove deletes the Bundles of a GitRepo that is deleted, and removes its finalizer
+// when they are gone. It asks the API server and not the cache: a Bundle that the cache
+// has not seen yet would be left behind. The GitRepo is read after its Bundles were
+// listed: while it is still there, none of them belongs to a GitRepo that was made
+// again under its name.
 func (w *Worker) remove(ctx context.Context, repo *fleet.GitRepo) (kube.Result, error) {
 	if !slices.Contains(repo.Finalizers, fleet.FinalizerGitRepo) {
 		return kube.Done, nil

@@ -139,8 +139,8 @@ func (w *Worker) gitAccess(ctx context.Context, repo *fleet.GitRepo, a *access) 
 	return nil
 }
 
-// about adds to a fault of the git server what of the GitRepo it is about: the
-// Secret, or the field that is missing.
+// about adds the Secret or the missing field of the GitRepo to a fault of the git
+// server.
 func (a *access) about(err error) error {
 	reason := reconcile.ReasonOf(err)
 	var untrusted *reconcile.Untrusted
@@ -263,9 +263,9 @@ func (a *access) note(annotation string, s *corev1.Secret) {
 	a.hashes[annotation], a.former[annotation] = sealed(s), options.BundleValuesHash(s.Data)
 }
 
-// sealed is a digest of a Secret's data, keyed by its UID: people see it who may not
-// read the Secret, and must not be able to compare it with guesses. No data have the
-// digest "".
+// sealed returns a digest of a Secret's data, keyed by its UID: users who may not read
+// the Secret can see it, and must not be able to compare it with guesses. The digest of
+// no data is "".
 func sealed(s *corev1.Secret) string {
 	if len(s.Data) == 0 {
 		return ""

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// A claim is one place as one party may ask for it: its URL and all that the
-// answer may depend on, credentials and trust, as a digest. Two tenants with
-// different credentials have different claims to one URL.
+// A claim is one URL as one tenant may ask for it: a digest of the URL and of all that
+// the answer may depend on, such as credentials and trust. Two tenants with different
+// credentials have different claims to one URL.
 type claim string
 
 func claimOf(parts ...any) claim {

@@ -69,7 +69,7 @@ func (s *memoryLimit) keep(m *Memory, results []bundle.Result) {
 	}
 }
 
-// drop lets go of a memory. The nil Memory holds nothing.
+// drop releases a memory. The nil Memory holds nothing.
 func (s *memoryLimit) drop(m *Memory) {
 	if m == nil {
 		return

@@ -14,13 +14,12 @@ import (
 // storePattern names the directories of stores, one for each process.
 const storePattern = "fleet-downloads-*"
 
-// abandoned is how old a directory without a lock must be before it is taken
-// for the rest of a process that died while it began.
+// abandoned is how old a directory without a lock must be before it is taken as left by
+// a process that died at its start.
 const abandoned = time.Minute
 
-// privateDir makes a directory of its own below dir, and removes what processes
-// have left there that were killed. The lock is held, through the open file,
-// for as long as the process lives.
+// privateDir makes a directory of its own below dir, and removes what killed processes
+// have left there. The open file holds the lock for as long as the process lives.
 func privateDir(dir string) (root string, lock *os.File, err error) {
 	if dir == "" {
 		dir = os.TempDir()

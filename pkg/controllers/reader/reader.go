@@ -176,5 +176,5 @@ func (r *Reader) Read(ctx context.Context, in Input) (bundle.Set, *Memory, error
 	return set, m, nil
 }
 
-// Forget lets go of what was remembered of a repository.
+// Forget releases what was remembered of a repository.
 func (r *Reader) Forget(m *Memory) { r.kept.drop(m) }
