@@ -146,7 +146,7 @@ func (l *agentsLoop) manager(ctx context.Context) (agentrollout.Manager, error) 
 // An agentFleet is the Clusters of a fleet by the keys of their members.
 type agentFleet map[string]*fleet.Cluster
 
-// sight is a fleet at one moment.
+// sight is the state of the fleet at one moment.
 type sight struct {
 	clusters agentFleet
 	members  []agentrollout.Member

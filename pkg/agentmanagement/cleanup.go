@@ -23,10 +23,10 @@ const sweepInterval = 30 * time.Minute
 // managed selects what Fleet made and may clean up.
 const managed = fleet.LabelManaged + "=" + registration.True
 
-// A Cleanup is the manager of the role cleanup: it finds what is left behind
-// when a process dies between two writes, or when finalizers are taken off by
-// hand. Whatever it deletes was looked at twice, with time between, and once
-// more live. It never touches a BundleDeployment: deletion is ordered.
+// A Cleanup is the manager of the role cleanup: it finds what is left behind when a
+// process dies between two writes, or when a user removes finalizers. It deletes an
+// object only after two looks with time between them, and one more at the API server.
+// It never deletes a BundleDeployment: that takes an order.
 type Cleanup struct {
 	log   *logrus.Entry
 	now   func() time.Time
@@ -186,8 +186,8 @@ func (s *Cleanup) orphanValues(ctx context.Context, orphans map[string]orphan) e
 	return nil
 }
 
-// anothers reports whether something bears the mark of another manager. What has
-// none was made by the reference, and is looked after as ours.
+// anothers reports whether something bears the mark of another manager. What has none
+// was made by the reference, and is treated as ours.
 func (s *Cleanup) anothers(o *meta) bool {
 	id := o.Labels[fleet.LabelManagerID]
 	return id != "" && id != s.id

@@ -16,8 +16,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// Another manager is alive if its lease was renewed this lately; an obstacle that no
-// watch reports is looked at again as often.
+// Another manager is alive if its lease was renewed within leaseFresh; an obstacle that
+// no watch reports is looked at again as often.
 const (
 	leaseFresh = time.Minute
 	lookAgain  = time.Minute
@@ -142,7 +142,7 @@ func (l *clusterLoop) refuse(c *fleet.Cluster, where string, err error) error {
 	return reconcile.RequeueError(registration.ReasonOtherManager, lookAgain, err)
 }
 
-// alive finds the namespace of another manager if that is at work.
+// alive returns the namespace of another manager if that is running.
 func (l *clusterLoop) alive(ctx context.Context, id string) (string, error) {
 	configs, err := l.configs.List(ctx, "", fleet.LabelManagerID+"="+id)
 	if err != nil {
@@ -167,8 +167,8 @@ func (l *clusterLoop) alive(ctx context.Context, id string) (string, error) {
 	return "", nil
 }
 
-// namesOf are the names of the namespaces that say they are a Cluster's. The one that
-// its annotation names is looked at live where the cache does not know it.
+// namesOf returns the names of the namespaces that are marked as a Cluster's. The one
+// that its annotation names is read from the API server if the cache lacks it.
 func (l *clusterLoop) namesOf(ctx context.Context, c *fleet.Cluster) ([]string, error) {
 	var out []string
 	for _, n := range l.view.namespaces.ByIndex(byCluster, kube.KeyOf(c).String()) {
@@ -188,7 +188,8 @@ func (l *clusterLoop) namesOf(ctx context.Context, c *fleet.Cluster) ([]string, 
 	return out, nil
 }
 
-// namespace finds a namespace, in the cache or else live; nil if there is none.
+// namespace returns a namespace, from the cache or else from the API server; nil if
+// there is none.
 func (l *clusterLoop) namespace(ctx context.Context, name string) (metav1.Object, error) {
 	if n, ok := l.view.namespaces.Get(kube.Key{Name: name}); ok {
 		return n, nil

@@ -44,8 +44,8 @@ func (l *requestLoop) holders(r *fleet.ClusterRegistration, c *fleet.Cluster) []
 	return out
 }
 
-// tend looks after the credential of a granted request, if its Cluster is the
-// manager's to look after. next is when the request is looked at anyway.
+// tend maintains the credential of a granted request, if this manager manages its
+// Cluster. next is when the request is looked at anyway.
 func (l *requestLoop) tend(ctx context.Context, r *fleet.ClusterRegistration, next kube.Result) (kube.Result, error) {
 	c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 	if !ok || withdrawal.Going(c) || registration.External(c) {

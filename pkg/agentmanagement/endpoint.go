@@ -75,8 +75,8 @@ func (l *endpointLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, 
 	return kube.Result{After: endpointLook}, nil
 }
 
-// shake reports why an agent that is given an address and an authority would not
-// trust the server there; nil where it would, or where nothing was learned.
+// shake returns why an agent with this address and authority would not trust the server
+// there; nil where it would, or where that is unknown.
 func shake(ctx context.Context, address string, ca []byte, strict bool) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" {

@@ -26,9 +26,9 @@ type unseen[P kube.Object] struct{}
 // Get returns nothing.
 func (unseen[P]) Get(kube.Key) (none P, found bool) { return none, false }
 
-// ensure makes an object, or gives one that is there what the wanted one has.
-// copyOver puts what matters besides metadata from want into have. Nothing is
-// sent where nothing differs.
+// ensure creates an object, or updates an existing one to the desired state. copyOver
+// copies what matters besides metadata from want into have. Without a difference
+// nothing is sent.
 func ensure[P kube.Object](ctx context.Context, known source[P], store *kube.Store[P], want P, copyOver func(have, want P)) error {
 	have, ok := known.Get(kube.KeyOf(want))
 	if !ok {
@@ -116,7 +116,7 @@ func (s stores) clusterBinding(ctx context.Context, v *caches, want *rbacv1.Clus
 // exactly is the precondition that an object is still the one that was seen.
 func exactly(o metav1.Object) kube.Precondition { return kube.Precondition{UID: o.GetUID()} }
 
-// merged is have with want over it; have where that adds nothing.
+// merged returns have overlaid with want; have itself where that adds nothing.
 func merged(have, want map[string]string) map[string]string {
 	out := maps.Clone(have)
 	if out == nil && len(want) > 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// identityLoop says on each Cluster who else wants to be it: two agents that check
-// in with one identity, and requests that wait to be accepted. It takes a person's
-// word back once the request it was about is granted.
+// identityLoop reports on each Cluster which others claim its identity: two agents that
+// check in with one identity, and requests that wait to be accepted. It removes a
+// user's answer to a request once that is granted.
 type identityLoop struct {
 	*Manager
 	loop     *kube.Controller

@@ -14,8 +14,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// wishes is a digest of what a Cluster asks of its agent; empty where the manager does
-// not update that agent.
+// wishes returns a digest of what a Cluster asks of its agent; empty where the manager
+// does not update that agent.
 func (l *importLoop) wishes(c *fleet.Cluster) string {
 	m := agentrollout.Manager{Settings: l.cfg.Settings, System: l.system}
 	if !m.Manages(c) {

@@ -47,7 +47,7 @@ func (l *importLoop) facts(ctx context.Context, c *fleet.Cluster) (clusterimport
 	return f, err
 }
 
-// namespace is where the agent of a Cluster is to live.
+// namespace returns the namespace for the agent of a Cluster.
 func (l *importLoop) namespace(c *fleet.Cluster) string {
 	if c.Spec.AgentNamespace != "" {
 		return c.Spec.AgentNamespace

@@ -11,10 +11,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// forget deletes what an agent that is gone has written for itself: its
-// credential, its lease, its records of what it has accepted, and what it has said.
-// What bears no mark goes if the agent is known to have been this Cluster's. What
-// it has deployed stays, and so does what Helm remembers of that.
+// forget deletes what an agent that is gone has written for itself: its credential, its
+// lease, its records of what it has accepted, and its reports. Objects without a mark
+// are deleted if the agent is known to have been this Cluster's. What it has deployed
+// stays, and so do Helm's records of that.
 func (d *downstream) forget(ctx context.Context, a registration.Agent, known bool) error {
 	secrets := append([]string{fleet.SecretAgent, fleet.SecretAgentBootstrap}, a.ImagePullSecrets...)
 	for i, name := range secrets {

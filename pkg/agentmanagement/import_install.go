@@ -26,9 +26,8 @@ import (
 // is looked again.
 const podsGoing = 2 * time.Second
 
-// downstream is a cluster that an agent is installed in, through a kubeconfig.
-// What it writes bears a mark, and what bears no such mark it neither changes
-// nor deletes.
+// downstream is a cluster that an agent is installed in, through a kubeconfig. It marks
+// what it writes, and neither changes nor deletes objects without that mark.
 type downstream struct {
 	client *kube.Client
 	mark   clusterimport.Mark
@@ -308,7 +307,7 @@ func (d *downstream) leave(ctx context.Context, a registration.Agent) (bool, err
 	}
 	last := all[len(all)-1] // the Deployment
 	if !ours[last] {
-		return true, nil // another agent lives there; what is its own stays
+		return true, nil // another agent runs there; its own objects stay
 	}
 	if err := last.remove(ctx); err != nil {
 		return false, err
@@ -317,14 +316,14 @@ func (d *downstream) leave(ctx context.Context, a registration.Agent) (bool, err
 	if err != nil || len(pods) > 0 {
 		return false, err
 	}
-	// Its account goes last: as long as that is there, and bears the mark, what
-	// bears none was this agent's as well.
+	// Its account is deleted last: while that exists and bears the mark, objects
+	// without a mark were this agent's as well.
 	known = known || ours[all[0]] && all[0].bears(d.mark.Manager)
 	if err := d.forget(ctx, a, known); err != nil {
 		return false, err
 	}
 	for i := len(all) - 2; i >= 0; i-- {
-		if ours[all[i]] && !all[i].optional() { // others may live by what it lets through
+		if ours[all[i]] && !all[i].optional() { // others may depend on what it lets through
 			if err := all[i].remove(ctx); err != nil {
 				return false, err
 			}

@@ -144,7 +144,7 @@ func (t *importWaves) report(s clusterimport.Schedule, targets map[string]string
 		for name, turn := range s.Turns {
 			if targets[name] == target && !turn.Go {
 				t.events.Event(clusters[name], kube.Warning, "ImportHalted", reason)
-				break // one of them speaks for all
+				break // one event is enough for all of them
 			}
 		}
 	}

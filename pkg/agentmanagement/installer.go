@@ -81,8 +81,8 @@ func (i *installer) install(ctx context.Context, a registration.Agent) error {
 	return nil
 }
 
-// drop deletes what an agent had of this manager for one set of wishes only, and has
-// not among o, as far as it is to go.
+// drop deletes the optional objects of an agent that this manager made and that o no
+// longer has, if goes allows it.
 func (i *installer) drop(ctx context.Context, a registration.Agent, o registration.AgentObjects, goes func(kube.Object) bool) error {
 	id := a.Labels[fleet.LabelManagerID]
 	budget, class := o.Wished()

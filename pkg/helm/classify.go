@@ -55,7 +55,7 @@ var invalid = regexp.MustCompile(`\b([A-Z][A-Za-z0-9]*)(?:\.([a-z0-9.-]+))? "([^
 // noNamespace is how an API server says that the namespace of an object does not exist.
 var noNamespace = regexp.MustCompile(`\bnamespaces "([^"]*)" not found$`)
 
-// again is what helps where a field cannot be changed. A replaced object keeps it, too.
+// anew is the advice where a field cannot be changed. A replaced object keeps it, too.
 const anew = "delete the object or give it another name"
 
 // refusedPatch is how Helm says that the API server refuses a value on an upgrade:

@@ -21,7 +21,7 @@ import (
 type snapshot struct {
 	name    string
 	session *Session                // nil while the agent never reached its manager
-	bd      *fleet.BundleDeployment // nil if the manager is away or no longer has it; shared, not to be changed
+	bd      *fleet.BundleDeployment // nil if the manager is away or lacks it; shared, read-only
 	answers uint64                  // of the manager to check-ins, before mark was read
 	mark    registration.Mark       // of the manager
 	judged  bool                    // whether the manager's list is an old one was known before the rest
