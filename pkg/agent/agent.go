@@ -42,7 +42,7 @@ const leaseName = "fleet-agent"
 
 // Config configures an agent. The zero Config is not valid: start from Default.
 type Config struct {
-	Namespace       string        // where the agent lives
+	Namespace       string        // where the agent runs
 	Scope           string        // distinguishes the objects of several agents of one cluster; usually empty
 	CheckinInterval time.Duration // between two signs of life, 1 s to 1 h; 0: as its manager says, else a minute
 	Workers         int           // deployments worked on at once, 1 to 100

@@ -39,8 +39,8 @@ const (
 // contactTime limits a write: it must not delay check-ins.
 const contactTime = 5 * time.Second
 
-// contact keeps what is known about the manager, for the next start and for
-// people. It is written only when it means something else.
+// contact keeps what is known about the manager, for the next start and for users. It
+// is written only when its meaning changes.
 type contact struct {
 	maps      *kube.Store[*corev1.ConfigMap]
 	namespace string

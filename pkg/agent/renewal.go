@@ -13,7 +13,7 @@ import (
 // renewalLimit limits what is done about a credential between two check-ins.
 const renewalLimit = 40 * time.Second
 
-// rotatorOf looks after a credential from now on.
+// rotatorOf returns the rotator of a credential.
 func (a *agent) rotatorOf(cred register.Credential) *credential.Rotator {
 	return credential.New(credential.Config{
 		Down: a.down.Loop("credential"), Namespace: a.cfg.Namespace,

@@ -127,9 +127,9 @@ func (c *contact) word(ctx context.Context) (word, restored string, err error) {
 	return word, c.data[keyRestored], nil
 }
 
-// markOf is the manager at a URL: as it says itself, or as it said before, should
-// the Cluster have lost the mark. Only one that never gave a mark is taken for a
-// manager that knows no orders.
+// markOf returns the mark of the manager at a URL: the present one, or the former one
+// if the Cluster has lost the mark. Only a manager that never gave a mark is taken as
+// one that gives no orders.
 func (c *contact) markOf(url string, m registration.Mark) registration.Mark {
 	if m.ID != "" {
 		return m

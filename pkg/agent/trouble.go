@@ -28,7 +28,7 @@ const (
 	reasonUnusable    = "CredentialUnusable" // the credential cannot even be tried
 )
 
-// A trouble is why the manager cannot be worked with, in words for people.
+// A trouble says in plain words why the agent cannot work with the manager.
 type trouble struct {
 	reason string
 	what   string // "the manager at <url> ..."

@@ -93,8 +93,8 @@ func (i *installer) drop(ctx context.Context, a registration.Agent, o registrati
 	return discard(ctx, i.classes, "", id, class, func(c *schedulingv1.PriorityClass) bool { return a.HasHad(c) && goes(c) })
 }
 
-// discard deletes the objects of one kind that bear a manager's label and are to go, but
-// for the one that is kept.
+// discard deletes the objects of one kind that bear a manager's label and that goes
+// accepts, except the one named keep.
 func discard[P kube.Object](ctx context.Context, store *kube.Store[P], in, manager, keep string, goes func(P) bool) error {
 	list, err := store.List(ctx, in, fleet.LabelManagerID+"="+manager)
 	if err != nil {
@@ -146,9 +146,8 @@ func (i *installer) remove(ctx context.Context, a registration.Agent) error {
 	return nil
 }
 
-// applyOnce applies an object unless it was last applied as it is now. What
-// people change by hand stays until then: scaling the agent down is a way to
-// stop it.
+// applyOnce applies an object unless it was last applied as it is now. Changes by users
+// stay until the desired object changes: scaling the agent down is a way to stop it.
 func applyOnce[P kube.Object](ctx context.Context, store *kube.Store[P], want P) error {
 	hash, err := registration.ObjectHash(want)
 	if err != nil {

@@ -205,9 +205,8 @@ func (l *localLoop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 	return true, l.depart(ctx, c, agent, kube.Access{URL: endpoint.URL, CA: endpoint.CA, Token: string(token)})
 }
 
-// place makes the agent where it is to live, or removes it where it is not wanted.
-// While it has to leave another namespace before it may come to the one that the
-// settings say, it stays as it is.
+// place installs the agent in its namespace, or removes it if it is disabled. While the
+// agent must first be removed from another namespace, it stays as it is.
 func (l *localLoop) place(ctx context.Context, c *fleet.Cluster, agent registration.Agent, e registration.Endpoint) error {
 	b := l.cfg.Settings.Bootstrap
 	switch {

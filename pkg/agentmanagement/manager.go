@@ -33,7 +33,7 @@ type Config struct {
 	Settings         registration.Settings
 	Installation     registration.Installation // from installation.Ensure
 	TokenTTLRequired bool                      // tokens without an end are deleted
-	Scope            scope.Scope               // its workspaces: in others another manager is at work
+	Scope            scope.Scope               // its workspaces: another manager looks after others
 	Addresses        address.Policy            // of imported clusters
 	Now              func() time.Time          // the clock; time.Now where nil
 }

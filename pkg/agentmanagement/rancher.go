@@ -87,8 +87,8 @@ func (r rancher) proof(ctx context.Context, c *fleet.Cluster) (clusterimport.Pro
 	return out, err
 }
 
-// look gathers a proof. The provisioning Cluster bears the Secret's name without the
-// end, or the Fleet Cluster's.
+// look gathers a proof. The provisioning Cluster is named like the Secret without its
+// suffix, or like the Fleet Cluster.
 func (r rancher) look(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
 	m, err := r.managementOf(ctx, c)
 	if m == nil || err != nil {

@@ -82,8 +82,8 @@ func (t *terminating) waited(workspace string) bool {
 	return false
 }
 
-// bundlesWait reports whether a workspace has Bundles that the controller has not let
-// go; deleted restricts that to those that are being deleted.
+// bundlesWait reports whether a workspace has Bundles whose finalizer the controller
+// has not removed; deleted restricts that to those that are being deleted.
 func (t *terminating) bundlesWait(ctx context.Context, workspace string, deleted bool) (bool, error) {
 	list, err := t.client.ListMeta(ctx, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{Namespace: workspace})
 	if kube.IsGone(err) {

@@ -123,9 +123,9 @@ func (l *tokenLoop) apply(ctx context.Context, t *fleet.ClusterRegistrationToken
 	return true, l.putValues(ctx, t, string(bearer))
 }
 
-// putValues writes the Secret that bears the token's name. One that the reference has
-// made is adopted, also where its values are the same: caches select Secrets by our
-// labels. A Secret of that name and another type stays as it is.
+// putValues writes the Secret that bears the token's name. It adopts a Secret of the
+// reference, even if its values are the same: caches select Secrets by our labels. A
+// Secret of that name and another type stays as it is.
 func (l *tokenLoop) putValues(ctx context.Context, t *fleet.ClusterRegistrationToken, bearer string) error {
 	want, err := registration.TokenSecret(t, l.system, l.cfg.Settings, bearer)
 	if err != nil {

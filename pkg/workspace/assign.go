@@ -130,8 +130,8 @@ func (l *assignLoop) provision(ctx context.Context, m *management.Cluster) error
 	return l.leaveBehind(ctx, m, halves) // nothing need come back
 }
 
-// local makes the namespace of the local cluster, as Rancher does at every start with its
-// feature fleet; other workspaces are made by people.
+// local makes the namespace of the local cluster, as Rancher does at every start with
+// its feature fleet; users make other workspaces.
 func (l *assignLoop) local(ctx context.Context, namespace string) error {
 	if namespace != fleet.NamespaceLocal {
 		return nil

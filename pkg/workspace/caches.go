@@ -17,7 +17,7 @@ const (
 	byManagement = "management" // provisioning Clusters: the name of their management Cluster
 	byLegacy     = "legacy"     // provisioning Clusters: their name, where that is a legacy one
 	byOrigin     = "origin"     // Fleet Clusters: what they were mapped from
-	byRancher    = "rancher"    // Fleet Clusters: what Rancher has made them of
+	byRancher    = "rancher"    // Fleet Clusters: what Rancher mapped them from
 )
 
 // Rancher's lease.

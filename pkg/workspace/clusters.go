@@ -178,7 +178,7 @@ func body(c *fleet.Cluster) any {
 	}{c.Labels, c.Annotations, c.Spec}
 }
 
-// remove deletes what was mapped from key, but for keep.
+// remove deletes what was mapped from key, except keep.
 func (l *clusterLoop) remove(ctx context.Context, key, keep kube.Key) error {
 	for _, c := range l.view.clusters.ByIndex(byOrigin, key.String()) {
 		if kube.KeyOf(c) == keep || c.DeletionTimestamp != nil || plan.Rancherly(l.cfg.Mode, c.Annotations) {

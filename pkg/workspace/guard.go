@@ -65,9 +65,9 @@ func (l *spaceLoop) guard(ctx context.Context, w *management.FleetWorkspace) err
 	return l.accept(ctx, w)
 }
 
-// leave lets a workspace go that a user deletes. The clusters in it stay, and its
-// namespace is deleted only if it was made for it. A namespace that Rancher has made is
-// deleted by Rancher, as soon as the workspace is gone.
+// leave removes the finalizer of a workspace that a user deletes. The clusters in it
+// stay, and its namespace is deleted only if it was made for it. A namespace that
+// Rancher has made is deleted by Rancher, as soon as the workspace is gone.
 func (l *spaceLoop) leave(ctx context.Context, w *management.FleetWorkspace, ns *meta) (kube.Result, error) {
 	if !slices.Contains(w.Finalizers, plan.Finalizer) {
 		return kube.Done, nil

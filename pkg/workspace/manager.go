@@ -33,7 +33,7 @@ const process = "workspace"
 type Config struct {
 	Mode plan.Mode
 	Now  func() time.Time                           // the clock; time.Now where nil
-	Look time.Duration                              // how often it looks whether Rancher lives; 15 s where 0
+	Look time.Duration                              // how often it looks for Rancher; 15 s where 0
 	Fail func(loop string, key kube.Key, err error) // gets every failed run
 }
 

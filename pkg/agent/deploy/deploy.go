@@ -64,7 +64,7 @@ type Session struct {
 	Away func() bool
 }
 
-// Config says where the agent lives and with what it works.
+// Config configures the loop: the agent's namespace and its tools.
 type Config struct {
 	Namespace string // the agent's own
 	Scope     string // distinguishes the objects of several agents of one cluster
@@ -79,7 +79,7 @@ type Config struct {
 	// Nil: with the agent's own.
 	Reader func(ctx context.Context, serviceAccount string) (Reader, error)
 	// Namespaces holds the metadata of all namespaces once the loop has started
-	// it. Nil: deployments that are restricted by labels go nowhere.
+	// it. Nil: deployments restricted by labels are not deployed.
 	Namespaces *kube.Cache[*metav1.PartialObjectMetadata]
 	Registry   Registry
 	Charts     Charts
@@ -145,7 +145,7 @@ type state struct {
 	dirty map[ref]bool // objects to look at again
 	all   bool         // or all of them
 
-	turning bool                 // the loop is at work on the deployment
+	turning bool                 // a run for the deployment is under way
 	looking bool                 // the objects are being looked at
 	missed  map[ref]watch.Change // changes that came meanwhile
 

@@ -21,9 +21,9 @@ type Registry interface {
 	Pull(ctx context.Context, r oci.Registry, id string) ([]byte, error)
 }
 
-// download reads a content from the manager, packed and not verified yet; one
-// that is kept in parts part by part. What is not there is waited for: the
-// manager may be about to write it, or want something else by now.
+// download reads a content from the manager, packed and not verified yet; one that is
+// kept in parts part by part. For missing parts the error is a wait: the manager may be
+// about to write them, or ask for another content by now.
 func download(ctx context.Context, s *Session, id string) ([]byte, error) {
 	index, err := contentOf(ctx, s, id)
 	if err != nil {

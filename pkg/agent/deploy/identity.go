@@ -21,9 +21,9 @@ type Reader interface {
 	Get(ctx context.Context, gvk schema.GroupVersionKind, key kube.Key) (*unstructured.Unstructured, error)
 }
 
-// ReaderOf reads live objects as deployments with this service account do: what
-// a bundle names is shown to its readers, so it must be within the bundle's
-// reach. An account that does not exist is reconcile.Terminal, too.
+// ReaderOf returns a Reader with the rights of deployments with this service account:
+// users who can read a bundle see the objects that it names, so its account must be
+// able to read them. An account that does not exist is reconcile.Terminal, too.
 func ReaderOf(ctx context.Context, h *helm.Client, live *kube.Live, serviceAccount string) (Reader, error) {
 	user, err := h.User(ctx, serviceAccount)
 	if reconcile.IsRequeue(err) {

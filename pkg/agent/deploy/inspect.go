@@ -23,7 +23,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
-// lookers is how many live objects are read at once.
+// lookers is the number of live objects that are read at once.
 const lookers = 8
 
 // view is what was seen of the live objects of one revision of a release.
@@ -193,7 +193,7 @@ func (r *Reconciler) watchKinds(ctx context.Context, name string, objs []*unstru
 	return served
 }
 
-// judgement is what live objects are judged by.
+// judgement is how live objects are judged.
 type judgement struct {
 	expected drift.Expected
 	ignored  []map[string]string
@@ -246,7 +246,7 @@ func (j judgement) lookAt(ctx context.Context, live Reader, objs []*unstructured
 	return out, group.Wait()
 }
 
-// judge compares one live object, nil if it is missing, with the wanted one.
+// judge compares one live object, nil if it is missing, with the desired one.
 func (j judgement) judge(ctx context.Context, wanted, live *unstructured.Unstructured) *seen {
 	out := &seen{keys: drift.KeysOf(wanted), object: report.Object{
 		Kind: wanted.GetKind(), APIVersion: wanted.GetAPIVersion(), Namespace: wanted.GetNamespace(), Name: wanted.GetName(),

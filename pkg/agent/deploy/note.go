@@ -31,8 +31,8 @@ const (
 	Failed    Result = "error"
 )
 
-// An Act is a step that the loop took, tried, or decided against, for people and
-// for metrics.
+// An Act is a step that the loop took, tried, or decided against, for events and
+// metrics.
 type Act struct {
 	At         time.Time
 	Took       time.Duration // 0 where nothing was done

@@ -17,10 +17,10 @@ const (
 	beat = 250 * time.Millisecond
 )
 
-// changed passes a change of a live object on to the deployments of its object
-// set: only one that has the object in its manifest acts on it. While the objects
-// of a deployment are being looked at it is not known whether the look came before
-// or after the change: that is found out when it is over.
+// changed passes a change of a live object on to the deployments of its object set:
+// only one that has the object in its manifest acts on it. While the objects of a
+// deployment are being read, it is unknown whether that happens before or after the
+// change: this is checked at the end.
 func (r *Reconciler) changed(c watch.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

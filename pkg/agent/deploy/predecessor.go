@@ -50,8 +50,8 @@ func (r *Reconciler) follow(ctx context.Context, s *snapshot) error {
 // of the reference, and of its lease.
 const agentName = "fleet-agent"
 
-// agentLives reports whether there is an agent in a namespace: something that runs
-// it, unless scaled to none, or a lease that it has not let go.
+// agentLives reports whether there is an agent in a namespace: a workload that runs it
+// and is not scaled to zero, or a lease that it has not released.
 func agentLives(ctx context.Context, live Live, namespace string, now time.Time) (bool, error) {
 	key := kube.Key{Namespace: namespace, Name: agentName}
 	for _, kind := range []schema.GroupVersionKind{

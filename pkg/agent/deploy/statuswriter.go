@@ -65,9 +65,9 @@ func (r *Reconciler) statusWritten(s *snapshot, err error) error {
 	return fmt.Errorf("report %q: %w", s.name, err)
 }
 
-// timeout begins a deployment, and returns what ends it. One that takes longer
-// than slowAfter checks in, once: so that the manager does not take an agent that
-// is at work for one that is silent.
+// timeout begins a deployment, and returns the function that ends it. A deployment that
+// takes longer than slowAfter sends one check-in, so that the manager does not take a
+// busy agent for a silent one.
 func (s *Session) timeout() (end func()) {
 	if s == nil || s.CheckIn == nil {
 		return func() {}

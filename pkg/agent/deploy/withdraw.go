@@ -57,8 +57,9 @@ func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (kube.Result, er
 	return kube.Done, fmt.Errorf("release %s does not come to rest", s.wanted.ID)
 }
 
-// holdOrder waits with an order. One that is from the past is no order yet: the
-// deployment is looked after as ever, and its status says what is held.
+// holdOrder waits before it carries out an order. An order from before a restore does
+// not apply yet: the deployment is maintained as before, and its status says what is
+// held.
 func (r *Reconciler) holdOrder(ctx context.Context, s *snapshot, a release.Action) (kube.Result, error) {
 	if a.Reason != release.ReasonManagerBehind {
 		return kube.Result{After: a.After}, nil
@@ -76,8 +77,8 @@ func (r *Reconciler) holdOrder(ctx context.Context, s *snapshot, a release.Actio
 	return r.finish(ctx, s, objects, err)
 }
 
-// installed is the release that this deployment made: the one in the record,
-// should the manager have changed the options together with the order.
+// installed is the release that this deployment made: the one in the record, in case
+// the manager has changed the options together with the order.
 func (r *Reconciler) installed(s *snapshot) release.ID {
 	if s.known && s.rec.Release != (release.ID{}) {
 		return s.rec.Release
@@ -136,8 +137,8 @@ func (r *Reconciler) dropAll(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// stuck reports that a removal failed; it is tried again and again, slower and
-// slower, until it succeeds or a person gives it up.
+// stuck reports that a removal failed; it is tried again with a growing delay, until it
+// succeeds or a user gives it up.
 func (r *Reconciler) stuck(ctx context.Context, s *snapshot, err error) (kube.Result, error) {
 	if ctx.Err() != nil {
 		return kube.Done, nil

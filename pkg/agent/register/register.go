@@ -58,7 +58,7 @@ type Credential struct {
 	DeploymentNamespace string // of its BundleDeployments
 	Cluster             kube.Key
 	Origin              registration.Origin // with what it was got, as far as is known
-	Record              []byte              // of package credential, which looks after it
+	Record              []byte              // of package credential, which maintains it
 }
 
 // URL returns the address of the manager's API server; empty where it is not known.
@@ -75,7 +75,7 @@ var ErrNotRegistered = errors.New("this agent is not registered: install the cha
 // ErrBroken says that there is a credential that cannot be read.
 var ErrBroken = errors.New("the credential cannot be read")
 
-// Config says where the agent lives.
+// Config names the agent's cluster and namespace.
 type Config struct {
 	Down      *kube.Client // to the agent's own cluster
 	Namespace string       // the agent's

@@ -93,8 +93,8 @@ type Record struct {
 	// Carried is the number of the copies that the release was made with.
 	Carried int `json:"carried,omitempty"`
 
-	// Unreported are conditions that came about while the manager was away, with
-	// the times at which they did.
+	// Unreported are conditions that arose while the manager was away, with the
+	// original times.
 	Unreported []fleet.Condition `json:"unheard,omitempty"`
 
 	// Chunks is in how many pieces the payload is kept; 0: it is not.

@@ -16,7 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// A Change is that of one live object.
+// A Change is a change of one live object.
 type Change struct {
 	Set  string // hash of the object set, by which a deployment is known
 	Kind schema.GroupVersionKind
