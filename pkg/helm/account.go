@@ -156,9 +156,9 @@ func (c *Client) account(ctx context.Context, name string) (account, error) {
 // impersonated reports whether the account is another one than the agent.
 func (a account) impersonated() bool { return a.user != "" }
 
-// as is the same knowledge of the cluster's kinds for another user. What the
-// agent knows already is taken from there, since it is the same for everybody;
-// what it does not know is asked with the user's rights.
+// as returns the same knowledge of the cluster's kinds for another user. It uses what
+// the agent knows already, since that is the same for every user, and asks for the rest
+// with the user's rights.
 func (a *api) as(user string, client kubernetes.Interface) *api {
 	disco := memory.NewMemCacheClient(client.Discovery())
 	own := restmapper.NewDeferredDiscoveryRESTMapper(disco)

@@ -80,8 +80,7 @@ func timedOut(err error, limit time.Duration) error {
 	return reconcile.TerminalError(release.ReasonTimeout, fmt.Errorf("not ready within %s (helm.timeoutSeconds)", limit))
 }
 
-// classify gives an error of Helm's its kind, and the words that people get to
-// read.
+// classify gives an error of Helm its kind, and the text for users.
 func classify(err error) error {
 	if err == nil || reconcile.IsTerminal(err) || reconcile.IsRequeue(err) {
 		return ofPostRenderer(err)

@@ -25,8 +25,8 @@ const (
 	CopyConfigMap = "configmap"
 )
 
-// A Copy is a Secret or ConfigMap that comes from the manager and goes along
-// with a release, into its namespace. It is no part of the release.
+// A Copy is a Secret or ConfigMap that the agent copies from the manager into the
+// namespace of a release. It is no part of the release.
 type Copy struct {
 	Kind string            `json:"kind"` // CopySecret or CopyConfigMap
 	Name string            `json:"name"`

@@ -17,20 +17,20 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// A Correction says what is put back, and how.
+// A Correction says what is reverted, and how.
 type Correction struct {
 	// CorrectDrift: Force replaces objects instead of patching them,
 	// KeepFailHistory keeps the revision of a correction that failed.
 	fleet.CorrectDrift
 	// History is how many revisions are kept; 0: as many as by default.
 	History int
-	// Patches say what is not compared. It is not put back either.
+	// Patches say what is not compared. It is not reverted either.
 	Patches []fleet.ComparePatch
 	// Only chooses among the objects that differ; nil: all of them. The namespace
 	// of objects that have none is empty.
 	Only func(kind schema.GroupVersionKind, namespace, name string) bool
 	// Reclaim, where not nil, reports whether an object that is marked as another
-	// release's is put back all the same, by its Identity.
+	// release's is reverted all the same, by its Identity.
 	Reclaim func(object string) bool
 }
 

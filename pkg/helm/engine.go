@@ -106,8 +106,8 @@ func (e *engine) refuse(err error) error {
 	return err
 }
 
-// begin is called before the record of a new revision is written, which comes
-// before all else that an action writes but for a chart's own crds folder.
+// begin is called before the record of a new revision is written, which comes before
+// all else that an action writes except a chart's own crds folder.
 func (e *engine) begin(r *helmrelease.Release) error {
 	if s := r.Info.Status; s == helmrelease.StatusPendingInstall || s == helmrelease.StatusPendingUpgrade {
 		noteCRDs(r.Chart)

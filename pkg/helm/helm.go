@@ -40,7 +40,7 @@ func init() { helmkube.ManagedFieldsManager = fleet.FieldManagerRelease }
 type Config struct {
 	// REST is the connection, with the agent's own rights.
 	REST *rest.Config
-	// AgentNamespace is where the agent lives. Releases carry it, and service
+	// AgentNamespace is the namespace of the agent. Releases name it, and service
 	// accounts are looked up in it.
 	AgentNamespace string
 	// AgentScope distinguishes the objects of several agents in one cluster; it is part

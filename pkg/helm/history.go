@@ -123,8 +123,8 @@ func (c *Client) attempts(ctx context.Context, id release.ID) ([]record, error) 
 	return list, nil
 }
 
-// takeUp lets an action go on where attempts before it have stopped. at is the
-// state that they were in.
+// takeUp lets an action continue where earlier attempts have stopped. at is the state
+// of these attempts.
 func (c *Client) takeUp(ctx context.Context, j *job, before []record, at release.State, d Deployment) (err error) {
 	j.engine.leftovers = unfinished(before)
 	j.post.had = mayNotBeEmpty(d, j.parts, before)

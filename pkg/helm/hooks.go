@@ -16,8 +16,8 @@ import (
 	helmrelease "helm.sh/helm/v3/pkg/release"
 )
 
-// hookEvents are the events of hooks that an action brings, by the state of a
-// revision on which it is at work.
+// hookEvents are the events of hooks that an action brings, by the state of its
+// revision.
 var hookEvents = map[release.State][]helmrelease.HookEvent{
 	release.PendingInstall:  {helmrelease.HookPreInstall, helmrelease.HookPostInstall},
 	release.PendingUpgrade:  {helmrelease.HookPreUpgrade, helmrelease.HookPostUpgrade},
@@ -118,9 +118,9 @@ func (h *hooks) spare(list helmkube.ResourceList) bool {
 	return h.hadEnded(list) && !slices.ContainsFunc(list, func(i *resource.Info) bool { return h.passed[infoKey(i)] })
 }
 
-// note writes down that the hook has ended that Helm is waiting for. A record
-// with a body elsewhere is too large for that. What cannot be written down is
-// not known, which does no harm but that of running a hook again.
+// note records that the hook that Helm waits for has ended. A record with a separate
+// body is too large for that. If note fails, the hook may run again; there is no other
+// harm.
 func (h *hooks) note() {
 	if h.records == nil || h.records.last == nil || h.records.known[h.records.lastKey].ref != (bodyRef{}) {
 		return

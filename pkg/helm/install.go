@@ -25,8 +25,8 @@ import (
 
 // Install makes a release that does not exist, or of which no revision was ever
 // deployed: then it adopts existing objects, and does not run hooks again that are
-// known to have ended. Nothing is written before all has been rendered and checked, but
-// for a chart's own crds folder, which Helm installs first.
+// known to have ended. Nothing is written before all has been rendered and checked,
+// except a chart's own crds folder, which Helm installs first.
 //
 // Errors: reconcile.Terminal with a reason of package release for what only a change of
 // the bundle fixes; reconcile.RequeueAfter for what may be missing for a while;

@@ -347,8 +347,8 @@ func number(s string) int {
 	return n
 }
 
-// fieldsBeside are the names of the fields that may stand beside a key that is none, in a
-// part of a kustomization that is decoded to a type; nil where there is no such key.
+// fieldsBeside returns the names of the valid fields next to an unknown key, in a part
+// of a kustomization that is decoded to a type; nil where there is no such key.
 func fieldsBeside(n *yaml.Node, t reflect.Type, key string) []string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -63,8 +63,8 @@ func wantedForm(goType string) string {
 	return "a mapping"
 }
 
-// entryOf is what of a field at the top of a kustomization must have a type of Go, if it
-// is not the field itself.
+// entryOf returns which part of a top-level field of a kustomization must have a Go
+// type, if it is not the field itself.
 func entryOf(key, goType string) string {
 	t := reflect.TypeFor[types.Kustomization]()
 	for i := range t.NumField() {
@@ -141,8 +141,8 @@ var rootNames = map[string][]string{
 	"Release": {"Name", "Namespace", "Service", "IsInstall", "IsUpgrade", "Revision"},
 }
 
-// meantBuiltin is what helps where a template asks for something that Helm does not have
-// under that name; empty where nothing is near.
+// meantBuiltin returns a hint for a template that uses a name that Helm does not have;
+// empty where no name is similar.
 func meantBuiltin(parent, name string) string {
 	near := spelling.Nearest(name, rootNames[parent])
 	for _, known := range rootNames[parent] {

@@ -135,7 +135,7 @@ func (e *engine) try(info *resource.Info) error {
 	case malformed(err):
 		return reconcile.TerminalError(release.ReasonInvalidObject, fmt.Errorf("%s: %s", what, plainText(err)))
 	case apierrors.IsInvalid(err):
-		// A fixed port or address of the live object itself may be in the way.
+		// A fixed port or address of the live object itself may be the obstacle.
 		if _, gone := get(info); isGone(gone) {
 			return reconcile.TerminalError(release.ReasonInvalidObject, fmt.Errorf("%s: %s", what, plainText(err)))
 		}

@@ -49,7 +49,7 @@ type Rendered struct {
 	Hooks string
 	// Objects are the same as in CRDs, Manifest and Hooks, one by one, in no order.
 	Objects []Object
-	// Notes is what the chart has to say to people.
+	// Notes is the text of the chart for users.
 	Notes string
 	// Unknown names the ConfigMaps and Secrets of helm.valuesFrom: they are on
 	// the cluster, so their values are missing here.

@@ -28,9 +28,9 @@ type Templated struct {
 
 // Template renders the chart in files, which has Chart.yaml at its root, as `helm
 // template` does: values are checked against the chart's schema, lookups find nothing,
-// and no connection is made. It is not a bundle: nothing is marked or changed, but that
-// namespaced objects without a namespace get the release's. Only the fields of o that
-// show the cluster to the chart are used.
+// and no connection is made. It is not a bundle: nothing is marked or changed, except
+// that namespaced objects without a namespace get the release's. Only the fields of o
+// that show the cluster to the chart are used.
 func Template(files fs.FS, id release.ID, values map[string]any, o RenderOptions) (Templated, error) {
 	c, err := loadFS(files)
 	if err != nil {

@@ -19,7 +19,7 @@ type unservedKind struct {
 	object
 	// others are the versions in which the cluster serves a kind; nil: not known.
 	others func(schema.GroupKind) []string
-	// beside are the objects of the same manifest.
+	// beside are all objects of the same manifest.
 	beside []object
 }
 

@@ -27,8 +27,8 @@ func impersonating(cfg *rest.Config, user string) *rest.Config {
 	return out
 }
 
-// A Reader reads live objects with the rights of one user. Which kinds there
-// are it learns from the Live that it was made of.
+// A Reader reads live objects with the rights of one user. It learns the kinds of the
+// cluster from the Live that it was made from.
 type Reader struct {
 	live    *Live
 	objects dynamic.Interface

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Times of a line. A peer that has gone without a word is noticed within
-// pingAfter + pingTime over HTTP/2; over HTTP/1.1, where nothing can be asked on
-// a connection that is in use, TCP's own questions take 45 s.
+// Times of a Conn. Over HTTP/2, a peer that disappears silently is noticed within
+// pingAfter + pingTime. Over HTTP/1.1, which has no pings on a busy connection, TCP's
+// keepalive takes 45 s.
 const (
 	pingAfter  = 10 * time.Second // silence after which the peer is asked whether it is there
 	pingTime   = 5 * time.Second  // to answer that
@@ -195,7 +195,7 @@ func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.conn.send(req, r.mode)
 }
 
-// send sends a request once, and notes what comes of it.
+// send sends a request once, and notes the result.
 func (l *Conn) send(req *http.Request, m connMode) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	timeout := time.AfterFunc(l.limit, func() { cancel(errSilent) })

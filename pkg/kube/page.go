@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Each calls f for each object that w selects, and ends with f's first error. It
-// asks for size objects at a time, and keeps none of them: of large objects no more
-// than that many are in memory. Should the list take so long that its snapshot is
-// gone, that is an error, and f has seen a part.
+// Each calls f for each object that w selects, and ends with f's first error. It asks
+// for size objects at a time, and keeps none of them: of large objects no more than
+// that many are in memory. If the list takes so long that its snapshot expires, Each
+// returns an error, and f has seen a part.
 func (s *Store[P]) Each(ctx context.Context, w Watch, size int64, f func(P) error) error {
 	opts := metav1.ListOptions{Limit: size}
 	w.tweak(&opts)

@@ -15,9 +15,9 @@
 // of a cluster do it does on request: see CollectGarbage and FillAccountTokens. Conform
 // is the test that it has in common with real servers.
 //
-// What it does not do: validate, default (but for Secrets and Namespaces), admit
-// and authorize. Test what depends on these on a real API server. A request that it
-// does not understand is answered with 501 and fails the test.
+// What it does not do: validate, default (except Secrets and Namespaces), admit and
+// authorize. Test what depends on these on a real API server. A request that it does
+// not understand is answered with 501 and fails the test.
 package kubetest
 
 import (

@@ -80,7 +80,7 @@ func (c change) event(selects func(*record) bool) (watch.EventType, *record, err
 	return "", nil, nil
 }
 
-// live is the object that a call names.
+// live returns the object that a call names.
 func (c *call) live() (*record, error) {
 	r := c.res.objects[kube.Key{Namespace: c.Namespace, Name: c.Name}]
 	if r == nil {

@@ -125,8 +125,8 @@ func (s *Server) update(c *call) (*record, error) {
 	})
 }
 
-// current refuses an object that was read before the live one was written, or that is
-// another one of the same name.
+// current returns an error for an object that was read before the last write, or that
+// is another object of the same name.
 func (c *call) current(live *record, obj *unstructured.Unstructured) error {
 	gr := c.res.resource().GroupResource()
 	if uid := obj.GetUID(); uid != "" && uid != live.GetUID() {
