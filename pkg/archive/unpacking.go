@@ -56,7 +56,7 @@ func quote(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// clean is a name as it may be written, without the slashes and dots that do
+// clean returns a name as it may be written, without the slashes and dots that do
 // nothing; "." is the directory itself.
 func (u *unpacking) clean(name string) (string, error) {
 	bad := func(why string) (string, error) {

@@ -15,9 +15,8 @@ const cachePattern = "fleet-git-*"
 // for the rest of a process that died while it began.
 const abandoned = time.Minute
 
-// makeCache makes a directory of its own below dir, and removes what processes
-// have left there that were killed. The lock is held, through the open file,
-// for as long as the process lives.
+// makeCache makes a directory of its own below dir, and removes what killed processes
+// have left there. The open file holds the lock for as long as the process lives.
 func makeCache(dir string) (root string, lock *os.File, err error) {
 	if dir == "" {
 		dir = os.TempDir()

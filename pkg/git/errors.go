@@ -78,7 +78,7 @@ func (e *entry) explain(ctx context.Context, err error) error {
 	}
 	var permanent *reconcile.Terminal
 	var wait *reconcile.RequeueAfter
-	switch { // what libraries have put around it is of no use to people
+	switch { // what libraries have put around it is of no use to users
 	case errors.As(err, &permanent):
 		return permanent
 	case errors.As(err, &wait):

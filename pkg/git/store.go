@@ -112,8 +112,8 @@ func (e *entry) generation() (*generation, error) {
 	return g, nil
 }
 
-// renew lets go of the present store; trees that are open keep it until they are
-// closed. The caller holds the lock.
+// renew releases the present store; open trees keep it until they are closed. The
+// caller holds the lock.
 func (e *entry) renew() {
 	if e.gen != nil {
 		e.gen.release()
@@ -121,8 +121,8 @@ func (e *entry) renew() {
 	}
 }
 
-// A generation is a bare store on disk. It is removed when its last user has
-// let go of it.
+// A generation is a bare store on disk. It is removed when its last user has released
+// it.
 type generation struct {
 	dir     string
 	commits map[Commit]bool          // fetched and checked

@@ -85,7 +85,7 @@ func openTree(g *generation, ref Reference, commit Commit, l Limits) (*Tree, err
 // Commit returns the commit whose files these are.
 func (t *Tree) Commit() Commit { return t.commit }
 
-// Close lets go of the store.
+// Close releases the store.
 func (t *Tree) Close() error {
 	var err error
 	t.close.Do(func() {

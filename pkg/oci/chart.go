@@ -23,8 +23,8 @@ const (
 	maxTags = 50_000
 	// maxPages is how many pages they may come in.
 	maxPages = 1_000
-	// defaultChartBytes is how large a packaged chart may be where nothing else
-	// is said.
+	// defaultChartBytes is how large a packaged chart may be unless another limit is
+	// given.
 	defaultChartBytes = 64 << 20
 )
 

@@ -3,9 +3,9 @@
 // no configuration of other programs, and keeps nothing between calls: tokens
 // live as long as the call that asked for them.
 //
-// User name and password go to the registry and to the token service of its own
-// domain, nowhere else, wherever it redirects or points to. What it sends is
-// counted while it arrives and verified before it is returned.
+// User name and password go to the registry and to the token service of its own domain,
+// nowhere else, even if it redirects or points elsewhere. The size of what it sends is
+// limited while it arrives, and the content is verified before it is returned.
 //
 // Errors are reconcile.Terminal (wait for another spec or Secret), reconcile.RequeueAfter (the
 // registry may answer later), or those of a context that has ended. Their texts

@@ -120,7 +120,7 @@ func orFormat(err error, text string) error {
 	return err
 }
 
-// damaged is an answer that makes no sense; another try may bring a better one.
+// damaged is an invalid answer; another try may get a valid one.
 type damaged string
 
 func (d damaged) Error() string { return string(d) }

@@ -31,8 +31,8 @@ import (
 // An Account may do everything.
 type Account struct{ Username, Password string }
 
-// Options say what kind of registry it is. Zero is open to everybody, without
-// TLS.
+// Options say what kind of registry it is. The zero Options is open to every client,
+// without TLS.
 type Options struct {
 	Accounts []Account // who may use it; no other account may
 	// Token makes it ask for bearer tokens, which its own /token gives for user
