@@ -187,7 +187,7 @@ func hopOf(err error) *diagnose.Hop {
 	return &diagnose.Hop{Part: "request", Text: text}
 }
 
-// absentOK is an error, but for one that says that an object is not there.
+// absentOK returns an error, except one that says that an object is missing.
 func absentOK(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

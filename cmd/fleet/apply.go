@@ -35,8 +35,8 @@ With -f FILE, or as "fleet apply -" from stdin, one Bundle is written as it stan
 
 Charts are downloaded as a GitRepo does it. Credentials are sent only to URLs that match --helm-repo-url-regex.`
 
-// applyOptions are the flags of fleet apply; they are the reference's, but for
-// --strict, --offline and --approve.
+// applyOptions are the flags of fleet apply; they are the reference's, except --strict,
+// --offline and --approve.
 type applyOptions struct {
 	name  string
 	paths []string

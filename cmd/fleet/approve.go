@@ -105,8 +105,8 @@ func (o *approveOptions) complete(args []string) error {
 	return nil
 }
 
-// heldOf is what waits to be approved of an object; its hash is empty where
-// nothing does.
+// heldOf returns what waits for approval of an object; its hash is empty where nothing
+// does.
 func heldOf(k kind, u *unstructured.Unstructured) HeldDeletion {
 	hash, summary, lines := withdrawal.ReadText(u.GetAnnotations()[fleet.AnnotationDeletionHeld])
 	return HeldDeletion{

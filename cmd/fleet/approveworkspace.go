@@ -42,8 +42,8 @@ func heldWorkspaces(bundles []*unstructured.Unstructured) ([]string, error) {
 	return out, nil
 }
 
-// heldOfWorkspace is what of a workspace waits for a person; its hash is empty where
-// nothing does.
+// heldOfWorkspace returns what waits for approval of a workspace; its hash is empty
+// where nothing does.
 func (s *session) heldOfWorkspace(ctx context.Context, name string) (HeldDeletion, error) {
 	held := HeldDeletion{Kind: "Workspace", Name: name}
 	ns, err := s.api.Get(ctx, namespaces, "", name)

@@ -227,7 +227,7 @@ func (o bundleDiffOptions) labels() string {
 	return labels
 }
 
-// noDeployment is the error where nothing is what was asked for.
+// noDeployment returns the error if no deployment matches the request.
 func (o bundleDiffOptions) noDeployment(ctx context.Context, s *session, k kind) error {
 	if o.deployment != "" {
 		return o.unknownDeployment(ctx, s, k)

@@ -206,7 +206,7 @@ With --uninstall everything that Fleet has deployed there is removed before, by 
 keepResources stays. The command says what would go and does nothing without --yes. What has not gone after --timeout is given up and named
 (exit 6). Until then removing the annotation ` + fleet.AnnotationUninstall + ` from the Cluster brings everything back.`
 
-// forgetOptions are how a cluster is let go.
+// forgetOptions are the options of forgetting a cluster.
 type forgetOptions struct {
 	name      string
 	yes       bool

@@ -85,7 +85,7 @@ func newClusterJoinCommand(g *globals, std stdio) *cobra.Command {
 	return cmd
 }
 
-// check refuses what makes no sense, and reads how long the token lives.
+// check refuses invalid options, and returns the lifetime of the token.
 func (o clusterJoinOptions) check() (time.Duration, error) {
 	if why := validation.IsDNS1123Label(o.name); len(why) > 0 {
 		return 0, fmt.Errorf("name %q: %s", o.name, why[0])

@@ -43,7 +43,7 @@ func (s *source) contents(ctx context.Context, id string) ([]*fleet.Content, err
 	return append(out, index), nil
 }
 
-// content finds one Content, in the file or the live cluster.
+// content returns one Content, from the file or the live cluster.
 func (s *source) content(ctx context.Context, name string) (*fleet.Content, error) {
 	if i := slices.IndexFunc(s.file.contents, func(c *fleet.Content) bool { return c.Name == name }); i >= 0 {
 		return s.file.contents[i], nil

@@ -101,7 +101,7 @@ func (o deleteOptions) ref(s *session) string {
 	return fmt.Sprintf("-n %s %s/%s", s.scope, o.kind.singular, o.name)
 }
 
-// runDelete shows what goes with an object, and deletes it if the person wants that.
+// runDelete shows what is deleted with an object, and deletes it if the user confirms.
 func runDelete(ctx context.Context, o deleteOptions, s *session) error {
 	var rest []string
 	if o.hash != "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// A doomed is an object that a person wants to delete, and what goes with it.
+// A doomed is an object that a user wants to delete, and what is deleted with it.
 type doomed struct {
 	object      *unstructured.Unstructured
 	guard       string // what protects it; empty where nothing does
@@ -28,8 +28,8 @@ type doomed struct {
 	writer      string // the GitRepo that writes the Bundle again; empty where there is none
 }
 
-// doomed reads an object that a person wants to delete, and all that goes with it. It
-// narrows the session to the object's workspace.
+// doomed reads an object that a user wants to delete, and all that is deleted with it.
+// It narrows the session to the object's workspace.
 func (s *session) doomed(ctx context.Context, o deleteOptions) (*doomed, error) {
 	u, err := s.present(ctx, o.kind, o.name)
 	if err != nil {

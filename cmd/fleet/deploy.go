@@ -25,8 +25,8 @@ are not waited for, downstreamResources not copied, and drift is not corrected.
 
 With --dry-run the cluster is not asked and nothing is written; the objects are printed as they would be installed.`
 
-// deployOptions are the flags of fleet deploy; they are the reference's, but
-// for --cluster and -o.
+// deployOptions are the flags of fleet deploy; they are the reference's, except
+// --cluster and -o.
 type deployOptions struct {
 	input          string
 	dryRun         bool

@@ -72,7 +72,7 @@ func failure(cmd *cobra.Command, err error, code int, ran bool) Error {
 }
 
 // anonymous reports whether the API server has refused a request that came without
-// credentials. A right for that user would be one for everybody.
+// credentials. A right for that user would be one for every client.
 func anonymous(err error) bool {
 	return strings.Contains(err.Error(), `is forbidden: User "system:anonymous"`)
 }

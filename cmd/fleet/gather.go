@@ -36,9 +36,9 @@ func (f found) shown(n int) string {
 	return fmt.Sprintf("%d shown, there are more", n)
 }
 
-// gather reads what the queries select. A limit is the server's page where
-// nothing but the server selects; otherwise everything is read, and the page
-// is cut out of what is left.
+// gather reads what the queries select. If only the server selects, a limit is the size
+// of the server's page; otherwise everything is read, and the page is cut from the
+// result.
 func (o getOptions) gather(ctx context.Context, s *session, qs []query) (found, error) {
 	if o.limit > 0 && o.pick.Any() && len(qs) == 1 {
 		return o.serverPage(ctx, s, qs[0])

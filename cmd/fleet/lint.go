@@ -341,8 +341,8 @@ func lintable(dir string) error {
 	return nil
 }
 
-// absentDir says that there is no such directory, with the one beside it that was
-// probably meant.
+// absentDir says that there is no such directory, with the similar one in the same
+// directory that was probably meant.
 func absentDir(dir string) error {
 	parent, name := filepath.Split(filepath.Clean(dir))
 	entries, err := os.ReadDir(or(parent, "."))

@@ -189,7 +189,7 @@ func (r *lintReport) add(p lintPlace, bundle string, list []finding.Finding) {
 	}
 }
 
-// member is a bundle beside others, whose findings have paths for people.
+// member returns a bundle among others, whose findings have paths as users see them.
 func (p lintPlace) member(dir bundle.Dir, file fleetyaml.File) lint.Member {
 	file.Path = path.Join(p.shown, file.Path)
 	return lint.Member{Dir: dir, File: &file}

@@ -99,9 +99,9 @@ func (t *trial) run(ctx context.Context) []finding.Finding {
 	return slices.Concat(t.findings(), t.unrendered(), t.selection())
 }
 
-// selection is what of the bundle selects none of the clusters of --cluster-file:
-// customizations and targets, and partitions none of those that get it. And labels that
-// these lack.
+// selection returns findings about customizations and targets that select none of the
+// clusters of --cluster-file, about partitions that select none of the clusters that
+// get the bundle, and about labels that these lack.
 func (t *trial) selection() []finding.Finding {
 	if t.o.clusterFile == "" {
 		return nil

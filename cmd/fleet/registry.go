@@ -26,8 +26,8 @@ func registryClient() *oci.Client {
 	return oci.New(oci.Config{UserAgent: "fleet/" + version.Version, Proxy: http.ProxyFromEnvironment, Addresses: address.WithLoopback()})
 }
 
-// credential finds the Secret of the Bundle's registry, in the file or the live
-// cluster. nil: the Bundle needs none, or it is not to be had.
+// credential returns the Secret of the Bundle's registry, from the file or the live
+// cluster. nil: the Bundle needs none, or it is not available.
 func (s *source) credential(ctx context.Context) (*corev1.Secret, error) {
 	id := s.bundle.Spec.ContentsID
 	if id == "" {

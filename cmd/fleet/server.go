@@ -100,7 +100,7 @@ type access struct {
 	namespace string // of the kubeconfig's context
 	user      string // of the kubeconfig's context
 	rest      *rest.Config
-	contexts  []string // of the kubeconfig, but for the one in use; sorted
+	contexts  []string // of the kubeconfig, except the one in use; sorted
 }
 
 // open reads the kubeconfig by kubectl's rules (--kubeconfig, KUBECONFIG,

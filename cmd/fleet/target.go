@@ -26,8 +26,8 @@ also hold ClusterGroups, BundleDeployments and Secrets. Then no cluster is neede
 All deployments are shown at once, however many are created together; other limits of the rollout hold, as far as what is there says something
 about them. Why a cluster does not get the Bundle, or waits, is said on stderr. The output is what fleet deploy takes; it holds Secrets.`
 
-// targetOptions are the flags of fleet target; they are the reference's, but
-// for --cluster-file and -o.
+// targetOptions are the flags of fleet target; they are the reference's, except
+// --cluster-file and -o.
 type targetOptions struct {
 	bundleFile  string
 	clusterFile string

@@ -37,7 +37,7 @@ Nothing is looked up in a cluster, no host name is resolved, and values of helm.
 
 fleet target shows more than one cluster, and deployments as they are written.`
 
-// testOptions are the flags of fleet test; they are the reference's, but for
+// testOptions are the flags of fleet test; they are the reference's, except
 // --kube-version, --offline and -o.
 type testOptions struct {
 	dir         string
