@@ -55,9 +55,9 @@ type Config struct {
 	// disconnects. Nil: it is always connected.
 	Poll *heartbeat.Schedule
 
-	// OrphanPolicy is OrphansKept or OrphansCollected: what becomes of releases
-	// that the manager does not have any more, without having ordered to remove
-	// them, for OrphanGracePeriod of lists without a gap.
+	// OrphanPolicy is OrphansKept or OrphansCollected: what the agent does with
+	// releases that the manager no longer has and did not order to remove, after lists
+	// without a gap for OrphanGracePeriod.
 	OrphanPolicy      string
 	OrphanGracePeriod time.Duration
 

@@ -203,7 +203,7 @@ func (j *join) once(ctx context.Context, cfg register.Config, attempt *register.
 			return fmt.Errorf("try the new credential: %w", err)
 		}
 	}
-	// What is begun here is ended: a credential must not be kept by half.
+	// A grant that was begun is completed: the credential must not be stored in part.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), contactTime)
 	defer cancel()
 	if err := grant.Keep(ctx, cfg); err != nil {

@@ -95,8 +95,8 @@ func (d *agentJournal) packed() []byte {
 	return out
 }
 
-// keep writes the journal into the agent's cluster if it has new lines. What
-// cannot be written is tried again with the next check-in.
+// keep writes the journal into the agent's cluster if it has new lines. A failed write
+// is tried again with the next check-in.
 func (d *agentJournal) keep() {
 	d.mu.Lock()
 	lines, changes := d.lines.Entries(), d.changes

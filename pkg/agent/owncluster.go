@@ -49,9 +49,9 @@ func deniedWrite(r *http.Request, resp *http.Response) bool {
 	return r.Method != http.MethodGet && resp.StatusCode == http.StatusUnauthorized && kube.DeniedAnswer(resp)
 }
 
-// answered judges one answer. What the account of a bundle may not do says nothing
-// about the agent; nor does a right that it lacks outside of its own namespace, or
-// an object there that a quota or a webhook refuses.
+// answered judges one answer. A refusal to the account of a bundle says nothing about
+// the agent. Nor does a missing right outside of the agent's own namespace, or a
+// refusal there by a quota or a webhook.
 func (o *ownCluster) answered(r *http.Request, code int) {
 	if r.Header.Get(authenticationv1.ImpersonateUserHeader) != "" {
 		return

@@ -187,7 +187,7 @@ func (c *CheckIn) pause(ctx context.Context, wait time.Duration, failed bool) bo
 		case <-t.C:
 		}
 	}
-	if failed { // what was doubted or had to be reported meanwhile is part of the next check-in
+	if failed { // the next check-in covers doubts and reports that came meanwhile
 		drain(c.wake)
 		drain(c.doubt)
 	}

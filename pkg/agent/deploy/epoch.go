@@ -17,9 +17,9 @@ import (
 const copiedWord = "copied/"
 
 // otherEpoch reports whether a deployment was accepted from the same manager before its
-// objects turned up in another cluster, and what is said of it now was not. The
-// agent itself is no such deployment: what it should be follows from the settings
-// that the manager has now, not from its backup.
+// objects turned up in another cluster, and its present object was not. The agent's own
+// deployment is excluded: it follows from the manager's present settings, not from its
+// backup.
 func (s *snapshot) otherEpoch() bool {
 	return s.known && s.bd != nil && !installsAgent(s) && s.mark.ID != "" &&
 		s.rec.Key.Manager == s.mark.ID && s.rec.Epoch < s.mark.Epoch && s.rec.UID != s.bd.UID
@@ -40,8 +40,8 @@ func (s *snapshot) heldAsCopy() bool { return strings.HasPrefix(s.rec.Held, copi
 // holdsAnew reports whether what was held before, if anything, was something else.
 func (s *snapshot) holdsAnew() bool { return s.otherEpoch() && !s.heldAsCopy() }
 
-// copyOf is what a manager asks for with an object, in short. What is only staged
-// is no part of it: a rollout may stage the next version long before it moves.
+// copyOf returns in short what a manager asks for with an object. The staged version is
+// no part of it: a rollout may stage the next version long before it promotes it.
 func copyOf(bd *fleet.BundleDeployment) string {
 	return copiedWord + string(bd.UID) + "/" + bd.Spec.DeploymentID + "/" + bd.Annotations[fleet.AnnotationWithdrawn]
 }

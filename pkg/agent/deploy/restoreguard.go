@@ -46,9 +46,9 @@ func wordOf(bd *fleet.BundleDeployment) string {
 	return fmt.Sprintf("%s/%d/%s", bd.UID, bd.Generation, bd.Annotations[fleet.AnnotationWithdrawn])
 }
 
-// heldFor is for how long something was held already: what was written down, and
-// what this process has counted since. No clock on the wall is asked, so that one
-// that is put right changes nothing.
+// heldFor returns how long something has been held: the recorded time, and the time
+// that this process has measured since. It does not use the wall clock, so correcting
+// that clock changes nothing.
 func (r *Reconciler) heldFor(s *snapshot) time.Duration {
 	before := s.rec.HeldFor
 	if s.holdsAnew() {
@@ -273,7 +273,8 @@ func (r *Reconciler) mustJudge(s *snapshot) bool {
 	if s.bd == nil {
 		return s.missing() && !s.judged
 	}
-	// What is not known here is installed; it may have been removed before a restore.
+	// A deployment that the agent does not know is installed, but it may have been
+	// removed before a restore.
 	doubtful := s.unknown() && r.restores.doubts(s.bd.Name)
 	another := s.known && s.bd.UID != s.rec.UID && (s.wanted.Order != "" || s.rec.Applied != s.bd.Spec.DeploymentID)
 	if (another || s.unknown() || s.wanted.Order != "") && !s.judged {

@@ -171,9 +171,9 @@ func (r *Reconciler) awaited(s *snapshot) []report.Object {
 	return out
 }
 
-// lost are objects of the deployment's release that another one has taken over and
-// does not have any more. They are applied again, also where drift is not
-// corrected otherwise. What cannot be found out is found out later.
+// lost returns objects of the deployment's release that another one has taken over and
+// no longer has. They are applied again, even where drift is not corrected otherwise.
+// An object whose state is unknown now is checked later.
 func (r *Reconciler) lost(ctx context.Context, s *snapshot) map[ref]bool {
 	out := map[ref]bool{}
 	if s.state.view == nil {

@@ -1,7 +1,7 @@
-// Package pull gets the chart of a deployment that names one instead of holding
-// it, from a Helm repository, a registry, or as an archive over HTTP. What comes
-// is checked against what its source says of it, unpacked within limits, and
-// given back as the files of a bundle. Nothing is kept.
+// Package pull gets the chart of a deployment that names one instead of holding it,
+// from a Helm repository, a registry, or as an archive over HTTP. It verifies the
+// download against what the source says of it, unpacks it within limits, and returns it
+// as the files of a bundle. It stores nothing.
 package pull
 
 import (
