@@ -25,10 +25,10 @@ const heldAgain = time.Minute
 // would go.
 const claimGrace = time.Minute
 
-// withinBudget divides the deployments that targeting takes back into those that may
-// go at the Bundle's pace, those that a person has approved, and those that wait;
-// for these it returns when to look again. What a Bundle without GitRepo replaces
-// is judged with them.
+// withinBudget divides the deployments that targeting withdraws into those that may be
+// removed at the Bundle's pace, those that a person has approved, and those that wait;
+// for these it returns when to look again. The releases that a Bundle without GitRepo
+// replaces are judged with them.
 func (e *Engine) withinBudget(ctx context.Context, s *snapshot, open []*staleDeployment) (free, approved []*staleDeployment, again time.Duration, err error) {
 	subject := fleetstate.Subject{Kind: fleetstate.KindBundle, Key: s.key}
 	free, approved, fresh, since := e.deletionBudget.update(s.key, open, e.now())
@@ -139,8 +139,8 @@ func ownerOf(b *fleet.Bundle) kube.Key {
 	return kube.Key{Namespace: b.Namespace, Name: name}
 }
 
-// budgetOf is what the GitRepo says, else its workspace, else the default. What
-// cannot be read as a budget does not count.
+// budgetOf returns the budget of the GitRepo, else that of its workspace, else the
+// default. A value that is no budget is ignored.
 func (e *Engine) budgetOf(repo *fleet.GitRepo, namespace string, otherwise withdrawal.Budget) withdrawal.Budget {
 	budget, err := e.budget(repo, namespace, otherwise)
 	if err != nil {

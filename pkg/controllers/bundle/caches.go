@@ -45,8 +45,8 @@ func (e *Engine) makeCaches(c *kube.Client) {
 	}
 }
 
-// stripped reports whether an object has been stripped before: caches call it
-// twice for some objects. What comes from the API server has managedFields.
+// stripped reports whether an object has been stripped before: caches call it twice for
+// some objects. Objects from the API server have managedFields.
 func stripped(o metav1.Object) bool { return o.GetManagedFields() == nil }
 
 // stripBundle drops the resources and keeps their digest. The annotation that names a
@@ -124,7 +124,7 @@ func (e *Engine) stripCluster(c *fleet.Cluster) {
 
 func stripMeta(m *metav1.PartialObjectMetadata) { m.Annotations = nil }
 
-// stripSecret keeps of which Secret one is a copy.
+// stripSecret keeps only the annotation that says of which Secret a Secret is a copy.
 func stripSecret(m *metav1.PartialObjectMetadata) { only(m, fleet.AnnotationInputHash) }
 
 // only drops all annotations but some.

@@ -129,9 +129,9 @@ func (e *Engine) setUnused(id, version string, at time.Time) time.Time {
 	return e.unused[id].since
 }
 
-// named looks for what a Bundle names instead of holding resources, and returns
-// in how many parts it is kept; 0 for one that every agent can read. What is not
-// there yet is a wait.
+// named looks for the content that a Bundle names instead of holding resources, and
+// returns in how many parts it is stored; 0 for one that every agent can read. For a
+// missing content the error is a wait.
 func (e *Engine) named(b *fleet.Bundle) (parts int, err error) {
 	id := fleetstate.NamedBy(b)
 	switch {

@@ -44,8 +44,8 @@ type change struct {
 type payment struct {
 	since time.Time
 	n     int
-	// approved is when a person said so: what begins afterwards is another change.
-	// Zero: no approval was needed.
+	// approved is when a user approved the change: what begins afterwards is another
+	// change. Zero: no approval was needed.
 	approved time.Time
 }
 

@@ -145,7 +145,7 @@ func (e *Engine) onDeployment(old, changed *fleet.BundleDeployment) {
 	e.collect(delta)
 	if key, _, ok := e.table.PairOf(kube.KeyOf(changed)); ok && old != nil && edited(known, changed) && !e.isWriting(kube.KeyOf(changed)) {
 		if known.Generation != changed.Generation {
-			e.markStale(kube.KeyOf(changed)) // what the cache cannot see may have changed
+			e.markStale(kube.KeyOf(changed)) // the cache lacks some fields, which may have changed
 		}
 		e.bundleController.Add(key)
 	}

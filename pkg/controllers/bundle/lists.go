@@ -18,8 +18,8 @@ const (
 	maxTexts = 8192
 )
 
-// lists shares what is equal in deployments: lists of deployed objects, and
-// texts, of which every deployment of a Bundle has the same.
+// lists shares equal data of deployments: lists of deployed objects, and texts, which
+// are the same in every deployment of a Bundle.
 type lists struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte][]fleet.BundleDeploymentResource

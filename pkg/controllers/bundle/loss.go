@@ -136,7 +136,8 @@ func (e *Engine) replacedItem(l *loss, b *fleet.Bundle) (item withdrawal.Item, u
 	return item, undecided
 }
 
-// leaves reports of which Bundles the release on a cluster is removed.
+// leaves returns a function that reports whether the release of a Bundle on a cluster
+// is removed.
 func (l *loss) leaves(cluster kube.Key) func(kube.Key) bool {
 	return func(bundle kube.Key) bool {
 		r := l.replaced[bundle]

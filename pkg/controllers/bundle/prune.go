@@ -25,10 +25,10 @@ const (
 // reconcilePrune decides what the Bundles of a GitRepo may lose: which of them are
 // removed, and which replace their releases.
 //
-// The reader of the repository marks the Bundles that it does not yield any more,
-// and asks for all of them at once to be removed; the planner says which releases
-// would be replaced. What Bundles have deployed is known here, and so it is decided
-// here. What is held stays as it is, and so does what is asked for in vain.
+// The reader of the repository marks the Bundles that it does not yield any more, and
+// asks for the removal of all of them at once; the planner says which releases would be
+// replaced. The decision is made here, because the deployed objects are known here.
+// Held or refused requests change nothing.
 func (e *Engine) reconcilePrune(ctx context.Context, key kube.Key) (kube.Result, error) {
 	repo, own := e.table.Owned(key)
 	switch {

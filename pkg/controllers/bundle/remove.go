@@ -18,9 +18,9 @@ import (
 // Ready.
 const reasonDeleting = "Deleting"
 
-// remove withdraws all deployments of a Bundle that is being deleted, and lets
-// the Bundle go when they are gone. A person has asked for it, so there is no
-// pace; what is deleted with its namespace or its kind waits for a person.
+// remove withdraws all deployments of a Bundle that is being deleted, and removes the
+// Bundle's finalizer when they are gone. A user has asked for it, so there is no pace;
+// a Bundle that is deleted with its namespace or its kind waits for a user.
 func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
 	key := kube.KeyOf(b)
 	e.release(key)

@@ -13,12 +13,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// A version of another release (another namespace, or another release name) makes
-// an agent uninstall the release before it. So such a version is not written for a
-// cluster before that is within the deletion budget, or approved: until then the
-// deployment keeps the version that it has. What a GitRepo's Bundles replace is
-// judged together, by the loop that judges which of them are removed. A version
-// that is staged already was judged.
+// A version of another release (another namespace, or another release name) makes an
+// agent uninstall the release before it. So the manager does not write such a version
+// for a cluster until that is within the deletion budget, or approved: until then the
+// deployment keeps its version. The replacements of all Bundles of a GitRepo are judged
+// together, by the loop that judges which of them are removed. A staged version was
+// judged before.
 
 // A replaced is one deployment whose release would be replaced.
 type replaced struct {
@@ -30,7 +30,7 @@ type replaced struct {
 // replacing is what a decision has to know about that.
 type replacing struct {
 	free  bool   // the budget is off
-	owned bool   // a GitRepo has the Bundle: what all its Bundles replace is judged together
+	owned bool   // a GitRepo has the Bundle: all replacements of its Bundles are judged together
 	at    string // the commit that it was read at
 	// may are the releases that deployments may get, by Cluster.
 	may map[kube.Key]release.ID

@@ -68,8 +68,8 @@ func (e *Engine) observeForeign(b *fleet.Bundle) (kube.Result, error) {
 	return kube.Done, nil
 }
 
-// handOver looks at the deployments of a Bundle that has got another manager: what
-// was on its way out is this one's now, or not any more.
+// handOver enqueues the deployments of a Bundle that has another manager now: those on
+// their way out are this manager's from now on, or no longer.
 func (e *Engine) handOver(b *fleet.Bundle) {
 	deployments, _ := e.table.Deployments(kube.KeyOf(b))
 	for _, bd := range deployments {

@@ -26,7 +26,7 @@ type sources struct {
 	facts   map[sourceKey]fact
 	users   map[sourceKey]map[kube.Key]bool
 	uses    map[kube.Key][]sourceKey
-	refused map[kube.Key][]deployment.Source // by Bundle: what may not go along
+	refused map[kube.Key][]deployment.Source // what must not be copied
 }
 
 // A sourceKey is a source and the namespace that it is in.

@@ -21,9 +21,9 @@ import (
 // Bundle may be about to be restored.
 const orphanGrace = 10 * time.Minute
 
-// withdraw orders the deployments to leave that are not wanted any more, within
-// the deletion budget, at the pace at which a mistake can still be undone, or at
-// once what a person has approved. What was ordered already is the deletion controller's.
+// withdraw orders the withdrawal of deployments that are no longer desired, within the
+// deletion budget, at a pace that leaves time to undo a mistake; those that a user has
+// approved at once. Those with an order already belong to the deletion controller.
 func (e *Engine) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Result, error) {
 	e.wait(s.key, true) // before judging: changes in between must not be lost
 	var open, kept, ordered []*staleDeployment
@@ -72,7 +72,7 @@ func (e *Engine) ready(s *snapshot, list []*staleDeployment) (ready []*staleDepl
 	return ready, blocked
 }
 
-// sooner is the earlier of two times to look again, of which 0 is never.
+// sooner returns the earlier of two times to look again; 0 means never.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b

@@ -67,8 +67,9 @@ func (e *Engine) leaveOff(w *work) {
 	e.unfinished[w.key] = w
 }
 
-// resume is the rest of a decision, unless something has happened to its Bundle
-// (nil: it is gone), to any cluster, or to what may be written at all. What is under way of a decision that is given up is waited for.
+// resume returns the rest of a decision, unless its Bundle (nil: it is gone), any
+// cluster, or the permission to write has changed. It waits for the writes under way of
+// a decision that it drops.
 func (e *Engine) resume(key kube.Key, b *fleet.Bundle) *work {
 	e.mu.Lock()
 	w, entry := e.unfinished[key], e.kits[key]

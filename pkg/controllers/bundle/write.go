@@ -66,8 +66,8 @@ func (e *Engine) apply(ctx context.Context, w *work) (rest bool, err error) {
 	return rest, errors.Join(err, w.turn.wait())
 }
 
-// answered notes what became of writing a pair. What concerns its cluster alone
-// is no error of the Bundle.
+// answered notes the result of writing a pair. A fault of its cluster alone is no error
+// of the Bundle.
 func (d *decision) answered(p *pair, err error) error {
 	if err == nil {
 		return nil
@@ -190,8 +190,8 @@ func (e *Engine) place(ctx context.Context, s *snapshot, p *pair) (*fleet.Bundle
 	return e.deployments.Update(ctx, payload.Object)
 }
 
-// stage writes the new version beside the current one, of which only the values
-// are read, where it has some: they share a Secret and a hash.
+// stage writes the new version next to the current one. It reads only the values of the
+// current one, if any: both share a Secret and a hash.
 func (e *Engine) stage(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
 	key := kube.KeyOf(p.old)
 	var values []byte

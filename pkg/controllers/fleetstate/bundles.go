@@ -226,7 +226,7 @@ func (t *State) setPlan(row *bundleRow, p *Plan, changed *Changes) {
 		case !ok:
 			c.want = nil
 		case c.want != nil && *c.want == w:
-			continue // what came of its deployment was looked at when it came
+			continue // changes of its deployment were handled when they came
 		default:
 			c.want = &w
 		}

@@ -26,7 +26,7 @@ type doubt struct {
 // that fleet lint prints. They block nothing. doubts reuses what was found before in
 // the same files, and returns the memory for the next reading.
 //
-// Errors of package lint are left out: package source reports those about empty
+// Errors of package lint are left out: pkg/plan/gitrepo reports those about empty
 // directories, because it knows what was there before.
 func doubts(tree hashed, set bundle.Set, before map[bundle.Dir]doubt) map[bundle.Dir]doubt {
 	after := make(map[bundle.Dir]doubt, len(set.Results))

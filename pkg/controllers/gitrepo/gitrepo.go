@@ -1,11 +1,11 @@
-// Package gitrepo is the loop of the role gitjob: it asks repositories for new
-// commits, reads them, and writes the Bundles that they yield. It is the one
-// process that reads foreign content and holds credentials of repositories.
+// Package gitrepo is the loop of the role gitjob: it asks repositories for new commits,
+// reads them, and writes the Bundles that they yield. Only this process reads foreign
+// content and holds credentials of repositories.
 //
 // There are two loops. One asks remotes, each distinct one (URL, credentials,
-// reference) once however many GitRepos follow it; it writes nothing at all.
-// The other works on GitRepos: it looks, decides (package source), reads and
-// writes, and reports in one patch of the status.
+// reference) once regardless of how many GitRepos follow it; it writes nothing. The
+// other works on GitRepos: it decides (package gitrepo of pkg/plan), reads and writes,
+// and reports in one patch of the status.
 package gitrepo
 
 import (

@@ -169,8 +169,9 @@ func untargeted(repo *fleet.GitRepo, missing names) []finding.Finding {
 	return list
 }
 
-// undepended are the warnings about bundles that dependsOn names and that do not exist.
-// Where nothing but dependsOn was changed, no agent says it: what is deployed stays.
+// undepended returns the warnings about bundles that dependsOn names and that do not
+// exist. If only dependsOn was changed, no agent reports that: the deployed version
+// stays.
 func undepended(file *fleetyaml.File, missing, own []string, namespace string) []finding.Finding {
 	var list []finding.Finding
 	for i, ref := range file.Spec.DependsOn {

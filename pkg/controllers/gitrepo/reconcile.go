@@ -94,7 +94,7 @@ func (w *Worker) next(key kube.Key, facts gitrepo.Facts, err error) (kube.Result
 	return kube.Result{After: gitrepo.Delay(time.Second, failures, 0)}, nil
 }
 
-// what is read, and with which rights.
+// what says what is read, and with which rights.
 type what struct {
 	follow want // what the poller was asked to look at
 	access access

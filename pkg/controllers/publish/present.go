@@ -60,7 +60,7 @@ func (p *Publisher) others(ctx context.Context, o Order, set bundle.Set, found *
 	}
 	for _, b := range list {
 		switch {
-		case own[b.GetName()]: // what was asked may be behind
+		case own[b.GetName()]: // the list may be behind
 		case !o.Adopt || !free(b):
 			found.Others[b.GetName()] = ownerOf(b)
 		default:

@@ -140,8 +140,8 @@ func (r *Reader) artifact(ctx context.Context, from oci.Registry, tag string) (*
 	return b, keeping(from.Reference, err)
 }
 
-// passing makes an unclassified fault a passing one, so that it is tried again. What
-// ended because the caller's context ended stays what it is.
+// passing makes an unclassified fault a passing one, so that it is tried again. It does
+// not change an error of the caller's context.
 func passing(err error) error {
 	if err == nil || reconcile.IsTerminal(err) || reconcile.IsRequeue(err) || errors.Is(err, context.Canceled) {
 		return err

@@ -28,7 +28,7 @@ func (s *session) fetch(ctx context.Context, e download, p *payload) error {
 	if s.r.cfg.Offline {
 		return permanentf(reasonOffline, "it would have to be downloaded, which was not asked for")
 	}
-	named := e.request.Repo // what the regular expression is about
+	named := e.request.Repo // the text that the regular expression matches
 	if named == "" {
 		named = e.request.Chart
 	}

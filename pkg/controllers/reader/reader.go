@@ -30,10 +30,10 @@ import (
 
 // Limits bound what a Reader may cost. A zero field has the default.
 type Limits struct {
-	StoreBytes      int64          // what is kept of downloads on disk, besides what is in use; 2 GiB
+	StoreBytes      int64          // downloads kept on disk, besides those in use; 2 GiB
 	ArchiveBytes    int64          // one downloaded archive or chart; 512 MiB
 	DependencyBytes int64          // all packaged dependencies of one bundle, which go into it as they are; 64 MiB
-	Unpacked        archive.Limits // what an archive may become
+	Unpacked        archive.Limits // limits for an unpacked archive
 	MemoryBytes     int64          // results kept in memory, of all repositories; 64 MiB
 	ReadingBytes    int64          // all bundles of one reading; 160 MiB
 	Rounds          int            // how often one bundle may ask for something more; 10
@@ -79,7 +79,7 @@ type Config struct {
 	Limits Limits
 	// Parallel is how many downloads of one reading run at once; 4 where 0.
 	Parallel int
-	// Offline downloads nothing: what is not in the tree is a finding.
+	// Offline downloads nothing: a file that is missing in the tree is a finding.
 	Offline bool
 }
 

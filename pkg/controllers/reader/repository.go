@@ -12,8 +12,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/web"
 )
 
-// indexBytes is how many bytes of indexes a session keeps in memory. What is
-// beyond is read from disk again when it is needed.
+// indexBytes is how many bytes of indexes a session keeps in memory. Further indexes
+// are read from disk again when they are needed.
 const indexBytes = chart.MaxIndexBytes
 
 // A catalogue is the index of one Helm repository: fetched once for a session.

@@ -17,8 +17,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/web"
 )
 
-// A session is one reading. What it has asked for once it does not ask for
-// again, so that all bundles of a reading see the same versions.
+// A session is one reading. It asks for everything only once, so that all bundles of a
+// reading see the same versions.
 type session struct {
 	r      *Reader
 	access chart.Access
@@ -112,8 +112,8 @@ func once[K comparable, V any](s *session, m map[K]*V, key K) *V {
 	return v
 }
 
-// fetchAll runs download, some at a time. What cannot be had, or not in the time
-// that one reading has, is part of the payload; an error is that of ctx alone.
+// fetchAll runs download, some at a time. A failed download, or one that exceeds the
+// time limit of one reading, is part of the payload; the error is that of ctx only.
 func (s *session) fetchAll(ctx context.Context, list []download) error {
 	var group errgroup.Group
 	group.SetLimit(s.r.cfg.Parallel)

@@ -21,8 +21,8 @@ import (
 // what was unpacked of it. When it grows beyond its limit, it removes what was unused
 // for longest. What is in use stays.
 //
-// What programs that clean up temporary directories have removed is not there, and
-// fetched again. The store does not decide which caller may have what: see answerCache.
+// What a program has deleted that cleans up temporary directories is fetched again. The
+// store does not decide which caller may have what: see answerCache.
 type store struct {
 	dir   string
 	lock  *os.File

@@ -46,8 +46,8 @@ func (w *work) tenant(dir bundle.Dir) *tenant {
 	return p
 }
 
-// reuse takes over what can have changed in nothing. What it needs besides the
-// tree is asked for first, so that a new version within a range is seen.
+// reuse takes over results that cannot have changed. It asks first for what they need
+// besides the tree, so that it sees a new version within a range.
 func (w *work) reuse(ctx context.Context, m *Memory) error {
 	var all []download
 	for i, dir := range w.dirs {
