@@ -35,8 +35,8 @@ const lookSoon = time.Second
 // its own cluster inherits.
 const deploymentName = "fleet-controller"
 
-// agentsLoop keeps the Bundle of every cluster's agent, in waves. Its one key is
-// the whole fleet: what becomes of one agent depends on how the others are.
+// agentsLoop keeps the Bundle of every cluster's agent, in waves. Its only key is the
+// whole fleet: the decision about one agent depends on the state of the others.
 type agentsLoop struct {
 	*Manager
 	loop   *kube.Controller

@@ -186,8 +186,8 @@ func (s *Cleanup) orphanValues(ctx context.Context, orphans map[string]orphan) e
 	return nil
 }
 
-// anothers reports whether something bears the mark of another manager. What has none
-// was made by the reference, and is treated as ours.
+// anothers reports whether something bears the mark of another manager. An object
+// without a mark was made by the reference, and is treated as ours.
 func (s *Cleanup) anothers(o *meta) bool {
 	id := o.Labels[fleet.LabelManagerID]
 	return id != "" && id != s.id

@@ -27,9 +27,9 @@ const (
 // names a namespace that is not its own.
 const reasonNamespaceRefused = "NamespaceRefused"
 
-// clusterLoop gives each Cluster its namespace and the manager's mark, and
-// takes both back when the Cluster is deleted. It withdraws nothing: what runs
-// downstream goes on running.
+// clusterLoop gives each Cluster its namespace and the manager's mark, and removes both
+// when the Cluster is deleted. It withdraws nothing: what runs downstream keeps
+// running.
 type clusterLoop struct {
 	*Manager
 	loop       *kube.Controller

@@ -20,7 +20,7 @@ type source[P kube.Object] interface {
 	Get(kube.Key) (P, bool)
 }
 
-// unseen is the source of objects of which no cache holds the content.
+// unseen is the source of objects whose content no cache holds.
 type unseen[P kube.Object] struct{}
 
 // Get returns nothing.

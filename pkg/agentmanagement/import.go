@@ -222,7 +222,7 @@ func (l *importLoop) reconcileReachable(ctx context.Context, key kube.Key) (kube
 		return kube.Done, nil
 	}
 	if l.isAway(c) {
-		l.unreachable.Add(key) // what the far workers waited for may have come
+		l.unreachable.Add(key) // the unreachable workers may have waited for this
 		return kube.Done, nil
 	}
 	return l.reconcile(ctx, c, reachableLimit)

@@ -285,9 +285,9 @@ func (d *downstream) move(ctx context.Context, o order) error {
 	return err
 }
 
-// leave ends the agent that a Cluster had in another namespace: first what runs,
-// then what it has written down for itself, then its rights. It is false while its pods are still
-// going. What it deployed stays.
+// leave removes the agent that a Cluster had in another namespace: first its workload,
+// then its records, then its rights. It returns false while its pods are terminating.
+// What the agent deployed stays.
 func (d *downstream) leave(ctx context.Context, a registration.Agent) (bool, error) {
 	known, err := d.known(ctx, a.Namespace)
 	if err != nil {

@@ -111,8 +111,8 @@ func discard[P kube.Object](ctx context.Context, store *kube.Store[P], in, manag
 	return nil
 }
 
-// appliedHere reports whether an installer has applied an object last. What the agent has
-// deployed itself since is of its own release, which takes it back.
+// appliedHere reports whether an installer has applied an object last. An object that
+// the agent has deployed itself since belongs to its own release, which removes it.
 func appliedHere(o kube.Object) bool {
 	has := o.GetAnnotations()
 	return has[fleet.AnnotationInputHash] != "" && has[fleet.AnnotationHelmRelease] == ""

@@ -31,10 +31,10 @@ const kindsGone = time.Minute
 // byRancher is the index of Clusters by the name of their management Cluster.
 const byRancher = "rancher"
 
-// moves knows which Clusters move to another workspace. Rancher makes the new one
-// and deletes the old one; what is between them is done here: the new one gets what
-// users had set on the old one, and the old one stays until its agent works for the
-// new one and the controllers have withdrawn what the new workspace does not deploy.
+// moves knows which Clusters move to another workspace. Rancher makes the new one and
+// deletes the old one; the manager does the steps between them: the new one gets what
+// users had set on the old one, and the old one stays until its agent works for the new
+// one and the controllers have withdrawn what the new workspace does not deploy.
 type moves struct {
 	*Manager
 	clusters   *kube.Store[*fleet.Cluster]
@@ -58,7 +58,7 @@ func newMoves(h *Manager, c *kube.Client) *moves {
 		for _, s := range m.same(either(old, c)) {
 			m.loop.Add(kube.KeyOf(s))
 			if s.DeletionTimestamp != nil {
-				h.clusters.loop.Add(kube.KeyOf(s)) // what it waits for may have come
+				h.clusters.loop.Add(kube.KeyOf(s)) // it may have waited for this
 			}
 		}
 	})

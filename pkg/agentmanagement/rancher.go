@@ -25,8 +25,8 @@ var (
 	rancherManagement   = management.GroupVersion.WithKind("Cluster")
 )
 
-// errUnseen: what Rancher's objects say is not known. It proves nothing, and it denies
-// nothing.
+// errUnseen says that Rancher's objects cannot be read. It neither proves nor disproves
+// anything.
 var errUnseen = errors.New("objects of Rancher's cannot be seen")
 
 // askAgain is when what cannot be seen is looked at again.
@@ -77,8 +77,8 @@ func (r rancher) managementOf(ctx context.Context, c *fleet.Cluster) (*managemen
 	return out, nil
 }
 
-// proof is what Rancher's objects say about the Secret that a Cluster names. What may
-// not be seen proves nothing.
+// proof returns what Rancher's objects say about the Secret that a Cluster names.
+// Objects that may not be read prove nothing.
 func (r rancher) proof(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
 	out, err := r.look(ctx, c)
 	if errors.Is(err, errUnseen) || reconcile.IsRequeue(err) {

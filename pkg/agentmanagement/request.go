@@ -54,8 +54,8 @@ func newRequestLoop(h *Manager, c *kube.Client) *requestLoop {
 	v.namespaces.OnChange(func(old, n *meta) {
 		l.wakeAll(v.requests.ByIndex(byCluster, registration.NamespaceOwner(either(old, n))))
 	})
-	// What is there without its request goes, what is missing comes back, and
-	// a filled in token is handed over.
+	// Objects without their request are deleted, missing ones are created again, and a
+	// completed token is handed over.
 	v.accounts.OnChange(ifNewOrGone(func(a *corev1.ServiceAccount) { l.wakeRequest(a) }))
 	v.roles.OnChange(ifGone(func(r *rbacv1.Role) { l.wakeRequest(r) }))
 	v.bindings.OnChange(ifNewOrGone(func(b *rbacv1.RoleBinding) { l.wakeRequest(b) }))
@@ -171,7 +171,7 @@ func (l *requestLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 	return next, err
 }
 
-// drop deletes a request; what it was granted follows.
+// drop deletes a request; what it was granted is deleted afterwards.
 func (l *requestLoop) drop(ctx context.Context, r *fleet.ClusterRegistration, reason string) error {
 	l.log.WithField("workspace", r.Namespace).WithField("reason", reason).Info("registration deleted")
 	return l.requests.Delete(ctx, kube.KeyOf(r), exactly(r))

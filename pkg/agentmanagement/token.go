@@ -68,7 +68,7 @@ func (l *tokenLoop) wakeOwner(o metav1.Object) {
 func (l *tokenLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	t, ok := l.view.tokens.Get(key)
 	if !ok || t.DeletionTimestamp != nil {
-		return kube.Done, nil // what it owns goes with it
+		return kube.Done, nil // its objects are deleted with it
 	}
 	verdict := registration.JudgeToken(t, l.now(), l.cfg.TokenTTLRequired)
 	if verdict.Delete != "" {

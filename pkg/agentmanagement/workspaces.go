@@ -44,8 +44,8 @@ func (l *workspaceLoop) parts() []kube.Runner {
 	return []kube.Runner{l.labelled, l.gitRepos, l.loop}
 }
 
-// Reconcile labels one namespace. The label is never taken off: what was in a
-// workspace may still be there.
+// Reconcile labels one namespace. The label is never removed: objects of the workspace
+// may still be there.
 func (l *workspaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	name := key.Namespace
 	if _, ok := l.labelled.Get(kube.Key{Name: name}); ok || !l.inUse(name) {

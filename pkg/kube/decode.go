@@ -13,12 +13,12 @@ import (
 )
 
 // Reading what the API server sends is most of a manager's work: at thousands of
-// clusters, two events for each deployment that changes. The client library
-// walks over the text of an event six times: to find its end, to check it, to
-// skip the object in it, to look for the object's kind (twice), to read it. Here
-// it is walked over twice, because API servers write events and objects in one
-// way: an event is a line {"type":"...","object":{...}}, and an object begins
-// with its apiVersion and kind. What looks otherwise is left to the library.
+// clusters, two events for each deployment that changes. The client library scans the
+// text of an event six times: to find its end, to check it, to skip the object in it,
+// to look for the object's kind (twice), to read it. Here it is scanned twice, because
+// API servers write events and objects in one way: an event is a line
+// {"type":"...","object":{...}}, and an object begins with its apiVersion and kind.
+// Other forms are left to the library.
 
 // fastDecoder is a serializer that reads JSON from API servers in fewer passes.
 type fastDecoder struct {

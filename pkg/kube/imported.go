@@ -20,8 +20,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// What the API server of an imported cluster, which may be under anyone's control, can
-// make this process read through one connection.
+// These limit what the API server of an imported cluster, which may be under anyone's
+// control, can make this process read through one connection.
 const (
 	importedAnswerBytes = 4 << 20
 	importedTotalBytes  = 32 << 20

@@ -38,8 +38,9 @@ func refusesBody(err error) bool {
 	return code == http.StatusInternalServerError || code == http.StatusBadRequest || code == http.StatusUnprocessableEntity
 }
 
-// keptBody is what the API server keeps of the body of an apply: what is left of the
-// object when another one like it is created for a trial. It is nil where that is all.
+// keptBody returns the part of the body of an apply that the API server keeps, as a
+// dry-run create of a copy of the object shows it. It is nil if the server keeps all of
+// it.
 func (s *Store[P]) keptBody(ctx context.Context, obj P) ([]byte, error) {
 	body, err := applyBody(obj)
 	if err != nil {

@@ -44,10 +44,10 @@ func (c *Client) metadataOf(gvk schema.GroupVersionKind) (metadata.Interface, ki
 	return c.meta, info, c.metaErr
 }
 
-// NamespaceLifetime looks, at the API server and not in a cache, since when there is
-// a namespace and whether it is being deleted. What a namespace takes along is deleted
-// after the namespace itself is, so a look after an object was seen to be deleted is
-// conclusive.
+// NamespaceLifetime asks the API server, not a cache, since when a namespace exists and
+// whether it is being deleted. The objects of a namespace are deleted after the
+// deletion of the namespace itself has begun, so a look after an object was seen to be
+// deleted is conclusive.
 func (c *Client) NamespaceLifetime(ctx context.Context, name string) (withdrawal.Lifetime, error) {
 	return c.lifetime(ctx, fmt.Sprintf("namespace %q", name), corev1.SchemeGroupVersion.WithKind("Namespace"), name)
 }

@@ -118,11 +118,11 @@ func (l *Live) refresh() bool {
 	return true
 }
 
-// WatchMeta watches the metadata of all objects of a kind that a label
-// selector matches, in all namespaces, and calls f for each change, one at a
-// time: old is nil for one that is new here, changed is nil for one that is
-// gone or has lost its label. stop ends the watch; so does ctx. The metadata are
-// stripped, as drift.Slim leaves them.
+// WatchMeta watches the metadata of all objects of a kind that a label selector
+// matches, in all namespaces, and calls f for each change, one at a time: old is nil
+// for one that is new here, changed is nil for one that is gone or has lost its label.
+// stop ends the watch; so does ctx. The metadata are stripped, as drift.Stripped leaves
+// them.
 func (l *Live) WatchMeta(ctx context.Context, gvk schema.GroupVersionKind, selector string,
 	f func(old, changed *metav1.PartialObjectMetadata),
 ) (stop func(), err error) {

@@ -7,9 +7,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// absences knows since when objects are missing that others were made for. What it
-// knows is kept for as long as it runs; a new look starts from the beginning, which
-// makes it wait longer and never shorter.
+// absences records since when objects are missing for which others were made. The
+// record is kept in memory; after a restart it starts again, which makes the wait
+// longer and never shorter.
 type absences struct {
 	now func() time.Time
 

@@ -67,7 +67,7 @@ func (l *assignLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	}
 	m, ok := l.view.management.Get(key)
 	if !ok || m.DeletionTimestamp != nil {
-		return kube.Done, nil // what Rancher keeps of it goes by Rancher's finalizers
+		return kube.Done, nil // Rancher's finalizers remove what Rancher keeps of it
 	}
 	if name, ok := plan.Assign(m, l.view.setting(plan.SettingDefaultWorkspace)); ok {
 		changed := m.DeepCopy()
@@ -143,9 +143,9 @@ func (l *assignLoop) local(ctx context.Context, namespace string) error {
 	return err
 }
 
-// leaveBehind deletes the provisioning Clusters that were made of a management
-// Cluster in other workspaces than its present one, once it has its Fleet Cluster
-// there. What others have made stays.
+// leaveBehind deletes the provisioning Clusters that were made of a management Cluster
+// in other workspaces than its present one, once it has its Fleet Cluster there.
+// Objects of others stay.
 func (l *assignLoop) leaveBehind(ctx context.Context, m *management.Cluster, halves []*provisioning.Cluster) error {
 	home := kube.Key{Namespace: m.Spec.FleetWorkspaceName, Name: m.Name}
 	if c, ok := l.view.clusters.Get(home); !ok || c.Annotations[plan.AnnotationMappedFrom] != home.String() {

@@ -211,6 +211,6 @@ func (s *stage) wake() {
 		s.assign.loop.Add(kube.KeyOf(m))
 	}
 	for _, c := range s.view.clusters.List("") {
-		s.clusters.ofMapped(c) // what it was mapped from may be gone
+		s.clusters.ofMapped(c) // its origin may be gone
 	}
 }

@@ -22,8 +22,8 @@ type creatorLoop struct {
 	ownedKinds
 	loop *kube.Controller
 
-	// What is ours; and of roles those that Rancher's UI offers, for its three are
-	// not ours and must be there.
+	// Our own objects; and among roles those that Rancher's UI offers: its three roles
+	// are not ours and must exist.
 	ownRoles      *kube.Cache[*rbacv1.ClusterRole]
 	ownEverywhere *kube.Cache[*rbacv1.ClusterRoleBinding]
 	ownBindings   *kube.Cache[*rbacv1.RoleBinding]

@@ -8,17 +8,17 @@ import (
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
-// prunedAgain is when an object is written again of which not all was kept.
+// prunedAgain is when an object is written again that was not kept as a whole.
 const prunedAgain = 5 * time.Minute
 
-// shortfalls knows the objects of which the API server does not keep all that is
-// written, because their kind lacks fields.
+// shortfalls records the objects of which the API server does not keep all fields,
+// because their kind lacks fields.
 type shortfalls struct {
 	now   func() time.Time
 	known sync.Map // lack, by kube.Key
 }
 
-// A lack is how an object was written of which the API server does not keep all.
+// A lack records an object of which the API server did not keep all fields.
 type lack struct {
 	wanted, kept string // digests
 	again        time.Time

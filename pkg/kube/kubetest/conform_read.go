@@ -158,7 +158,8 @@ func (c *conformity) watch() {
 	w.wants(watch.Added, "after")
 }
 
-// What comes to be selected is added for the watch, what is not any more is deleted.
+// An object that begins to match is added for the watch; one that no longer matches is
+// deleted.
 func (c *conformity) watchSelected() {
 	before := c.configMap("before", nil)
 	w := c.watching(metav1.ListOptions{ResourceVersion: before.ResourceVersion, LabelSelector: "color=red"})

@@ -28,10 +28,10 @@ var scheme = func() *runtime.Scheme {
 // builtInFields knows the fields of the built-in kinds. To read that is work.
 var builtInFields = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(clientgoscheme.Scheme) })
 
-// fieldManager is who keeps the managed fields of a resource. The fields of custom
-// kinds are guessed from the objects: lists are atomic. client-go's field-managed
-// object tracker, which does the same for typed objects, has no versions in its
-// objects, no conflicts and no history; what it is built on is used here.
+// fieldManager returns the manager of the managed fields of a resource. The fields of
+// custom kinds are guessed from the objects: lists are atomic. client-go's
+// field-managed object tracker, which does the same for typed objects, has no versions
+// in its objects, no conflicts and no history; what it is built on is used here.
 func (r *resource) fieldManager(subresource string) (*managedfields.FieldManager, error) {
 	if m := r.managers[subresource]; m != nil {
 		return m, nil
