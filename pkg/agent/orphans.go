@@ -146,8 +146,8 @@ func (o *orphans) collect(ctx context.Context) error {
 	return nil
 }
 
-// confirmation is what a person writes to say that orphans under this manager, and
-// since it was restored, are not wanted: "<id>/<epoch>", and when it was restored.
+// confirmation returns what a person writes to say that orphans under this manager, and
+// since its restore, may be removed: "<id>/<epoch>", and when it was restored.
 func confirmation(m registration.Mark, restored string) string {
 	word := fmt.Sprintf("%s/%d", m.ID, m.Epoch)
 	if restored != "" {

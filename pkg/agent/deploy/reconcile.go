@@ -121,8 +121,8 @@ func (r *Reconciler) rest(s *snapshot, a release.Action) {
 	s.wanted.Applied, s.wanted.Reported = s.spec.DeploymentID, s.spec.DeploymentID
 }
 
-// tried notes that the wanted deployment was tried, and how many attempts have
-// failed in a row.
+// tried notes that the desired version was tried, and how many attempts have failed in
+// a row.
 func (r *Reconciler) tried(s *snapshot, attempts int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -328,8 +328,8 @@ func withdrawn(bd *fleet.BundleDeployment) bool {
 	return bd.Annotations[fleet.AnnotationWithdrawn] != ""
 }
 
-// accepted reports whether the wanted state was taken on: it runs, or it was
-// found to be impossible.
+// accepted reports whether the desired version was accepted: it runs, or it has failed
+// permanently.
 func (s *snapshot) accepted() bool {
 	id := s.spec.DeploymentID
 	return id != "" && s.failure == nil && s.rec.Applied == id || s.rec.Failed != nil && s.rec.Failed.ID == id

@@ -18,10 +18,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// Two wanted bundles of one repository must not have the same object: the second
-// one waits until the first is withdrawn, or does not have the object any more.
-// So does a bundle that takes the place of a renamed one, which the manager
-// withdraws a moment later.
+// Two bundles of one repository must not have the same object: the second one waits
+// until the first is withdrawn, or no longer has the object. So does the bundle with
+// the new name after a renaming: the manager withdraws the old one a moment later.
 
 const (
 	// sharedGrace is how long such a wait is treated as one for a renamed bundle. After
@@ -122,8 +121,8 @@ func (r *Reconciler) awaits(name string, id release.ID) bool {
 	return st != nil && st.shared.from(id)
 }
 
-// awaitedOf reports which objects of a deployment wanted bundles of the same
-// repository wait for.
+// awaitedOf returns a function that reports whether other bundles of the same
+// repository wait for an object of a deployment.
 func (r *Reconciler) awaitedOf(s *snapshot) func(object string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -53,7 +53,7 @@ type Record struct {
 	Generation int64             `json:"generation"`
 	Labels     map[string]string `json:"labels,omitempty"` // Fleet's own
 
-	// Spec is the wanted state, without what is staged.
+	// Spec is the desired state, without the staged version.
 	Spec fleet.BundleDeploymentSpec `json:"spec"`
 	// Release is the release that Spec makes; Former are others that an
 	// earlier Spec made and that are not removed yet.

@@ -101,7 +101,7 @@ type decision struct {
 	delta bool // writing has changed a Want
 }
 
-// A staleDeployment is a deployment that is not wanted any more, and why.
+// A staleDeployment is a deployment that is no longer desired, and why.
 type staleDeployment struct {
 	cluster kube.Key
 	bd      *fleet.BundleDeployment

@@ -32,7 +32,7 @@ type deletionBudget struct {
 	paid     map[kube.Key]map[string]time.Time         // by GitRepo: Bundles whose releases were replaced without an approval, and when that began
 }
 
-// A change is what targeting takes back of one Bundle.
+// A change is what targeting withdraws from the clusters of one Bundle.
 type change struct {
 	since time.Time
 	fresh int // deployments that were not judged, or are held

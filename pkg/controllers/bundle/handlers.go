@@ -171,8 +171,8 @@ func edited(known, changed *fleet.BundleDeployment) bool {
 			!maps.Equal(known.Annotations, changed.Annotations) || len(known.Finalizers) != len(changed.Finalizers))
 }
 
-// watchLeaving enqueues a deployment on its way out, if its loop may have something to
-// do.
+// watchLeaving enqueues a deployment that is being withdrawn, if its loop may have
+// something to do.
 func (e *Engine) watchLeaving(bd *fleet.BundleDeployment) {
 	key, _, ok := e.table.PairOf(kube.KeyOf(bd))
 	if !ok {

@@ -32,8 +32,8 @@ func (e *Engine) mineOf(bundle kube.Key, labels map[string]string) bool {
 	return e.cfg.Scope.Takes(bundle.Namespace, labels)
 }
 
-// elsewhere reports whether a deployment on its way out, or the values of a deleted
-// one, belong to another manager.
+// elsewhere reports whether a deployment that is being withdrawn, or the values of a
+// deleted one, belong to another manager.
 func (e *Engine) elsewhere(key kube.Key) bool {
 	if bd, ok := e.table.Deployment(key); ok {
 		bundle, _, _ := e.table.PairOf(key)

@@ -233,8 +233,8 @@ func (e *Engine) judgeDeletions(open []*fleet.Bundle, why string, total int, wor
 	return withdrawal.JudgeUnordered(r, why), waits
 }
 
-// removedWith is a Bundle as a part of a removal, whether that would remove anything
-// from a cluster, and whether something is ordered to leave already.
+// removedWith returns a Bundle as a part of a removal, whether that would remove
+// anything from a cluster, and whether a withdrawal is ordered already.
 func (e *Engine) removedWith(b *fleet.Bundle, leaving map[kube.Key]bool) (item withdrawal.Item, removes, leaves bool) {
 	item = withdrawal.Item{Name: b.Name, UID: b.UID}
 	deployments, _ := e.table.Deployments(kube.KeyOf(b))

@@ -80,7 +80,7 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// judge decides what is next for a deployment that is not wanted.
+// judge decides what is next for a deployment that is not desired.
 func (e *Engine) judge(bundle kube.Key, l *staleDeployment, hold string) (withdrawal.Action, string) {
 	f := withdrawal.Read(l.bd)
 	agent, known := e.table.AgentOf(l.cluster)
@@ -206,9 +206,9 @@ func (e *Engine) eraseSecret(ctx context.Context, key kube.Key, erased types.UID
 	return err
 }
 
-// reconcileLeaving looks after one deployment on its way out: it strips the reference's
-// finalizer, deletes what an agent has uninstalled, and orders the withdrawal of a
-// deployment without Bundle.
+// reconcileLeaving handles one deployment that is being withdrawn: it strips the
+// reference's finalizer, deletes what an agent has uninstalled, and orders the
+// withdrawal of a deployment without Bundle.
 func (e *Engine) reconcileLeaving(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if e.elsewhere(key) {
 		return kube.Done, nil
@@ -251,9 +251,9 @@ func (e *Engine) unlock(ctx context.Context, bd *fleet.BundleDeployment) error {
 	return err
 }
 
-// orphan orders a deployment to leave whose Bundle has been gone, without our
-// finalizer having been asked, for 10 minutes. That nothing is in the cache is
-// not enough.
+// orphan orders the withdrawal of a deployment whose Bundle has been gone for 10
+// minutes without our finalizer having run. That the cache lacks the Bundle is not
+// enough.
 func (e *Engine) orphan(ctx context.Context, bundle kube.Key, l *staleDeployment) (kube.Result, error) {
 	key := kube.KeyOf(l.bd)
 	_, alive := e.table.Bundle(bundle)

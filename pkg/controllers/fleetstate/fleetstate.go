@@ -89,8 +89,8 @@ type Desired struct {
 type placement struct {
 	bundle, cluster kube.Key
 	bd              *fleet.BundleDeployment // nil: there is none
-	want            *Desired                // nil: not wanted
-	view            summary.Deployment      // only where wanted
+	want            *Desired                // nil: not desired
+	view            summary.Deployment      // only where desired
 }
 
 // counts holds the number of deployments in each state.

@@ -149,9 +149,9 @@ func (w *Worker) bundlesNamed(_ context.Context, namespace string, names []strin
 	return list, nil
 }
 
-// bundleGone makes sure that a Bundle comes back if it was not its GitRepo that
-// let it go, that a GitRepo gets a name that it wanted, and that a GitRepo goes
-// that waits for its Bundles.
+// bundleGone enqueues GitRepos after a Bundle was deleted: one whose Bundle was deleted
+// by another client restores it, one that needs the name gets it, and one that waits
+// for its Bundles is deleted.
 func (w *Worker) bundleGone(b *metav1.PartialObjectMetadata) {
 	ours := w.letGo(b.UID)
 	for _, repo := range w.cache.repos.List(b.Namespace) {

@@ -31,7 +31,7 @@ func (w *Worker) unmoved(repo *fleet.GitRepo, commit string, set bundle.Set) fun
 				was, whole := m.inputs[name]
 				return whole && now[name].SameSource(was)
 			}
-		case last.Complete && commit == last.Commit: // the memory may be from before another manager's work
+		case last.Complete && commit == last.Commit: // the memory may predate another manager
 			return func(string) bool { return true }
 		}
 		return nil

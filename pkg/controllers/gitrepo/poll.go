@@ -161,7 +161,7 @@ type job struct {
 	src   git.Source
 	refs  []git.Reference // each once
 	host  string
-	wants map[kube.Key]int64 // what followers wanted when it began
+	wants map[kube.Key]int64 // what followers asked for when it began
 }
 
 // begin prepares a question, or says how long to wait for the host.

@@ -198,8 +198,8 @@ func (p *Publisher) putPart(ctx context.Context, c *fleet.Content) error {
 	}
 }
 
-// renew marks a Content as wanted, and makes it what it should be where that is
-// said. It returns nil if there is none.
+// renew marks a Content as in use, and updates it to want if that is not nil. It
+// returns nil if there is no Content.
 func (p *Publisher) renew(ctx context.Context, name string, want *fleet.Content) (*fleet.Content, error) {
 	for try := 0; ; try++ {
 		old, err := p.contents.Get(ctx, kube.Key{Name: name})

@@ -118,7 +118,7 @@ type Order struct {
 // A Pruning leaves the decision when Bundles are removed to another process, which
 // knows what they have deployed.
 type Pruning interface {
-	// Retract takes back what was asked for, but not if that is mark.
+	// Retract withdraws the present request, unless that is mark.
 	Retract(ctx context.Context, mark string) error
 	// Ask asks for all Bundles with this mark to be removed.
 	Ask(ctx context.Context, mark string) error
