@@ -244,9 +244,9 @@ func (l *clusterLoop) report(ctx context.Context, c, changed *fleet.Cluster, rea
 	return kube.Result{After: lookAgain}, nil
 }
 
-// release lets a deleted Cluster go: its namespace, and the requests that were
-// granted for it, whose rights their loop takes back. The agent keeps what it
-// deployed.
+// release removes the finalizer of a deleted Cluster, and deletes its namespace and the
+// requests that were granted for it; their loop revokes their rights. The agent keeps
+// what it deployed.
 func (l *clusterLoop) release(ctx context.Context, c *fleet.Cluster) error {
 	released := registration.ReleaseCluster(c)
 	if len(released.Finalizers) == len(c.Finalizers) {

@@ -102,8 +102,8 @@ func (l *requestLoop) credential(ctx context.Context, r *fleet.ClusterRegistrati
 	return p.After, l.sayCredential(ctx, offered, p)
 }
 
-// provide makes what stands behind the credential that is offered, and takes back
-// what it needs no longer.
+// provide creates the account and rights of the offered credential, and removes those
+// that it no longer needs.
 func (l *requestLoop) provide(ctx context.Context, r *fleet.ClusterRegistration, c *fleet.Cluster, p credential.Plan) error {
 	g := registration.GrantCredential(r, c, p, l.system)
 	account, err := l.ensureAccount(ctx, g.ServiceAccount)
@@ -169,7 +169,7 @@ func (l *requestLoop) provideRenewal(ctx context.Context, g registration.Credent
 	return nil
 }
 
-// unbind takes back the right to fetch tokens.
+// unbind revokes the right to fetch tokens.
 func (l *requestLoop) unbind(ctx context.Context, g registration.CredentialGrant) error {
 	if have, ok := l.view.bindings.Get(kube.KeyOf(g.FetchBinding)); ok {
 		if err := l.bindings.Delete(ctx, kube.KeyOf(have), exactly(have)); err != nil {

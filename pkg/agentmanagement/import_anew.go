@@ -25,7 +25,7 @@ func (l *importLoop) wishes(c *fleet.Cluster) string {
 }
 
 // handed reports whether the agent has deployed, itself, what it was installed with.
-// From then on it knows what to take back.
+// From then on the agent knows which objects to remove.
 func (l *importLoop) handed(ctx context.Context, f clusterimport.Facts) (bool, error) {
 	b, ok := l.agents.known.Get(bundleOf(f.Cluster))
 	if !ok || b.Status.Summary.Ready == 0 || b.Annotations[agentrollout.AnnotationOwn] != f.Record.Own {

@@ -176,8 +176,8 @@ func (l *localLoop) repo(ctx context.Context, want *fleet.GitRepo) error {
 	return err
 }
 
-// agent installs the local agent, or removes it where it is not wanted. It is
-// false while something has to come first.
+// agent installs the local agent, or removes it where it is disabled. It returns false
+// while something has to happen first.
 func (l *localLoop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 	if b := l.cfg.Settings.Bootstrap; !b.LocalAgentDisabled && b.AgentNamespace == l.cfg.Namespace {
 		return false, reconcile.TerminalError(reasonForeignAgent, fmt.Errorf(

@@ -177,9 +177,9 @@ func (l *requestLoop) drop(ctx context.Context, r *fleet.ClusterRegistration, re
 	return l.requests.Delete(ctx, kube.KeyOf(r), exactly(r))
 }
 
-// revoke takes back what a request that is gone, or being deleted, was granted:
-// first the account, which ends its token, then what it was bound to. Roles go by their
-// owners.
+// revoke deletes what was granted to a request that is gone or being deleted: first the
+// account, which ends its token, then its bindings. Roles are deleted by their owner
+// references.
 func (l *requestLoop) revoke(ctx context.Context, key kube.Key) error {
 	accounts := l.view.accounts.ByIndex(byRequest, key.String())
 	if err := l.stillNeeded(ctx, key, accounts); err != nil {
