@@ -150,7 +150,7 @@ func (u *unpacking) directory(e entry) error {
 	return u.root.MkdirAll(name, 0o755)
 }
 
-// file writes one file. What is refused is refused before it is made.
+// file writes one file. It refuses a file before it creates it.
 func (u *unpacking) file(e entry, body io.Reader) error {
 	name, err := u.clean(e.name)
 	if err != nil {

@@ -14,8 +14,8 @@ type extent struct {
 	depth   int // of directories; 0: none
 }
 
-// check looks at every entry below a tree, once for each store: what other
-// commits had as well is known to be there. total is what was counted so far.
+// check looks at every entry below a tree, once for each store: trees of earlier
+// commits are known to be complete. total is the sum so far.
 func (t *Tree) check(hash plumbing.Hash, depth int, total *extent) (extent, error) {
 	known, ok := t.gen.trees[hash]
 	if ok {

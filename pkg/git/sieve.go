@@ -51,7 +51,7 @@ func (s *sieve) Read(p []byte) (int, error) {
 	return s.out.Read(p)
 }
 
-// wants reports whether a line is needed: what is no plain reference always is.
+// wants reports whether a line is needed: a line that is no plain reference always is.
 func (s *sieve) wants(line []byte) bool {
 	if bytes.IndexByte(line, 0) >= 0 || bytes.HasPrefix(line, []byte("#")) || bytes.HasPrefix(line, []byte("ERR ")) {
 		return true

@@ -156,7 +156,7 @@ func (g *generation) count() int {
 		if err == nil && !d.IsDir() {
 			n++
 		}
-		return nil // what cannot be read is missing in the count
+		return nil // an unreadable file is missing in the sum
 	})
 	return n
 }

@@ -17,8 +17,8 @@ import (
 // there.
 var ofNil = regexp.MustCompile(`^nil pointer evaluating interface \{\}\.(\S+)$`)
 
-// ofAbsent is what to say of a template that fails since a value is missing of which
-// it wants a field. ok is false for another error.
+// ofAbsent returns the message for a template that fails because it reads a field of a
+// missing value. ok is false for another error.
 func (l locator) ofAbsent(file, expression, text string) (said string, ok bool) {
 	m := ofNil.FindStringSubmatch(text)
 	if m == nil {

@@ -7,9 +7,9 @@ import (
 )
 
 // mayNotBeEmpty reports whether it would be a mistake if nothing were left of a release
-// that had objects. What has no chart of its own is never meant to be empty; with a
-// chart a user may have switched everything off by an option, but not while the options
-// are unchanged.
+// that had objects. A bundle without a chart of its own is never meant to be empty;
+// with a chart a user may have switched everything off by an option, but not while the
+// options are unchanged.
 func mayNotBeEmpty(d Deployment, p parts, before []record) bool {
 	if d.Options.AllowEmpty || !hasObjects(before) {
 		return false

@@ -65,7 +65,7 @@ type engine struct {
 
 	mu      sync.Mutex
 	checked map[string]bool // manifests that were found good
-	refused error           // what Helm may not have passed on in full
+	refused error           // an error that Helm may not have passed on in full
 	left    error           // why an object could not be removed; Helm does not say
 }
 

@@ -3,9 +3,9 @@
 // Helm's storage. What to do next is decided elsewhere (pkg/plan/release); the caller
 // of an action observes the release again afterwards.
 //
-// Actions are idempotent as far as Helm is: a process that is killed in any of
-// them leaves a record in Helm's storage from which the next one goes on.
-// Nothing is logged, and nothing is read from the environment.
+// Actions are idempotent as far as Helm is: a process that is killed in any of them
+// leaves a record in Helm's storage from which the next one continues. Nothing is
+// logged, and nothing is read from the environment.
 package helm
 
 import (

@@ -58,8 +58,8 @@ func lackingIn(at Place, data []byte, lacking func(document []byte, root *yaml.N
 	return Place{}, false
 }
 
-// lackingResource is what a document lacks to be a resource; empty where that is nothing, or
-// where there is no document.
+// lackingResource returns what a document lacks to be a resource; empty if nothing, or
+// if there is no document.
 func lackingResource(_ []byte, root *yaml.Node) string {
 	if root == nil {
 		return ""
@@ -77,7 +77,7 @@ func lackingResource(_ []byte, root *yaml.Node) string {
 	return ""
 }
 
-// lackingPatch is what a document lacks to be a patch; empty where that is nothing, or where
+// lackingPatch returns what a document lacks to be a patch; empty if nothing, or if
 // there is no document. A list is a JSON patch.
 func lackingPatch(document []byte, root *yaml.Node) string {
 	if root == nil {

@@ -93,7 +93,7 @@ func (c *Client) Upgrade(ctx context.Context, d Deployment) error {
 		up.Atomic, up.Force, up.WaitForJobs = o.Atomic, o.Force, o.WaitForJobs
 		up.SkipSchemaValidation, up.EnableDNS = o.SkipSchemaValidation, !o.DisableDNS
 		up.TakeOwnership = true
-		up.ResetValues = true // what is not given now is not wanted any more
+		up.ResetValues = true // values that are not given now are dropped
 		up.MaxHistory = d.history()
 		up.PostRenderer = j.post
 		up.Labels = d.labels()

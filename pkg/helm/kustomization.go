@@ -32,10 +32,9 @@ func newGuard(fs filesys.FileSystem) *guard {
 	return &guard{fs: fs, factory: factory, seen: map[string]bool{}}
 }
 
-// kustomization checks the kustomization in a directory and everything that it
-// leads to. plugins says that its resources configure generators, transformers
-// or validators. What kustomize cannot read it reports itself, before it loads
-// anything.
+// kustomization checks the kustomization in a directory and everything that it leads
+// to. plugins says that its resources configure generators, transformers or validators.
+// kustomize itself reports what it cannot read, before it loads anything.
 func (g *guard) kustomization(dir string, plugins bool) error {
 	key := fmt.Sprint(plugins, " ", dir)
 	if g.seen[key] {
@@ -98,7 +97,7 @@ func onlyResources(k types.Kustomization) bool {
 	return true
 }
 
-// What kustomize does with a text that it loads something by.
+// A loadKind says how kustomize uses a text that names something to load.
 type loadKind int
 
 const (

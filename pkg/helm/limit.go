@@ -92,7 +92,7 @@ func (l namespaceLimit) checkCRDs(files []chart.CRD) error {
 	return nil
 }
 
-// expectCRDs names the files of which Helm builds CRDs.
+// expectCRDs registers the files from which Helm builds CRDs.
 func (e *engine) expectCRDs(files []chart.CRD) {
 	e.crds, e.crdFiles = map[string]string{}, map[*resource.Info]string{}
 	e.kinds.unbuilt = sets.New[string]()

@@ -280,8 +280,8 @@ func (l locator) kustomization() (Place, bool) {
 		}
 	}
 	p = l.plainly(p, text)
-	// What failed is named innermost, relative to the kustomization that names
-	// it: of one that is a base only the base is known here.
+	// The error names the failed file innermost, relative to its kustomization: if that
+	// is a base, only the base is known here.
 	for _, from := range fromFile.FindAllStringSubmatch(text, -1) {
 		if line, column := l.find(f, from[1]); line > 0 {
 			p.Line, p.Column = line, column

@@ -10,7 +10,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/position"
 )
 
-// ofMetadata is what checkTexts says: of which object, and of which field.
+// ofMetadata matches an error of checkTexts: the object and the field.
 var ofMetadata = regexp.MustCompile(`^(\S+) (\S+): (?:metadata\.(labels|annotations) must be|(labels|annotations): the value of ("(?:[^"\\]|\\.)*") is)`)
 
 // metadata is the place in a file of the labels or annotations that an error is about; 0, 0

@@ -52,8 +52,8 @@ func (e *engine) named(list helmkube.ResourceList, err error) error {
 	return err
 }
 
-// inText is the first object of which the text of an error says that it is invalid; nil
-// where it says that of none.
+// inText returns the first object that the text of an error calls invalid; nil if there
+// is none.
 func inText(err error) *metav1.StatusDetails {
 	m := invalid.FindStringSubmatch(err.Error())
 	if m == nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// checked says of which existing objects it is looked at whose they are.
+// checked says for which existing objects the owner is checked.
 type checked int
 
-// What is checked.
+// The values of checked.
 const (
 	ownersIgnored checked = iota // helm.takeOwnership
 	ownersBundles                // those of other bundles: an upgrade
@@ -62,7 +62,7 @@ func (o *owners) has(id release.ID, info *resource.Info) (bool, error) {
 }
 
 // checkOwner refuses an object that another release has made, or that no release has
-// made. What another bundle of this agent has is refused in an upgrade, too; see
+// made. It also refuses, in an upgrade, an object of another bundle of this agent; see
 // release.Claim.
 func (e *engine) checkOwner(info *resource.Info, what string) error {
 	if e.owners.check == ownersIgnored || isHook(info) || e.isOwnNamespace(info) {

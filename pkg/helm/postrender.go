@@ -153,8 +153,8 @@ func (p *postRenderer) finish(objs []object) error {
 	return nil
 }
 
-// once refuses objects of which two are one and the same on the cluster: Helm
-// would write both, and only the last would stay.
+// once refuses two objects that are the same object on the cluster: Helm would write
+// both, and only the last would stay.
 func (p *postRenderer) once(objs []object) error {
 	first := map[string]string{}
 	for _, o := range objs {

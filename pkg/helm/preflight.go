@@ -145,7 +145,7 @@ func (e *engine) try(info *resource.Info) error {
 }
 
 // dryCreate lets the API server check whether an object may be made where info says.
-// obj is a copy: what is sent is changed.
+// obj is a copy, because sending changes it.
 func dryCreate(info *resource.Info, obj runtime.Object) error {
 	_, err := resource.NewHelper(info.Client, info.Mapping).DryRun(true).
 		WithFieldValidation(metav1.FieldValidationStrict).
@@ -154,9 +154,9 @@ func dryCreate(info *resource.Info, obj runtime.Object) error {
 	return err
 }
 
-// checkRight says that an object may not be made, unless it is there already: an
-// account may be allowed to change what it may not make. What a webhook or a
-// quota refuses may depend on the rest of the release.
+// checkRight returns an error if an object may not be created, unless it exists
+// already: an account may have the right to change objects that it may not create. A
+// refusal by a webhook or a quota may depend on the rest of the release.
 func (e *engine) checkRight(info *resource.Info, what string, err error) error {
 	words, ok := denied(err)
 	if !ok {

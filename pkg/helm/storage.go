@@ -60,7 +60,7 @@ type record struct {
 	} `json:"chart"`
 
 	secret   string  // name of the Secret
-	body     bodyRef // what is not in it
+	body     bodyRef // the part that is stored elsewhere
 	readable bool
 }
 
@@ -148,9 +148,9 @@ func (c *Client) complete(ctx context.Context, r *record) error {
 	return nil
 }
 
-// Observe reads what Helm's storage holds of a release. A release without a
-// record is release.Absent and no error. What a large record keeps elsewhere is
-// not read; see Complete.
+// Observe reads what Helm's storage holds of a release. A release without a record is
+// release.Absent and no error. It does not read the separate body of a large record;
+// see Complete.
 func (c *Client) Observe(ctx context.Context, id release.ID) (release.Observed, error) {
 	list, err := c.records(ctx, id)
 	if err != nil {

@@ -149,8 +149,8 @@ type depot struct {
 	now    func() time.Time
 }
 
-// put writes a body, unless it is stored already. It writes one part at a time; what
-// was written stays if it fails, and is found again or swept.
+// put writes a body, unless it is stored already. It writes one part at a time; if that
+// fails, the written parts stay, and are found again or swept.
 func (d *depot) put(ctx context.Context, releaseName string, b body) (bodyRef, error) {
 	w := &partWriter{ctx: ctx, depot: d, release: releaseName, ref: bodyRef{digest: b.digest()}}
 	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)

@@ -24,9 +24,8 @@ import (
 )
 
 const (
-	// recordLimit is how long a record may be, as Helm writes it, to be kept in
-	// one Secret: what a Secret takes, less its metadata, so that no object is
-	// above 1 MiB.
+	// recordLimit is the longest record, as Helm writes it, that is kept in one Secret:
+	// the size limit of a Secret, less its metadata, so that no object is above 1 MiB.
 	recordLimit = 1<<20 - 16<<10
 	// recordSmall is below which length a record is not measured: it fits in any case.
 	recordSmall = 128 << 10

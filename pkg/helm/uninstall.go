@@ -184,7 +184,7 @@ func (c *Client) claims(ctx context.Context, id release.ID) (map[string]bool, er
 func (c *Client) claimed(id release.ID, r record, to map[string]bool) {
 	objs, err := parse([]byte(r.Manifest), "release "+id.String())
 	if err != nil {
-		return // what cannot be read claims nothing; the marks still count
+		return // an unreadable manifest claims nothing; the marks still apply
 	}
 	for _, o := range objs {
 		if o.GetNamespace() == "" {

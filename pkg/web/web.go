@@ -70,9 +70,8 @@ type Request struct {
 	ETag        string // of an earlier Response; the file comes only if it has another one now
 	MaxBytes    int64  // at most; 0, or more than Limits.Bytes: Limits.Bytes
 	Checksum    string // "sha256:hex" (or md5, sha1, sha512) that the file must have; empty: any
-	// Compressed lets the server send the file gzipped; it is written unpacked.
-	// It is for texts. What is an archive by itself is best left as it is: many
-	// servers call a .tgz a gzipped .tar.
+	// Compressed lets the server send the file gzipped; it is written unpacked. It is
+	// for texts. Do not set it for archives: many servers call a .tgz a gzipped .tar.
 	Compressed bool
 }
 
