@@ -112,8 +112,8 @@ func run(ctx context.Context, o options, errOut io.Writer) error {
 	return agent.Run(ctx, o.Config, own, logrus.NewEntry(log))
 }
 
-// quietLibraries drops what Kubernetes' and Helm's libraries log: what fails
-// comes back as an error and is logged once. Helm's log shows Helm values.
+// quietLibraries drops the logs of Kubernetes' and Helm's libraries: failures are
+// returned as errors and logged once. Helm's log shows Helm values.
 func quietLibraries() {
 	stdlog.SetOutput(io.Discard)
 	klog.LogToStderr(false)

@@ -82,8 +82,8 @@ func (so statusOptions) check() error {
 	return nil
 }
 
-// print writes an overview in the wanted form. Nothing in it moves the cursor of
-// a terminal, to which kubectl exec may write it.
+// print writes an overview in the requested form. Nothing in it moves the cursor of a
+// terminal, to which kubectl exec may write it.
 func (so statusOptions) print(out io.Writer, o agent.Overview, now time.Time) error {
 	out = printable.NewWriter(out)
 	var err error

@@ -84,8 +84,8 @@ func (p *process) sayLeases(seen []preflight.Manager) {
 	}
 }
 
-// look finds what there is of managers, by namespace. What this account may not see
-// is left out.
+// look returns the managers in the cluster, by namespace. It leaves out what this
+// account may not see.
 func (p *process) look(ctx context.Context, client kubernetes.Interface) ([]preflight.Manager, error) {
 	found := map[string]*preflight.Manager{}
 	in := func(namespace string) *preflight.Manager {

@@ -11,7 +11,7 @@ import (
 
 // Environment of every role.
 const (
-	envShard = "FLEET_SHARD_ID" // what --shard-id is where it is not given
+	envShard = "FLEET_SHARD_ID" // the value of --shard-id if that is not given
 	// CIDRs, separated by commas, of reserved addresses that are dialled for git,
 	// charts, registries and imports.
 	envAllowedReserved = "FLEET_ALLOWED_RESERVED_CIDRS"

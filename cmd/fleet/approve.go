@@ -30,8 +30,7 @@ The same is done by: kubectl annotate gitrepo NAME ` + fleet.AnnotationApproveDe
 
 var approvable = []string{"repos", "bundles", "clusters"}
 
-// approveGrammar has besides them workspaces, of which KIND NAME is no object of
-// Fleet's.
+// approveGrammar also accepts workspaces, whose KIND NAME is no object of Fleet.
 var approveGrammar = grammar{kinds: append(grammarOf(approvable...).kinds, workspaceKind)}
 
 type approveOptions struct {
@@ -306,8 +305,8 @@ func (o approveOptions) one(ctx context.Context, s *session, t objectRef) (HeldD
 }
 
 // nothingOf is nothing for an object. It is an error, not Ready, if the object's
-// manager does not run: then it is not known whether something waits. What was approved
-// before is known.
+// manager does not run: then it is unknown whether something waits. A former approval
+// is known.
 func (o approveOptions) nothingOf(ctx context.Context, s *session, t objectRef, u *unstructured.Unstructured) error {
 	what, approved := t.kind.singular+" "+t.name, u.GetAnnotations()[fleet.AnnotationApproveDeletion]
 	if o.hash != "" && o.hash == approved {

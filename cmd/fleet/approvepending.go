@@ -57,7 +57,7 @@ func (o approveOptions) heldAtRepo(ctx context.Context, s *session, u *unstructu
 	return false, fmt.Errorf("%w: %s waits to be approved at its repository: fleet approve -n %s repo/%s", errRefused, what, b.Namespace, name)
 }
 
-// notDecided is the error for n bundles of a GitRepo of which undecided speaks.
+// notDecided returns the error of undecided for n bundles of a GitRepo.
 func notDecided(u *unstructured.Unstructured, n int) error {
 	return fmt.Errorf("%w: the manager was asked to remove %s of repo %s and has not decided yet; try again", errNotReady,
 		plural(n, "bundle"), u.GetName())
@@ -76,7 +76,7 @@ func ordered(mark string, bundles []*unstructured.Unstructured) int {
 }
 
 // allUndecided is undecided for GitRepos, with bundles that were listed after them.
-// GitRepos of which something is held already are decided.
+// GitRepos with something held are decided.
 func allUndecided(repos, bundles []*unstructured.Unstructured) error {
 	var out []error
 	for _, u := range repos {

@@ -57,7 +57,7 @@ func (s *session) heldOfWorkspace(ctx context.Context, name string) (HeldDeletio
 	return held, nil
 }
 
-// heldOfWorkspaces are those of workspaces of which something waits, by name.
+// heldOfWorkspaces returns what waits for approval of workspaces, by name.
 func (s *session) heldOfWorkspaces(ctx context.Context, names []string) ([]HeldDeletion, error) {
 	slices.Sort(names)
 	var out []HeldDeletion

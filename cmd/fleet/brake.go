@@ -286,8 +286,8 @@ func runSuspend(ctx context.Context, o brakeOptions, s *session) error {
 	return partly(failed, len(o.targets))
 }
 
-// partly is the error of a command about so many objects, of which some failed:
-// one of its own where others did not.
+// partly returns the error of a command for so many objects, some of which failed:
+// errPartly where others did not.
 func partly(failed []error, of int) error {
 	err := errors.Join(failed...)
 	if err != nil && len(failed) < of {

@@ -142,9 +142,9 @@ func runBundleDiff(ctx context.Context, o bundleDiffOptions, s *session) error {
 	return err
 }
 
-// noteAway says which clusters of deployments are Offline: what differs there is known as
-// of their last check-in. It reports whether there are any. Clusters that the user may not
-// read are left out.
+// noteAway prints which clusters of deployments are Offline: their differences are
+// known as of their last check-in. It reports whether there are any. Clusters that the
+// user may not read are left out.
 func (s *session) noteAway(ctx context.Context, all []*fleet.BundleDeployment) (bool, error) {
 	var keys []view.Key
 	for _, bd := range all {
@@ -169,8 +169,8 @@ func (s *session) noteAway(ctx context.Context, all []*fleet.BundleDeployment) (
 	return true, nil
 }
 
-// noteFailed says of which deployments the version before the wanted one was
-// looked at, since the wanted one could not be applied.
+// noteFailed prints the deployments whose previous version was compared, because the
+// current one could not be applied.
 func noteFailed(s *session, all []*fleet.BundleDeployment) {
 	var failed []*fleet.BundleDeployment
 	for _, bd := range all {

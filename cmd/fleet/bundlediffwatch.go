@@ -20,7 +20,7 @@ type diffWatch struct {
 	s     *session
 	table *table
 	show  func([]string) []string
-	shown map[string]string // what differs on a deployment, as it was printed
+	shown map[string]string // the differences of a deployment, as printed
 }
 
 // watchBundleDiff prints what differs, and then each deployment on which something

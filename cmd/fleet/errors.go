@@ -9,11 +9,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 )
 
-// reportError writes the error that ends a command: one line, and a second where a right
-// is missing that a user can be given; or with
-// FLEET_JSON_OUTPUT=true one line of JSON with the key fleetErrorMessage, as
-// programs that ran the reference's command line read it. What a server says in
-// it reaches no terminal as it is.
+// reportError writes the error that ends a command: one line, and a second where a
+// right is missing that a user can be given; or with FLEET_JSON_OUTPUT=true one line of
+// JSON with the key fleetErrorMessage, as programs that ran the reference's command
+// line read it. Text of a server in it is escaped for terminals.
 func reportError(w io.Writer, err error, env func(string) string) {
 	w = printable.NewWriter(w)
 	if !strings.EqualFold(env("FLEET_JSON_OUTPUT"), "true") {
@@ -29,9 +28,8 @@ func reportError(w io.Writer, err error, env func(string) string) {
 	fmt.Fprintf(w, "%s\n", line)
 }
 
-// errorText is the text of an error in which only errors that hold several
-// others have several lines: what began it stays in one, for a server may have
-// written it.
+// errorText is the text of an error in which only joined errors have several lines:
+// each original error stays in one, because a server may have written it.
 func errorText(err error) string {
 	text := err.Error()
 	var parts []error

@@ -25,7 +25,7 @@ type explainOptions struct {
 	output  output
 	all     bool
 	watch   bool
-	changes *explainChanges // with watch: what was printed
+	changes *explainChanges // with watch: the last output
 }
 
 func newExplainCommand(g *globals, std stdio) *cobra.Command {

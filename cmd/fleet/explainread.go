@@ -153,8 +153,8 @@ func (r *reading) workspace(ctx context.Context, to *explain.Subject, namespace 
 	return nil
 }
 
-// beyond reads what may lead a Bundle to other namespaces, of which the labels
-// count: those of these names, or of all where there are none.
+// beyond reads the mappings that may lead a Bundle to other namespaces, and the labels
+// of namespaces: of these names, or of all if there are none.
 func (r *reading) beyond(ctx context.Context, to *explain.Subject, names []string) error {
 	b := to.Bundle
 	var err error

@@ -130,7 +130,7 @@ func (f *follower) event(kind watch.EventType, o *unstructured.Unstructured) {
 	f.report(change{kind, o})
 }
 
-// named is an object of which only the key is known any more.
+// named returns an object of which only the key is known.
 func named(key string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	namespace, name, _ := strings.Cut(key, "/")

@@ -118,8 +118,8 @@ func (w *getWatch) take(ctx context.Context, batch []change) error {
 	return w.print(entries, gone)
 }
 
-// print prints those entries in which something but a time has changed. What
-// is gone is noted.
+// print prints the entries in which more than a time has changed. It notes objects that
+// are gone.
 func (w *getWatch) print(entries []entry, gone bool) error {
 	if w.o.output.machine() {
 		for _, e := range entries {

@@ -9,8 +9,8 @@ import (
 // maxHelmOps is how many HelmOps a note names.
 const maxHelmOps = 3
 
-// noteHelmOps notes the HelmOps within -n, on which this version does not act. What
-// cannot be listed is not noted: a status does not depend on it.
+// noteHelmOps notes the HelmOps within -n, on which this version does not act. If the
+// list fails, it prints nothing: a status does not depend on it.
 func (s *session) noteHelmOps(ctx context.Context) {
 	list, err := s.helmOps(ctx)
 	if err != nil || len(list) == 0 {

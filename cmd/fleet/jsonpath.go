@@ -152,7 +152,8 @@ func isRecursive(n jsonpath.Node) bool {
 	return ok
 }
 
-// filter checks the two sides of a condition. What it lets through is not judged.
+// filter checks the two sides of a condition. It does not judge the result of the
+// condition.
 func (c *pathCheck) filter(from []place, n *jsonpath.FilterNode, at string) ([]place, error) {
 	for _, side := range []*jsonpath.ListNode{n.Left, n.Right} {
 		if _, err := c.follow(from, side.Nodes, at); err != nil {
@@ -176,7 +177,7 @@ func (c *pathCheck) union(from []place, n *jsonpath.UnionNode, at string) ([]pla
 }
 
 // field goes from places to a field of theirs. It is an error if none of them can have
-// it. anywhere is for the places below a "..", of which most need not have it.
+// it. anywhere is for the places below a "..": most of them need not have it.
 func (c *pathCheck) field(from []place, name, at string, anywhere bool) ([]place, error) {
 	var found, unset []place // unset: keys that a map could have
 	names := map[string]bool{}

@@ -77,8 +77,8 @@ func notKubeconfig(data []byte) string {
 	return ""
 }
 
-// incomplete is an error for a kubeconfig of which a part is missing, or names one that
-// is. context is that of --context.
+// incomplete returns an error for a kubeconfig that lacks a part, or that names a
+// missing one. context is that of --context.
 func incomplete(rules *clientcmd.ClientConfigLoadingRules, config *clientcmdapi.Config, context string) error {
 	lack := missingPart(config, cmp.Or(context, config.CurrentContext))
 	if lack == "" {

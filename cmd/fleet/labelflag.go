@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// labelSet is a flag with labels, KEY=VALUE,..., which may be repeated. What
-// Kubernetes does not take as a label is refused.
+// labelSet is a flag with labels, KEY=VALUE,..., which may be repeated. It refuses what
+// Kubernetes does not accept as a label.
 type labelSet struct{ into *map[string]string }
 
 // labelsVar adds a flag with labels. letter may be empty.

@@ -220,9 +220,9 @@ func (o *lintOptions) judge(r *lintReport) {
 	}
 }
 
-// unite leaves one finding of each mistake: what says the same as an error is no
-// warning, too, and of a template that is not rendered only this is said, as an
-// error where the object is refused for it.
+// unite leaves one finding of each mistake: it drops a warning that repeats an error.
+// Of a template that is not rendered it keeps only that finding, as an error if the
+// object is refused for it.
 func (r *lintReport) unite() {
 	type line struct {
 		path string

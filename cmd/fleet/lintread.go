@@ -60,8 +60,8 @@ func (o *lintOptions) clusters(std stdio) ([]lintCluster, error) {
 	return out, nil
 }
 
-// knownOf are clusters and groups that were read. No group at all says nothing of
-// which there are.
+// knownOf returns the clusters and groups that were read. If no group was read, the
+// groups are unknown.
 func knownOf(where string, clusters []*fleet.Cluster, groups []*fleet.ClusterGroup) lint.Known {
 	known := lint.Known{Where: where}
 	for _, c := range clusters {

@@ -27,8 +27,8 @@ type lintBundle struct {
 	dir    string // as the report names it
 	file   fleetyaml.File
 	bundle schema.Bundle
-	// rendered is what it is rendered to for each version of Kubernetes; for what
-	// cannot be rendered that is nothing.
+	// rendered is the result of rendering for each version of Kubernetes; nothing where
+	// that is impossible.
 	rendered map[string][]schema.Rendered
 	// held are the objects of each of its versions, and versions the version that
 	// each cluster gets.
@@ -104,8 +104,8 @@ func (l *lintObjects) report(p lintPlace, r *lintReport) {
 	}
 }
 
-// comparePatches warns of those of bundles of plain manifests that match nothing. What
-// charts and kustomizations make may be different on each cluster.
+// comparePatches warns of compare patches that match nothing, in bundles of plain
+// manifests. The objects of charts and kustomizations may differ on each cluster.
 func (l *lintObjects) comparePatches(p lintPlace, r *lintReport) {
 	for _, b := range l.bundles {
 		if len(b.bundle.Manifests) == 0 {

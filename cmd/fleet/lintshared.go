@@ -178,9 +178,8 @@ func placeText(p lintPlace, f finding.Finding) string {
 // id returns the name of the bundle, as package diagnose has it.
 func (b *lintBundle) id() string { return lint.Workspace + "/" + b.dir }
 
-// deployment is the bundle on a cluster, as its agent would report it. sources gets
-// what the objects come from. What may be called otherwise on a real cluster is left
-// out.
+// deployment is the bundle on a cluster, as its agent would report it. sources gets the
+// origin of each object. Objects whose names may differ on a real cluster are left out.
 func (b *lintBundle) deployment(cluster string, held lintHeld, sources map[string]schema.Rendered) *fleet.BundleDeployment {
 	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Labels: map[string]string{
 		fleet.LabelRepoName: repository, fleet.LabelBundleNamespace: lint.Workspace, fleet.LabelBundleName: b.dir,

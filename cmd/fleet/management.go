@@ -59,8 +59,8 @@ func (e *missingKindError) Error() string {
 
 func (e *missingKindError) Unwrap() error { return e.err }
 
-// notManagement is the error for a cluster in which no manager runs: what runs there
-// instead, as far as the user may see it, and what helps.
+// notManagement returns the error for a cluster without a manager: it says what runs
+// there instead, as far as the user may see it, and what helps.
 func (s *session) notManagement(ctx context.Context) error {
 	e := &notManagementError{}
 	if _, err := s.api.List(ctx, query{resource: namespaces}, page{limit: 1}); unknownResource(err) {

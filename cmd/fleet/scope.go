@@ -44,9 +44,9 @@ func (g *globals) writing(cmd *cobra.Command) error {
 	return nil
 }
 
-// certain refuses objects that the user named without a workspace, unless the
-// default workspace has the only one of that name that the user may list. What
-// is nowhere is left to the command. rest are the arguments after the object.
+// certain refuses objects that the user named without a workspace, unless the default
+// workspace has the only one of that name that the user may list. An object that does
+// not exist is left to the command. rest are the arguments after the object.
 func (s *session) certain(ctx context.Context, refs []objectRef, rest ...string) error {
 	if s.unnamed == nil {
 		return nil

@@ -32,7 +32,7 @@ type session struct {
 
 	unnamed *cobra.Command // the command that writes, where the user names no workspace
 
-	within string // where scope is empty although the user gave -n: what that was
+	within string // where scope is empty although the user gave -n: the value of -n
 
 	narrowed bool // it was said that not all workspaces may be listed
 }
@@ -295,7 +295,7 @@ func scopes(qs []query) []string {
 	return out
 }
 
-// both is a label selector that wants two others, each of which may be empty.
+// both returns a label selector that combines two others, each of which may be empty.
 func both(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

@@ -248,7 +248,7 @@ func printLines(out interface{ Write([]byte) (int, error) }, prefix string, line
 	}
 }
 
-// stories follow each repository from commit to commit.
+// stories hold the goal and the last verdict of each repository, from commit to commit.
 type stories map[view.Key]*story
 
 type story struct {

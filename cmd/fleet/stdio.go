@@ -28,8 +28,8 @@ func (s stdio) note(format string, args ...any) { say(s.err, format+"\n", args..
 // repository or a cluster may have written them.
 func say(w io.Writer, format string, args ...any) { printable.Fprintf(w, format, args...) }
 
-// guarded is std for a command: no control character and no format character of
-// anything that is printed reaches a terminal. What the command answers is noted.
+// guarded returns std for a command: it keeps control and format characters of all
+// output from a terminal, and notes whether the command has answered.
 func (g *globals) guarded(std stdio) stdio {
 	_, terminal := terminalOf(std.out)
 	terminal = terminal || std.columns > 0

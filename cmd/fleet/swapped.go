@@ -8,7 +8,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// swapped is an error for arguments BUNDLE and CLUSTER of which the first names no
+// swapped returns an error for arguments BUNDLE and CLUSTER if the first names no
 // bundle but a cluster, with the command in the right order. It is nil where no cluster
 // has the name of the first. cluster may be empty.
 func (s *session) swapped(ctx context.Context, command, bundle, cluster string) error {

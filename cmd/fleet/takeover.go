@@ -182,7 +182,7 @@ func partlyDone(failed []error, of int) error {
 	return partly(failed, of)
 }
 
-// An owned is an object to pass on, and of which kind it is.
+// An owned is an object to hand over, and its kind.
 type owned struct {
 	kind   kind
 	object *unstructured.Unstructured

@@ -205,8 +205,8 @@ func (s *source) objects(ctx context.Context, r preview.Result, access *corev1.S
 	return out, nil
 }
 
-// print writes the answer: objects, or with -o the whole document. What is not
-// deployed is said on stderr.
+// print writes the answer: objects, or with -o the whole document. It notes on stderr
+// what is not deployed.
 func (o targetOptions) print(std stdio, b *fleet.Bundle, r preview.Result, objects []any) error {
 	doc := Targeting{Document: document("Targeting"), Bundle: b.Namespace + "/" + b.Name, Content: r.Content, Objects: []map[string]any{}}
 	for _, obj := range objects {
@@ -301,8 +301,8 @@ type source struct {
 	live   *session // nil: there is none
 }
 
-// add reads the file of clusters beside that of the Bundle. What names no
-// namespace is of the Bundle's.
+// add reads the file of clusters beside that of the Bundle. Objects without a namespace
+// are in that of the Bundle.
 func (s *source) add(name string, std stdio) error {
 	more, err := readObjects(name, std)
 	if err != nil {

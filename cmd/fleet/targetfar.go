@@ -10,8 +10,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
 )
 
-// lookFurther reads where mappings lead the Bundle, and what is there. What the
-// user may not see of that is left out, with a warning.
+// lookFurther reads the namespaces to which mappings lead the Bundle, and the clusters,
+// groups and deployments there. It leaves out what the user may not see, with a
+// warning.
 func (s *source) lookFurther(ctx context.Context, in *preview.Input) error {
 	plural, _, _ := fleet.Resource("BundleNamespaceMapping")
 	var err error

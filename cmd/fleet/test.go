@@ -226,7 +226,7 @@ type testInput struct {
 	file   fleetyaml.File    // empty for a Bundle from a file
 	root   string            // below which its directory is; empty for a Bundle from a file
 	dir    string            // relative to root
-	empty  string            // what reading has said where nothing is left to deploy
+	empty  string            // the reason if nothing is left to deploy
 }
 
 // templates names the templates of values, with the place of the first of them in

@@ -29,7 +29,7 @@ func groupOf(name string, labels map[string]string) plantarget.Group {
 	return plantarget.Group{Name: name, Labels: labels}
 }
 
-// documentsOf takes a stream of YAML apart. What holds no object is left out.
+// documentsOf takes a stream of YAML apart. It leaves out documents without an object.
 func documentsOf(text string) ([]map[string]any, error) {
 	out := []map[string]any{}
 	decode := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(text)), 4096)

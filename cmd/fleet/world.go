@@ -238,7 +238,7 @@ func (w *watched) Ordered(ctx context.Context) (view.Fleet, error) {
 	return f, nil
 }
 
-// What is heavy of an object and not looked at: fields of its spec.
+// Large fields of a spec that are not needed.
 var (
 	bundleLoad     = []string{"resources", "targets", "targetRestrictions"}
 	deploymentLoad = []string{"options", "stagedOptions"}
