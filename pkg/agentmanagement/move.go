@@ -23,18 +23,18 @@ import (
 // workspace.
 const reasonMoving = "Moving"
 
-// kindsGone is for how long Rancher's kinds may be missing from what the API server
-// lists before a Cluster that is deleted is believed not to move: while it starts, or
-// while a kind is replaced, they are missing too.
+// kindsGone is how long Rancher's kinds must be missing from the API server's list
+// before a deleted Cluster is taken as not moving. They are also missing while the API
+// server starts, or while a kind is replaced.
 const kindsGone = time.Minute
 
 // byRancher is the index of Clusters by the name of their management Cluster.
 const byRancher = "rancher"
 
 // moves knows which Clusters move to another workspace. Rancher makes the new one and
-// deletes the old one; the manager does the steps between them: the new one gets what
-// users had set on the old one, and the old one stays until its agent works for the new
-// one and the controllers have withdrawn what the new workspace does not deploy.
+// deletes the old one; the manager does the steps between them. The new one gets what
+// users had set on the old one. The old one stays until its agent works for the new one
+// and the controllers have withdrawn what the new workspace does not deploy.
 type moves struct {
 	*Manager
 	clusters   *kube.Store[*fleet.Cluster]

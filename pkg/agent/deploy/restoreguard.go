@@ -266,9 +266,10 @@ func (r *Reconciler) judge() {
 	}
 }
 
-// mustJudge reports whether it has to be known first if the manager's list is an old
-// one: before an order is carried out or absence is taken for one, and before another
-// object of the same name takes the place of what was accepted.
+// mustJudge reports whether the agent has to find out first if the manager's list is
+// from before a restore. That is so before an order is carried out, before absence is
+// taken as an order, and before another object of the same name replaces what was
+// accepted.
 func (r *Reconciler) mustJudge(s *snapshot) bool {
 	if s.bd == nil {
 		return s.missing() && !s.judged

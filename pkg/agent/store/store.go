@@ -137,9 +137,8 @@ func New(c *kube.Client, namespace string) *Store {
 var ErrBroken = errors.New("a record of the agent's store is broken")
 
 // atOnce is how many Secrets are read at once. A record is a few KB once it is
-// deployed, so that to read each alone would be the longer way; before that there may
-// be up to 1 MiB of payload beside it, so that to read all at once would take as much
-// memory as all of them are large.
+// deployed, so reading each alone would be slow. Before that it may have a payload of
+// up to 1 MiB, so reading all at once would need memory for all payloads.
 const atOnce = 10
 
 // kept selects the Secrets of the stores in a namespace, or some of them by more

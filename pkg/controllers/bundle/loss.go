@@ -44,10 +44,10 @@ func (e *Engine) lossOf(repo *fleet.GitRepo, own, marked []*fleet.Bundle) *loss 
 	return l
 }
 
-// judgeLoss decides what the Bundles of a GitRepo may lose: rest by the verdict,
-// and all else at once. after is when to look again where that is not known yet:
-// while a commit is being written, and while something is on its way that may
-// claim what the Bundles have.
+// judgeLoss decides what the Bundles of a GitRepo may lose: rest by the verdict, and
+// all else at once. after is when to look again if that is unknown yet: while a commit
+// is being written, or while a deployment is on its way that may claim objects of the
+// Bundles.
 func (e *Engine) judgeLoss(l *loss) (rest withdrawal.Removal, v withdrawal.Verdict, after time.Duration) {
 	age := e.now().Sub(l.newest)
 	if len(l.replaced) > 0 && (age < collect || age < claimGrace && !l.written()) {

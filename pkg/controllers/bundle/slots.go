@@ -19,10 +19,10 @@ const (
 	backOff = 0.7
 )
 
-// slots let writes through: one more after each round of prompt answers, fewer
-// when the API server asks for it (429, or no answer in time) or becomes
-// sluggish, at most once for each answer that was under way (additive increase,
-// multiplicative decrease, as in RFC 5681).
+// slots let writes through: one more after each round of prompt answers. There are
+// fewer when the API server asks for it (429, or no answer in time) or becomes slow, at
+// most once for each answer that was under way. This is additive increase,
+// multiplicative decrease, as in RFC 5681.
 type slots struct {
 	mu     sync.Mutex
 	free   *sync.Cond

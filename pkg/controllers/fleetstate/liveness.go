@@ -97,7 +97,7 @@ func ReadHeartbeat(c *fleet.Cluster) Heartbeat {
 
 // setHeartbeat stores a sign of life. If it changes while we watch, the agent is alive,
 // regardless of the clocks. An old one that we find at the start proves nothing: the
-// manager may have been away as well, so the cluster keeps the state that its status
+// manager may have been away as well. So the cluster keeps the state that its status
 // shows until it has been silent for that long by our clock. It reports whether the
 // agent was silent before, and for how long; that is 0 where it reports for the first
 // time.

@@ -1,7 +1,7 @@
-// Package publish brings the Bundles of a cluster in line with what a
-// repository yields: for each Bundle first the Secret of its values, then what
-// it deploys, then the Bundle itself; and when all that is new is there, it
-// removes what the repository no longer yields, or asks for that.
+// Package publish brings the Bundles of a cluster in line with what a repository
+// yields. For each Bundle it writes first the Secret of its values, then the content,
+// then the Bundle itself. When everything new is there, it removes what the repository
+// no longer yields, or asks for that.
 //
 // It holds no cache and decides nothing: gitrepo.PlanWrites says what is written and
 // removed. The loop of GitRepos uses it, and `fleet apply` with the rights of the user
