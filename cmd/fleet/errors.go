@@ -9,10 +9,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 )
 
-// reportError writes the error that ends a command: one line, and a second where a
-// right is missing that a user can be given; or with FLEET_JSON_OUTPUT=true one line of
-// JSON with the key fleetErrorMessage, as programs that ran the reference's command
-// line read it. Text of a server in it is escaped for terminals.
+// reportError writes the error that ends a command. It is one line, and a second one if
+// the user lacks a right that can be granted. With FLEET_JSON_OUTPUT=true it is one
+// line of JSON with the key fleetErrorMessage, for programs that ran the reference's
+// command line. Text of a server in it is escaped for terminals.
 func reportError(w io.Writer, err error, env func(string) string) {
 	w = printable.NewWriter(w)
 	if !strings.EqualFold(env("FLEET_JSON_OUTPUT"), "true") {

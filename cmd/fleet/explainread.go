@@ -237,9 +237,10 @@ func (r *reading) deployment(ctx context.Context, b *fleet.Bundle, at *explain.P
 // maxNamed is how many clusters that targets name are looked for.
 const maxNamed = 10
 
-// neighbours reads the names and the labels of all clusters where at is, if a Bundle that
-// is not there names one that does not exist, or asks for labels that at does not have,
-// so that the nearest can be said. Names that the user may not see are not missed.
+// neighbours reads the names and labels of all clusters in the workspace of at, to name
+// the nearest. It does so if a Bundle that is not deployed there names a cluster that
+// does not exist, or asks for labels that at lacks. Names that the user may not see are
+// not missed.
 func (r *reading) neighbours(ctx context.Context, of *explain.Subject, at explain.Place) error {
 	if at.Cluster == nil || at.Deployment != nil || !r.namesMissing(ctx, of.Bundle, at) && !explain.AsksLabels(*of, at) {
 		return nil

@@ -9,10 +9,9 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 )
 
-// receivePack copies a pack from a remote to w and reads it on the way, so
-// that it ends as soon as a limit is reached: the library that indexes it
-// afterwards holds whole objects in memory, and a small pack can unfold to
-// objects of any size.
+// receivePack copies a pack from a remote to w and reads it on the way, so that it ends
+// as soon as a limit is reached. The library that indexes the pack afterwards holds
+// whole objects in memory, and a small pack can unfold to objects of any size.
 //
 // full is the error for a pack that is larger than l.PackBytes.
 func receivePack(r io.Reader, w io.Writer, l Limits, full error) (int64, error) {

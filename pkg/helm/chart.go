@@ -35,9 +35,9 @@ type parts struct {
 	files     []file       // all files, for the kustomization
 }
 
-// partsOf makes a chart of a bundle's files: their own if they bring one, else a
-// generated one, whose templates are those of a templates folder; all other manifests
-// stay as they are, except the overlays that the options name.
+// partsOf makes a chart of a bundle's files: their own if they have one, else a
+// generated one with the templates of a templates folder. All other manifests stay as
+// they are, except for the overlays that the options name.
 func partsOf(d Deployment) (parts, error) {
 	files, err := unpackFiles(d.Content)
 	if err != nil {

@@ -59,7 +59,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // Patient returns the same connection for caches. Where it goes over a Conn, a request
-// to list or watch waits while the Conn is down, and is sent again after an answer that
+// to list or watch waits while the Conn is down. It is sent again after an answer that
 // may change later: refused rights and credentials, a server that is overloaded,
 // broken, or does not serve the kind yet. So a cache resumes where it was as soon as
 // the Conn is up, without client-go's own delays, which grow to a minute.

@@ -53,9 +53,9 @@ func waitf(reason, format string, args ...any) error {
 	return reconcile.RequeueError(reason, retryAfter, fmt.Errorf(format, args...))
 }
 
-// explain turns what the library reported into an error of this package: a
-// deliberate kind, and a text that is the same for the same fault and holds
-// neither a credential nor what a registry wants us to say.
+// explain turns what the library reported into an error of this package: a deliberate
+// kind, and a text that is the same for the same fault. The text holds neither a
+// credential nor text of the registry.
 func (s *session) explain(ctx context.Context, err error) error {
 	var permanent *reconcile.Terminal
 	var wait *reconcile.RequeueAfter
