@@ -111,7 +111,7 @@ func (e *Engine) stripDeployment(bd *fleet.BundleDeployment) {
 	e.lists.deployment(bd)
 }
 
-// stripCluster keeps of managedFields what they say of the agent.
+// stripCluster keeps the agent's heartbeat from managedFields, and drops the rest.
 func (e *Engine) stripCluster(c *fleet.Cluster) {
 	if stripped(c) {
 		return

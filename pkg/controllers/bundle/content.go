@@ -180,7 +180,7 @@ func (s *snapshot) illegible(protocol int) string {
 	if protocol == 0 {
 		speaks = "the reference's"
 	}
-	// What matters comes first: conditions show the beginning of it.
+	// The important part comes first: conditions show only the beginning.
 	text := fmt.Sprintf("above 1 MiB, the limit of this agent (%s): upgrade the agent, make the bundle smaller, or use an OCI registry", speaks)
 	if largest := oneLine(s.bundle.Annotations[fleet.AnnotationContentLargest]); largest != "" {
 		text += "; largest files: " + largest

@@ -48,7 +48,7 @@ type snapshot struct {
 	restricted  bool              // hold is a limit of the namespace, not the brake
 }
 
-// What is written for a pair.
+// A writeKind says what is written for a pair.
 type writeKind int
 
 const (

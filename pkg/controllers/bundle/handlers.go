@@ -307,8 +307,8 @@ func (e *Engine) onContent(old, changed *metav1.PartialObjectMetadata) {
 	}
 }
 
-// onSecret plans the Bundle whose values have come, and the one of whose
-// deployments the values are gone.
+// onSecret plans the Bundle whose values have arrived, and the Bundle of a deployment
+// whose values are gone.
 func (e *Engine) onSecret(old, changed *metav1.PartialObjectMetadata) {
 	key := kube.KeyOf(either(old, changed))
 	if isCarried(old) || isCarried(changed) {

@@ -11,8 +11,8 @@ import (
 // it stands in managedFields.
 var stagedField = []byte(`"f:stagedDeploymentID"`)
 
-// unknownInputs stands in cached marks instead of what a version was made of; no
-// inputs have it as their hash.
+// unknownInputs replaces unknown inputs in cached marks; no inputs have it as their
+// hash.
 const unknownInputs = "?"
 
 // distrust removes from a deployment, as it came from the API server, the hash of

@@ -10,8 +10,8 @@ import (
 )
 
 // A manager that leaves Clusters to another manager may find some that no manager of
-// this project has marked. Where they are deployed follows from what their namespaces
-// say of themselves; see registration.PlaceOf.
+// this project has marked. The labels and annotations of their namespaces say where
+// they are deployed; see registration.PlaceOf.
 
 // followNamespaces watches the namespaces of clusters, where this manager does not mark
 // Clusters itself.

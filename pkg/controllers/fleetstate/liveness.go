@@ -44,8 +44,8 @@ func ExtractHeartbeat(c *fleet.Cluster) {
 // if an agent of another version left other entries behind.
 const lastSeen = `"f:lastSeen"`
 
-// heartbeatOf finds the heartbeat of the agent that reported last in managedFields. Of
-// two within the same second the lower protocol wins. Agents of the reference are
+// heartbeatOf finds the heartbeat of the agent that reported last in managedFields. If
+// two fall into the same second, the lower protocol wins. Agents of the reference are
 // recognized by their name, and where there is no entry by the time in the status,
 // which they write themselves.
 func heartbeatOf(c *fleet.Cluster) Heartbeat {

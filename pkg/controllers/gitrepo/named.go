@@ -219,9 +219,9 @@ func (w *Worker) lacking(namespace string, bundles []string) []string {
 	return list
 }
 
-// missing are the names that do not exist in a workspace. Of clusters and groups none
-// are, where mappings lead its bundles to clusters of others. With an error that is not
-// known of these.
+// missing returns the names that do not exist in a workspace. It returns no clusters
+// and groups if mappings lead the workspace's bundles to clusters of other workspaces.
+// With an error, the missing clusters and groups are unknown.
 func (w *Worker) missing(ctx context.Context, namespace string, n names) (names, error) {
 	none := names{bundles: w.lacking(namespace, n.bundles)}
 	if len(n.clusters)+len(n.groups) == 0 {
@@ -266,8 +266,8 @@ func (w *Worker) clusterExists(ctx context.Context, key kube.Key) (bool, error) 
 	return len(list) > 0, err
 }
 
-// doubtNames adds warnings about names that do not exist, and remembers these.
-// Where they cannot be looked for there is no warning.
+// doubtNames adds warnings about names that do not exist, and remembers these. If they
+// cannot be looked up, there is no warning.
 func (w *Worker) doubtNames(ctx context.Context, repo *fleet.GitRepo, tree fs.FS, set *bundle.Set) {
 	mentioned := mentionedBy(*set, repo)
 	gone, err := w.missing(ctx, repo.Namespace, mentioned.and(targetsOf(repo).distinct()))

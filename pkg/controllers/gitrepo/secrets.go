@@ -158,8 +158,8 @@ func (a *access) about(err error) error {
 	return reconcile.TerminalError(reason, err)
 }
 
-// withoutUser says of a Secret with a password that it has no user name, and the keys that
-// it has; it is empty for every other Secret.
+// withoutUser returns a message for a Secret with a password but no user name, with the
+// keys that it has; it is empty for every other Secret.
 func withoutUser(s *corev1.Secret) string {
 	if s.Type != corev1.SecretTypeBasicAuth || len(s.Data[corev1.BasicAuthUsernameKey]) > 0 {
 		return ""

@@ -99,8 +99,8 @@ type Order struct {
 	Adopt bool
 	// Keep removes nothing.
 	Keep bool
-	// OCISecret names the Secret of the registry that resources are kept in. Where
-	// it is empty, that is the one named ocistorage, if it is there.
+	// OCISecret names the Secret of the registry that resources are kept in. If it is
+	// empty, the Secret ocistorage is used, if it exists.
 	OCISecret string
 	// Pruning, where not nil, is asked to remove Bundles; else they are deleted
 	// here.

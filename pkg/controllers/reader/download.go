@@ -37,7 +37,7 @@ func keeping(from string, err error) error {
 	return err
 }
 
-// tries is how often a blob is fetched that has gone before it could be used.
+// tries is how often a blob is fetched if it is removed before it can be used.
 const tries = 3
 
 // shared does one download for all concurrent callers that want the same, and gives
