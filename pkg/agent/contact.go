@@ -192,7 +192,7 @@ func (c *contact) announced() time.Time {
 
 func (c *contact) stamp() string { return c.now().UTC().Format(time.RFC3339) }
 
-// keep writes the ConfigMap if it is to say something else.
+// keep writes the ConfigMap if its content changes.
 func (c *contact) keep(want map[string]string) error {
 	for k, v := range want {
 		if v == "" {

@@ -264,8 +264,7 @@ func (s *session) answered(ans checkin.Answer) {
 	s.observeOffer(ans)
 }
 
-// rival says once that another agent has the same identity, and once that it
-// has gone.
+// rival says once that another agent has the same identity, and once that it is gone.
 func (s *session) rival(ans checkin.Answer) {
 	if ans.Duplicate == s.duplicate {
 		return

@@ -115,9 +115,9 @@ func New(cfg Config) *CheckIn {
 // failed: then the manager is not reachable.
 func (c *CheckIn) Soon() { nudge(c.wake) }
 
-// Doubt checks in within half a second, because it looks as if the manager could
-// not be reached any more. Of many agents that lose one manager at the same
-// moment each does it at another.
+// Doubt checks in within half a second, because it looks as if the manager could not be
+// reached any more. The delay is random, so that agents that lose one manager at the
+// same moment do not check in at once.
 func (c *CheckIn) Doubt() { nudge(c.doubt) }
 
 func nudge(ch chan struct{}) {
@@ -281,8 +281,8 @@ func (c *CheckIn) body(journal []byte, trouble string) ([]byte, error) {
 	return json.Marshal(map[string]any{"status": map[string]any{"agent": agent}})
 }
 
-// credential reports which credential the agent uses. One that was never offered any
-// says so once, in the place of what the agent of an earlier credential said.
+// credential reports which credential the agent uses. An agent without an offered
+// credential reports that once, which replaces the report about an earlier credential.
 func (c *CheckIn) credential(agent map[string]any) {
 	digest, expires := "", time.Time{}
 	if c.cfg.Credential != nil {
@@ -308,8 +308,8 @@ func (c *CheckIn) journal() []byte {
 	return c.cfg.Journal()
 }
 
-// NewInstance names this run of the agent in its cluster, whose UID may be unknown. Of
-// two names the greater is the younger one.
+// NewInstance names this run of the agent in its cluster, whose UID may be unknown. The
+// greater of two names is the younger one.
 func NewInstance(now time.Time, clusterUID string) (string, error) {
 	var b [4]byte
 	if _, err := crand.Read(b[:]); err != nil {

@@ -1,7 +1,7 @@
-// Package credential keeps the credential of an agent good. It takes up what the
-// manager offers, renews tokens that end while they still work, and, where one has
-// ended while the manager was away, fetches another one with the token that it
-// keeps for that. What it gets it tries, and keeps it before it uses it.
+// Package credential keeps the credential of an agent valid. It accepts what the
+// manager offers, and renews tokens before they end. If a token has ended while the
+// manager was away, it fetches another one with the token that it keeps for that. It
+// tries a new token, and stores it before it uses it.
 package credential
 
 import (

@@ -32,9 +32,9 @@ const (
 	reasonManagerAway = "ManagerAway"
 )
 
-// accept makes sure that all that is needed to deploy is there, verified and
-// kept, before the first step of it is taken. What depends on others waits for
-// them with all that it needs.
+// accept makes sure that all that is needed to deploy is there, verified and kept,
+// before the first step of it is taken. A deployment that depends on others waits for
+// them when its own payload is complete.
 func (r *Reconciler) accept(ctx context.Context, s *snapshot) (helm.Deployment, error) {
 	d := r.deployment(s)
 	p, err := r.payload(ctx, s)

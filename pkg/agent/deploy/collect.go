@@ -22,8 +22,8 @@ func (r *Reconciler) MadeBy(name string) bool {
 	return known && rec.Key.Manager == mark.ID && rec.Epoch == mark.Epoch
 }
 
-// Collect uninstalls an orphan, after the manager was asked once more and does not
-// have its deployment. What the agent keeps no record of it leaves alone.
+// Collect uninstalls an orphan, after the manager was asked once more and does not have
+// its deployment. It leaves releases alone of which the agent keeps no record.
 func (r *Reconciler) Collect(ctx context.Context, name, why string) error {
 	s := r.session.Load()
 	if s == nil {

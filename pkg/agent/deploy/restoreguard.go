@@ -25,7 +25,8 @@ import (
 // heldStep is how often the time for which something was held is written down.
 const heldStep = time.Minute
 
-// stale reports whether what the manager says of a deployment may be from the past.
+// stale reports whether the manager's object of a deployment may be from before a
+// restore.
 func (r *Reconciler) stale(s *snapshot, order string) bool {
 	same := s.known && s.bd.UID == s.rec.UID
 	switch {

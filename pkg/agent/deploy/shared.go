@@ -148,9 +148,9 @@ func (r *Reconciler) sharedGraceLeft(s *snapshot) time.Duration {
 	return sharedGrace - r.cfg.Now().Sub(s.state.shared.since)
 }
 
-// awaited are the precious objects that the deployment takes over when the one
-// bundle is withdrawn that has them: the manager need not count them as lost. Of
-// several bundles it is not known which of them stays.
+// awaited returns the precious objects that the deployment takes over when the only
+// bundle that has them is withdrawn: the manager need not treat them as lost. If
+// several bundles have them, it is unknown which one stays.
 func (r *Reconciler) awaited(s *snapshot) []report.Object {
 	if s.failure == nil || s.failure.Reason != release.ReasonSharedObject {
 		return nil

@@ -105,7 +105,7 @@ func (u *Client) Down() error { return u.line.Down() }
 // Open returns how many connections to the manager there are.
 func (u *Client) Open() int { return u.line.Open() }
 
-// Close ends all connections. What is in Deployments can still be read.
+// Close ends all connections. Deployments can still be read.
 func (u *Client) Close() { u.line.Close() }
 
 // Synced waits for the first list of deployments.

@@ -188,7 +188,7 @@ func grantOf(cfg Config, b registration.Bootstrapping, origin registration.Origi
 	return Grant{Credential: c, secret: secret}, err
 }
 
-// Keep writes the credential in the place of the one before.
+// Keep stores the credential and replaces the former one.
 func (g Grant) Keep(ctx context.Context, cfg Config) error {
 	if _, err := kube.StoreOf[*corev1.Secret](cfg.Down).Apply(ctx, g.secret); err != nil {
 		return fmt.Errorf("keep the credential: %w", err)

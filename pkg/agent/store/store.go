@@ -86,9 +86,8 @@ type Record struct {
 	// not.
 	Last *withdrawal.LastState `json:"last,omitempty"`
 
-	// Copies says of the Secrets and ConfigMaps that went along with the
-	// deployment for which deployment id they were tidied last; empty: there are
-	// none.
+	// Copies is the deployment id for which the Secrets and ConfigMaps that were copied
+	// with the deployment were last cleaned up; empty: there are none.
 	Copies string `json:"copies,omitempty"`
 	// Carried is the number of the copies that the release was made with.
 	Carried int `json:"carried,omitempty"`
