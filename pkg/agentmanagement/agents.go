@@ -153,7 +153,7 @@ type sight struct {
 	doubt    bool // something is not what it looks like: it is looked at again soon
 }
 
-// gather is the fleet as the caches have it.
+// gather returns the fleet as the caches have it.
 func (l *agentsLoop) gather(ctx context.Context, m agentrollout.Manager) (sight, error) {
 	seen := sight{clusters: agentFleet{}}
 	for _, c := range l.view.clusters.List("") {

@@ -114,8 +114,8 @@ func (l *importLoop) write(ctx context.Context, c *fleet.Cluster, r *clusterimpo
 // unknownVersion is what a write has led to whose answer was lost.
 const unknownVersion = "?"
 
-// wrote remembers that a Cluster was written: until the cache shows that version, what
-// it says of the Cluster may be older than what was said last.
+// wrote remembers that a Cluster was written: until the cache has that version, its
+// Cluster may be older than the last write.
 func (l *importLoop) wrote(c, written *fleet.Cluster, err error) {
 	version := unknownVersion
 	switch {

@@ -160,7 +160,7 @@ func (m *moves) departure(ctx context.Context, c *fleet.Cluster) (workspace.Depa
 	}
 	owner, err := m.rancher.managementOf(ctx, c)
 	if reconcile.IsRequeue(err) && d.Since >= kindsGone {
-		err = nil // Rancher has gone, and no Cluster moves
+		err = nil // Rancher is gone, and no Cluster moves
 	}
 	if err != nil {
 		return d, err

@@ -32,8 +32,8 @@ var errUnseen = errors.New("objects of Rancher's cannot be seen")
 // askAgain is when what cannot be seen is looked at again.
 const askAgain = 30 * time.Second
 
-// rancher reads what Rancher's objects say, which members of workspaces cannot
-// write. Where there is no Rancher they say nothing.
+// rancher reads what Rancher's objects say, which members of workspaces cannot write.
+// Without Rancher there are none.
 type rancher struct {
 	live *kube.Live
 	err  error // why there is none

@@ -213,8 +213,8 @@ func (l *requestLoop) revoke(ctx context.Context, key kube.Key) error {
 	return nil
 }
 
-// answer gives a request its Cluster and its credential. Where something has
-// to come first it returns, and is woken up.
+// answer gives a request its Cluster and its credential. If something has to happen
+// first, it returns, and the event enqueues the request again.
 func (l *requestLoop) answer(ctx context.Context, r *fleet.ClusterRegistration, siblings []*fleet.ClusterRegistration) (kube.Result, error) {
 	t, err := l.tokenOf(r)
 	if err != nil {

@@ -82,7 +82,7 @@ func (l *assignLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 }
 
 // provision writes the provisioning Cluster of a legacy one. It names no field but
-// those that are mapped. Where the cluster has moved the new one is written first.
+// those that are mapped. If the cluster has moved, the new one is written first.
 func (l *assignLoop) provision(ctx context.Context, m *management.Cluster) error {
 	want := plan.Provisioned(m)
 	if want == nil {

@@ -136,7 +136,7 @@ func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Result
 	want.Annotations[plan.AnnotationMapped] = digest
 	if live, ok := l.view.clusters.Get(kube.KeyOf(want)); ok {
 		if live.DeletionTimestamp != nil || plan.Rancherly(l.cfg.Mode, live.Annotations) {
-			return kube.Done, nil // it is made again when it has gone; or it is Rancher's
+			return kube.Done, nil // it is made again when it is gone; or it is Rancher's
 		}
 		same, err := plan.Holds(body(live), body(want))
 		if err != nil || same {

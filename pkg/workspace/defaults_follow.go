@@ -34,10 +34,9 @@ type Follower struct {
 var errChanged = errors.New("settings have changed")
 
 // Follow calls run with the settings of the chart, completed by Rancher's where the
-// chart has left something open, and calls it again, after it has ended, whenever
-// they have changed. Where the chart says everything nothing is watched. run has to
-// return when its context ends. Follow returns when ctx ends, or with the error of
-// run.
+// chart has left something open, and calls it again, after it has ended, whenever they
+// have changed. If the chart sets everything, nothing is watched. run has to return
+// when its context ends. Follow returns when ctx ends, or with the error of run.
 func (f Follower) Follow(ctx context.Context, chart registration.Settings, run func(context.Context, registration.Settings) error) error {
 	if !plan.Open(chart) {
 		return run(ctx, chart)

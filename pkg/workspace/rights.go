@@ -145,7 +145,7 @@ func (s *ownedKind[P]) put(ctx context.Context, want, live []P, other **taken) e
 func (s *ownedKind[P]) adoptExisting(ctx context.Context, want P, other **taken) error {
 	live, err := s.store.Get(ctx, kube.KeyOf(want))
 	if err != nil {
-		return err // it has gone meanwhile: once more
+		return err // it is gone meanwhile: once more
 	}
 	if plan.Ours(live, want) && !plan.Rancherly(s.mode, live.GetAnnotations()) {
 		return s.repair(ctx, live, want)

@@ -158,7 +158,7 @@ func (l *spaceLoop) put(ctx context.Context, w *management.FleetWorkspace, want 
 	return nil
 }
 
-// apply writes a Namespace. Where that is refused it leaves out the labels that limit
+// apply writes a Namespace. If that is refused, it leaves out the labels that limit
 // pods, and reports it: Rancher's webhook requires a right for them that the manager
 // does not have, and that the author of the workspace need not have.
 func (l *spaceLoop) apply(ctx context.Context, w *management.FleetWorkspace, want *corev1.Namespace) error {
