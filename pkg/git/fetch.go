@@ -93,9 +93,9 @@ func (e *entry) tree(ctx context.Context, ref Reference, commit Commit) (*Tree, 
 	}
 }
 
-// fetch adds one commit to a store. Where the remote has just named the commit, it is
-// asked for at once; if that fails for any reason, the remote is asked for its
-// references first.
+// fetch adds one commit to a store. If the remote has just named the commit, fetch asks
+// for it at once; if that fails for any reason, the remote is asked for its references
+// first.
 func (e *entry) fetch(ctx context.Context, g *generation, ref Reference, commit Commit) error {
 	if s, refs := e.recent.take(e, commit); s != nil {
 		if pack, err := e.ask(ctx, g, s, refs, ref, commit); err == nil {

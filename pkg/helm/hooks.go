@@ -34,7 +34,7 @@ var hookEvents = map[release.State][]helmrelease.HookEvent{
 type hooks struct {
 	records *secrets
 	ended   map[string]bool // in attempts before
-	passed  map[string]bool // those of ended that this action has come by
+	passed  map[string]bool // those of ended that this action has reached
 }
 
 // hookKey names a hook. Two hooks of a release that differ by their namespace alone

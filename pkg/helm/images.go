@@ -70,7 +70,7 @@ func (pr *probe) textsOf(dir string) (texts, images []string, err error) {
 	return texts, images, nil
 }
 
-// unmatchedImage is what to say of an entry of images that changes nothing.
+// unmatchedImage returns the finding for an entry of images that changes nothing.
 func unmatchedImage(name, image string, index int, images []string, files []file) UnmatchedPatch {
 	out := UnmatchedPatch{Place: Place{
 		File: name, Text: fmt.Sprintf("the entry of images changes nothing: no image of the resources is called %q", printable.Line(position.Short(image))),

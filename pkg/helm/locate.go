@@ -154,8 +154,8 @@ func (l locator) template(name, line, column, text string) (Place, bool) {
 	return p, true
 }
 
-// noTemplate is what to say of a template that includes one which is not defined, where
-// one of the chart's own has nearly its name.
+// noTemplate returns the message for a template that includes an undefined one, if one
+// of the chart's own has a similar name.
 func (l locator) noTemplate(text string) (said string, ok bool) {
 	m := ofInclude.FindStringSubmatch(text)
 	if m == nil {

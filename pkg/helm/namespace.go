@@ -44,9 +44,9 @@ func mustCreateNamespace(ctx context.Context, who account, d Deployment) (bool, 
 	return false, reconcile.RequeueError(release.ReasonNoNamespace, waitForOthers, errors.New(release.MissingNamespace(d.ID.Namespace)))
 }
 
-// mayCreateNamespace reports whether an account can create a namespace. Where it
-// is not known whether there is one, and the account cannot create it, that is
-// for the objects in it to find out.
+// mayCreateNamespace reports whether an account can create a namespace. If it is
+// unknown whether the namespace exists, and the account cannot create it, writing the
+// objects in it will show that.
 func mayCreateNamespace(ctx context.Context, who account, name string, unknown bool) (bool, error) {
 	if !who.impersonated() {
 		return true, nil

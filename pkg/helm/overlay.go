@@ -23,7 +23,7 @@ import (
 const overlaysDir = "overlays/"
 
 // overlaid are the files of a bundle of plain manifests with the named overlays
-// applied, one after another, and without those in the folder overlays. Of an overlay,
+// applied, one after another, and without those in the folder overlays. In an overlay,
 // overlays/<name>/<path> becomes <path>, and overlays/<name>/<dir>/<file>_patch.<ext>
 // is applied to <dir>/<file>.<ext>. Errors are reconcile.Terminal.
 func overlaid(files []file, names []string) ([]file, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
-// What the libraries say of mistakes that have plainer words.
+// These match errors of the libraries about mistakes that have plainer words.
 var (
 	ofForm      = regexp.MustCompile(`json: cannot unmarshal (\w+) into Go (?:struct field \w+\.(\S+)|value) of type (\S+)`)
 	ofOperation = regexp.MustCompile(`^Unexpected kind: (\S+)$`)
@@ -25,8 +25,8 @@ var (
 	ofNoField   = regexp.MustCompile(`^can't evaluate field (\S+) in type interface \{\}$`)
 )
 
-// formText is what to say of a value of the wrong form, and the key that leads to it, which
-// is empty for a file as a whole. ok is false for another error.
+// formText returns the message for a value of the wrong form, and the key that leads to
+// it, which is empty for a whole file. ok is false for another error.
 func formText(text string) (said, key string, ok bool) {
 	m := ofForm.FindStringSubmatch(text)
 	if m == nil {
@@ -159,8 +159,8 @@ func meantBuiltin(parent, name string) string {
 	return fmt.Sprintf("; did you mean .%s?", near)
 }
 
-// noField is what to say of a template that wants a field of something that has none of
-// that name. ok is false for another error.
+// noField returns the message for a template that reads a field that does not exist. ok
+// is false for another error.
 func noField(expression, text string) (said string, ok bool) {
 	m := ofNoField.FindStringSubmatch(text)
 	if m == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// schemaFile is what a chart may say of its values in.
+// schemaFile is the file with the schema of a chart's values.
 const schemaFile = "values.schema.json"
 
 // checkSchemas refuses a chart if its values.schema.json, or that of a subchart,

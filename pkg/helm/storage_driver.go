@@ -220,8 +220,7 @@ func (s *secrets) Update(key string, r *helmrelease.Release) error {
 	return nil
 }
 
-// Delete removes a record and what belongs to it. What it returns lacks the
-// body.
+// Delete removes a record and what belongs to it. The result lacks the body.
 func (s *secrets) Delete(key string) (*helmrelease.Release, error) {
 	secret, err := s.api.Get(s.ctx, key, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

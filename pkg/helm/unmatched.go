@@ -189,8 +189,8 @@ func (pr *probe) resources(k *types.Kustomization, dir string) {
 	}
 }
 
-// unmatched is what to say of a patch that matches nothing. files are those of the
-// bundle.
+// unmatched returns the finding for a patch that matches nothing. files are those of
+// the bundle.
 func (pr *probe) unmatched(p probedPatch, files []file) UnmatchedPatch {
 	out := UnmatchedPatch{Place: Place{
 		File: p.file, Text: fmt.Sprintf("the patch changes nothing: its target (%s) matches no resource of the kustomization", printable.Line(selectorText(p.target))),

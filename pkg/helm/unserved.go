@@ -103,8 +103,8 @@ func (a *api) versions(gk schema.GroupKind) []string {
 	return out
 }
 
-// firstUnserved is the fault of the first object of a manifest whose kind the cluster
-// does not serve. err is what Helm says of that.
+// firstUnserved returns the fault of the first object of a manifest whose kind the
+// cluster does not serve. err is Helm's error about it.
 func (e *engine) firstUnserved(manifest []byte, err error) error {
 	objs, broken := parse(manifest, "")
 	if broken != nil {

@@ -45,8 +45,8 @@ type ImportPolicy struct {
 	Addresses address.Policy
 	// TLSOnly refuses plain http, also after a redirect.
 	TLSOnly bool
-	// Via, where not nil, carries the requests in the place of connections of their
-	// own: an API server in memory, of a test.
+	// Via, where not nil, carries the requests instead of real connections: an API
+	// server in memory, for tests.
 	Via http.RoundTripper
 }
 

@@ -58,8 +58,8 @@ type Conn struct {
 // NewConn returns a connection to the API server of a configuration, for a Config with
 // the same one. onLost, where not nil, is called in a goroutine of its own each time
 // the connection goes down. proxy is used where the configuration names none; nil: no
-// proxy. What the configuration wraps around transports sees each request that is
-// really sent.
+// proxy. Wrappers of transports in the configuration see each request that is really
+// sent.
 func NewConn(cfg *rest.Config, proxy func(*http.Request) (*url.URL, error), onLost func()) (*Conn, error) {
 	secured, err := rest.TLSConfigFor(cfg)
 	if err != nil {

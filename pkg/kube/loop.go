@@ -74,7 +74,7 @@ func (l *Controller) AddFirst(key Key) {
 	l.queue.Add(key)
 }
 
-// AddAfter enqueues a key after a delay. Of several delays for one key the earliest
+// AddAfter enqueues a key after a delay. If a key has several delays, the earliest
 // applies.
 func (l *Controller) AddAfter(key Key, after time.Duration) { l.queue.AddAfter(key, after) }
 

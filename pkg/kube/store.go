@@ -130,7 +130,7 @@ func (s *Store[P]) UpdateStatus(ctx context.Context, obj P) (P, error) {
 
 // Patch sends the difference between old and changed outside of their status, as a JSON
 // merge patch that the server takes only if the object still has old's resourceVersion.
-// Where nothing differs nothing is sent, and old is returned.
+// Without a difference it sends nothing, and returns old.
 func (s *Store[P]) Patch(ctx context.Context, old, changed P) (P, error) {
 	patch, err := difference(old, changed, false)
 	return s.patch(ctx, old, patch, err)

@@ -198,7 +198,7 @@ func serveSession(channel ssh.Channel, requests <-chan *ssh.Request, root string
 			continue
 		}
 		_ = req.Reply(true, nil)
-		// A shell takes the command apart, as sshd would have it.
+		// A shell splits the command, as with sshd.
 		cmd := exec.Command("sh", "-c", strings.Replace(payload.Command, "'/", "'"+root+"/", 1))
 		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull)
 		cmd.Stdout, cmd.Stderr = channel, channel.Stderr()

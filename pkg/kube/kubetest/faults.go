@@ -59,8 +59,8 @@ func (f *Fault) Met() int {
 	return f.met
 }
 
-// meet finds the fault that a request meets; nil: none. Of several it is the one
-// that was made first.
+// meet returns the fault that a request meets; nil: none. If several match, it is the
+// oldest.
 func (s *Server) meet(r Request) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
