@@ -51,7 +51,7 @@ func ensure[P kube.Object](ctx context.Context, known source[P], store *kube.Sto
 	return err
 }
 
-// These functions copy what ensure copies besides metadata.
+// copyNothing and its siblings copy what ensure copies besides metadata.
 func copyNothing[P kube.Object](P, P)             {}
 func copyRules(have, want *rbacv1.Role)           { have.Rules = want.Rules }
 func copySubjects(have, want *rbacv1.RoleBinding) { have.Subjects = want.Subjects }

@@ -96,8 +96,8 @@ func newObject[P kube.Object](c *kube.Client, kind string, want P) thing {
 
 func (o *object[P]) String() string { return o.kind + " " + kube.KeyOf(o.want).String() }
 
-// optional: a NetworkPolicy that lets agents out is there already, or another owner
-// decides which traffic is allowed.
+// optional reports whether an agent can do without the object. A NetworkPolicy that lets
+// agents out may exist already, or another owner decides which traffic is allowed.
 func (o *object[P]) optional() bool { return o.kind == "NetworkPolicy" }
 
 func (o *object[P]) look(ctx context.Context, m clusterimport.Mark, known bool) (string, error) {
