@@ -28,6 +28,9 @@ not waited for (exit 6; --reachable makes that 0, --include-offline waits for th
 // reports from new ones.
 const settleTime = time.Second
 
+// unsettled says of what became Ready that the time was over before it had stayed so.
+const unsettled = "Ready, and not for a second yet"
+
 // statusTime is how long a wait that is over stays until fleet status says the same.
 const statusTime = 3 * time.Second
 
@@ -164,7 +167,8 @@ func runWait(ctx context.Context, o waitOptions, s *session, w world) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		t.line("stop", "not in time: "+t.missing()+t.braked(ctx))
+		end = view.Waiting
+		t.line("stop", "not in time: "+cmp.Or(t.missing(), unsettled)+t.braked(ctx))
 	case err != nil:
 		return err
 	case end == view.Failed:

@@ -72,6 +72,12 @@ func (t *waiting) report(end view.Progress) error {
 	}
 	for i, v := range t.verdicts {
 		text := view.Answer(t.goals[i], v)
+		switch {
+		case v.End == "":
+			text = "not Ready: nothing was read in time"
+		case v.End == view.Reached && end == view.Waiting && len(t.verdicts) == 1:
+			text = "not in time: " + text + ", and not for a second yet"
+		}
 		if len(t.goals) > 1 {
 			text = t.goals[i].Key.Namespace + ": " + text
 		}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -50,4 +52,27 @@ func TestWaitEndsWithTheStatus(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A time that is over before everything has stayed Ready ends the wait as any other does, and
+// says so.
+func TestWaitEndsBeforeItSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startIn(t, newFake(t, "testdata/fleets/push.yaml"), "wait", "bundle/examples-web", "--timeout", "500ms")
+		f.next()
+		select {
+		case err := <-f.ended:
+			if !errors.Is(err, errNotReady) {
+				t.Errorf("got %v", err)
+			}
+		default:
+			t.Fatal("the wait goes on")
+		}
+		if out := f.out.String(); !strings.Contains(out, "not in time: 3 of 3 clusters are Ready, and not for a second yet\n") {
+			t.Errorf("got %s", out)
+		}
+		if notes := f.notes.String(); !strings.Contains(notes, "stop    not in time: "+unsettled) {
+			t.Errorf("got %s", notes)
+		}
+	})
 }
