@@ -103,12 +103,7 @@ func PlanWrites(set bundle.Set, p Present) Writes {
 	for _, b := range slices.Concat(p.Own, p.Adopted) {
 		own[b.Name] = b
 	}
-	produced, named := map[string]bool{}, map[string]int{}
-	for _, r := range set.Results {
-		if r.Broken() {
-			named[r.Name]++
-		}
-	}
+	produced, named := map[string]bool{}, brokenNames(set.Results)
 	for _, r := range set.Results {
 		produced[r.Name] = true
 		switch {
@@ -144,6 +139,18 @@ func PlanWrites(set bundle.Set, p Present) Writes {
 	}
 	slices.SortFunc(w.Remove, func(a, b *fleet.Bundle) int { return strings.Compare(a.Name, b.Name) })
 	return w
+}
+
+// brokenNames counts the results without a bundle by the name that they would have: two of
+// one name break each other.
+func brokenNames(results []bundle.Result) map[string]int {
+	named := map[string]int{}
+	for _, r := range results {
+		if r.Broken() {
+			named[r.Name]++
+		}
+	}
+	return named
 }
 
 // Commits returns the commits in the labels of the Bundles that stay, by name, once all of
