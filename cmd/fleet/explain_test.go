@@ -152,7 +152,7 @@ func TestManyClustersAskLittle(t *testing.T) {
 		}},
 		{"get clusters --limit 3", []string{"get configmaps", "list clusters", "list clusters"}},
 		{"get clusters --not-ready --limit 3", []string{"get configmaps", "list clusters", "list clusters", "list clusters"}},
-		{"get deployments --bundle pos-ui", []string{"get configmaps", "list bundledeployments", "list bundledeployments", "list bundledeployments"}},
+		{"get deployments --bundle pos-ui", []string{"get bundles", "get configmaps", "list bundledeployments", "list bundledeployments", "list bundledeployments"}},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			st := stage{fake: shops(t)}
