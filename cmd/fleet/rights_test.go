@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -136,11 +137,11 @@ func TestRightsOfCommands(t *testing.T) {
 				if !strings.HasPrefix(right, "get ") && !strings.HasPrefix(right, "list ") {
 					continue
 				}
-				rights[right] = false
-				if !forbidden(t, line, rights) {
+				fewer := maps.Clone(rights) // what a command watches may go on for a moment after it
+				delete(fewer, right)
+				if !forbidden(t, line, fewer) {
 					t.Errorf("fleet %s does without %q", line, right)
 				}
-				rights[right] = true
 			}
 		})
 	}
