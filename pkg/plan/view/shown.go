@@ -5,7 +5,6 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
-	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
 // Shown reports whether the objects that Summarize reads say what a verdict says of
@@ -44,8 +43,7 @@ func contradicts(s *fleet.BundleSummary, name string, p *Pair) bool {
 	case r == nil:
 		return len(s.NonReadyResources) < fleet.StatusListLimit || counted(s, p.State) == 0
 	}
-	want := summary.NonReadyResource(name, &summary.Deployment{State: p.State, Message: p.said})
-	return r.State != p.State || r.Message != want.Message
+	return !p.reports(r)
 }
 
 // repoShown reports whether the manager has worked on the status of a GitRepo since it has
