@@ -245,7 +245,7 @@ func TestRancherPlace(t *testing.T) {
 				t.Errorf("%s: got %q", c.why, out)
 			}
 			if reported := fmt.Sprint(out, notes, err); strings.Contains(reported, "canary") {
-				t.Errorf("%s: the token is told: %s", c.why, reported)
+				t.Errorf("%s: the output contains the token: %s", c.why, reported)
 			}
 		})
 	}

@@ -381,8 +381,8 @@ func (r *real) grant(name, namespace string, rules ...any) {
 	}
 }
 
-// Who may only look is told by each command that writes how the right is granted that is
-// missing, and where.
+// adviceForWriters checks, for a user who may only read, that each command that writes names
+// the missing right and how an administrator grants it.
 func (r *real) adviceForWriters(t *testing.T) {
 	t.Chdir("../../examples")
 	const ofManager, ofWorkspace = "with a RoleBinding in namespace cattle-fleet-system to", "with a RoleBinding in namespace fleet-default to"

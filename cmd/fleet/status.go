@@ -150,21 +150,21 @@ func (s *session) document(f view.Fleet, g view.Glance, b view.Brake) FleetStatu
 
 // statusWatch is a status that goes on.
 type statusWatch struct {
-	o       statusOptions
-	s       *session
-	began   time.Time
-	asked   time.Time // when manager and brake were
-	manager view.Manager
-	shards  map[string]view.Manager
-	brake   view.Brake
-	glance  view.Glance
-	doc     FleetStatus
-	stories stories
+	o        statusOptions
+	s        *session
+	began    time.Time
+	asked    time.Time // when manager and brake were
+	manager  view.Manager
+	shards   map[string]view.Manager
+	brake    view.Brake
+	glance   view.Glance
+	doc      FleetStatus
+	followed followed
 }
 
 // watchStatus prints the screen, and then what happens until ctx ends.
 func watchStatus(ctx context.Context, o statusOptions, s *session, w world) error {
-	t := statusWatch{o: o, s: s, began: s.now(), asked: s.now(), stories: newStories(w.Fleet())}
+	t := statusWatch{o: o, s: s, began: s.now(), asked: s.now(), followed: newFollowed(w.Fleet())}
 	var err error
 	if t.manager, t.brake, err = s.surroundings(ctx); err != nil {
 		return err
@@ -213,7 +213,7 @@ func (t *statusWatch) look(ctx context.Context, f view.Fleet) error {
 	f.Shards = t.shards
 	glance := view.Look(f, t.manager, now)
 	doc := t.s.document(f, glance, t.brake)
-	lines := append(t.stories.next(f, now), view.Changes(t.glance, glance, now)...)
+	lines := append(t.followed.next(f, now), view.Changes(t.glance, glance, now)...)
 	if t.brake.On != was.On {
 		lines = append(lines, brakeLine(t.brake, now))
 	}
@@ -248,23 +248,23 @@ func printLines(out interface{ Write([]byte) (int, error) }, prefix string, line
 	}
 }
 
-// stories hold the goal and the last verdict of each repository, from commit to commit.
-type stories map[view.Key]*story
+// followed holds the goal and the last verdict of each repository, from commit to commit.
+type followed map[view.Key]*followedRepo
 
-type story struct {
+type followedRepo struct {
 	goal    view.Goal
 	verdict view.Verdict
 }
 
-// newStories begins with the present state, which is no change.
-func newStories(f view.Fleet) stories {
-	s := stories{}
+// newFollowed begins with the present state, which is no change.
+func newFollowed(f view.Fleet) followed {
+	s := followed{}
 	s.next(f, time.Time{})
 	return s
 }
 
 // next reports what has happened since the last call.
-func (s stories) next(f view.Fleet, now time.Time) []view.EventLine {
+func (s followed) next(f view.Fleet, now time.Time) []view.EventLine {
 	var lines []view.EventLine
 	spaces := map[string]bool{}
 	for _, r := range f.Repositories {
@@ -278,7 +278,7 @@ func (s stories) next(f view.Fleet, now time.Time) []view.EventLine {
 		key := view.Key{Namespace: r.Namespace, Name: r.Name}
 		t := s[key]
 		if t == nil || t.goal.Commit != r.Status.Commit {
-			t = &story{goal: view.Goal{Kind: "GitRepo", Key: key, Commit: r.Status.Commit}}
+			t = &followedRepo{goal: view.Goal{Kind: "GitRepo", Key: key, Commit: r.Status.Commit}}
 			s[key] = t
 		}
 		f.Ordered = true // lines show what was reported; the answers are those of fleet wait

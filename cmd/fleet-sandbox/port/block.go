@@ -46,7 +46,7 @@ func Block(n int) (first int, release func(), err error) {
 	return 0, nil, ErrNoBlock
 }
 
-// free reports whether nobody listens on any of n ports.
+// free reports whether no process listens on any of n ports.
 func free(first, n int) bool {
 	for port := first; port < first+n; port++ {
 		l, err := net.Listen("tcp", net.JoinHostPort(Loopback, strconv.Itoa(port)))

@@ -75,7 +75,7 @@ func ignores(text []byte) bool {
 	return decoder.Decode(&anyValue{}) == nil && !errors.Is(decoder.Decode(&anyValue{}), io.EOF)
 }
 
-// readWhole reports whether a look at the text alone, without a parser, reports that
+// readWhole reports whether a look at the text alone, without a parser, shows that
 // nothing is left over: most files are JSON, or begin with a key that is not indented.
 func readWhole(text []byte) bool {
 	for line := range bytes.Lines(text) {
