@@ -15,8 +15,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
+// agentLinks judges what the agent reports of the release and its objects.
+type agentLinks struct{ *pair }
+
 // judgeApplied looks at what became of the release.
-func (p *pair) judgeApplied() judgement {
+func (p agentLinks) judgeApplied() judgement {
 	bd := p.at.Deployment
 	if bd == nil {
 		return p.undisclosed(Applied)
@@ -75,7 +78,7 @@ func (p *pair) judgeApplied() judgement {
 const reasonCorrection = "CorrectionFailed"
 
 // judgeHealthy looks at the live objects.
-func (p *pair) judgeHealthy() judgement {
+func (p agentLinks) judgeHealthy() judgement {
 	bd := p.at.Deployment
 	if bd == nil {
 		return p.undisclosed(Healthy)
@@ -113,7 +116,7 @@ func (p *pair) judgeHealthy() judgement {
 
 // unready are objects that are not ready. Where one says that it never will be,
 // the link stops.
-func (p *pair) unready() judgement {
+func (p agentLinks) unready() judgement {
 	list := p.at.Deployment.Status.NonReadyStatus
 	first := list[0]
 	j := wait(string(fleet.NotReady), condition.Message(summary.Readable(first.String())))
@@ -152,7 +155,7 @@ func describe(apiVersion, kind, namespace, name string) string {
 }
 
 // modified judges objects that another writer has changed.
-func (p *pair) modified() judgement {
+func (p agentLinks) modified() judgement {
 	list := p.at.Deployment.Status.ModifiedStatus
 	text := "objects were changed by others"
 	if len(list) > 0 {
@@ -177,7 +180,7 @@ func (p *pair) modified() judgement {
 }
 
 // changed says of the fields of an object what they are, and who made them so.
-func (p *pair) changed(m fleet.ModifiedStatus) []string {
+func (p agentLinks) changed(m fleet.ModifiedStatus) []string {
 	var out []string
 	for _, c := range m.Changes {
 		text := fmt.Sprintf("%s is %s, not %s", c.Field, c.Live, c.Wanted)
@@ -205,7 +208,7 @@ func left(st *fleet.BundleDeploymentStatus) string {
 }
 
 // running says what runs while something stops the newest version.
-func (p *pair) running() judgement {
+func (p agentLinks) running() judgement {
 	bd := p.at.Deployment
 	j := judgement{Link: Link{Verdict: Unknown}}
 	if bd == nil || bd.Status.Release == "" {

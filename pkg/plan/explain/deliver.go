@@ -106,8 +106,12 @@ func isDelivery(reason string) bool {
 	return false
 }
 
+// deliveryLinks judges the way to the agent: what the deployment waits for, and its
+// delivery.
+type deliveryLinks struct{ *pair }
+
 // judgeDepends looks at other bundles that have to be Ready there first.
-func (p *pair) judgeDepends() judgement {
+func (p deliveryLinks) judgeDepends() judgement {
 	refs := p.Bundle.Spec.DependsOn
 	if p.at.Deployment != nil && !p.behind {
 		refs = p.at.Deployment.Spec.DependsOn
@@ -147,7 +151,7 @@ func (p *pair) judgeDepends() judgement {
 }
 
 // judgeDelivered looks at whether the agent has what it needs.
-func (p *pair) judgeDelivered() judgement {
+func (p deliveryLinks) judgeDelivered() judgement {
 	bd, c := p.at.Deployment, p.at.Cluster
 	if bd == nil && p.hides(Deployments) {
 		return p.undisclosed(Delivered)
@@ -190,7 +194,7 @@ func (p *pair) judgeDelivered() judgement {
 }
 
 // unreported judges a deployment on which its agent has not reported yet.
-func (p *pair) unreported() judgement {
+func (p deliveryLinks) unreported() judgement {
 	ready, text := "lies ready", ", and its agent has not reported on it yet"
 	next := time.Time{}
 	if p.at.Cluster != nil {
@@ -212,7 +216,7 @@ func (p *pair) unreported() judgement {
 }
 
 // unplaced is a cluster to which nothing can be written.
-func (p *pair) unplaced() (judgement, bool) {
+func (p deliveryLinks) unplaced() (judgement, bool) {
 	c := p.at.Cluster
 	if cond := condition.Find(c.Status.Conditions, fleet.ConditionProcessed); cond != nil && cond.Status == corev1.ConditionFalse && cond.Reason != "" {
 		return stop(cond.Reason, cond.Message).since(view.Since(c.Status.Conditions, cond.Type)).
@@ -227,7 +231,7 @@ func (p *pair) unplaced() (judgement, bool) {
 
 // reportedOff reports whether the manager says that it cannot write the deployment,
 // for a reason that is neither the rollout's nor the agent's.
-func (p *pair) reportedOff() bool {
+func (p deliveryLinks) reportedOff() bool {
 	if p.reported == nil || p.reported.State != fleet.ErrApplied || !p.behind {
 		return false
 	}
@@ -235,7 +239,7 @@ func (p *pair) reportedOff() bool {
 }
 
 // away is an agent that cannot fetch anything now.
-func (p *pair) away() (judgement, bool) {
+func (p deliveryLinks) away() (judgement, bool) {
 	if p.at.Cluster == nil {
 		return judgement{}, false
 	}
@@ -266,7 +270,7 @@ func (p *pair) away() (judgement, bool) {
 }
 
 // lockedOut is an agent that is away, and whose credential has ended meanwhile.
-func (p *pair) lockedOut() (judgement, bool) {
+func (p deliveryLinks) lockedOut() (judgement, bool) {
 	list := p.at.Cluster.Status.Conditions
 	c := condition.Find(list, fleet.ConditionCredential)
 	if c == nil {

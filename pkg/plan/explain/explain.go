@@ -299,7 +299,7 @@ func (p *pair) explain(from Name) Explanation {
 		if e.StoppedAt != "" {
 			l := Link{Verdict: Unknown}
 			if name == Healthy {
-				l = p.running().Link
+				l = agentLinks{p}.running().Link
 			}
 			l.Name = name
 			e.Chain = append(e.Chain, l)
@@ -335,21 +335,21 @@ func (p *pair) judge(name Name) judgement {
 	case Bundle:
 		return p.judgeBundle()
 	case Target:
-		return p.judgeTarget()
+		return targetLink{p}.judgeTarget()
 	case Policy:
-		return p.judgePolicy()
+		return holdLinks{p}.judgePolicy()
 	case Pause:
-		return p.judgePause()
+		return holdLinks{p}.judgePause()
 	case Rollout:
-		return p.judgeRollout()
+		return holdLinks{p}.judgeRollout()
 	case Depends:
-		return p.judgeDepends()
+		return deliveryLinks{p}.judgeDepends()
 	case Delivered:
-		return p.judgeDelivered()
+		return deliveryLinks{p}.judgeDelivered()
 	case Applied:
-		return p.judgeApplied()
+		return agentLinks{p}.judgeApplied()
 	}
-	return p.judgeHealthy()
+	return agentLinks{p}.judgeHealthy()
 }
 
 // oneLine is text without line breaks and doubled blanks.

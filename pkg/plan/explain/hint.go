@@ -70,7 +70,7 @@ func alongside(kind string) string {
 
 // absenceHints are what helps where a Secret, ConfigMap or namespace of the cluster is
 // missing; nil where the message is about something else.
-func (p *pair) absenceHints(message string) []Hint {
+func (p agentLinks) absenceHints(message string) []Hint {
 	a, found := release.Missing(message)
 	cluster, file, j := p.at.Key.Name, p.file(), judgement{}
 	switch {
@@ -92,7 +92,7 @@ var rival = regexp.MustCompile(`(?:exists and|: it) belongs to (?:release [^ ]+ 
 
 // rivalHints are what helps where two bundles want the same object. To take it over
 // would only make the other one fail, and a deleted object is made again.
-func (p *pair) rivalHints(reason, message string) ([]Hint, bool) {
+func (p agentLinks) rivalHints(reason, message string) ([]Hint, bool) {
 	m := rival.FindStringSubmatch(message)
 	if m == nil {
 		return nil, false
@@ -115,7 +115,7 @@ func (p *pair) rivalHints(reason, message string) ([]Hint, bool) {
 
 // retry returns the edit or command that makes the agent try again after it has given up:
 // it changes the deployment id.
-func (p *pair) retry() string {
+func (p agentLinks) retry() string {
 	if p.Repo == nil {
 		return "raise forceSyncGeneration in " + p.file()
 	}
@@ -124,7 +124,7 @@ func (p *pair) retry() string {
 }
 
 // releaseHints are what helps against a failure of the agent.
-func (p *pair) releaseHints(reason, message string) []Hint {
+func (p agentLinks) releaseHints(reason, message string) []Hint {
 	j, cluster, file := judgement{}, p.at.Key.Name, p.file()
 	switch reason {
 	case release.ReasonNotOwned, release.ReasonForeignRelease, release.ReasonSharedObject, fleet.ReasonError:
@@ -170,7 +170,7 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 }
 
 // ownerHints returns hints for an object or a release that belongs to another owner.
-func (p *pair) ownerHints(reason, message string) []Hint {
+func (p agentLinks) ownerHints(reason, message string) []Hint {
 	j, cluster, file := judgement{}, p.at.Key.Name, p.file()
 	if hints, found := p.rivalHints(reason, message); found {
 		return hints
@@ -203,7 +203,7 @@ var (
 )
 
 // kindHints are what helps where the cluster does not serve the kind of an object.
-func (p *pair) kindHints(message string) []Hint {
+func (p agentLinks) kindHints(message string) []Hint {
 	j, file := judgement{}, p.file()
 	where := "the manifest"
 	if name, _, ok := strings.Cut(message, ": "); ok && !strings.Contains(name, " ") {
@@ -232,7 +232,7 @@ var absentNamespace = regexp.MustCompile(`\bnamespace "([^"]*)" does not exist; 
 
 // namespaceHints are what helps where the namespace of an object does not exist; nil where
 // the message is about something else.
-func (p *pair) namespaceHints(message string) []Hint {
+func (p agentLinks) namespaceHints(message string) []Hint {
 	m := absentNamespace.FindStringSubmatch(message)
 	if m == nil {
 		return nil
@@ -245,7 +245,7 @@ var unknownKind = regexp.MustCompile(`kind "?([A-Za-z0-9]+)"? (?:of|in version) 
 
 // ownCRD is the file of the bundle that holds the CRD of the kind that a cluster does not know;
 // empty where there is none, or where Helm installs it first.
-func (p *pair) ownCRD(message string) string {
+func (p agentLinks) ownCRD(message string) string {
 	m := unknownKind.FindStringSubmatch(message)
 	if m == nil {
 		return ""
@@ -280,7 +280,7 @@ func dryRun(message string) string {
 }
 
 // eventHints are where to look for what a message does not say.
-func (p *pair) eventHints() []Hint {
+func (p agentLinks) eventHints() []Hint {
 	return judgement{}.hint("to see what happens", "fleet events cluster/%s -n %s", p.at.Key.Name, p.at.Key.Namespace).
 		hint("on the site", "fleet-agent status").hints
 }

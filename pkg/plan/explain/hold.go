@@ -19,8 +19,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
+// holdLinks judges what can hold the newest version back: policy, pause and rollout.
+type holdLinks struct{ *pair }
+
 // judgePolicy looks at what may forbid the Bundle.
-func (p *pair) judgePolicy() judgement {
+func (p holdLinks) judgePolicy() judgement {
 	ns := p.Bundle.Namespace
 	if text := support.Blocks(&p.Bundle.Spec); text != "" {
 		return stop(fleet.ReasonNotImplemented, text).since(view.Since(p.Bundle.Status.Conditions, fleet.ConditionReady)).
@@ -59,7 +62,7 @@ const braked = "suspended"
 
 // judgePause judges whether the Bundle, the cluster or everything is paused. A pause holds
 // back nothing where everything is as it should be.
-func (p *pair) judgePause() judgement {
+func (p holdLinks) judgePause() judgement {
 	b, c, bd := p.Bundle, p.at.Cluster, p.at.Deployment
 	agentWaits := bd != nil && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID || p.state == fleet.Modified
 	brake := p.Brake
@@ -97,7 +100,7 @@ func (p *pair) judgePause() judgement {
 
 // paused is the judgement about a paused object. what names it in the text, word is its
 // kind in commands.
-func (p *pair) paused(what, word string, o metav1.Object) judgement {
+func (p holdLinks) paused(what, word string, o metav1.Object) judgement {
 	by, tail := view.PauseOf(o), ""
 	j := stop(ReasonPaused, "").since(p.heldSince(by)).hint("to go on", "fleet resume %s/%s -n %s", word, o.GetName(), o.GetNamespace())
 	if !p.behind && p.state == fleet.Ready {
@@ -124,7 +127,7 @@ func (j judgement) pausedBy(by view.Pause) judgement {
 
 // heldSince is since when a pause holds a version back: since that was staged, or
 // since the pause, whichever came later.
-func (p *pair) heldSince(by view.Pause) time.Time {
+func (p holdLinks) heldSince(by view.Pause) time.Time {
 	var since time.Time
 	if bd := p.at.Deployment; p.behind && bd != nil && bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID {
 		since = p.at.Written
@@ -137,7 +140,7 @@ func (p *pair) heldSince(by view.Pause) time.Time {
 
 // frozen is what of the rollout strategy lets no cluster through that runs: a limit
 // of 0 for all of them, or for the cluster's partition or an incomplete one before it.
-func (p *pair) frozen(own int) string {
+func (p holdLinks) frozen(own int) string {
 	s := p.Bundle.Spec.RolloutStrategy
 	if s == nil {
 		return ""
@@ -164,7 +167,7 @@ func (p *pair) frozen(own int) string {
 
 // judgeRollout looks at limits and partitions. It repeats what the manager says of the
 // cluster, or of others of the same partition.
-func (p *pair) judgeRollout() judgement {
+func (p holdLinks) judgeRollout() judgement {
 	b, bd := p.Bundle, p.at.Deployment
 	if c := p.problem; c != nil && linkOf(c.Reason) == Rollout {
 		return stop(c.Reason, c.Message).since(view.Since(b.Status.Conditions, fleet.ConditionReady)).
@@ -218,7 +221,7 @@ func (p *pair) judgeRollout() judgement {
 // unreplaced stops where the newest version makes another release in the place of the one
 // that the cluster has, and that waits for a person: the manager lists it on the GitRepo, or
 // on a Bundle without one. Before that, no limit of the rollout matters.
-func (p *pair) unreplaced() judgement {
+func (p holdLinks) unreplaced() judgement {
 	b, bd := p.Bundle, p.at.Deployment
 	if bd == nil {
 		return judgement{}
@@ -243,7 +246,7 @@ func (p *pair) unreplaced() judgement {
 
 // endless makes a judgement that waits for a limit of 0 one that stops: that does not pass
 // by itself.
-func (p *pair) endless(j judgement, own int) judgement {
+func (p holdLinks) endless(j judgement, own int) judgement {
 	named := rollout.Frozen(j.Text)
 	limit := cmp.Or(named, p.frozen(own))
 	if limit == "" {
@@ -267,7 +270,7 @@ func (p *pair) isNew() bool {
 }
 
 // leftOut is the judgement about a cluster that is in no partition.
-func (p *pair) leftOut() judgement {
+func (p holdLinks) leftOut() judgement {
 	const text = "in no partition of the rollout strategy"
 	if !p.behind {
 		return ok("%s: it keeps this version", text)
@@ -288,7 +291,7 @@ func held(r *fleet.NonReadyResource) string {
 
 // partition is which partition the cluster is in, from 0; below 0: it is in none
 // or that is not known. manual reports that the strategy lists partitions.
-func (p *pair) partition() (own int, manual bool) {
+func (p holdLinks) partition() (own int, manual bool) {
 	s := p.Bundle.Spec.RolloutStrategy
 	if s == nil || len(s.Partitions) == 0 {
 		if len(p.Bundle.Status.PartitionStatus) == 1 {
@@ -317,7 +320,7 @@ func filterOf(d *fleet.Partition, i int) (target.Filter, error) {
 }
 
 // partitionFault is the error of the first partition whose selector cannot be used.
-func (p *pair) partitionFault() error {
+func (p holdLinks) partitionFault() error {
 	if s := p.Bundle.Spec.RolloutStrategy; s != nil {
 		for i := range s.Partitions {
 			if _, err := filterOf(&s.Partitions[i], i); err != nil {
@@ -329,7 +332,7 @@ func (p *pair) partitionFault() error {
 }
 
 // named is the automatic partition whose status names the cluster.
-func (p *pair) named() int {
+func (p holdLinks) named() int {
 	for i := range p.Bundle.Status.PartitionStatus {
 		if view.Said(&p.Bundle.Status.PartitionStatus[i].Summary, p.at.Key) != nil {
 			return i
@@ -340,7 +343,7 @@ func (p *pair) named() int {
 
 // others is why other clusters are held back, those of the same partition first;
 // all of a partition wait for the same.
-func (p *pair) others(own int) string {
+func (p holdLinks) others(own int) string {
 	parts := p.Bundle.Status.PartitionStatus
 	var lists []*fleet.BundleSummary
 	if own >= 0 && own < len(parts) {
@@ -362,7 +365,7 @@ func (p *pair) others(own int) string {
 }
 
 // released is a rollout that lets the cluster through.
-func (p *pair) released(own int) judgement {
+func (p holdLinks) released(own int) judgement {
 	st := p.Bundle.Status
 	parts := st.PartitionStatus
 	if p.offline && p.behind {
@@ -383,7 +386,7 @@ func (p *pair) released(own int) judgement {
 }
 
 // progress adds how the partitions stand.
-func (p *pair) progress(j judgement, own int) judgement {
+func (p holdLinks) progress(j judgement, own int) judgement {
 	parts := p.Bundle.Status.PartitionStatus
 	if len(parts) < 2 {
 		return j

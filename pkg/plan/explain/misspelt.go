@@ -14,12 +14,12 @@ import (
 // ask for labels that a cluster does not have. Its Cluster must be there.
 func AsksLabels(s Subject, at Place) bool {
 	p := pair{study: &study{Subject: s}, at: at}
-	return len(p.asked()) > 0
+	return len(targetLink{&p}.asked()) > 0
 }
 
 // asked are the labels that targets, restrictions and cluster groups ask for and that the
 // cluster does not have.
-func (p *pair) asked() [][2]string {
+func (p targetLink) asked() [][2]string {
 	var out [][2]string
 	for _, selectors := range p.wishes() {
 		for _, s := range selectors {
@@ -36,7 +36,7 @@ func (p *pair) asked() [][2]string {
 // misspelt are the labels that targets, restrictions and cluster groups ask for, that no
 // cluster of the namespace has and that are near one that a cluster has, with what is
 // said of each. It is empty where the clusters' labels are not known.
-func (p *pair) misspelt() map[string]string {
+func (p targetLink) misspelt() map[string]string {
 	clusters := p.Labels[p.at.Key.Namespace]
 	out := map[string]string{}
 	if len(clusters) == 0 {
@@ -81,7 +81,7 @@ func meantLabel(key, value string, counts map[string]map[string]int) string {
 }
 
 // askedBy is where a label stands that targets ask for.
-func (p *pair) askedBy(label string) string {
+func (p targetLink) askedBy(label string) string {
 	for _, g := range p.Groups {
 		asked := map[string]string{}
 		if g.Namespace == p.at.Key.Namespace && g.Spec.Selector != nil {
@@ -98,7 +98,7 @@ func (p *pair) askedBy(label string) string {
 
 // faultyGroup is the first cluster group that a target names and whose selector cannot be
 // used, with the error that says so. The name is empty where there is none.
-func (p *pair) faultyGroup() (name, text string) {
+func (p targetLink) faultyGroup() (name, text string) {
 	namespace := p.at.Key.Namespace
 	if led, _ := p.reach.Includes(namespace); !led {
 		return "", ""
@@ -117,7 +117,7 @@ func (p *pair) faultyGroup() (name, text string) {
 }
 
 // targetsPlace is where the targets of the Bundle stand.
-func (p *pair) targetsPlace() string {
+func (p targetLink) targetsPlace() string {
 	repo := p.Bundle.Labels[fleet.LabelRepoName]
 	switch {
 	case p.overridesTargets():

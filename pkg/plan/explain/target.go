@@ -24,9 +24,12 @@ import (
 // maxDetails is how many lines a link has at most besides its own.
 const maxDetails = 8
 
+// targetLink judges whether targets mean the Bundle for the cluster.
+type targetLink struct{ *pair }
+
 // judgeTarget looks at whether the Bundle is meant for the cluster, and what it
 // becomes there.
-func (p *pair) judgeTarget() judgement {
+func (p targetLink) judgeTarget() judgement {
 	b, bd := p.Bundle, p.at.Deployment
 	switch {
 	case p.fault != nil:
@@ -66,14 +69,14 @@ func (p *pair) judgeTarget() judgement {
 	if _, why := p.reach.Includes(p.at.Key.Namespace); p.at.Key.Namespace != b.Namespace {
 		j = j.detail(why)
 	}
-	for _, text := range unrendered(p) {
+	for _, text := range unrendered(p.pair) {
 		j = j.detail("warning: " + text)
 	}
 	return j
 }
 
 // faultyPlace is where the targets or customizations stand that cannot be compiled.
-func (p *pair) faultyPlace() string {
+func (p targetLink) faultyPlace() string {
 	spec := p.Bundle.Spec
 	spec.Targets = spec.Targets[:max(len(spec.Targets)-len(spec.TargetRestrictions), 0)]
 	spec.TargetRestrictions = nil
@@ -84,7 +87,7 @@ func (p *pair) faultyPlace() string {
 }
 
 // untargeted is a Bundle that is not meant for the cluster.
-func (p *pair) untargeted() judgement {
+func (p targetLink) untargeted() judgement {
 	v, bd := p.verdict, p.at.Deployment
 	reason := ReasonNotTargeted
 	if v.Target >= 0 {
@@ -131,7 +134,7 @@ func (p *pair) untargeted() judgement {
 
 // unset says which default targets apply because no targets are set. It is empty where the
 // GitRepo or overrideTargets sets some.
-func (p *pair) unset() string {
+func (p targetLink) unset() string {
 	led, _ := p.reach.Includes(p.at.Key.Namespace)
 	byDefault := slices.ContainsFunc(p.Bundle.Spec.Targets, isDefault)
 	switch {
@@ -153,7 +156,7 @@ func isDefault(t fleet.BundleTarget) bool {
 
 // missing says which clusters and cluster groups that the targets name do not exist,
 // with the nearest names. Nothing is said of those that are not known.
-func (p *pair) missing() []string {
+func (p targetLink) missing() []string {
 	namespace := p.at.Key.Namespace
 	if led, _ := p.reach.Includes(namespace); !led {
 		return nil
@@ -186,7 +189,7 @@ func (p *pair) missing() []string {
 
 // refusals are what each target wants and what the cluster has, in the words
 // of the manager: `2 "canary" wants clusterName c9, this is c1`.
-func (p *pair) refusals() []string {
+func (p targetLink) refusals() []string {
 	entries := target.Plain(&p.Bundle.Spec)
 	var out []string
 	for i := range entries {
@@ -216,7 +219,7 @@ func (s *study) file() string {
 }
 
 // targetHints are what would make the Bundle meant for the cluster.
-func (p *pair) targetHints(v target.Verdict) []Hint {
+func (p targetLink) targetHints(v target.Verdict) []Hint {
 	if v.Target >= 0 {
 		return judgement{}.hint("to deploy it there", "remove doNotDeploy from what stands in the way, in %s", p.file()).hints
 	}
@@ -259,7 +262,7 @@ func (p *pair) targetHints(v target.Verdict) []Hint {
 // overridesTargets reports whether the Bundle has overrideTargets, which may be empty,
 // instead of the targets of its GitRepo: the manager limits a Bundle without them to
 // exactly those of the GitRepo.
-func (p *pair) overridesTargets() bool {
+func (p targetLink) overridesTargets() bool {
 	if p.Repo == nil || p.Repo.Status.ObservedGeneration != p.Repo.Generation || len(p.Bundle.Spec.Targets) == 0 {
 		return false
 	}
@@ -274,14 +277,14 @@ func (p *pair) overridesTargets() bool {
 
 // overridesWithNothing reports whether overrideTargets of the Bundle is there and empty.
 // Without them the Bundle has no restrictions, and its customizations are targets.
-func (p *pair) overridesWithNothing() bool {
+func (p targetLink) overridesWithNothing() bool {
 	return p.overridesTargets() && len(p.Bundle.Spec.TargetRestrictions) == 0
 }
 
 // labelsFor are labels with which the cluster would get the Bundle: those that
 // one target or restriction asks for, alone or with those of a cluster group.
 // It is nil where there are none.
-func (p *pair) labelsFor() map[string]string {
+func (p targetLink) labelsFor() map[string]string {
 	for _, selectors := range p.wishes() {
 		missing := map[string]string{}
 		for _, s := range selectors {
@@ -308,7 +311,7 @@ func (p *pair) labelsFor() map[string]string {
 }
 
 // wishes are lists of selectors, each of which might let the cluster in.
-func (p *pair) wishes() [][]*metav1.LabelSelector {
+func (p targetLink) wishes() [][]*metav1.LabelSelector {
 	var out [][]*metav1.LabelSelector
 	add := func(c target.Criteria) {
 		var list []*metav1.LabelSelector
