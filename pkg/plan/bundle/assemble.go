@@ -22,7 +22,7 @@ import (
 func Assemble(root fs.FS, dir Dir, o Options) Result {
 	a := &assembly{
 		tree: newTree(root), dir: dir, o: o,
-		asked: map[chart.Request]string{}, missing: map[chart.Request]bool{}, wants: map[chart.Request]bool{},
+		downloads: downloads{asked: map[chart.Request]string{}, missing: map[chart.Request]bool{}, wants: map[chart.Request]bool{}},
 	}
 	a.o.Limits = o.Limits.withDefaults()
 	result := Result{Dir: dir}
@@ -58,6 +58,11 @@ type assembly struct {
 	// ignoring are the lines of .fleetignore that leave out what would be deployed.
 	ignoring []ignoring
 
+	downloads
+}
+
+// downloads are what a bundle needs from elsewhere.
+type downloads struct {
 	charts   []remote
 	asked    map[chart.Request]string // what was looked for in Options.Fetched, and what it was
 	missing  map[chart.Request]bool
@@ -208,8 +213,8 @@ func (a *assembly) prepare() {
 	a.checkAccounts()
 	a.propagate()
 	a.skip = a.skipped()
-	a.valuesFiles()
-	a.valuesTemplates()
+	valuesReader{a}.valuesFiles()
+	valuesReader{a}.valuesTemplates()
 }
 
 // lookThrough finds what else is wrong with a bundle that is broken already; it
@@ -264,7 +269,7 @@ func (a *assembly) level(step func(), result *Result) bool {
 // checks what can be checked without rendering.
 func (a *assembly) local() {
 	a.charts, a.ignoring = nil, nil
-	a.findCharts()
+	chartFinder{a}.findCharts()
 	c := &collector{a: a, from: a.tree, base: a.base}
 	c.walk(a.base, "", nil)
 	if !a.full {

@@ -33,7 +33,7 @@ func (k *checks) chartless(h helm) (dir string, ok bool) {
 
 // chartlessDirs warns of directories that helm.chart names and that are no charts. A file
 // that is meant to be the Chart.yaml has a finding of its own.
-func (k *checks) chartlessDirs() {
+func (k templateChecks) chartlessDirs() {
 	var said []string
 	charts := k.chartDirs()
 	for _, h := range k.a.helms() {
@@ -63,7 +63,7 @@ func (k *checks) chartlessDirs() {
 }
 
 // isMisnamedChart reports whether a directory has a file that is meant to be its Chart.yaml.
-func (k *checks) isMisnamedChart(dir string, charts []string) bool {
+func (k templateChecks) isMisnamedChart(dir string, charts []string) bool {
 	return slices.ContainsFunc(k.a.files, func(f file) bool {
 		return path.Dir(f.name) == dir && k.chartFileMeant(f, charts) == chartFile
 	})
@@ -77,7 +77,7 @@ var (
 
 // templatesAlone warns of what is not read beside the templates of a bundle that has no
 // Chart.yaml: agents render the templates, and of their chart nothing else.
-func (k *checks) templatesAlone() {
+func (k templateChecks) templatesAlone() {
 	var templates []file
 	for _, f := range k.a.files {
 		if strings.HasPrefix(f.name, templatesDir+"/") && !k.nested(path.Dir(f.name)) {
@@ -103,7 +103,7 @@ func (k *checks) templatesAlone() {
 }
 
 // hasValues reports whether there are values for any cluster.
-func (k *checks) hasValues() bool {
+func (k templateChecks) hasValues() bool {
 	return slices.ContainsFunc(k.a.helms(), func(h helm) bool {
 		o := h.options
 		return o.Values != nil && len(o.Values.Data) > 0 || len(o.TemplateValues) > 0 || len(o.ValuesFrom) > 0
@@ -111,7 +111,7 @@ func (k *checks) hasValues() bool {
 }
 
 // withoutValues warns of the first value that templates read where there are none.
-func (k *checks) withoutValues(templates []file) {
+func (k templateChecks) withoutValues(templates []file) {
 	for _, f := range templates {
 		data, err := f.bytes(templateBytes)
 		if err != nil || !isManifest(f.name) || k.found(f.name) {

@@ -24,9 +24,12 @@ type remote struct {
 	place   place
 }
 
+// chartFinder finds the charts that options of Helm name.
+type chartFinder struct{ *assembly }
+
 // findCharts asks for all charts that are not in the bundle, each once: those
 // with a repository, and those whose name is no path here.
-func (a *assembly) findCharts() {
+func (a chartFinder) findCharts() {
 	seen := map[chart.Request]bool{}
 	for _, h := range a.helms() {
 		o := h.options
@@ -47,7 +50,7 @@ func (a *assembly) findCharts() {
 }
 
 // request asks for a chart.
-func (a *assembly) request(h helm, r chart.Request, key string) {
+func (a chartFinder) request(h helm, r chart.Request, key string) {
 	if _, err := chart.Locate(r); err != nil {
 		a.fail(h, finding.RuleChart, strings.Join(strings.Fields(err.Error()), " "), "", a.blamed(h, err, key))
 		return
@@ -72,7 +75,7 @@ func (a *assembly) request(h helm, r chart.Request, key string) {
 
 // blamed is the key below helm that an error about a chart is about: chart or
 // version where the error is about these and they are set, else otherwise.
-func (a *assembly) blamed(h helm, err error, otherwise string) string {
+func (a chartFinder) blamed(h helm, err error, otherwise string) string {
 	key, set := otherwise, false
 	switch reconcile.ReasonOf(err) {
 	case chart.ReasonChartNotFound:
@@ -88,7 +91,7 @@ func (a *assembly) blamed(h helm, err error, otherwise string) string {
 
 // localChart reports whether a chart is a path of the tree. Such a chart must be a
 // directory of the bundle: agents have nothing else.
-func (a *assembly) localChart(h helm) bool {
+func (a chartFinder) localChart(h helm) bool {
 	name := h.options.Chart
 	if strings.Contains(name, "://") || strings.Contains(name, "::") {
 		return false
@@ -117,7 +120,7 @@ func (a *assembly) localChart(h helm) bool {
 }
 
 // looksLocal reports a chart that is no source that could be downloaded.
-func (a *assembly) looksLocal(h helm) bool {
+func (a chartFinder) looksLocal(h helm) bool {
 	name := h.options.Chart
 	_, err := chart.Locate(chart.Request{Chart: name, Version: h.options.Version})
 	if err == nil {

@@ -38,25 +38,25 @@ func (a *assembly) checkFiles() {
 	k.schemas()
 	k.unread()
 	k.misnamed()
-	k.overlays()
-	dirs := k.kustomizeDirs()
+	kustomizeChecks{k}.overlays()
+	dirs := kustomizeChecks{k}.kustomizeDirs()
 	for _, d := range dirs {
-		k.kustomization(d, 0)
+		kustomizeChecks{k}.kustomization(d, 0)
 	}
-	k.unnamed(dirs)
+	kustomizeChecks{k}.unnamed(dirs)
 	customized := slices.ContainsFunc(dirs, func(d kustomizeDir) bool { return d.dir != "." || k.has(".", kustomizations) })
 	plain := !customized && !k.isChart()
-	k.chartlessDirs()
+	templateChecks{k}.chartlessDirs()
 	if !k.isChart() {
 		k.idleValues()
 	}
 	if !customized {
 		k.besideTemplates()
 	}
-	k.templates(plain)
+	templateChecks{k}.templates(plain)
 	if plain {
-		k.templatesAlone()
-		k.manifests()
+		templateChecks{k}.templatesAlone()
+		manifestChecks{k}.manifests()
 	}
 }
 
@@ -74,7 +74,7 @@ func (k *checks) chartSyntax() {
 func (k *checks) onlySyntax() {
 	k.chartSyntax()
 	if k.has(".", kustomizations) {
-		k.kustomization(kustomizeDir{dir: "."}, 0)
+		kustomizeChecks{k}.kustomization(kustomizeDir{dir: "."}, 0)
 		return
 	}
 	for _, f := range k.a.files {
@@ -128,9 +128,12 @@ func (k *checks) isChart() bool {
 	return k.has(".", []string{chartFile})
 }
 
+// manifestChecks checks plain manifests, document by document.
+type manifestChecks struct{ *checks }
+
 // manifests checks the files of a bundle of plain manifests. Left out are
 // charts and bundles further down, and templates, which are no YAML yet.
-func (k *checks) manifests() {
+func (k manifestChecks) manifests() {
 	for _, f := range k.a.files {
 		switch {
 		case k.unused(f.name):
@@ -155,7 +158,7 @@ func (k *checks) manifests() {
 
 // unused warns of a chart or kustomization further down that no fleet.yaml makes a bundle:
 // a bundle of plain manifests renders neither. It reports whether the file is one.
-func (k *checks) unused(name string) bool {
+func (k manifestChecks) unused(name string) bool {
 	dir, what, hint := path.Dir(name), "", ""
 	switch base := path.Base(name); {
 	case dir == "." || k.has(dir, fleetyaml.Names) || dir != "." && k.nested(path.Dir(dir)):

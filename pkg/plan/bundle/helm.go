@@ -51,10 +51,13 @@ func (a *assembly) place(h helm, keys ...any) (line, column int) {
 	return a.file.At(keys...)
 }
 
+// valuesReader reads values files and checks the templates in values.
+type valuesReader struct{ *assembly }
+
 // valuesFiles merges files of values over values. Those of the bundle itself
 // are merged only if it names a chart, as in the reference; else a warning says
 // that they are not used.
-func (a *assembly) valuesFiles() {
+func (a valuesReader) valuesFiles() {
 	for _, h := range a.helms() {
 		if h.target < 0 && h.options.Chart == "" && h.options.Repo == "" {
 			a.unusedValues(h)
@@ -79,7 +82,7 @@ func (a *assembly) valuesFiles() {
 }
 
 // unusedValues warns of values files that are not read.
-func (a *assembly) unusedValues(h helm) {
+func (a valuesReader) unusedValues(h helm) {
 	for i, name := range h.options.ValuesFiles {
 		f := finding.Finding{
 			Path: a.file.Path, Severity: finding.Warning, Rule: finding.RuleUnusedValues,
@@ -107,7 +110,7 @@ const (
 	allValuesFiles = 5000     // how often files are named
 )
 
-func (a *assembly) valuesFile(h helm, i int, name string) (map[string]any, bool) {
+func (a valuesReader) valuesFile(h helm, i int, name string) (map[string]any, bool) {
 	report := func(rule, message, hint string) (map[string]any, bool) {
 		a.fail(h, rule, fmt.Sprintf("values file %q %s", name, message), hint, "valuesFiles", i)
 		return nil, false

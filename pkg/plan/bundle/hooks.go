@@ -59,7 +59,7 @@ func misspeltHook(event, effect string) finding.Finding {
 
 // hookOfManifest checks the hook of an object of a plain manifest. Fleet adds these objects
 // to what Helm renders, so none of them is a hook.
-func (k *checks) hookOfManifest(o object, at standing) {
+func (k manifestChecks) hookOfManifest(o object, at standing) {
 	if !bytes.Contains(o.Metadata.Annotations, []byte(hookAnnotation)) {
 		return
 	}
@@ -91,7 +91,7 @@ var (
 
 // hooksOfTemplate checks the hooks that a template names as they stand: what a template makes
 // of values is not looked at.
-func (k *checks) hooksOfTemplate(name string, data []byte) {
+func (k templateChecks) hooksOfTemplate(name string, data []byte) {
 	if !bytes.Contains(data, []byte(hookAnnotation)) {
 		return
 	}

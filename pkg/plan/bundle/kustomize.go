@@ -29,9 +29,12 @@ type kustomizeDir struct {
 	at  func(keys ...any) (line, column int)
 }
 
+// kustomizeChecks checks kustomizations and overlays.
+type kustomizeChecks struct{ *checks }
+
 // kustomizeDirs are the directories in which a kustomization may be: that of
 // the bundle, and those of targets that have another.
-func (k *checks) kustomizeDirs() []kustomizeDir {
+func (k kustomizeChecks) kustomizeDirs() []kustomizeDir {
 	a := k.a
 	var dirs []kustomizeDir
 	add := func(o *fleet.KustomizeOptions, at func(...any) (int, int)) {
@@ -64,7 +67,7 @@ func (k *checks) kustomizeDirs() []kustomizeDir {
 // kustomized warns of a kustomize.dir that is not there, or has no kustomization: the
 // bundle is deployed without it, as by the reference. A directory with a finding of
 // its own, such as a link that leads out of the repository, has no second one.
-func (k *checks) kustomized(o *fleet.KustomizeOptions, dir string, at func(...any) (int, int)) {
+func (k kustomizeChecks) kustomized(o *fleet.KustomizeOptions, dir string, at func(...any) (int, int)) {
 	if o == nil || o.Dir == "" || dir == "." || k.has(dir, kustomizations) || k.found(dir) {
 		return
 	}
@@ -96,7 +99,7 @@ func (k *checks) found(name string) bool {
 
 // overlays checks that overlays of plain manifests are in overlays/, and that
 // there is something in them.
-func (k *checks) overlays() {
+func (k kustomizeChecks) overlays() {
 	check := func(o *fleet.YAMLOptions, at func(...any) (int, int)) {
 		if o == nil {
 			return
@@ -129,7 +132,7 @@ func (k *checks) overlays() {
 }
 
 // overlayDirs are the overlays that there are.
-func (k *checks) overlayDirs() []string {
+func (k kustomizeChecks) overlayDirs() []string {
 	var names []string
 	for dir := range k.dirs {
 		if name, ok := strings.CutPrefix(dir, "overlays/"); ok {
@@ -141,7 +144,7 @@ func (k *checks) overlayDirs() []string {
 
 // kustomization checks a kustomization and the manifests and kustomizations
 // that it builds on. Files that it only takes data from may be anything.
-func (k *checks) kustomization(d kustomizeDir, depth int) {
+func (k kustomizeChecks) kustomization(d kustomizeDir, depth int) {
 	for _, base := range kustomizations {
 		name := path.Join(d.dir, base)
 		f, ok := k.byName[name]
@@ -253,7 +256,7 @@ func anyCase(n *yaml.Node, key string) []*yaml.Node {
 }
 
 // reference checks one path of a kustomization.
-func (k *checks) reference(name string, ref reference, depth int) {
+func (k kustomizeChecks) reference(name string, ref reference, depth int) {
 	target := path.Join(path.Dir(name), ref.text)
 	switch {
 	case remoteSource(ref.text):
@@ -283,7 +286,7 @@ func (k *checks) reference(name string, ref reference, depth int) {
 
 // meant is the name of what stands in the same directory and was probably meant by a
 // path that leads to nothing, or empty.
-func (k *checks) meant(target string, as use) string {
+func (k kustomizeChecks) meant(target string, as use) string {
 	if k.a.crowded() || len(path.Base(target)) > nameLimit {
 		return ""
 	}

@@ -68,7 +68,7 @@ var apiVersionKey = regexp.MustCompile(`(?m)^["']?apiVersion["']?\s*:`)
 // manifest checks one document of a plain manifest, which is data as JSON. It reports an
 // error for what agents refuse. It warns of a document without kind, which neither Fleet
 // nor the reference deploys.
-func (k *checks) manifest(data []byte, at standing) {
+func (k manifestChecks) manifest(data []byte, at standing) {
 	switch {
 	case len(data) == 0, string(data) == "null", string(data) == "{}":
 		if k.blank.file == "" {
@@ -107,7 +107,7 @@ func (k *checks) manifest(data []byte, at standing) {
 
 // joined warns where another object begins in the same document: the decoder of agents
 // takes the last of the keys that stand twice. It reports whether one does.
-func (k *checks) joined(at standing) bool {
+func (k manifestChecks) joined(at standing) bool {
 	if len(apiVersionKey.FindAllIndex(at.doc.Text, 2)) < 2 {
 		return false
 	}
@@ -125,7 +125,7 @@ func (k *checks) joined(at standing) bool {
 
 // items checks the objects of a list, each where it stands. root is the document;
 // keys lead to the list in it.
-func (k *checks) items(list object, at standing, root *yaml.Node, keys ...any) {
+func (k manifestChecks) items(list object, at standing, root *yaml.Node, keys ...any) {
 	for i, item := range list.Items {
 		here := append(slices.Clone(keys), "items", i)
 		if line, _, ok := position.Find(root, false, here...); ok {
@@ -193,7 +193,7 @@ const (
 	hintNoKindAtAll = "add what is missing: a .fleetignore that leaves nothing to deploy is an error"
 )
 
-func (k *checks) notDeployed(at standing, message string) {
+func (k manifestChecks) notDeployed(at standing, message string) {
 	if k.kindless == 0 {
 		k.noKind = at
 	}
@@ -205,7 +205,7 @@ func (k *checks) notDeployed(at standing, message string) {
 
 // notAlone changes what would help in the findings of a file that has other documents,
 // which are deployed.
-func (k *checks) notAlone(found []finding.Finding) {
+func (k manifestChecks) notAlone(found []finding.Finding) {
 	for i := range found {
 		if found[i].Hint == hintNoKind {
 			found[i].Hint = hintNoKindAmong
@@ -215,7 +215,7 @@ func (k *checks) notAlone(found []finding.Finding) {
 
 // nothingHasAKind warns of a bundle of plain manifests that deploys none of its documents: they
 // have no kind, or nothing at all. Templates and overlays may add objects.
-func (k *checks) nothingHasAKind() {
+func (k manifestChecks) nothingHasAKind() {
 	if k.kinds > 0 || k.dirs[templatesDir] || k.dirs["overlays"] || k.a.broken() {
 		return
 	}
@@ -240,7 +240,7 @@ func (k *checks) nothingHasAKind() {
 
 // once refuses an object that the bundle holds already, and one without a name. Helm makes
 // only hooks without one, with generateName: each time another object.
-func (k *checks) once(o object, at standing) {
+func (k manifestChecks) once(o object, at standing) {
 	id := o.identity()
 	k.hookOfManifest(o, at)
 	switch first, again := k.objects[id]; {
@@ -262,7 +262,7 @@ func (k *checks) once(o object, at standing) {
 
 // possible warns of a namespace that no cluster can have, in the words of fleet lint. It
 // is no error: a namespace of fleet.yaml or of the GitRepo takes its place.
-func (k *checks) possible(o object, at standing) {
+func (k manifestChecks) possible(o object, at standing) {
 	namespace := o.Metadata.Namespace
 	wrong := validation.IsDNS1123Label(namespace)
 	if namespace == "" || len(wrong) == 0 || strings.Contains(namespace, "${") {
@@ -277,7 +277,7 @@ func (k *checks) possible(o object, at standing) {
 
 // addAt adds a finding about what keys lead to in an object: its value, or with asKey the
 // last key. Where that is not to be found, the finding is about the object.
-func (k *checks) addAt(at standing, f finding.Finding, asKey bool, keys ...any) {
+func (k manifestChecks) addAt(at standing, f finding.Finding, asKey bool, keys ...any) {
 	f.Path, f.Line = path.Join(k.a.dir.Path, at.file), at.line
 	if line, column, ok := position.Find(position.Root(at.doc.Text), asKey, slices.Concat(at.keys, keys)...); ok {
 		f.Line, f.Column = at.doc.Before+line, column

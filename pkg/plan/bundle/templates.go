@@ -21,7 +21,7 @@ import (
 
 // valuesTemplates refuses templates of values that cannot be parsed: they fail on
 // every cluster.
-func (a *assembly) valuesTemplates() {
+func (a valuesReader) valuesTemplates() {
 	if root := a.spec.Helm; root != nil && root.DisablePreProcess {
 		return // for customizations, too
 	}
@@ -32,7 +32,7 @@ func (a *assembly) valuesTemplates() {
 	}
 }
 
-func (a *assembly) templatesOf(h helm) {
+func (a valuesReader) templatesOf(h helm) {
 	var whole *values.SyntaxError
 	if h.options.Values != nil {
 		whole = values.ParseTree(h.options.Values.Data)
@@ -52,7 +52,7 @@ func (a *assembly) templatesOf(h helm) {
 
 // templateTexts reports the texts below a key of helm in fleet.yaml that are no
 // templates on their own, and whether there are any.
-func (a *assembly) templateTexts(h helm, key string) (some bool) {
+func (a valuesReader) templateTexts(h helm, key string) (some bool) {
 	place := []any{"helm", key}
 	if h.target >= 0 {
 		keys, _ := a.file.Target(h.target)
@@ -69,7 +69,7 @@ func (a *assembly) templateTexts(h helm, key string) (some bool) {
 
 // templatesOfFiles is templateTexts for values files, which have been read
 // before.
-func (a *assembly) templatesOfFiles(h helm) (some bool) {
+func (a valuesReader) templatesOfFiles(h helm) (some bool) {
 	for _, name := range h.options.ValuesFiles {
 		data, err := a.tree.find(path.Join(a.base, name), valuesBytes)
 		if err != nil {
@@ -91,7 +91,7 @@ var reaching = []string{"getHostByName", "env", "expandenv"}
 
 // badTemplate reports that a text of a file is no template. Where a customization switches templates off, the bundle's own may never
 // be rendered: that is a warning.
-func (a *assembly) badTemplate(file string, err *values.SyntaxError, text fleetyaml.Text, h helm) {
+func (a valuesReader) badTemplate(file string, err *values.SyntaxError, text fleetyaml.Text, h helm) {
 	f := finding.Finding{
 		Path: file, Line: text.Line + err.Line - 1, Column: text.Column, Severity: finding.Error, Rule: finding.RuleTemplate,
 		Message: fmt.Sprintf("template of %s: %s", printable.Line(position.Path(text.Keys)), printable.Line(err.Text)),
@@ -134,10 +134,13 @@ func bareKey(template, function string) string {
 // templateBytes is how large a template of a chart may be that is parsed here.
 const templateBytes = 4 << 20
 
+// templateChecks checks the templates of charts, and templates that no chart has.
+type templateChecks struct{ *checks }
+
 // templates refuses templates of the bundle's own charts that Helm could not
 // parse, and those of a bundle of plain manifests. Whether their functions exist is
 // not looked at here.
-func (k *checks) templates(plain bool) {
+func (k templateChecks) templates(plain bool) {
 	dirs := k.templateDirs()
 	if plain {
 		dirs = []string{"templates/"}
@@ -157,7 +160,7 @@ func (k *checks) templates(plain bool) {
 }
 
 // templateDirs are the directories whose files Helm takes for templates.
-func (k *checks) templateDirs() []string {
+func (k templateChecks) templateDirs() []string {
 	var dirs []string
 	add := func(chart string) {
 		if dir := path.Join(path.Clean(chart), "templates") + "/"; !slices.Contains(dirs, dir) {
@@ -181,7 +184,7 @@ func (k *checks) templateDirs() []string {
 
 var templateError = regexp.MustCompile(`(?s)^template: [^:]*:(\d+):(?:\d+:)? (.*?)(?: started at \S+:(\d+))?$`)
 
-func (k *checks) template(name, title, text string) {
+func (k templateChecks) template(name, title, text string) {
 	tree := gotemplate.New(path.Base(title))
 	tree.Mode = gotemplate.SkipFuncCheck
 	_, err := tree.Parse(text, "", "", map[string]*gotemplate.Tree{})

@@ -56,7 +56,7 @@ func (k *checks) readsFiles(dir string) bool {
 
 // misspeltEnding warns of a manifest whose name does not end with .yaml, .yml or .json,
 // but nearly: nothing deploys it.
-func (k *checks) misspeltEnding(f file) {
+func (k manifestChecks) misspeltEnding(f file) {
 	ending := path.Ext(f.name)
 	meant := spelling.Slip(ending, []string{".yaml", ".yml"})
 	if meant == "" || k.nested(path.Dir(f.name)) || !k.looksLikeManifest(f) {

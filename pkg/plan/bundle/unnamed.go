@@ -13,7 +13,7 @@ import (
 
 // unnamed warns of manifests beside a kustomization that none names: they are not deployed.
 // It says nothing where some clusters get the bundle without a kustomization.
-func (k *checks) unnamed(built []kustomizeDir) {
+func (k kustomizeChecks) unnamed(built []kustomizeDir) {
 	plain := slices.ContainsFunc(built, func(d kustomizeDir) bool { return !k.is(path.Join(d.dir, kustomizations[0])) })
 	if plain || hasRule(k.a.found, finding.RuleYAML) || hasRule(k.a.found, finding.RuleTooLarge) || hasRule(k.a.found, finding.RuleFile) {
 		return // a kustomization that is broken may mean the file
@@ -43,7 +43,7 @@ func (k *checks) unnamed(built []kustomizeDir) {
 
 // mentioned adds the words of a file that may be names of files. A name is taken wherever
 // it stands, in a comment too, because its author then knew the file.
-func (k *checks) mentioned(f file, names map[string]bool) {
+func (k kustomizeChecks) mentioned(f file, names map[string]bool) {
 	data, err := f.bytes(kustomizationBytes)
 	if err != nil {
 		return

@@ -32,7 +32,7 @@ var helmTemplate = regexp.MustCompile(`\{\{[^}]*(\.(Values|Release|Chart|Capabil
 // unrendered warns of the first template in each document of a plain manifest: it
 // is deployed as it stands. A text of several lines may be a template for another
 // program.
-func (k *checks) unrendered(f file) {
+func (k manifestChecks) unrendered(f file) {
 	data, err := f.bytes(k.a.o.Limits.FileBytes)
 	if err != nil || !bytes.Contains(data, []byte("{{")) && !bytes.Contains(data, []byte("${")) {
 		return
@@ -98,7 +98,7 @@ var booleanKey = regexp.MustCompile(`(?mi)(^|[-{,])\s*(y|n|yes|no|on|off)\s*:`)
 
 // booleanKeys warns of keys of plain manifests that are booleans for YAML: the object
 // has the key "true" then.
-func (k *checks) booleanKeys(f file) {
+func (k manifestChecks) booleanKeys(f file) {
 	data, err := f.bytes(k.a.o.Limits.FileBytes)
 	if err != nil || !booleanKey.Match(data) {
 		return
