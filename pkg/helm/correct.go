@@ -45,7 +45,7 @@ type Correction struct {
 // A correction that fails leaves the release as it was; the failed revision is
 // removed unless how.KeepFailHistory says otherwise.
 func (c *Client) Correct(ctx context.Context, id release.ID, rights Rights, how Correction) error {
-	list, err := c.records(ctx, id)
+	list, err := c.store.records(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -150,11 +150,11 @@ func (k *corrector) target(info *resource.Info, force bool) (*unstructured.Unstr
 // undoCorrection gives the newest revision before the correction its status
 // again, which Helm does not do, and removes the one that failed.
 func (c *Client) undoCorrection(ctx context.Context, id release.ID, before record, keep bool) error {
-	err := c.rewrite(ctx, id, before.Version, func(r *helmrelease.Release) { r.Info.Status = helmrelease.Status(before.Info.Status) })
+	err := c.store.rewrite(ctx, id, before.Version, func(r *helmrelease.Release) { r.Info.Status = helmrelease.Status(before.Info.Status) })
 	if err != nil {
 		return err
 	}
-	return c.removeRecords(ctx, id, func(r record) bool {
+	return c.store.removeRecords(ctx, id, func(r record) bool {
 		return !keep && r.Version > before.Version && (r.Info.Status == release.Failed || r.Info.Status == release.PendingRollback)
 	})
 }

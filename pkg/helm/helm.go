@@ -54,8 +54,8 @@ type Client struct {
 	cfg   Config
 	admin kubernetes.Interface
 	api   *api
+	store *recordStore
 
-	bodies   *bodies
 	accounts accounts
 	reserved *reservations
 }
@@ -75,10 +75,12 @@ func Connect(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("helm: %w", err)
 	}
 	disco := memory.NewMemCacheClient(admin.Discovery())
-	return &Client{cfg: cfg, admin: admin, bodies: newBodies(), reserved: &reservations{by: map[string]release.ID{}}, api: &api{
-		discovery: disco,
-		mapper:    restmapper.NewDeferredDiscoveryRESTMapper(disco),
-	}}, nil
+	return &Client{
+		cfg: cfg, admin: admin,
+		api:      &api{discovery: disco, mapper: restmapper.NewDeferredDiscoveryRESTMapper(disco)},
+		store:    &recordStore{admin: admin, bodies: newBodies(), agentNamespace: cfg.AgentNamespace},
+		reserved: &reservations{by: map[string]release.ID{}},
+	}, nil
 }
 
 // Refresh forgets which kinds the cluster serves. They are asked for again

@@ -58,7 +58,7 @@ func goodOf(list []record) (record, bool) {
 // half removed, so that Helm takes up the release again. It is for a revision
 // whose process is known to be gone.
 func (c *Client) Fail(ctx context.Context, id release.ID) error {
-	list, err := c.records(ctx, id)
+	list, err := c.store.records(ctx, id)
 	if err != nil || len(list) == 0 {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c *Client) Fail(ctx context.Context, id release.ID) error {
 	if !newest.readable || !pending(newest.Info.Status) && newest.Info.Status != release.Uninstalling {
 		return nil
 	}
-	return c.rewrite(ctx, id, newest.Version, func(r *helmrelease.Release) {
+	return c.store.rewrite(ctx, id, newest.Version, func(r *helmrelease.Release) {
 		r.SetStatus(helmrelease.StatusFailed, release.InterruptedText(newest.Info.Status))
 	})
 }
@@ -78,7 +78,7 @@ func pending(s release.State) bool {
 // Mend marks the good revision of a release as deployed, where a correction of
 // drift that was cut off has left it superseded. Only a record is written.
 func (c *Client) Mend(ctx context.Context, id release.ID) error {
-	list, err := c.records(ctx, id)
+	list, err := c.store.records(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (c *Client) Mend(ctx context.Context, id release.ID) error {
 	if !ok || good.Info.Status == release.Deployed {
 		return nil
 	}
-	return c.rewrite(ctx, id, good.Version, func(r *helmrelease.Release) { r.Info.Status = helmrelease.StatusDeployed })
+	return c.store.rewrite(ctx, id, good.Version, func(r *helmrelease.Release) { r.Info.Status = helmrelease.StatusDeployed })
 }
 
 // unfinished are the manifests of the revisions after the last good one: they may have
@@ -107,8 +107,8 @@ func unfinished(list []record) string {
 
 // attempts are the revisions of a release, with all of those that did not
 // succeed.
-func (c *Client) attempts(ctx context.Context, id release.ID) ([]record, error) {
-	list, err := c.records(ctx, id)
+func (s *recordStore) attempts(ctx context.Context, id release.ID) ([]record, error) {
+	list, err := s.records(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (c *Client) attempts(ctx context.Context, id release.ID) ([]record, error) 
 		if s := list[i].Info.Status; s == release.Deployed || s == release.Superseded {
 			continue
 		}
-		if err := c.complete(ctx, &list[i]); err != nil {
+		if err := s.complete(ctx, &list[i]); err != nil {
 			return nil, err
 		}
 	}

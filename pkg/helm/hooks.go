@@ -51,7 +51,7 @@ func (c *Client) endedHooks(ctx context.Context, who account, list []record, at 
 		if !r.readable || !interrupted || remembered(r.Chart.Metadata.Annotations).DeploymentID != deployment {
 			break
 		}
-		full, err := c.storageOf(ctx, who.client, r.Namespace).Get(r.Name, r.Version)
+		full, err := c.store.storageOf(ctx, who.client, r.Namespace).Get(r.Name, r.Version)
 		if err != nil {
 			return nil, fmt.Errorf("read revision %d of release %s/%s: %w", r.Version, r.Namespace, r.Name, err)
 		}

@@ -32,7 +32,7 @@ import (
 // the bundle fixes; reconcile.RequeueAfter for what may be missing for a while;
 // anything else may pass. A partial result stays in Helm's storage.
 func (c *Client) Install(ctx context.Context, d Deployment) error {
-	before, err := c.attempts(ctx, d.ID)
+	before, err := c.store.attempts(ctx, d.ID)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (c *Client) Install(ctx context.Context, d Deployment) error {
 // Upgrade upgrades a release; also one whose last revision failed. Errors are as for
 // Install.
 func (c *Client) Upgrade(ctx context.Context, d Deployment) error {
-	before, err := c.attempts(ctx, d.ID)
+	before, err := c.store.attempts(ctx, d.ID)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (c *Client) configuration(ctx context.Context, who account, eng *engine) (*
 	if err != nil {
 		return nil, err
 	}
-	eng.hooks.records = c.driver(context.WithoutCancel(ctx), who.client, eng.id.Namespace)
+	eng.hooks.records = c.store.driver(context.WithoutCancel(ctx), who.client, eng.id.Namespace)
 	eng.hooks.records.before = eng.begin
 	return &action.Configuration{
 		RESTClientGetter: getter{api: who.api, rest: eng.reader(who.rest), namespace: eng.id.Namespace},

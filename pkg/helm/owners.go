@@ -197,7 +197,7 @@ type Claims struct {
 
 // Claims reads the objects of a release.
 func (c *Client) Claims(ctx context.Context, id release.ID) (Claims, error) {
-	list, err := c.records(ctx, id)
+	list, err := c.store.records(ctx, id)
 	if err != nil || len(list) == 0 {
 		return Claims{}, err
 	}
@@ -209,7 +209,7 @@ func (c *Client) Claims(ctx context.Context, id release.ID) (Claims, error) {
 	if !out.Made {
 		return out, nil
 	}
-	if err := c.complete(ctx, &newest); err != nil {
+	if err := c.store.complete(ctx, &newest); err != nil {
 		return Claims{}, err
 	}
 	out.Objects = map[string]bool{}

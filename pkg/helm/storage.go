@@ -97,14 +97,22 @@ func unpack(data []byte, into any) error {
 	return json.Unmarshal(raw, into)
 }
 
+// A recordStore reads and changes Helm's records of releases, in the Secrets of the
+// cluster.
+type recordStore struct {
+	admin          kubernetes.Interface
+	bodies         *bodies
+	agentNamespace string
+}
+
 // records are all revisions of a release, oldest first. One whose body was found
 // to be missing, and still is, is not readable.
-func (c *Client) records(ctx context.Context, id release.ID) ([]record, error) {
+func (s *recordStore) records(ctx context.Context, id release.ID) ([]record, error) {
 	if checkID(id) != nil {
 		return nil, nil // it cannot have been made
 	}
 	selector := labels.Set{labelOwner: ownerHelm, labelName: id.Name}.String()
-	list, err := c.admin.CoreV1().Secrets(id.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	list, err := s.admin.CoreV1().Secrets(id.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("read release %s: %w", id, err)
 	}
@@ -116,8 +124,8 @@ func (c *Client) records(ctx context.Context, id release.ID) ([]record, error) {
 	}
 	sort.Slice(out, func(a, b int) bool { return out[a].Version < out[b].Version })
 	for i := range out {
-		if r := &out[i]; c.bodies.doubted(r.body.digest) {
-			if err := c.complete(ctx, r); err != nil {
+		if r := &out[i]; s.bodies.doubted(r.body.digest) {
+			if err := s.complete(ctx, r); err != nil {
 				return nil, err
 			}
 		}
@@ -127,11 +135,11 @@ func (c *Client) records(ctx context.Context, id release.ID) ([]record, error) {
 
 // complete reads the body of a record that has one elsewhere. A record whose body
 // is not there is not readable from then on.
-func (c *Client) complete(ctx context.Context, r *record) error {
+func (s *recordStore) complete(ctx context.Context, r *record) error {
 	if !r.readable || r.body == (bodyRef{}) {
 		return nil
 	}
-	b, err := c.depot(c.admin, r.Namespace).get(ctx, r.Name, r.body)
+	b, err := s.depot(s.admin, r.Namespace).get(ctx, r.Name, r.body)
 	if errors.Is(err, errNoBody) {
 		r.readable = false
 		return nil
@@ -152,7 +160,7 @@ func (c *Client) complete(ctx context.Context, r *record) error {
 // release.Absent and no error. It does not read the separate body of a large record;
 // see Complete.
 func (c *Client) Observe(ctx context.Context, id release.ID) (release.Observed, error) {
-	list, err := c.records(ctx, id)
+	list, err := c.store.records(ctx, id)
 	if err != nil {
 		return release.Observed{}, err
 	}
@@ -165,7 +173,7 @@ func (c *Client) Complete(ctx context.Context, o *release.Observed) error {
 	if !o.Large {
 		return nil
 	}
-	list, err := c.records(ctx, o.ID)
+	list, err := c.store.records(ctx, o.ID)
 	if err != nil {
 		return err
 	}
@@ -174,7 +182,7 @@ func (c *Client) Complete(ctx context.Context, o *release.Observed) error {
 		if r.Version != o.Good && r.Version != o.Revision {
 			continue
 		}
-		if err := c.complete(ctx, r); err != nil {
+		if err := c.store.complete(ctx, r); err != nil {
 			return err
 		}
 		if !r.readable {
@@ -196,7 +204,7 @@ func (c *Client) Complete(ctx context.Context, o *release.Observed) error {
 // cluster, a few at a time, and is not for hot paths.
 func (c *Client) List(ctx context.Context) ([]release.Observed, error) {
 	groups := map[release.ID][]record{}
-	err := c.eachRecord(ctx, func(r record) {
+	err := c.store.eachRecord(ctx, func(r record) {
 		r.Manifest, r.Config = "", nil
 		id := release.ID{Namespace: r.Namespace, Name: r.Name}
 		groups[id] = append(groups[id], r)
@@ -216,14 +224,14 @@ func (c *Client) List(ctx context.Context) ([]release.Observed, error) {
 }
 
 // eachRecord calls f for every revision of every release in the cluster.
-func (c *Client) eachRecord(ctx context.Context, f func(record)) error {
+func (s *recordStore) eachRecord(ctx context.Context, f func(record)) error {
 	opts := metav1.ListOptions{
 		LabelSelector: labels.Set{labelOwner: ownerHelm}.String(),
 		FieldSelector: "type=" + recordType,
 		Limit:         recordPage,
 	}
 	for {
-		list, err := c.admin.CoreV1().Secrets("").List(ctx, opts)
+		list, err := s.admin.CoreV1().Secrets("").List(ctx, opts)
 		if err != nil {
 			return fmt.Errorf("list releases: %w", err)
 		}
@@ -239,19 +247,19 @@ func (c *Client) eachRecord(ctx context.Context, f func(record)) error {
 
 // Forget removes the records of a release and leaves its objects alone.
 func (c *Client) Forget(ctx context.Context, id release.ID) error {
-	return c.removeRecords(ctx, id, func(record) bool { return true })
+	return c.store.removeRecords(ctx, id, func(record) bool { return true })
 }
 
 // Purge removes the records of a release that block it: those that cannot be read, and
 // those of a release that was uninstalled.
 func (c *Client) Purge(ctx context.Context, id release.ID) error {
-	return c.removeRecords(ctx, id, func(r record) bool {
+	return c.store.removeRecords(ctx, id, func(r record) bool {
 		return !r.readable || r.Info.Status == release.Uninstalled
 	})
 }
 
-func (c *Client) removeRecords(ctx context.Context, id release.ID, which func(record) bool) error {
-	list, err := c.records(ctx, id)
+func (s *recordStore) removeRecords(ctx context.Context, id release.ID, which func(record) bool) error {
+	list, err := s.records(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -259,11 +267,11 @@ func (c *Client) removeRecords(ctx context.Context, id release.ID, which func(re
 		if !which(r) {
 			continue
 		}
-		err := c.admin.CoreV1().Secrets(id.Namespace).Delete(ctx, r.secret, metav1.DeleteOptions{})
+		err := s.admin.CoreV1().Secrets(id.Namespace).Delete(ctx, r.secret, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("remove record %q of release %s: %w", r.secret, id, err)
 		}
-		if err := c.driver(ctx, c.admin, id.Namespace).dropBody(id.Name, r.body); err != nil {
+		if err := s.driver(ctx, s.admin, id.Namespace).dropBody(id.Name, r.body); err != nil {
 			return fmt.Errorf("remove record %q of release %s: %w", r.secret, id, err)
 		}
 	}
@@ -271,8 +279,8 @@ func (c *Client) removeRecords(ctx context.Context, id release.ID, which func(re
 }
 
 // rewrite changes the status in the stored record of one revision.
-func (c *Client) rewrite(ctx context.Context, id release.ID, revision int, change func(*helmrelease.Release)) error {
-	d := c.driver(ctx, c.admin, id.Namespace)
+func (s *recordStore) rewrite(ctx context.Context, id release.ID, revision int, change func(*helmrelease.Release)) error {
+	d := s.driver(ctx, s.admin, id.Namespace)
 	d.lean = true
 	store := storage.Init(d)
 	r, err := store.Get(id.Name, revision)
@@ -290,14 +298,14 @@ func (c *Client) rewrite(ctx context.Context, id release.ID, revision int, chang
 }
 
 // storageOf is Helm's storage in a namespace, as seen by an identity.
-func (c *Client) storageOf(ctx context.Context, client kubernetes.Interface, namespace string) *storage.Storage {
-	return storage.Init(c.driver(ctx, client, namespace))
+func (s *recordStore) storageOf(ctx context.Context, client kubernetes.Interface, namespace string) *storage.Storage {
+	return storage.Init(s.driver(ctx, client, namespace))
 }
 
-func (c *Client) driver(ctx context.Context, client kubernetes.Interface, namespace string) *secrets {
-	return newSecrets(ctx, client.CoreV1().Secrets(namespace), c.depot(client, namespace))
+func (s *recordStore) driver(ctx context.Context, client kubernetes.Interface, namespace string) *secrets {
+	return newSecrets(ctx, client.CoreV1().Secrets(namespace), s.depot(client, namespace))
 }
 
-func (c *Client) depot(client kubernetes.Interface, namespace string) *depot {
-	return &depot{api: client.CoreV1().Secrets(namespace), agent: c.cfg.AgentNamespace, memory: c.bodies, now: time.Now}
+func (s *recordStore) depot(client kubernetes.Interface, namespace string) *depot {
+	return &depot{api: client.CoreV1().Secrets(namespace), agent: s.agentNamespace, memory: s.bodies, now: time.Now}
 }

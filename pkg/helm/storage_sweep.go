@@ -67,7 +67,7 @@ func (s sweep) look(ctx context.Context, part *metav1.PartialObjectMetadata) err
 	id := release.ID{Namespace: part.Namespace, Name: part.Labels[fleet.LabelReleasePartOf]}
 	if s.named[id] == nil {
 		var err error
-		if s.named[id], err = s.partsOf(ctx, id); err != nil {
+		if s.named[id], err = s.store.partsOf(ctx, id); err != nil {
 			return err
 		}
 	}
@@ -92,8 +92,8 @@ func writtenAt(part metav1.Object) time.Time {
 }
 
 // partsOf are the names of the parts that the records of a release name.
-func (c *Client) partsOf(ctx context.Context, id release.ID) (map[string]bool, error) {
-	list, err := c.records(ctx, id)
+func (s *recordStore) partsOf(ctx context.Context, id release.ID) (map[string]bool, error) {
+	list, err := s.records(ctx, id)
 	if err != nil {
 		return nil, err
 	}

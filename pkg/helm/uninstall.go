@@ -22,7 +22,7 @@ import (
 // of another release of this agent names. A release that does not exist is no
 // error. While an object cannot be looked at or removed the release stays.
 func (c *Client) Uninstall(ctx context.Context, id release.ID, rights Rights) error {
-	list, err := c.records(ctx, id)
+	list, err := c.store.records(ctx, id)
 	if err != nil || len(list) == 0 {
 		return err
 	}
@@ -88,7 +88,7 @@ func (c *Client) removeForgotten(ctx context.Context, eng *engine, list []record
 	}
 	var text strings.Builder
 	for i := from; i < last; i++ {
-		if err := c.complete(context.WithoutCancel(ctx), &list[i]); err != nil {
+		if err := c.store.complete(context.WithoutCancel(ctx), &list[i]); err != nil {
 			return err
 		}
 		text.WriteString("\n---\n" + list[i].Manifest)
@@ -96,7 +96,7 @@ func (c *Client) removeForgotten(ctx context.Context, eng *engine, list []record
 	if text.Len() == 0 {
 		return nil
 	}
-	if err := c.complete(context.WithoutCancel(ctx), &list[last]); err != nil {
+	if err := c.store.complete(context.WithoutCancel(ctx), &list[last]); err != nil {
 		return err
 	}
 	newest, err := eng.Build(strings.NewReader(list[last].Manifest), false)
@@ -123,7 +123,7 @@ func (c *Client) withoutValues(ctx context.Context, err error, r record) error {
 	if err == nil {
 		return nil
 	}
-	if bad := c.complete(ctx, &r); bad != nil || !r.readable {
+	if bad := c.store.complete(ctx, &r); bad != nil || !r.readable {
 		return fmt.Errorf("%s/%s: Helm failed, and its text cannot be shown without knowing the values: %w",
 			r.Namespace, r.Name, errors.Join(bad, errNoBody))
 	}
@@ -157,7 +157,7 @@ func runUntil(ctx context.Context, f func() error) error {
 // agent.
 func (c *Client) claims(ctx context.Context, id release.ID) (map[string]bool, error) {
 	newest := map[release.ID]record{}
-	err := c.eachRecord(ctx, func(r record) {
+	err := c.store.eachRecord(ctx, func(r record) {
 		other := release.ID{Namespace: r.Namespace, Name: r.Name}
 		mem := remembered(r.Chart.Metadata.Annotations)
 		if other == id || !r.readable || mem.Owner.AgentNamespace != c.cfg.AgentNamespace {
@@ -172,7 +172,7 @@ func (c *Client) claims(ctx context.Context, id release.ID) (map[string]bool, er
 	}
 	out := map[string]bool{}
 	for other, r := range newest {
-		if err := c.complete(ctx, &r); err != nil {
+		if err := c.store.complete(ctx, &r); err != nil {
 			return nil, err
 		}
 		c.claimed(other, r, out)
