@@ -44,13 +44,13 @@ verify: ## generated files are current, modules tidy, layers intact
 	hack/verify.sh
 
 bench: ## print the figures of docs/benchmarks.md; BENCH="-only reading" runs a part
-	$(GO) run ./hack/bench $(BENCH)
+	$(GO) run ./benchmarks sources $(BENCH)
 
 bench-fanout: ## print the figures of the fan-out; BENCH="-scenarios 500x1" measures a part
-	$(GO) run ./integrationtests/bench $(BENCH)
+	$(GO) run ./benchmarks fanout $(BENCH)
 
 bench-agent: ## print the figures of one agent; BENCH="-only latency" measures a part
-	$(GO) run ./integrationtests/benchagent $(BENCH)
+	$(GO) run ./benchmarks agent $(BENCH)
 
 soak: ## the long quiet window and other tests that take their time
 	$(GO) run ./hack/test -soak
