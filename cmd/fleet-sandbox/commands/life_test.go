@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bufio"
@@ -23,7 +23,7 @@ import (
 // tests that end a launcher in the middle of its life.
 func TestMain(m *testing.M) {
 	if os.Getenv("LAUNCHER_TEST") != "" {
-		main()
+		Main()
 	}
 	os.Exit(m.Run())
 }
