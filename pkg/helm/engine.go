@@ -63,6 +63,11 @@ type engine struct {
 	crdFiles map[*resource.Info]string
 	kinds    broughtKinds
 
+	found
+}
+
+// found is what an engine found while Helm used it.
+type found struct {
 	mu      sync.Mutex
 	checked map[string]bool // manifests that were found good
 	refused error           // an error that Helm may not have passed on in full

@@ -38,17 +38,21 @@ type postRenderer struct {
 	had bool
 	// home is the namespace of objects that name none.
 	home string
+	// probes says to look for patches whose target matches nothing.
+	probes bool
+	outcome
+}
+
+// outcome is what the last run of a postRenderer found.
+type outcome struct {
+	objects []object
 	// skipped are the templates that rendered documents without a kind.
 	skipped []string
 	// sources remembers the file of each object, and names their kinds, names
 	// and namespaces, for messages.
 	sources map[string]string
 	names   []string
-	// objects are those of the last run.
-	objects []object
-	// probes says to look for patches whose target matches nothing, and unmatched
-	// are those.
-	probes    bool
+	// unmatched are the patches whose target matches nothing.
 	unmatched []UnmatchedPatch
 }
 
@@ -64,7 +68,8 @@ func (c *Client) postRenderer(d Deployment, p parts, kinds *api) (*postRenderer,
 
 func postRendererOf(d Deployment, p parts, setID string, namespaced func(schema.GroupVersionKind) (bool, error)) (*postRenderer, error) {
 	out := &postRenderer{
-		parts: p, opts: d.Options, limit: d.namespaceLimit(), setID: setID, namespaced: namespaced, home: d.ID.Namespace, sources: map[string]string{},
+		parts: p, opts: d.Options, limit: d.namespaceLimit(), setID: setID, namespaced: namespaced, home: d.ID.Namespace,
+		outcome: outcome{sources: map[string]string{}},
 	}
 	var crds []object
 	for _, f := range p.chart.CRDObjects() {
