@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/ensure"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/agentrollout"
@@ -69,7 +71,7 @@ func newAgentsLoop(h *Manager, c *kube.Client) *agentsLoop {
 		refused: map[kube.Key]string{},
 	}
 	l.loop = kube.NewController("agents", 1, l.Reconcile)
-	h.view.clusters.OnChange(func(old, c *fleet.Cluster) {
+	h.view.Clusters.OnChange(func(old, c *fleet.Cluster) {
 		if agentChanges(old, c) {
 			l.wake()
 		}
@@ -86,7 +88,7 @@ func (l *agentsLoop) parts() []kube.Runner {
 }
 
 func (l *agentsLoop) wake() {
-	l.loop.AddAfter(l.key, gatherChanges+time.Duration(len(l.view.clusters.List("")))*gatherPerCluster)
+	l.loop.AddAfter(l.key, gatherChanges+time.Duration(len(l.view.Clusters.List("")))*gatherPerCluster)
 }
 
 // Reconcile brings the agents of the fleet one step further.
@@ -156,7 +158,7 @@ type sight struct {
 // gather returns the fleet as the caches have it.
 func (l *agentsLoop) gather(ctx context.Context, m agentrollout.Manager) (sight, error) {
 	seen := sight{clusters: agentFleet{}}
-	for _, c := range l.view.clusters.List("") {
+	for _, c := range l.view.Clusters.List("") {
 		if !l.cfg.Scope.Holds(c.Namespace) || !m.Manages(c) || registration.OtherManager(c, l.cfg.Installation.Mark()) != "" {
 			continue
 		}
@@ -186,7 +188,7 @@ func (l *agentsLoop) arrived(ctx context.Context, c *fleet.Cluster, b *fleet.Bun
 	}
 	bd, err := l.pairs.Get(ctx, kube.Key{Namespace: namespace, Name: b.Name})
 	if err != nil {
-		return false, ignoreGone(err)
+		return false, kube.IgnoreGone(err)
 	}
 	return agentrollout.Arrived(b, bd), nil
 }
@@ -256,7 +258,7 @@ func (l *agentsLoop) step(ctx context.Context, m agentrollout.Manager, c *fleet.
 // if a user has paused it.
 func taken(have, want *fleet.Bundle) *fleet.Bundle {
 	out := have.DeepCopy()
-	out.Labels, out.Annotations = merged(have.Labels, want.Labels), merged(have.Annotations, want.Annotations)
+	out.Labels, out.Annotations = ensure.Merged(have.Labels, want.Labels), ensure.Merged(have.Annotations, want.Annotations)
 	out.OwnerReferences = want.OwnerReferences
 	out.Spec = want.Spec
 	out.Spec.Paused = have.Spec.Paused
@@ -278,7 +280,7 @@ func (l *agentsLoop) say(ctx context.Context, s agentrollout.State) error {
 	}
 	was, _ := agentrollout.ParseState(have.Data[agentrollout.KeyState])
 	changed := have.DeepCopy()
-	changed.Data = merged(have.Data, map[string]string{agentrollout.KeyState: s.String()})
+	changed.Data = ensure.Merged(have.Data, map[string]string{agentrollout.KeyState: s.String()})
 	if _, err := l.configs.Patch(ctx, have, changed); err != nil {
 		return err
 	}
@@ -289,7 +291,7 @@ func (l *agentsLoop) say(ctx context.Context, s agentrollout.State) error {
 		if slices.Contains(was.Failed, f) {
 			continue
 		}
-		if c, ok := l.view.clusters.Get(kube.ParseKey(f.Cluster)); ok {
+		if c, ok := l.view.Clusters.Get(kube.ParseKey(f.Cluster)); ok {
 			l.events.Event(c, kube.Warning, "AgentUpdateFailed", "since the agent was updated to "+s.Image+": "+f.Reason)
 		}
 	}
@@ -315,7 +317,7 @@ func (l *agentsLoop) report(ctx context.Context, m agentrollout.Manager, cluster
 		note := agentrollout.Blocked(c, m.Settings.AgentReplicas)
 		out.Status.Conditions = condition.Set(c.Status.Conditions, agentrollout.Reconciled(c, reason, why, note), l.now())
 		if _, err := l.clusters.PatchStatus(ctx, c, out); err != nil {
-			failed = ignoreGone(err) // a conflict passes
+			failed = kube.IgnoreGone(err) // a conflict passes
 		}
 	}
 	return failed
@@ -349,7 +351,7 @@ func bundleOf(c *fleet.Cluster) kube.Key {
 
 // stripAgentBundle leaves how a Bundle is, and what it was made of.
 func stripAgentBundle(b *fleet.Bundle) {
-	dropLastApplied(b)
+	cache.DropLastApplied(b)
 	b.Spec = fleet.BundleSpec{}
 	s := b.Status.Summary
 	b.Status = fleet.BundleStatus{
@@ -365,7 +367,7 @@ func agentChanges(old, changed *fleet.Cluster) bool {
 		return true
 	}
 	a, b := old.Status, changed.Status
-	return clusterChanges(old, changed) ||
+	return cache.ClusterChanged(old, changed) ||
 		a.Agent.Version != b.Agent.Version || a.Agent.Instance != b.Agent.Instance || a.Agent.Namespace != b.Agent.Namespace ||
 		a.Summary.Ready != b.Summary.Ready || a.Summary.DesiredReady != b.Summary.DesiredReady ||
 		a.Scheduled != b.Scheduled || a.ActiveSchedule != b.ActiveSchedule ||

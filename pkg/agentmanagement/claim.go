@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -32,11 +33,11 @@ type uses struct {
 func newUses(now func() time.Time) *uses { return &uses{now: now, since: map[string]time.Time{}} }
 
 // see notes the Secret of a token. It is true if that is a change.
-func (u *uses) see(s *meta) bool {
+func (u *uses) see(s *cache.Meta) bool {
 	changes := false
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, key := range requestOf(s) {
+	for _, key := range cache.RequestOf(s) {
 		if _, known := u.since[key]; !known && s.Labels[labelLastUsed] != "" {
 			u.since[key], changes = u.now(), true
 		}
@@ -63,7 +64,7 @@ func (u *uses) of(r *fleet.ClusterRegistration) (time.Time, bool) {
 func (l *requestLoop) handed(requests []*fleet.ClusterRegistration) map[string]registration.Handed {
 	out := map[string]registration.Handed{}
 	for _, r := range requests {
-		h := registration.Handed{Fetchable: len(l.view.credentials.ByIndex(byRequest, kube.KeyOf(r).String())) > 0}
+		h := registration.Handed{Fetchable: len(l.view.Credentials.ByIndex(cache.ByRequest, kube.KeyOf(r).String())) > 0}
 		if made, ok := l.made(r); ok {
 			h.Over = registration.CredentialLeft(made, l.now()) == 0
 		}
@@ -77,7 +78,7 @@ func (l *requestLoop) handed(requests []*fleet.ClusterRegistration) map[string]r
 
 // made is when the account of a request was made.
 func (l *requestLoop) made(r *fleet.ClusterRegistration) (time.Time, bool) {
-	a, ok := l.view.accounts.Get(kube.Key{Namespace: l.system.RegistrationNamespace(), Name: registration.Account(r)})
+	a, ok := l.view.Accounts.Get(kube.Key{Namespace: l.system.RegistrationNamespace(), Name: registration.Account(r)})
 	if !ok {
 		return time.Time{}, false
 	}
@@ -87,7 +88,7 @@ func (l *requestLoop) made(r *fleet.ClusterRegistration) (time.Time, bool) {
 // accepted reports whether a person has accepted a request, regardless of other
 // requests.
 func (l *requestLoop) accepted(r *fleet.ClusterRegistration, siblings []*fleet.ClusterRegistration) bool {
-	c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
+	c, ok := l.view.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 	return ok && registration.Accepted(r, c, siblings)
 }
 
@@ -115,12 +116,4 @@ func (l *requestLoop) registered(r *fleet.ClusterRegistration, c *fleet.Cluster,
 	l.events.Event(c, kube.Normal, reasonRegisteredAgain, fmt.Sprintf(
 		"an agent registered again for this Cluster, as ClusterRegistration %q with token %q; the credential before ends once the new one is in use",
 		r.Name, r.Labels[fleet.LabelRegistrationToken]))
-}
-
-// sooner is next, or after a time if that is earlier.
-func sooner(next kube.Result, left time.Duration) kube.Result {
-	if left > 0 && (next.After == 0 || left < next.After) {
-		next.After = left
-	}
-	return next
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -20,7 +21,7 @@ import (
 // loops delete in their course needs no sweep.
 const sweepInterval = 30 * time.Minute
 
-// managed selects what Fleet made and may clean up.
+// cache.Managed selects what Fleet made and may clean up.
 const managed = fleet.LabelManaged + "=" + registration.True
 
 // A Cleanup is the manager of the role cleanup: it finds what is left behind when a
@@ -101,7 +102,7 @@ func (s *Cleanup) Sweep(ctx context.Context, _ kube.Key) (kube.Result, error) {
 
 // orphanNamespaces finds the namespaces of Clusters that are gone.
 func (s *Cleanup) orphanNamespaces(ctx context.Context, orphans map[string]orphan) error {
-	namespaces, err := s.list(ctx, corev1.SchemeGroupVersion.WithKind("Namespace"), kube.Watch{Labels: managed})
+	namespaces, err := s.list(ctx, corev1.SchemeGroupVersion.WithKind("Namespace"), kube.Watch{Labels: cache.Managed})
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func (s *Cleanup) orphanNamespaces(ctx context.Context, orphans map[string]orpha
 				return err
 			}
 			s.deleted("Namespace", n, "Cluster "+owner+" is gone")
-			return s.namespaces.Delete(ctx, kube.KeyOf(n), exactly(n))
+			return s.namespaces.Delete(ctx, kube.KeyOf(n), kube.Exactly(n))
 		}}
 	}
 	return nil
@@ -161,7 +162,7 @@ func (s *Cleanup) orphanValues(ctx context.Context, orphans map[string]orphan) e
 		}},
 	} {
 		secrets, err := s.list(ctx, corev1.SchemeGroupVersion.WithKind("Secret"),
-			kube.Watch{Labels: managed, Fields: "type=" + v.secretType})
+			kube.Watch{Labels: cache.Managed, Fields: "type=" + v.secretType})
 		if err != nil {
 			return err
 		}
@@ -179,7 +180,7 @@ func (s *Cleanup) orphanValues(ctx context.Context, orphans map[string]orphan) e
 					return err
 				}
 				s.deleted("Secret", secret, v.owner+" of that name is gone")
-				return s.secrets.Delete(ctx, key, exactly(secret))
+				return s.secrets.Delete(ctx, key, kube.Exactly(secret))
 			}}
 		}
 	}
@@ -188,14 +189,14 @@ func (s *Cleanup) orphanValues(ctx context.Context, orphans map[string]orphan) e
 
 // anothers reports whether something bears the mark of another manager. An object
 // without a mark was made by the reference, and is treated as ours.
-func (s *Cleanup) anothers(o *meta) bool {
+func (s *Cleanup) anothers(o *cache.Meta) bool {
 	id := o.Labels[fleet.LabelManagerID]
 	return id != "" && id != s.id
 }
 
 // workspaceOf is the workspace that a Secret with values belongs to: one of a
 // deployment is elsewhere, and says so.
-func workspaceOf(secret *meta) string {
+func workspaceOf(secret *cache.Meta) string {
 	if ns := secret.Labels[fleet.LabelBundleNamespace]; ns != "" {
 		return ns
 	}
@@ -216,7 +217,7 @@ func (s *Cleanup) abandonedRequests(ctx context.Context, orphans map[string]orph
 		orphans["ClusterRegistration "+kube.KeyOf(r).String()] = orphan{registration.OrphanTimeout, func(ctx context.Context) error {
 			live, err := s.requests.Get(ctx, kube.KeyOf(r))
 			if err != nil || !registration.Abandoned(live, s.now()) {
-				return ignoreGone(err)
+				return kube.IgnoreGone(err)
 			}
 			s.deleted("ClusterRegistration", r, "it was never granted")
 			return s.requests.Delete(ctx, kube.KeyOf(r), kube.Precondition{UID: live.UID, ResourceVersion: live.ResourceVersion})
@@ -236,11 +237,11 @@ func (s *Cleanup) names(ctx context.Context, kind string) (map[string]bool, erro
 }
 
 // list reads the metadata of a kind once, without keeping a watch.
-func (s *Cleanup) list(ctx context.Context, kind schema.GroupVersionKind, w kube.Watch) ([]*meta, error) {
+func (s *Cleanup) list(ctx context.Context, kind schema.GroupVersionKind, w kube.Watch) ([]*cache.Meta, error) {
 	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
 	defer stop()
-	c := kube.NewMetaCache(s.client, kind, w, stripMeta)
-	var found []*meta
+	c := kube.NewMetaCache(s.client, kind, w, cache.StripMeta)
+	var found []*cache.Meta
 	err := kube.Run(ctx, nil, c, kube.RunnerFunc(func(context.Context) error {
 		found = c.List("") // runs once the cache is full
 		stop()
@@ -254,11 +255,4 @@ func (s *Cleanup) list(ctx context.Context, kind schema.GroupVersionKind, w kube
 
 func (s *Cleanup) deleted(kind string, o metav1.Object, reason string) {
 	s.log.WithField("action", "delete "+kind+" "+kube.KeyOf(o).String()).WithField("reason", reason).Info("orphan deleted")
-}
-
-func ignoreGone(err error) error {
-	if kube.IsGone(err) {
-		return nil
-	}
-	return err
 }

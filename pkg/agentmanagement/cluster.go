@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -48,13 +49,13 @@ func newClusterLoop(h *Manager, c *kube.Client) *clusterLoop {
 		leases: kube.StoreOf[*coordinationv1.Lease](c),
 	}
 	l.loop = kube.NewController("clusters", 4, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
-	h.view.clusters.OnChange(func(old, c *fleet.Cluster) {
-		if c != nil && clusterChanges(old, c) {
+	h.view.Clusters.OnChange(func(old, c *fleet.Cluster) {
+		if c != nil && cache.ClusterChanged(old, c) {
 			l.loop.Add(kube.KeyOf(c))
 		}
 	})
-	h.view.namespaces.OnChange(func(old, n *meta) {
-		if owner := registration.NamespaceOwner(either(old, n)); owner != "" {
+	h.view.Namespaces.OnChange(func(old, n *cache.Meta) {
+		if owner := registration.NamespaceOwner(cache.Either(old, n)); owner != "" {
 			l.loop.Add(kube.ParseKey(owner))
 		}
 	})
@@ -69,7 +70,7 @@ func newClusterLoop(h *Manager, c *kube.Client) *clusterLoop {
 //  3. apply:  mark and finalizer, then the namespace where it is missing
 //  4. report: Cluster.status.namespace and condition Processed, once
 func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	c, ok := l.view.clusters.Get(key)
+	c, ok := l.view.Clusters.Get(key)
 	if !ok {
 		return kube.Done, nil
 	}
@@ -171,7 +172,7 @@ func (l *clusterLoop) alive(ctx context.Context, id string) (string, error) {
 // that its annotation names is read from the API server if the cache lacks it.
 func (l *clusterLoop) namesOf(ctx context.Context, c *fleet.Cluster) ([]string, error) {
 	var out []string
-	for _, n := range l.view.namespaces.ByIndex(byCluster, kube.KeyOf(c).String()) {
+	for _, n := range l.view.Namespaces.ByIndex(cache.ByCluster, kube.KeyOf(c).String()) {
 		out = append(out, n.Name)
 	}
 	asked := c.Annotations[registration.AnnotationDeploymentNamespace]
@@ -180,7 +181,7 @@ func (l *clusterLoop) namesOf(ctx context.Context, c *fleet.Cluster) ([]string, 
 	}
 	n, err := l.namespaces.Get(ctx, kube.Key{Name: asked})
 	if err != nil {
-		return out, ignoreGone(err)
+		return out, kube.IgnoreGone(err)
 	}
 	if registration.NamespaceOwner(n) == kube.KeyOf(c).String() {
 		out = append(out, asked)
@@ -191,12 +192,12 @@ func (l *clusterLoop) namesOf(ctx context.Context, c *fleet.Cluster) ([]string, 
 // namespace returns a namespace, from the cache or else from the API server; nil if
 // there is none.
 func (l *clusterLoop) namespace(ctx context.Context, name string) (metav1.Object, error) {
-	if n, ok := l.view.namespaces.Get(kube.Key{Name: name}); ok {
+	if n, ok := l.view.Namespaces.Get(kube.Key{Name: name}); ok {
 		return n, nil
 	}
 	n, err := l.namespaces.Get(ctx, kube.Key{Name: name})
 	if err != nil {
-		return nil, ignoreGone(err)
+		return nil, kube.IgnoreGone(err)
 	}
 	return n, nil
 }
@@ -252,19 +253,19 @@ func (l *clusterLoop) release(ctx context.Context, c *fleet.Cluster) error {
 	if len(released.Finalizers) == len(c.Finalizers) {
 		return nil
 	}
-	for _, r := range l.view.requests.ByIndex(byCluster, kube.KeyOf(c).String()) {
+	for _, r := range l.view.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String()) {
 		if !r.Status.Granted {
 			continue // it waited to be accepted, and gets a Cluster of its own now
 		}
-		if err := l.requests.Delete(ctx, kube.KeyOf(r), exactly(r)); err != nil {
+		if err := l.requests.Delete(ctx, kube.KeyOf(r), kube.Exactly(r)); err != nil {
 			return err
 		}
 	}
-	for _, n := range l.view.namespaces.ByIndex(byCluster, kube.KeyOf(c).String()) {
+	for _, n := range l.view.Namespaces.ByIndex(cache.ByCluster, kube.KeyOf(c).String()) {
 		if n.DeletionTimestamp != nil {
 			continue
 		}
-		if err := l.namespaces.Delete(ctx, kube.KeyOf(n), exactly(n)); err != nil {
+		if err := l.namespaces.Delete(ctx, kube.KeyOf(n), kube.Exactly(n)); err != nil {
 			return err
 		}
 	}

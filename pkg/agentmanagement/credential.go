@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -23,7 +24,7 @@ const reasonRotated = "CredentialRotated"
 // sorted. Those that only renew are not among them.
 func (l *requestLoop) accountsOf(r *fleet.ClusterRegistration) []string {
 	var out []string
-	for _, a := range l.view.accounts.ByIndex(byRequest, kube.KeyOf(r).String()) {
+	for _, a := range l.view.Accounts.ByIndex(cache.ByRequest, kube.KeyOf(r).String()) {
 		if a.Namespace == l.system.RegistrationNamespace() && a.Annotations[fleet.AnnotationRenews] == "" && a.DeletionTimestamp == nil {
 			out = append(out, a.Name)
 		}
@@ -47,12 +48,12 @@ func (l *requestLoop) holders(r *fleet.ClusterRegistration, c *fleet.Cluster) []
 // tend maintains the credential of a granted request, if this manager manages its
 // Cluster. next is when the request is looked at anyway.
 func (l *requestLoop) tend(ctx context.Context, r *fleet.ClusterRegistration, next kube.Result) (kube.Result, error) {
-	c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
+	c, ok := l.view.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return next, nil
 	}
 	after, err := l.credential(ctx, r, c)
-	return sooner(next, after), err
+	return next.Sooner(after), err
 }
 
 // credential makes sure that the agent of a granted request uses the credential that it
@@ -93,7 +94,7 @@ func (l *requestLoop) credential(ctx context.Context, r *fleet.ClusterRegistrati
 	}
 	offered, err := l.clusters.Patch(ctx, c, registration.OfferCredential(c, p))
 	if err != nil {
-		return 0, ignoreGone(err)
+		return 0, kube.IgnoreGone(err)
 	}
 	if p.Settled && c.Annotations[fleet.AnnotationRotate] != "" {
 		l.events.Event(c, kube.Normal, reasonRotated, "the agent uses a new credential; the one before is void")
@@ -113,7 +114,7 @@ func (l *requestLoop) provide(ctx context.Context, r *fleet.ClusterRegistration,
 	g.OwnedBy(account)
 	switch p.Lasting {
 	case credential.Have:
-		if err := l.accountToken(ctx, l.view, g.Lasting); err != nil {
+		if err := l.grants.AccountToken(ctx, g.Lasting); err != nil {
 			return err
 		}
 	case credential.Gone:
@@ -128,10 +129,10 @@ func (l *requestLoop) provide(ctx context.Context, r *fleet.ClusterRegistration,
 	if len(p.Fetch) == 0 {
 		return l.unbind(ctx, g)
 	}
-	if err := l.role(ctx, l.view, g.Fetch); err != nil {
+	if err := l.grants.Role(ctx, g.Fetch); err != nil {
 		return err
 	}
-	return l.binding(ctx, l.view, g.FetchBinding)
+	return l.grants.Binding(ctx, g.FetchBinding)
 }
 
 // provideRenewal makes or removes the account that may renew the credential.
@@ -140,78 +141,78 @@ func (l *requestLoop) provideRenewal(ctx context.Context, g registration.Credent
 		return nil
 	}
 	if p.Renewal == credential.Have {
-		if err := ensure(ctx, l.view.accounts, l.accounts, g.Renewal, copyNothing); err != nil {
+		if err := l.grants.Account(ctx, g.Renewal); err != nil {
 			return err
 		}
-		if err := l.role(ctx, l.view, g.Renew); err != nil {
+		if err := l.grants.Role(ctx, g.Renew); err != nil {
 			return err
 		}
 		if p.Renew {
-			return l.binding(ctx, l.view, g.RenewBinding)
+			return l.grants.Binding(ctx, g.RenewBinding)
 		}
 	}
-	if have, ok := l.view.bindings.Get(kube.KeyOf(g.RenewBinding)); ok {
-		if err := l.bindings.Delete(ctx, kube.KeyOf(have), exactly(have)); err != nil {
+	if have, ok := l.view.Bindings.Get(kube.KeyOf(g.RenewBinding)); ok {
+		if err := l.grants.Bindings.Delete(ctx, kube.KeyOf(have), kube.Exactly(have)); err != nil {
 			return err
 		}
 	}
 	if p.Renewal == credential.Have {
 		return nil
 	}
-	if have, ok := l.view.roles.Get(kube.KeyOf(g.Renew)); ok {
-		if err := l.roles.Delete(ctx, kube.KeyOf(have), exactly(have)); err != nil {
+	if have, ok := l.view.Roles.Get(kube.KeyOf(g.Renew)); ok {
+		if err := l.grants.Roles.Delete(ctx, kube.KeyOf(have), kube.Exactly(have)); err != nil {
 			return err
 		}
 	}
-	if have, ok := l.view.accounts.Get(kube.KeyOf(g.Renewal)); ok {
-		return l.accounts.Delete(ctx, kube.KeyOf(have), exactly(have))
+	if have, ok := l.view.Accounts.Get(kube.KeyOf(g.Renewal)); ok {
+		return l.grants.Accounts.Delete(ctx, kube.KeyOf(have), kube.Exactly(have))
 	}
 	return nil
 }
 
 // unbind revokes the right to fetch tokens.
 func (l *requestLoop) unbind(ctx context.Context, g registration.CredentialGrant) error {
-	if have, ok := l.view.bindings.Get(kube.KeyOf(g.FetchBinding)); ok {
-		if err := l.bindings.Delete(ctx, kube.KeyOf(have), exactly(have)); err != nil {
+	if have, ok := l.view.Bindings.Get(kube.KeyOf(g.FetchBinding)); ok {
+		if err := l.grants.Bindings.Delete(ctx, kube.KeyOf(have), kube.Exactly(have)); err != nil {
 			return err
 		}
 	}
-	if have, ok := l.view.roles.Get(kube.KeyOf(g.Fetch)); ok {
-		return l.roles.Delete(ctx, kube.KeyOf(have), exactly(have))
+	if have, ok := l.view.Roles.Get(kube.KeyOf(g.Fetch)); ok {
+		return l.grants.Roles.Delete(ctx, kube.KeyOf(have), kube.Exactly(have))
 	}
 	return nil
 }
 
 // ensureAccount makes an account, and returns it as the API server has it.
 func (l *requestLoop) ensureAccount(ctx context.Context, want *corev1.ServiceAccount) (*corev1.ServiceAccount, error) {
-	if have, ok := l.view.accounts.Get(kube.KeyOf(want)); ok {
+	if have, ok := l.view.Accounts.Get(kube.KeyOf(want)); ok {
 		return have, nil
 	}
-	made, err := l.accounts.Create(ctx, want)
+	made, err := l.grants.Accounts.Create(ctx, want)
 	if kube.IsExists(err) {
-		return l.accounts.Get(ctx, kube.KeyOf(want))
+		return l.grants.Accounts.Get(ctx, kube.KeyOf(want))
 	}
 	return made, err
 }
 
 // remove deletes a token that lasts.
 func (l *requestLoop) remove(ctx context.Context, s *corev1.Secret) error {
-	have, ok := l.view.accountTokens.Get(kube.KeyOf(s))
+	have, ok := l.view.AccountTokens.Get(kube.KeyOf(s))
 	if !ok {
 		return nil
 	}
-	return l.secrets.Delete(ctx, kube.KeyOf(have), exactly(have))
+	return l.grants.Secrets.Delete(ctx, kube.KeyOf(have), kube.Exactly(have))
 }
 
 // dropAccounts deletes the accounts that the agent does without. Their tokens end
 // with them.
 func (l *requestLoop) dropAccounts(ctx context.Context, c *fleet.Cluster, p credential.Plan) error {
 	for _, name := range p.Drop {
-		have, ok := l.view.accounts.Get(kube.Key{Namespace: l.system.RegistrationNamespace(), Name: name})
+		have, ok := l.view.Accounts.Get(kube.Key{Namespace: l.system.RegistrationNamespace(), Name: name})
 		if !ok {
 			continue
 		}
-		if err := l.accounts.Delete(ctx, kube.KeyOf(have), exactly(have)); err != nil {
+		if err := l.grants.Accounts.Delete(ctx, kube.KeyOf(have), kube.Exactly(have)); err != nil {
 			return err
 		}
 		l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("agent", name).
@@ -233,7 +234,7 @@ func (l *requestLoop) sayCredential(ctx context.Context, c *fleet.Cluster, p cre
 		changed.Status.Conditions = condition.Set(c.Status.Conditions, *is, l.now())
 	}
 	if _, err := l.clusters.PatchStatus(ctx, c, changed); err != nil {
-		return ignoreGone(err)
+		return kube.IgnoreGone(err)
 	}
 	if is != nil && (was == nil || was.Reason != is.Reason) && is.Reason != credential.ReasonPending {
 		l.events.Event(c, kube.Warning, "Credential"+is.Reason, is.Message)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -37,9 +38,9 @@ func (l *requestLoop) room(r *fleet.ClusterRegistration) error {
 	if known, ok := l.crowds.Load(t.UID); ok && l.now().Before(known.(crowd).until) {
 		return reconcile.RequeueError(reasonPending, crowdRetry, errors.New(known.(crowd).why))
 	}
-	unseen := l.view.clusters.ByIndex(byUnseen, r.Namespace)
+	unseen := l.view.Clusters.ByIndex(cache.ByUnseen, r.Namespace)
 	why := registration.Crowded(t, l.cfg.Settings.MaxPending, unseen, func(c *fleet.Cluster) []*fleet.ClusterRegistration {
-		return l.view.requests.ByIndex(byClient, clientKey(c.Namespace, c.Spec.ClientID))
+		return l.view.Requests.ByIndex(cache.ByClient, cache.ClientKey(c.Namespace, c.Spec.ClientID))
 	})
 	if why == "" {
 		l.crowds.Delete(t.UID)

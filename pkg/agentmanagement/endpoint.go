@@ -65,7 +65,7 @@ func (l *endpointLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, 
 	}
 	if was := l.trouble.Swap(&text); was == nil && text != "" || was != nil && *was != text {
 		l.turned.Store(was != nil)
-		for _, t := range l.view.tokens.List("") {
+		for _, t := range l.view.Tokens.List("") {
 			l.tokens.loop.Add(kube.KeyOf(t))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -15,8 +16,8 @@ import (
 
 // handOver writes an agent's credential, and the right to read it.
 func (l *requestLoop) handOver(ctx context.Context, h registration.Handover) error {
-	have, err := l.secrets.Get(ctx, kube.KeyOf(h.Secret))
-	if err == nil && !slices.Equal(requestOf(have), requestOf(h.Secret)) {
+	have, err := l.grants.Secrets.Get(ctx, kube.KeyOf(h.Secret))
+	if err == nil && !slices.Equal(cache.RequestOf(have), cache.RequestOf(h.Secret)) {
 		workspace, _, _ := registration.RequestOf(h.Secret)
 		have, err = nil, l.replace(ctx, have, workspace)
 	}
@@ -24,15 +25,15 @@ func (l *requestLoop) handOver(ctx context.Context, h registration.Handover) err
 		return err
 	}
 	if have == nil {
-		if have, err = l.secrets.Create(ctx, h.Secret); err != nil {
+		if have, err = l.grants.Secrets.Create(ctx, h.Secret); err != nil {
 			return err
 		}
 	}
 	h.OwnedBy(have)
-	if err := l.role(ctx, l.view, h.Role); err != nil {
+	if err := l.grants.Role(ctx, h.Role); err != nil {
 		return err
 	}
-	return l.binding(ctx, l.view, h.RoleBinding)
+	return l.grants.Binding(ctx, h.RoleBinding)
 }
 
 // replace deletes a credential that another request left behind, so that the time to
@@ -40,8 +41,8 @@ func (l *requestLoop) handOver(ctx context.Context, h registration.Handover) err
 // workspace the agent has asked twice, in another one a second agent uses the same
 // words.
 func (l *requestLoop) replace(ctx context.Context, have *corev1.Secret, workspace string) error {
-	for _, key := range requestOf(have) {
-		r, ok := l.view.requests.Get(kube.ParseKey(key))
+	for _, key := range cache.RequestOf(have) {
+		r, ok := l.view.Requests.Get(kube.ParseKey(key))
 		switch {
 		case !ok || r.DeletionTimestamp != nil || r.Status.Granted && !l.mayFetch(have):
 		case r.Namespace == workspace:
@@ -50,7 +51,7 @@ func (l *requestLoop) replace(ctx context.Context, have *corev1.Secret, workspac
 			return reconcile.TerminalError(reasonRefused, fmt.Errorf("request %q has the same clientID and clientRandom", key))
 		}
 	}
-	return l.secrets.Delete(ctx, kube.KeyOf(have), exactly(have))
+	return l.grants.Secrets.Delete(ctx, kube.KeyOf(have), kube.Exactly(have))
 }
 
 // mayFetch reports whether a credential's time is not over yet.
@@ -61,10 +62,10 @@ func (l *requestLoop) mayFetch(s *corev1.Secret) bool {
 // endHandover deletes a credential whose time to be fetched is over.
 func (l *requestLoop) endHandover(ctx context.Context, r *fleet.ClusterRegistration) (kube.Result, error) {
 	next := kube.Done
-	for _, s := range l.view.credentials.ByIndex(byRequest, kube.KeyOf(r).String()) {
+	for _, s := range l.view.Credentials.ByIndex(cache.ByRequest, kube.KeyOf(r).String()) {
 		left := registration.CredentialLeft(s.CreationTimestamp.Time, l.now())
 		if left == 0 {
-			if err := l.secrets.Delete(ctx, kube.KeyOf(s), exactly(s)); err != nil {
+			if err := l.grants.Secrets.Delete(ctx, kube.KeyOf(s), kube.Exactly(s)); err != nil {
 				return kube.Done, err
 			}
 			continue

@@ -32,7 +32,7 @@ type heartbeatLoop struct {
 func newHeartbeatLoop(h *Manager, report func(kube.Key)) *heartbeatLoop {
 	l := &heartbeatLoop{Manager: h, report: report}
 	l.loop = kube.NewController("rhythm", 1, l.Reconcile)
-	h.view.clusters.OnChange(func(old, c *fleet.Cluster) {
+	h.view.Clusters.OnChange(func(old, c *fleet.Cluster) {
 		if old == nil || c == nil || heartbeat.Polls(old) != heartbeat.Polls(c) {
 			l.loop.AddAfter(heartbeatKey, heartbeatSettle)
 		}
@@ -48,7 +48,7 @@ func (l *heartbeatLoop) mark(c *fleet.Cluster) *fleet.Cluster {
 
 // Reconcile decides again, and makes sure that every agent gets the result.
 func (l *heartbeatLoop) Reconcile(context.Context, kube.Key) (kube.Result, error) {
-	clusters := l.view.clusters.List("")
+	clusters := l.view.Clusters.List("")
 	was := time.Duration(l.interval.Load())
 	if was == 0 {
 		was = heartbeat.Reported(clusters)

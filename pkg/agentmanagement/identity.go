@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -26,8 +27,8 @@ type identityLoop struct {
 func newIdentityLoop(h *Manager, c *kube.Client) *identityLoop {
 	l := &identityLoop{Manager: h, clusters: kube.StoreOf[*fleet.Cluster](c), sight: map[kube.Key]*registration.Sights{}}
 	l.loop = kube.NewController("identities", 2, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
-	h.view.clusters.OnChange(l.onCluster)
-	h.view.requests.OnChange(func(old, r *fleet.ClusterRegistration) {
+	h.view.Clusters.OnChange(l.onCluster)
+	h.view.Requests.OnChange(func(old, r *fleet.ClusterRegistration) {
 		for _, one := range []*fleet.ClusterRegistration{old, r} {
 			if one != nil && one.Status.ClusterName != "" {
 				l.loop.Add(kube.Key{Namespace: one.Namespace, Name: one.Status.ClusterName})
@@ -46,7 +47,7 @@ func (l *identityLoop) onCluster(old, c *fleet.Cluster) {
 		l.mu.Unlock()
 		return
 	}
-	if old != nil && old.Status.Agent.Instance == c.Status.Agent.Instance && !clusterChanges(old, c) {
+	if old != nil && old.Status.Agent.Instance == c.Status.Agent.Instance && !cache.ClusterChanged(old, c) {
 		return
 	}
 	l.mu.Lock()
@@ -63,15 +64,15 @@ func (l *identityLoop) onCluster(old, c *fleet.Cluster) {
 // Reconcile brings the conditions DuplicateIdentity and RegistrationWaiting of one
 // Cluster in line with what was seen.
 func (l *identityLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	c, ok := l.view.clusters.Get(key)
+	c, ok := l.view.Clusters.Get(key)
 	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return kube.Done, nil
 	}
-	requests := l.view.requests.ByIndex(byCluster, key.String())
+	requests := l.view.Requests.ByIndex(cache.ByCluster, key.String())
 	if registration.ClaimSettled(c, requests) {
 		patched, err := l.clusters.Patch(ctx, c, registration.ReleaseClaim(c))
 		if err != nil {
-			return kube.Done, ignoreGone(err)
+			return kube.Done, kube.IgnoreGone(err)
 		}
 		c = patched
 	}
@@ -85,7 +86,7 @@ func (l *identityLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result
 	var next kube.Result
 	changed.Status.Conditions, next.After = registration.IdentityConditions(c, &sight, requests, l.now())
 	if _, err := l.clusters.PatchStatus(ctx, c, changed); err != nil {
-		return kube.Done, ignoreGone(err)
+		return kube.Done, kube.IgnoreGone(err)
 	}
 	now := condition.Find(changed.Status.Conditions, fleet.ConditionDuplicateIdentity)
 	if now != nil && condition.Find(c.Status.Conditions, fleet.ConditionDuplicateIdentity) == nil {

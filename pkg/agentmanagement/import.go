@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
@@ -49,7 +50,7 @@ type importLoop struct {
 	accounts *kube.Store[*corev1.ServiceAccount]
 	client   *kube.Client
 
-	known *metaCache        // Secrets that may hold kubeconfigs
+	known *cache.MetaCache  // Secrets that may hold kubeconfigs
 	via   http.RoundTripper // carries what is asked of other clusters, in tests
 
 	mu     sync.Mutex
@@ -86,7 +87,7 @@ func newImportLoop(h *Manager, c *kube.Client) *importLoop {
 	l.reachable = kube.NewController("imports", reachableWorkers, kube.Within(h.cfg.Scope.Holds, l.reconcileReachable))
 	l.unreachable = kube.NewController("imports-away", unreachableWorkers, kube.Within(h.cfg.Scope.Holds, l.reconcileUnreachable))
 	l.turns = newImportTurns(l)
-	h.view.clusters.Index(bySecret, func(c *fleet.Cluster) []string {
+	h.view.Clusters.Index(bySecret, func(c *fleet.Cluster) []string {
 		if c.Spec.KubeConfigSecret == "" {
 			return nil
 		}
@@ -97,7 +98,7 @@ func newImportLoop(h *Manager, c *kube.Client) *importLoop {
 }
 
 // stripSecret leaves the identity of a Secret.
-func stripSecret(m *meta) {
+func stripSecret(m *cache.Meta) {
 	m.Labels, m.Annotations, m.OwnerReferences, m.Finalizers = nil, nil, nil, nil
 }
 
@@ -108,28 +109,28 @@ func (l *importLoop) parts() []kube.Runner {
 // wakeUps registers what may change the next step.
 func (l *importLoop) wakeUps() {
 	v := l.view
-	v.clusters.OnChange(l.clusterChanged)
-	l.known.OnChange(func(old, s *meta) {
-		for _, c := range v.clusters.ByIndex(bySecret, kube.KeyOf(either(old, s)).String()) {
+	v.Clusters.OnChange(l.clusterChanged)
+	l.known.OnChange(func(old, s *cache.Meta) {
+		for _, c := range v.Clusters.ByIndex(bySecret, kube.KeyOf(cache.Either(old, s)).String()) {
 			l.reachable.Add(kube.KeyOf(c))
 		}
 	})
-	v.tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) { l.wakeOwner(either(old, t)) })
-	v.values.OnChange(func(old, s *meta) {
-		for _, ref := range either(old, s).OwnerReferences {
-			if t, ok := v.tokens.Get(kube.Key{Namespace: either(old, s).Namespace, Name: ref.Name}); ok {
+	v.Tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) { l.wakeOwner(cache.Either(old, t)) })
+	v.Values.OnChange(func(old, s *cache.Meta) {
+		for _, ref := range cache.Either(old, s).OwnerReferences {
+			if t, ok := v.Tokens.Get(kube.Key{Namespace: cache.Either(old, s).Namespace, Name: ref.Name}); ok {
 				l.wakeOwner(t)
 			}
 		}
 	})
-	v.requests.OnChange(func(old, r *fleet.ClusterRegistration) {
-		if name := either(old, r).Status.ClusterName; name != "" {
-			l.wakeCluster(kube.Key{Namespace: either(old, r).Namespace, Name: name})
+	v.Requests.OnChange(func(old, r *fleet.ClusterRegistration) {
+		if name := cache.Either(old, r).Status.ClusterName; name != "" {
+			l.wakeCluster(kube.Key{Namespace: cache.Either(old, r).Namespace, Name: name})
 		}
 	})
-	v.accountTokens.OnChange(func(old, s *meta) { // one is in use
-		for _, key := range requestOf(either(old, s)) {
-			if r, ok := v.requests.Get(kube.ParseKey(key)); ok {
+	v.AccountTokens.OnChange(func(old, s *cache.Meta) { // one is in use
+		for _, key := range cache.RequestOf(cache.Either(old, s)) {
+			if r, ok := v.Requests.Get(kube.ParseKey(key)); ok {
 				l.wakeCluster(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 			}
 		}
@@ -145,7 +146,7 @@ func (l *importLoop) wakeUpsByAgents() {
 		}
 	})
 	l.agents.brake.OnChange(func(_, _ *corev1.ConfigMap) {
-		for _, c := range l.view.clusters.List("") {
+		for _, c := range l.view.Clusters.List("") {
 			l.wakeCluster(kube.KeyOf(c))
 		}
 	})
@@ -163,7 +164,7 @@ func (l *importLoop) clusterChanged(old, c *fleet.Cluster) {
 	if c.Spec.KubeConfigSecret == "" {
 		return
 	}
-	if clusterChanges(old, c) || importChanges(old, c) {
+	if cache.ClusterChanged(old, c) || importChanges(old, c) {
 		l.reachable.Add(kube.KeyOf(c))
 	}
 	if turnChanges(old, c) {
@@ -200,7 +201,7 @@ func (l *importLoop) wakeOf(namespace string, owners []metav1.OwnerReference) {
 
 // wakeCluster wakes a Cluster up whose agent the manager installs.
 func (l *importLoop) wakeCluster(key kube.Key) {
-	if c, ok := l.view.clusters.Get(key); ok && l.concerns(c) {
+	if c, ok := l.view.Clusters.Get(key); ok && l.concerns(c) {
 		l.reachable.Add(key)
 		l.turns.wake()
 	}
@@ -216,7 +217,7 @@ func (l *importLoop) concerns(c *fleet.Cluster) bool {
 
 // reconcileReachable looks at a Cluster that answers, as far as is known.
 func (l *importLoop) reconcileReachable(ctx context.Context, key kube.Key) (kube.Result, error) {
-	c, ok := l.view.clusters.Get(key)
+	c, ok := l.view.Clusters.Get(key)
 	if !ok || !l.concerns(c) {
 		l.forget(key)
 		return kube.Done, nil
@@ -230,7 +231,7 @@ func (l *importLoop) reconcileReachable(ctx context.Context, key kube.Key) (kube
 
 // reconcileUnreachable looks at a Cluster that did not answer.
 func (l *importLoop) reconcileUnreachable(ctx context.Context, key kube.Key) (kube.Result, error) {
-	c, ok := l.view.clusters.Get(key)
+	c, ok := l.view.Clusters.Get(key)
 	if !ok || !l.concerns(c) || !l.isAway(c) {
 		return kube.Done, nil
 	}
@@ -396,6 +397,6 @@ func (l *importLoop) version(c *fleet.Cluster) string {
 	return ""
 }
 
-func (l *importLoop) secretOf(c *fleet.Cluster) (*meta, bool) {
+func (l *importLoop) secretOf(c *fleet.Cluster) (*cache.Meta, bool) {
 	return l.known.Get(kube.Key{Namespace: clusterimport.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/identifier"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
@@ -26,7 +27,7 @@ func (d *downstream) known(ctx context.Context, in string) (bool, error) {
 func (d *downstream) worksFor(ctx context.Context, in string) (string, error) {
 	s, err := d.secrets.Get(ctx, kube.Key{Namespace: in, Name: fleet.SecretAgent})
 	if err != nil {
-		return "", ignoreGone(err)
+		return "", kube.IgnoreGone(err)
 	}
 	a, err := kubeconfig.Parse(s.Data[registration.KeyKubeconfig])
 	if err != nil {
@@ -89,7 +90,7 @@ func (l *importLoop) identify(ctx context.Context, c *fleet.Cluster, access kube
 		err = l.moves.carry(ctx, c, before)
 	case c.Spec.ClientID == "":
 		named := c.DeepCopy()
-		named.Spec.ClientID = randomWord()
+		named.Spec.ClientID = identifier.New(16)
 		_, err = l.clusters.Patch(ctx, c, named)
 	default:
 		return before, nil

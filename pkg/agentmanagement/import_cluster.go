@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
@@ -35,7 +36,7 @@ type look struct {
 // changed since the last import, and no more often than it changes.
 func (l *importLoop) facts(ctx context.Context, c *fleet.Cluster) (clusterimport.Facts, error) {
 	f := clusterimport.Facts{Cluster: c, Record: clusterimport.RecordOf(c), Namespace: l.namespace(c)}
-	_, f.Token = l.view.tokens.Get(l.tokenKey(c))
+	_, f.Token = l.view.Tokens.Get(l.tokenKey(c))
 	if f.Record != nil {
 		f.Arrived = f.Record.Taken() || f.Record.Arrived(l.granted(c))
 		if f.Record.Own != "" {
@@ -57,7 +58,7 @@ func (l *importLoop) namespace(c *fleet.Cluster) string {
 
 // granted are the requests that were granted for a Cluster.
 func (l *importLoop) granted(c *fleet.Cluster) []*fleet.ClusterRegistration {
-	return l.view.requests.ByIndex(byCluster, kube.KeyOf(c).String())
+	return l.view.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String())
 }
 
 func (l *importLoop) tokenKey(c *fleet.Cluster) kube.Key {
@@ -133,7 +134,7 @@ func (l *importLoop) settle(ctx context.Context, f clusterimport.Facts) (kube.Re
 	}
 	if !f.Arrived {
 		if left := f.Record.Since.Add(clusterimport.DefaultPace.Timeout).Sub(l.now()); left > 0 {
-			next = sooner(next, left)
+			next = next.Sooner(left)
 		} else {
 			silent = reconcile.RequeueError(clusterimport.ReasonSilent, 0, fmt.Errorf(
 				"the agent was installed in namespace %q and told of %s, and has not registered: kubectl -n %s logs deployment/fleet-agent says why",
@@ -147,13 +148,13 @@ func (l *importLoop) settle(ctx context.Context, f clusterimport.Facts) (kube.Re
 // endToken deletes the registration token of an agent that works with its own
 // credential.
 func (l *importLoop) endToken(ctx context.Context, f clusterimport.Facts) error {
-	t, ok := l.view.tokens.Get(l.tokenKey(f.Cluster))
+	t, ok := l.view.Tokens.Get(l.tokenKey(f.Cluster))
 	if !ok {
 		return nil
 	}
 	for _, r := range l.granted(f.Cluster) {
 		if r.Status.Granted && !r.CreationTimestamp.Before(&t.CreationTimestamp) && l.used(r) {
-			return l.tokens.Delete(ctx, kube.KeyOf(t), exactly(t))
+			return l.tokens.Delete(ctx, kube.KeyOf(t), kube.Exactly(t))
 		}
 	}
 	return nil
@@ -165,7 +166,7 @@ func (l *importLoop) used(r *fleet.ClusterRegistration) bool {
 	if _, used := l.requests.uses.of(r); used {
 		return true
 	}
-	s, ok := l.view.accountTokens.Get(kube.Key{
+	s, ok := l.view.AccountTokens.Get(kube.Key{
 		Namespace: l.system.RegistrationNamespace(), Name: naming.AccountToken(registration.Account(r)),
 	})
 	return ok && s.Labels[labelLastUsed] != ""
@@ -301,10 +302,10 @@ func (l *importLoop) ownCluster(uid, in string) error {
 func (l *importLoop) issued(ctx context.Context, a clusterimport.Account) (string, error) {
 	account, err := l.accounts.Get(ctx, kube.Key{Namespace: a.Namespace, Name: a.Name})
 	if err != nil || string(account.UID) != a.UID {
-		return "", ignoreGone(err)
+		return "", kube.IgnoreGone(err)
 	}
-	for _, key := range requestOf(account) {
-		if r, ok := l.view.requests.Get(kube.ParseKey(key)); ok && r.Status.Granted {
+	for _, key := range cache.RequestOf(account) {
+		if r, ok := l.view.Requests.Get(kube.ParseKey(key)); ok && r.Status.Granted {
 			return kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName}.String(), nil
 		}
 	}
@@ -354,7 +355,7 @@ func (l *importLoop) kubeconfig(ctx context.Context, c *fleet.Cluster) (*corev1.
 func (l *importLoop) token(ctx context.Context, c *fleet.Cluster) (*fleet.ClusterRegistrationToken, registration.Bootstrapping, error) {
 	none := registration.Bootstrapping{}
 	key := l.tokenKey(c)
-	t, ok := l.view.tokens.Get(key)
+	t, ok := l.view.Tokens.Get(key)
 	if !ok {
 		_, err := l.tokens.Create(ctx, &fleet.ClusterRegistrationToken{
 			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, OwnerReferences: registration.OwnedByCluster(c)},
@@ -371,12 +372,12 @@ func (l *importLoop) token(ctx context.Context, c *fleet.Cluster) (*fleet.Cluste
 		if age := l.now().Sub(t.CreationTimestamp.Time); age >= 0 && age < lookSoon {
 			return nil, none, reconcile.RequeueError(fleet.ReasonProgressing, lookSoon, errors.New("install the agent: the registration token is replaced"))
 		}
-		if err := l.tokens.Delete(ctx, key, exactly(t)); err != nil {
+		if err := l.tokens.Delete(ctx, key, kube.Exactly(t)); err != nil {
 			return nil, none, err
 		}
 		return nil, none, l.underWay("the registration token is replaced")
 	}
-	if _, ready := l.view.values.Get(key); !ready {
+	if _, ready := l.view.Values.Get(key); !ready {
 		return nil, none, l.underWay("the registration token is made")
 	}
 	values, err := l.secrets.Get(ctx, key)

@@ -43,7 +43,7 @@ func (d *downstream) forget(ctx context.Context, a registration.Agent, known boo
 		return err
 	}
 	for _, s := range kept {
-		if err := d.secrets.Delete(ctx, kube.KeyOf(s), exactly(s)); err != nil {
+		if err := d.secrets.Delete(ctx, kube.KeyOf(s), kube.Exactly(s)); err != nil {
 			return err
 		}
 	}
@@ -54,10 +54,10 @@ func (d *downstream) forget(ctx context.Context, a registration.Agent, known boo
 func forgetOne[P kube.Object](ctx context.Context, d *downstream, store *kube.Store[P], key kube.Key, known bool) error {
 	have, err := store.Get(ctx, key)
 	if err != nil {
-		return ignoreGone(err)
+		return kube.IgnoreGone(err)
 	}
 	if d.mark.Foreign(have, known) != "" {
 		return nil
 	}
-	return store.Delete(ctx, key, exactly(have))
+	return store.Delete(ctx, key, kube.Exactly(have))
 }

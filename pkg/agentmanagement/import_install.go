@@ -14,6 +14,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/ensure"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
@@ -121,7 +122,7 @@ func (o *object[P]) apply(ctx context.Context) error {
 	if o.there && o.have.GetAnnotations()[fleet.AnnotationInputHash] == hash {
 		return nil
 	}
-	o.want.SetAnnotations(merged(o.want.GetAnnotations(), map[string]string{fleet.AnnotationInputHash: hash}))
+	o.want.SetAnnotations(ensure.Merged(o.want.GetAnnotations(), map[string]string{fleet.AnnotationInputHash: hash}))
 	_, err = o.store.Apply(ctx, o.want)
 	return err
 }
@@ -130,7 +131,7 @@ func (o *object[P]) remove(ctx context.Context) error {
 	if !o.there {
 		return nil
 	}
-	return o.store.Delete(ctx, kube.KeyOf(o.have), exactly(o.have))
+	return o.store.Delete(ctx, kube.KeyOf(o.have), kube.Exactly(o.have))
 }
 
 func (o *object[P]) bears(manager string) bool {
@@ -139,17 +140,17 @@ func (o *object[P]) bears(manager string) bool {
 
 // things are the objects of an agent, in the order in which they are made.
 func (d *downstream) things(a registration.Agent, adoptFrom string) ([]thing, error) {
-	a.Labels = merged(a.Labels, d.mark.Labels())
+	a.Labels = ensure.Merged(a.Labels, d.mark.Labels())
 	objects, err := a.Objects()
 	if err != nil {
 		return nil, err
 	}
 	if adoptFrom != "" {
-		objects.ConfigMap.Data = merged(objects.ConfigMap.Data, map[string]string{registration.KeyAdoptFrom: adoptFrom})
+		objects.ConfigMap.Data = ensure.Merged(objects.ConfigMap.Data, map[string]string{registration.KeyAdoptFrom: adoptFrom})
 	}
 	var out []thing
 	for _, o := range objects.List() {
-		o.SetAnnotations(merged(o.GetAnnotations(), d.mark.Annotations()))
+		o.SetAnnotations(ensure.Merged(o.GetAnnotations(), d.mark.Annotations()))
 		t, err := d.thing(o)
 		if err != nil {
 			return nil, err
@@ -209,7 +210,7 @@ func (d *downstream) survey(ctx context.Context, in string, all []thing) ([]thin
 				"install the agent: Secret %s is there and %s; nothing was changed", kube.KeyOf(bootstrap), foreign))
 		}
 	}
-	return ours, ignoreGone(err)
+	return ours, kube.IgnoreGone(err)
 }
 
 // replace installs an agent in the place of any objects of this Cluster.
@@ -230,7 +231,7 @@ func (d *downstream) replace(ctx context.Context, o order, pull []*corev1.Secret
 
 // make makes the namespace of an agent, its things, and what it registers with.
 func (d *downstream) make(ctx context.Context, in string, ours []thing, b registration.Bootstrapping, pull []*corev1.Secret) error {
-	if err := makeNamespace(ctx, d.namespaces, in, d.mark.Labels()); err != nil {
+	if err := ensure.Namespace(ctx, d.namespaces, in, d.mark.Labels()); err != nil {
 		return err
 	}
 	for _, s := range append(pull, d.bootstrap(in, b)) {
@@ -267,7 +268,7 @@ func (d *downstream) secret(ctx context.Context, want *corev1.Secret) error {
 	case err == nil && want.Name != fleet.SecretAgentBootstrap && d.mark.Foreign(have, false) != "":
 		return nil
 	}
-	return putSecret(ctx, d.secrets, want)
+	return ensure.Secret(ctx, d.secrets, want)
 }
 
 // move ends the agent that a Cluster had in another namespace. The error is

@@ -42,14 +42,14 @@ func (l *importLoop) note(ctx context.Context, c *fleet.Cluster, r clusterimport
 // report writes the condition Imported of a Cluster as it was judged: it holds where
 // nothing has failed.
 func (l *importLoop) report(ctx context.Context, judged *fleet.Cluster, failed error) error {
-	c, ok := l.view.clusters.Get(kube.KeyOf(judged))
+	c, ok := l.view.Clusters.Get(kube.KeyOf(judged))
 	if !ok {
 		return nil
 	}
 	if l.doubtful(c) || !sameImport(judged, c) {
 		live, err := l.clusters.Get(ctx, kube.KeyOf(c))
 		if err != nil {
-			return ignoreGone(err)
+			return kube.IgnoreGone(err)
 		}
 		l.caughtUp(c, live)
 		c = live
@@ -74,7 +74,7 @@ func (l *importLoop) say(ctx context.Context, judged, c *fleet.Cluster, r *clust
 			return err
 		}
 		if c, err = l.clusters.Get(ctx, kube.KeyOf(c)); err != nil {
-			return ignoreGone(err)
+			return kube.IgnoreGone(err)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
@@ -188,10 +189,10 @@ func (t *importTest) checkIn(name string) {
 	changed.Status.Agent.LastSeen = metav1.Now()
 	_, err := t.clusters.PatchStatus(t.Context(), c, changed)
 	t.must(err)
-	list, err := t.secrets.List(t.Context(), "", managed)
+	list, err := t.secrets.List(t.Context(), "", cache.Managed)
 	t.must(err)
 	for _, s := range list {
-		if s.Type == corev1.SecretTypeServiceAccountToken && len(requestOf(s)) > 0 {
+		if s.Type == corev1.SecretTypeServiceAccountToken && len(cache.RequestOf(s)) > 0 {
 			used := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"2026-01-01"}}}`, labelLastUsed)
 			_, err := t.secrets.PatchRaw(t.Context(), kube.KeyOf(s), types.MergePatchType, used)
 			t.must(err)

@@ -62,7 +62,7 @@ func (t *importWaves) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, e
 	targets := map[string]string{}
 	clusters := map[string]*fleet.Cluster{}
 	unread := map[kube.Key]error{}
-	for _, c := range t.view.clusters.List("") {
+	for _, c := range t.view.Clusters.List("") {
 		if !t.cfg.Scope.Holds(c.Namespace) || !t.concerns(c) {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/ensure"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -60,7 +61,7 @@ func (i *installer) install(ctx context.Context, a registration.Agent) error {
 	if err != nil {
 		return err
 	}
-	if err := makeNamespace(ctx, i.namespaces, a.Namespace, a.Labels); err != nil {
+	if err := ensure.Namespace(ctx, i.namespaces, a.Namespace, a.Labels); err != nil {
 		return err
 	}
 	for _, apply := range []func() error{
@@ -104,7 +105,7 @@ func discard[P kube.Object](ctx context.Context, store *kube.Store[P], in, manag
 		if o.GetName() == keep || !goes(o) {
 			continue
 		}
-		if err := store.Delete(ctx, kube.KeyOf(o), exactly(o)); err != nil {
+		if err := store.Delete(ctx, kube.KeyOf(o), kube.Exactly(o)); err != nil {
 			return err
 		}
 	}
@@ -165,7 +166,7 @@ func applyOnce[P kube.Object](ctx context.Context, store *kube.Store[P], want P)
 			return nil
 		}
 	}
-	want.SetAnnotations(merged(want.GetAnnotations(), map[string]string{fleet.AnnotationInputHash: hash}))
+	want.SetAnnotations(ensure.Merged(want.GetAnnotations(), map[string]string{fleet.AnnotationInputHash: hash}))
 	_, err = store.Apply(ctx, want)
 	return err
 }
@@ -200,5 +201,5 @@ func removeOwn[P kube.Object](ctx context.Context, store *kube.Store[P], key kub
 	if err != nil || have.GetLabels()[fleet.LabelManagerID] != id {
 		return err
 	}
-	return store.Delete(ctx, key, exactly(have))
+	return store.Delete(ctx, key, kube.Exactly(have))
 }

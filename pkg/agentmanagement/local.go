@@ -9,6 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/ensure"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/identifier"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -39,17 +42,17 @@ type localLoop struct {
 	secrets    *kube.Store[*corev1.Secret]
 
 	brake      *kube.Cache[*corev1.ConfigMap]
-	credential *metaCache // the agent's Secret fleet-agent
-	bootstrap  *metaCache // the agent's Secret fleet-agent-bootstrap
+	credential *cache.MetaCache // the agent's Secret fleet-agent
+	bootstrap  *cache.MetaCache // the agent's Secret fleet-agent-bootstrap
 
 	installer *installer // through the kubeconfig; nil until there is one
 }
 
 func newLocalLoop(h *Manager, c *kube.Client) *localLoop {
 	in := h.cfg.Settings.Bootstrap.AgentNamespace
-	secret := func(name string) *metaCache {
+	secret := func(name string) *cache.MetaCache {
 		return kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"),
-			kube.Watch{Namespace: in, Fields: "metadata.name=" + name}, stripMeta)
+			kube.Watch{Namespace: in, Fields: "metadata.name=" + name}, cache.StripMeta)
 	}
 	l := &localLoop{
 		Manager: h, client: c, key: kube.Key{Namespace: h.cfg.Settings.Bootstrap.Namespace, Name: fleet.ClusterLocal},
@@ -71,33 +74,33 @@ func newLocalLoop(h *Manager, c *kube.Client) *localLoop {
 // wakeUps registers what may change the next step.
 func (l *localLoop) wakeUps() {
 	v := l.view
-	v.clusters.OnChange(func(old, c *fleet.Cluster) {
+	v.Clusters.OnChange(func(old, c *fleet.Cluster) {
 		moved := old != nil && c != nil && old.Status.Agent.Namespace != c.Status.Agent.Namespace
-		if (moved || clusterChanges(old, c)) && kube.KeyOf(either(old, c)) == l.key {
+		if (moved || cache.ClusterChanged(old, c)) && kube.KeyOf(cache.Either(old, c)) == l.key {
 			l.loop.Add(l.key)
 		}
 	})
-	v.requests.OnChange(func(old, r *fleet.ClusterRegistration) {
-		if either(old, r).Namespace == l.key.Namespace {
+	v.Requests.OnChange(func(old, r *fleet.ClusterRegistration) {
+		if cache.Either(old, r).Namespace == l.key.Namespace {
 			l.loop.Add(l.key)
 		}
 	})
-	v.tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
-		if either(old, t).Name == registration.LocalToken(l.cfg.Settings.Bootstrap).Name {
+	v.Tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
+		if cache.Either(old, t).Name == registration.LocalToken(l.cfg.Settings.Bootstrap).Name {
 			l.loop.Add(l.key)
 		}
 	})
-	v.accountTokens.OnChange(func(old, s *meta) {
-		if either(old, s).Namespace == l.cfg.Namespace {
+	v.AccountTokens.OnChange(func(old, s *cache.Meta) {
+		if cache.Either(old, s).Namespace == l.cfg.Namespace {
 			l.loop.Add(l.key)
 		}
 	})
-	wake := func(_, _ *meta) { l.loop.Add(l.key) }
+	wake := func(_, _ *cache.Meta) { l.loop.Add(l.key) }
 	l.credential.OnChange(wake)
 	l.bootstrap.OnChange(wake)
 	l.brake.OnChange(func(_, _ *corev1.ConfigMap) { l.loop.Add(l.key) })
 	l.agents.known.OnChange(func(old, b *fleet.Bundle) { // the agent may have got another image
-		if either(old, b).Namespace == l.key.Namespace && either(old, b).Name == naming.AgentBundle(l.key.Name) {
+		if cache.Either(old, b).Namespace == l.key.Namespace && cache.Either(old, b).Name == naming.AgentBundle(l.key.Name) {
 			l.loop.Add(l.key)
 		}
 	})
@@ -129,12 +132,12 @@ func (l *localLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, err
 // nil where the Cluster has just been written: it comes back by the cache.
 func (l *localLoop) workspace(ctx context.Context) (*fleet.Cluster, error) {
 	b := l.cfg.Settings.Bootstrap
-	have, ok := l.view.clusters.Get(l.key)
+	have, ok := l.view.Clusters.Get(l.key)
 	if !ok {
-		if err := makeNamespace(ctx, l.namespaces, b.Namespace, nil); err != nil {
+		if err := ensure.Namespace(ctx, l.namespaces, b.Namespace, nil); err != nil {
 			return nil, err
 		}
-		if _, err := l.clusters.Create(ctx, registration.LocalCluster(b, nil, randomWord())); err != nil {
+		if _, err := l.clusters.Create(ctx, registration.LocalCluster(b, nil, identifier.New(16))); err != nil {
 			return nil, err
 		}
 	}
@@ -148,7 +151,7 @@ func (l *localLoop) workspace(ctx context.Context) (*fleet.Cluster, error) {
 	if err := l.repo(ctx, registration.LocalRepo(b)); err != nil || !ok {
 		return nil, err
 	}
-	want := registration.LocalCluster(b, have, randomWord())
+	want := registration.LocalCluster(b, have, identifier.New(16))
 	if _, err := l.clusters.Patch(ctx, have, want); err != nil || want.Spec.AgentNamespace != have.Spec.AgentNamespace {
 		return nil, err
 	}
@@ -258,7 +261,7 @@ func (l *localLoop) kubeconfig(ctx context.Context, e registration.Endpoint, tok
 	if err != nil {
 		return err
 	}
-	return putSecret(ctx, l.secrets, registration.LocalKubeconfig(l.cfg.Settings.Bootstrap, e, text))
+	return ensure.Secret(ctx, l.secrets, registration.LocalKubeconfig(l.cfg.Settings.Bootstrap, e, text))
 }
 
 // register gives the agent what it needs to register, one step at a time; the
@@ -266,9 +269,9 @@ func (l *localLoop) kubeconfig(ctx context.Context, e registration.Endpoint, tok
 func (l *localLoop) register(ctx context.Context, c *fleet.Cluster, e registration.Endpoint) error {
 	b := l.cfg.Settings.Bootstrap
 	want := registration.LocalToken(b)
-	observed := registration.LocalObserved{Granted: l.granted(l.view.requests.List(l.key.Namespace))}
-	_, observed.Token = l.view.tokens.Get(kube.KeyOf(want))
-	_, observed.Values = l.view.values.Get(kube.KeyOf(want))
+	observed := registration.LocalObserved{Granted: l.granted(l.view.Requests.List(l.key.Namespace))}
+	_, observed.Token = l.view.Tokens.Get(kube.KeyOf(want))
+	_, observed.Values = l.view.Values.Get(kube.KeyOf(want))
 	credential, err := l.dataOf(ctx, l.credential, fleet.SecretAgent)
 	if err != nil {
 		return err
@@ -300,14 +303,14 @@ func (l *localLoop) register(ctx context.Context, c *fleet.Cluster, e registrati
 
 // dataOf reads one of the agent's Secrets, if the cache has it; nil where there
 // is none.
-func (l *localLoop) dataOf(ctx context.Context, known *metaCache, name string) (map[string][]byte, error) {
+func (l *localLoop) dataOf(ctx context.Context, known *cache.MetaCache, name string) (map[string][]byte, error) {
 	key := kube.Key{Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: name}
 	if _, ok := known.Get(key); !ok {
 		return nil, nil
 	}
 	s, err := l.secrets.Get(ctx, key)
 	if err != nil {
-		return nil, ignoreGone(err)
+		return nil, kube.IgnoreGone(err)
 	}
 	return s.Data, nil
 }
@@ -358,7 +361,7 @@ func (l *localLoop) dropCredential(ctx context.Context, done func()) error {
 // manager itself does.
 func (l *localLoop) writeBootstrap(ctx context.Context, t *fleet.ClusterRegistrationToken, e registration.Endpoint, done func()) error {
 	agent := kube.Key{Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: fleet.SecretAgent}
-	if has, err := l.secrets.Get(ctx, agent); ignoreGone(err) != nil || err == nil && len(has.Data[registration.KeyKubeconfig]) > 0 {
+	if has, err := l.secrets.Get(ctx, agent); kube.IgnoreGone(err) != nil || err == nil && len(has.Data[registration.KeyKubeconfig]) > 0 {
 		return err
 	}
 	values, err := l.secrets.Get(ctx, kube.KeyOf(t))
@@ -371,7 +374,7 @@ func (l *localLoop) writeBootstrap(ctx context.Context, t *fleet.ClusterRegistra
 		return err
 	}
 	b.APIServerURL, b.APIServerCA = e.URL, e.CA
-	return putSecret(ctx, l.secrets, &corev1.Secret{
+	return ensure.Secret(ctx, l.secrets, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: fleet.SecretAgentBootstrap,
 			Labels: map[string]string{fleet.LabelManagerID: l.system.ManagerID},
@@ -387,7 +390,7 @@ func (l *localLoop) pullSecrets(ctx context.Context, a registration.Agent) error
 		if err != nil {
 			return fmt.Errorf("image pull secret of the local agent: %w", err)
 		}
-		err = putSecret(ctx, l.secrets, &corev1.Secret{
+		err = ensure.Secret(ctx, l.secrets, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: name, Labels: maps.Clone(a.Labels)},
 			Type:       from.Type, Data: from.Data,
 		})
@@ -408,7 +411,7 @@ func (l *localLoop) report(ctx context.Context, c *fleet.Cluster, failed error) 
 		imported.Message = condition.Message(failed.Error())
 	}
 	// The Cluster may have been written since it was read.
-	if now, ok := l.view.clusters.Get(l.key); ok {
+	if now, ok := l.view.Clusters.Get(l.key); ok {
 		c = now
 	}
 	changed := c.DeepCopy()

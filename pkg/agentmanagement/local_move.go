@@ -75,7 +75,7 @@ func (l *localLoop) ordered(ctx context.Context, c *fleet.Cluster) (bool, error)
 	}
 	bd, err := l.agents.pairs.Get(ctx, kube.Key{Namespace: namespace, Name: b.Name})
 	if err != nil {
-		return false, ignoreGone(err)
+		return false, kube.IgnoreGone(err)
 	}
 	return agentrollout.Ordered(b, bd), nil
 }

@@ -8,12 +8,11 @@
 package agentmanagement
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -59,7 +58,7 @@ type Manager struct {
 	log    *logrus.Entry
 	now    func() time.Time
 	since  time.Time // its start, by that clock
-	view   *caches
+	view   *cache.Shared
 	events *kube.Recorder
 
 	tokens    *tokenLoop
@@ -83,7 +82,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 	h := &Manager{
 		cfg: cfg, system: cfg.system(), log: log, now: cfg.clock(),
 		since: cfg.clock()(),
-		view:  newCaches(c.Loop(process), cfg), events: kube.NewRecorder(c, process),
+		view:  cache.New(c.Loop(process), cfg.system()), events: kube.NewRecorder(c, process),
 	}
 	h.terminating = newTerminating(c.Loop("clusters"), h.now)
 	h.endpoint = newEndpointLoop(h)
@@ -104,7 +103,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 
 // Runnables returns the caches and loops of the manager, for kube.Run.
 func (h *Manager) Runnables() []kube.Runner {
-	parts := append(h.view.parts(), h.events, h.tokens.loop, h.requests.loop, h.clusters.loop, h.heartbeat.loop, h.identity.loop, h.endpoint.loop, h.moves.loop)
+	parts := append(h.view.Runnables(), h.events, h.tokens.loop, h.requests.loop, h.clusters.loop, h.heartbeat.loop, h.identity.loop, h.endpoint.loop, h.moves.loop)
 	parts = append(parts, h.agents.parts()...)
 	parts = append(parts, h.imports.parts()...)
 	parts = append(parts, h.spaces.parts()...)
@@ -112,11 +111,4 @@ func (h *Manager) Runnables() []kube.Runner {
 		parts = append(parts, h.local.parts()...)
 	}
 	return parts
-}
-
-// randomWord returns a word that cannot be guessed: 32 hex digits.
-func randomWord() string {
-	b := make([]byte, 16)
-	_, _ = rand.Read(b) // never fails
-	return hex.EncodeToString(b)
 }

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/ensure"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
@@ -45,17 +47,17 @@ type moves struct {
 func newMoves(h *Manager, c *kube.Client) *moves {
 	m := &moves{Manager: h, clusters: kube.StoreOf[*fleet.Cluster](c), namespaces: kube.StoreOf[*corev1.Namespace](c)}
 	m.loop = kube.NewController("moves", 2, kube.Within(h.cfg.Scope.Holds, m.Reconcile))
-	h.view.clusters.Index(byRancher, func(c *fleet.Cluster) []string {
+	h.view.Clusters.Index(byRancher, func(c *fleet.Cluster) []string {
 		if name := c.Labels[fleet.LabelManagementCluster]; name != "" {
 			return []string{name}
 		}
 		return nil
 	})
-	h.view.clusters.OnChange(func(old, c *fleet.Cluster) {
+	h.view.Clusters.OnChange(func(old, c *fleet.Cluster) {
 		if !moveChanges(old, c) {
 			return
 		}
-		for _, s := range m.same(either(old, c)) {
+		for _, s := range m.same(cache.Either(old, c)) {
 			m.loop.Add(kube.KeyOf(s))
 			if s.DeletionTimestamp != nil {
 				h.clusters.loop.Add(kube.KeyOf(s)) // it may have waited for this
@@ -68,7 +70,7 @@ func newMoves(h *Manager, c *kube.Client) *moves {
 // moveChanges reports whether a change of a Cluster matters to its move, or to that of
 // another one whose place it takes. Its agent's later signs of life do not.
 func moveChanges(old, c *fleet.Cluster) bool {
-	return clusterChanges(old, c) || old.Status.Agent.LastSeen.IsZero() != c.Status.Agent.LastSeen.IsZero() ||
+	return cache.ClusterChanged(old, c) || old.Status.Agent.LastSeen.IsZero() != c.Status.Agent.LastSeen.IsZero() ||
 		!reflect.DeepEqual(condition.Find(old.Status.Conditions, fleet.ConditionMoving), condition.Find(c.Status.Conditions, fleet.ConditionMoving))
 }
 
@@ -78,7 +80,7 @@ func (m *moves) same(c *fleet.Cluster) []*fleet.Cluster {
 	if name == "" {
 		return nil
 	}
-	return m.view.clusters.ByIndex(byRancher, name)
+	return m.view.Clusters.ByIndex(byRancher, name)
 }
 
 // former are the Clusters whose place one takes; errUnseen where that is not known.
@@ -137,7 +139,7 @@ func (m *moves) stays(ctx context.Context, c *fleet.Cluster) (stays bool, next k
 	}
 	if order {
 		changed := c.DeepCopy()
-		changed.Annotations = merged(c.Annotations, map[string]string{workspace.AnnotationWithdrawIn: kube.KeyOf(d.New).String()})
+		changed.Annotations = ensure.Merged(c.Annotations, map[string]string{workspace.AnnotationWithdrawIn: kube.KeyOf(d.New).String()})
 		if c, err = m.clusters.Patch(ctx, c, changed); err != nil {
 			return true, kube.Done, err
 		}
@@ -215,7 +217,7 @@ func (m *moves) arrived(c *fleet.Cluster) (time.Time, bool) {
 // Reconcile writes on a Cluster where it comes from, as long as the former Cluster is
 // there. The former Cluster has a condition of its own that says what it waits for.
 func (m *moves) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	c, ok := m.view.clusters.Get(key)
+	c, ok := m.view.Clusters.Get(key)
 	if !ok || c.DeletionTimestamp != nil {
 		return kube.Done, nil
 	}
@@ -237,7 +239,7 @@ func (m *moves) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error
 	changed := c.DeepCopy()
 	changed.Status.Conditions = condition.Remove(c.Status.Conditions, fleet.ConditionMoving)
 	if _, err := m.clusters.PatchStatus(ctx, c, changed); err != nil {
-		return kube.Done, ignoreGone(err)
+		return kube.Done, kube.IgnoreGone(err)
 	}
 	m.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).Info("cluster has moved")
 	m.events.Event(c, kube.Normal, reasonMoving, "has moved here")
@@ -249,5 +251,5 @@ func (m *moves) say(ctx context.Context, c *fleet.Cluster, reason, why string) e
 	changed := c.DeepCopy()
 	changed.Status.Conditions = condition.Set(c.Status.Conditions, workspace.Moving(c, reason, why), m.now())
 	_, err := m.clusters.PatchStatus(ctx, c, changed)
-	return ignoreGone(err)
+	return kube.IgnoreGone(err)
 }

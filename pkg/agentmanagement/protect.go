@@ -25,7 +25,7 @@ func (l *clusterLoop) protected(ctx context.Context, c *fleet.Cluster) (bool, er
 		return false, err
 	}
 	v := withdrawal.JudgeProtected(withdrawal.Removal{
-		Unit: "cluster", Total: len(l.view.clusters.List(c.Namespace)), Deleted: c.UID, Approved: c.Annotations[fleet.AnnotationApproveDeletion],
+		Unit: "cluster", Total: len(l.view.Clusters.List(c.Namespace)), Deleted: c.UID, Approved: c.Annotations[fleet.AnnotationApproveDeletion],
 		Items: []withdrawal.Item{{Name: c.Name, UID: c.UID}},
 	}, "the Cluster is protected; what runs there would stay")
 	if v.Approved {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -11,6 +12,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/grant"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -26,7 +29,7 @@ const reasonRefused = "RegistrationRefused"
 // request exists its rights are kept; when it goes they are taken back.
 type requestLoop struct {
 	*Manager
-	stores
+	grants     grant.Writer
 	loop       *kube.Controller
 	requests   *kube.Store[*fleet.ClusterRegistration]
 	clusters   *kube.Store[*fleet.Cluster]
@@ -38,36 +41,36 @@ type requestLoop struct {
 
 func newRequestLoop(h *Manager, c *kube.Client) *requestLoop {
 	l := &requestLoop{
-		Manager: h, stores: newStores(c),
+		Manager: h, grants: grant.NewWriter(c, h.view),
 		requests: kube.StoreOf[*fleet.ClusterRegistration](c), clusters: kube.StoreOf[*fleet.Cluster](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c), groups: kube.StoreOf[*fleet.ClusterGroup](c), uses: newUses(h.now),
 	}
 	l.loop = kube.NewController("registrations", 4, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
 	v := h.view
-	v.requests.OnChange(l.onRequest)
-	v.clusters.OnChange(l.onCluster)
-	v.tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
+	v.Requests.OnChange(l.onRequest)
+	v.Clusters.OnChange(l.onCluster)
+	v.Tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
 		if old == nil {
-			l.wakeAll(v.requests.ByIndex(byToken, kube.KeyOf(t).String()))
+			l.wakeAll(v.Requests.ByIndex(cache.ByToken, kube.KeyOf(t).String()))
 		}
 	})
-	v.namespaces.OnChange(func(old, n *meta) {
-		l.wakeAll(v.requests.ByIndex(byCluster, registration.NamespaceOwner(either(old, n))))
+	v.Namespaces.OnChange(func(old, n *cache.Meta) {
+		l.wakeAll(v.Requests.ByIndex(cache.ByCluster, registration.NamespaceOwner(cache.Either(old, n))))
 	})
 	// Objects without their request are deleted, missing ones are created again, and a
 	// completed token is handed over.
-	v.accounts.OnChange(ifNewOrGone(func(a *corev1.ServiceAccount) { l.wakeRequest(a) }))
-	v.roles.OnChange(ifGone(func(r *rbacv1.Role) { l.wakeRequest(r) }))
-	v.bindings.OnChange(ifNewOrGone(func(b *rbacv1.RoleBinding) { l.wakeRequest(b) }))
-	v.clusterBindings.OnChange(ifNewOrGone(func(b *rbacv1.ClusterRoleBinding) { l.wakeRequest(b) }))
-	v.accountTokens.OnChange(func(old, s *meta) {
+	v.Accounts.OnChange(cache.IfNewOrGone(func(a *corev1.ServiceAccount) { l.wakeRequest(a) }))
+	v.Roles.OnChange(cache.IfGone(func(r *rbacv1.Role) { l.wakeRequest(r) }))
+	v.Bindings.OnChange(cache.IfNewOrGone(func(b *rbacv1.RoleBinding) { l.wakeRequest(b) }))
+	v.ClusterBindings.OnChange(cache.IfNewOrGone(func(b *rbacv1.ClusterRoleBinding) { l.wakeRequest(b) }))
+	v.AccountTokens.OnChange(func(old, s *cache.Meta) {
 		if s != nil && l.uses.see(s) {
 			l.onCredential(s)
 			return
 		}
-		l.wakeRequest(either(old, s))
+		l.wakeRequest(cache.Either(old, s))
 	})
-	v.credentials.OnChange(ifNewOrGone(l.onCredential))
+	v.Credentials.OnChange(cache.IfNewOrGone(l.onCredential))
 	return l
 }
 
@@ -76,35 +79,35 @@ func newRequestLoop(h *Manager, c *kube.Client) *requestLoop {
 func (l *requestLoop) onRequest(old, r *fleet.ClusterRegistration) {
 	if r == nil {
 		l.loop.Add(kube.KeyOf(old))
-		l.wakeAll(l.view.requests.ByIndex(byClient, clientKey(old.Namespace, old.Spec.ClientID)))
+		l.wakeAll(l.view.Requests.ByIndex(cache.ByClient, cache.ClientKey(old.Namespace, old.Spec.ClientID)))
 		return
 	}
 	l.loop.Add(kube.KeyOf(r))
 	granted := r.Status.Granted && (old == nil || !old.Status.Granted)
 	ends := r.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil)
 	if granted || ends {
-		l.wakeAll(l.view.requests.ByIndex(byClient, clientKey(r.Namespace, r.Spec.ClientID)))
+		l.wakeAll(l.view.Requests.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID)))
 	}
 }
 
 func (l *requestLoop) onCluster(old, c *fleet.Cluster) {
-	if !clusterChanges(old, c) {
+	if !cache.ClusterChanged(old, c) {
 		return
 	}
 	if c == nil {
 		c = old
 	}
-	l.wakeAll(l.view.requests.ByIndex(byClient, clientKey(c.Namespace, c.Spec.ClientID)))
-	l.wakeAll(l.view.requests.ByIndex(byCluster, kube.KeyOf(c).String()))
+	l.wakeAll(l.view.Requests.ByIndex(cache.ByClient, cache.ClientKey(c.Namespace, c.Spec.ClientID)))
+	l.wakeAll(l.view.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String()))
 }
 
 // onCredential wakes the request of a credential up, and those that may only
 // repeat it.
-func (l *requestLoop) onCredential(s *meta) {
+func (l *requestLoop) onCredential(s *cache.Meta) {
 	l.wakeRequest(s)
-	for _, key := range requestOf(s) {
-		if r, ok := l.view.requests.Get(kube.ParseKey(key)); ok {
-			l.wakeAll(l.view.requests.ByIndex(byClient, clientKey(r.Namespace, r.Spec.ClientID)))
+	for _, key := range cache.RequestOf(s) {
+		if r, ok := l.view.Requests.Get(kube.ParseKey(key)); ok {
+			l.wakeAll(l.view.Requests.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID)))
 		}
 	}
 }
@@ -117,7 +120,7 @@ func (l *requestLoop) wakeAll(requests []*fleet.ClusterRegistration) {
 
 // wakeRequest wakes the request up that an object was made for.
 func (l *requestLoop) wakeRequest(o metav1.Object) {
-	for _, key := range requestOf(o) {
+	for _, key := range cache.RequestOf(o) {
 		l.loop.Add(kube.ParseKey(key))
 	}
 }
@@ -129,17 +132,17 @@ func (l *requestLoop) wakeRequest(o metav1.Object) {
 //  3. apply:  Cluster, account, rights, credential, in this order
 //  4. report: ClusterRegistration.status, once
 func (l *requestLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	r, ok := l.view.requests.Get(key)
+	r, ok := l.view.Requests.Get(key)
 	if !ok || r.DeletionTimestamp != nil { // a finalizer, which the agent itself may have set, keeps no credential
 		return kube.Done, l.revoke(ctx, key)
 	}
 	if registration.External(r) {
 		return kube.Done, nil
 	}
-	if c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName}); ok && r.Status.Granted && registration.Released(c) {
+	if c, ok := l.view.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName}); ok && r.Status.Granted && registration.Released(c) {
 		return kube.Done, l.drop(ctx, r, "its Cluster is deleted")
 	}
-	siblings := registration.Present(l.view.requests.ByIndex(byClient, clientKey(r.Namespace, r.Spec.ClientID)))
+	siblings := registration.Present(l.view.Requests.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID)))
 	standing, left := registration.StandingOf(r, siblings, l.handed(siblings), registration.Overlap(l.cfg.Settings.AgentCheckinInterval))
 	switch standing {
 	case registration.Superseded:
@@ -150,7 +153,7 @@ func (l *requestLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 		return kube.Done, l.drop(ctx, r, "its credential was not used, and the one before is in use")
 	case registration.Outgoing:
 		next, err := l.keep(ctx, r)
-		return sooner(next, left), err
+		return next.Sooner(left), err
 	case registration.Waiting:
 		if !r.Status.Granted && !l.accepted(r, siblings) {
 			return kube.Done, nil
@@ -174,34 +177,34 @@ func (l *requestLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 // drop deletes a request; what it was granted is deleted afterwards.
 func (l *requestLoop) drop(ctx context.Context, r *fleet.ClusterRegistration, reason string) error {
 	l.log.WithField("workspace", r.Namespace).WithField("reason", reason).Info("registration deleted")
-	return l.requests.Delete(ctx, kube.KeyOf(r), exactly(r))
+	return l.requests.Delete(ctx, kube.KeyOf(r), kube.Exactly(r))
 }
 
 // revoke deletes what was granted to a request that is gone or being deleted: first the
 // account, which ends its token, then its bindings. Roles are deleted by their owner
 // references.
 func (l *requestLoop) revoke(ctx context.Context, key kube.Key) error {
-	accounts := l.view.accounts.ByIndex(byRequest, key.String())
+	accounts := l.view.Accounts.ByIndex(cache.ByRequest, key.String())
 	if err := l.stillNeeded(ctx, key, accounts); err != nil {
 		return err
 	}
 	for _, a := range accounts {
-		if err := l.accounts.Delete(ctx, kube.KeyOf(a), exactly(a)); err != nil {
+		if err := l.grants.Accounts.Delete(ctx, kube.KeyOf(a), kube.Exactly(a)); err != nil {
 			return err
 		}
 	}
-	for _, b := range l.view.clusterBindings.ByIndex(byRequest, key.String()) {
-		if err := l.clusterBindings.Delete(ctx, kube.KeyOf(b), exactly(b)); err != nil {
+	for _, b := range l.view.ClusterBindings.ByIndex(cache.ByRequest, key.String()) {
+		if err := l.grants.ClusterBindings.Delete(ctx, kube.KeyOf(b), kube.Exactly(b)); err != nil {
 			return err
 		}
 	}
-	for _, b := range l.view.bindings.ByIndex(byRequest, key.String()) {
-		if err := l.bindings.Delete(ctx, kube.KeyOf(b), exactly(b)); err != nil {
+	for _, b := range l.view.Bindings.ByIndex(cache.ByRequest, key.String()) {
+		if err := l.grants.Bindings.Delete(ctx, kube.KeyOf(b), kube.Exactly(b)); err != nil {
 			return err
 		}
 	}
-	for _, s := range l.view.credentials.ByIndex(byRequest, key.String()) {
-		if err := l.secrets.Delete(ctx, kube.KeyOf(s), exactly(s)); err != nil {
+	for _, s := range l.view.Credentials.ByIndex(cache.ByRequest, key.String()) {
+		if err := l.grants.Secrets.Delete(ctx, kube.KeyOf(s), kube.Exactly(s)); err != nil {
 			return err
 		}
 	}
@@ -257,10 +260,10 @@ func (l *requestLoop) answer(ctx context.Context, r *fleet.ClusterRegistration, 
 // assign finds the Cluster of a request, or makes it and returns nil: the new
 // one comes through the cache.
 func (l *requestLoop) assign(ctx context.Context, r *fleet.ClusterRegistration) (*fleet.Cluster, error) {
-	candidates := l.view.clusters.ByIndex(byClient, clientKey(r.Namespace, r.Spec.ClientID))
+	candidates := l.view.Clusters.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID))
 	a := registration.Assign(r, candidates)
 	if a.Name != "" { // the name may be taken by a Cluster with another clientID
-		if c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: a.Name}); ok {
+		if c, ok := l.view.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: a.Name}); ok {
 			a = registration.Assign(r, append(candidates, c))
 		}
 	}
@@ -290,7 +293,7 @@ func (l *requestLoop) assign(ctx context.Context, r *fleet.ClusterRegistration) 
 // tokenOf is the registration token that a request was made with.
 func (l *requestLoop) tokenOf(r *fleet.ClusterRegistration) (*fleet.ClusterRegistrationToken, error) {
 	name := r.Labels[fleet.LabelRegistrationToken]
-	t, ok := l.view.tokens.Get(kube.Key{Namespace: r.Namespace, Name: name})
+	t, ok := l.view.Tokens.Get(kube.Key{Namespace: r.Namespace, Name: name})
 	switch {
 	case name == "":
 		return nil, reconcile.TerminalError(reasonRefused,
@@ -321,7 +324,7 @@ func (l *requestLoop) registrationNamespace(ctx context.Context) error {
 // grant makes an agent's account and its rights, and returns the account's
 // token, empty until the API server has filled it in.
 func (l *requestLoop) grant(ctx context.Context, g registration.Grant) ([]byte, error) {
-	token, err := l.account(ctx, l.view, g.ServiceAccount, g.Secret)
+	token, err := l.grants.WithToken(ctx, g.ServiceAccount, g.Secret)
 	if err != nil {
 		return nil, err
 	}
@@ -330,16 +333,16 @@ func (l *requestLoop) grant(ctx context.Context, g registration.Grant) ([]byte, 
 
 // bind makes the rights of an agent's account.
 func (l *requestLoop) bind(ctx context.Context, g registration.Grant) error {
-	if err := l.role(ctx, l.view, g.StatusRole); err != nil {
+	if err := l.grants.Role(ctx, g.StatusRole); err != nil {
 		return err
 	}
-	if err := l.binding(ctx, l.view, g.StatusBinding); err != nil {
+	if err := l.grants.Binding(ctx, g.StatusBinding); err != nil {
 		return err
 	}
-	if err := l.clusterBinding(ctx, l.view, g.Content); err != nil {
+	if err := l.grants.ClusterBinding(ctx, g.Content); err != nil {
 		return err
 	}
-	err := l.binding(ctx, l.view, g.Deployments)
+	err := l.grants.Binding(ctx, g.Deployments)
 	if kube.IsTerminating(err) || kube.IsGone(err) {
 		// The namespace's end, or its return, wakes this request up.
 		return reconcile.RequeueError(registration.ReasonTerminating, 0, err)
@@ -351,7 +354,7 @@ func (l *requestLoop) bind(ctx context.Context, g registration.Grant) error {
 // grant without an account in the registration namespace is one of an older manager, or
 // lost: a new request is needed either way.
 func (l *requestLoop) keep(ctx context.Context, r *fleet.ClusterRegistration) (kube.Result, error) {
-	c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
+	c, ok := l.view.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return kube.Done, nil
 	}
@@ -368,6 +371,16 @@ func (l *requestLoop) keep(ctx context.Context, r *fleet.ClusterRegistration) (k
 
 // namespaceStands reports whether a cluster's namespace is there and stays.
 func (l *requestLoop) namespaceStands(name string) bool {
-	n, ok := l.view.namespaces.Get(kube.Key{Name: name})
+	n, ok := l.view.Namespaces.Get(kube.Key{Name: name})
 	return ok && n.DeletionTimestamp == nil
+}
+
+// names lists objects for a log line, sorted.
+func names[P kube.Object](objects []P) []string {
+	var out []string
+	for _, o := range objects {
+		out = append(out, kube.KeyOf(o).String())
+	}
+	slices.Sort(out)
+	return out
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -89,7 +90,7 @@ func (t *terminating) bundlesWait(ctx context.Context, workspace string, deleted
 	if kube.IsGone(err) {
 		return false, nil // the kind is gone, and all Bundles with it
 	}
-	return slices.ContainsFunc(list, func(b *meta) bool {
+	return slices.ContainsFunc(list, func(b *cache.Meta) bool {
 		return slices.Contains(b.Finalizers, fleet.FinalizerBundle) && (!deleted || b.DeletionTimestamp != nil)
 	}), err
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -19,14 +20,14 @@ import (
 // metadata answers with the metadata of a workspace, of the kind of Clusters and of the
 // workspace's Bundles; what is nil is not there.
 type metadata struct {
-	workspace, kind *meta
-	bundles         []meta
+	workspace, kind *cache.Meta
+	bundles         []cache.Meta
 }
 
 func (m metadata) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	var out any
-	switch one := map[string]*meta{
+	switch one := map[string]*cache.Meta{
 		"/api/v1/namespaces/ws": m.workspace,
 		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusters.fleet.cattle.io": m.kind,
 	}[r.URL.Path]; {
@@ -45,10 +46,10 @@ func (m metadata) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // A Cluster that goes with its workspace, and the credential of its agent, stay while
 // Bundles wait to be decided about; one that a person deletes goes.
 func TestClusterWaits(t *testing.T) {
-	stands := func() *meta { return &meta{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "x"}} }
+	stands := func() *cache.Meta { return &cache.Meta{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "x"}} }
 	now := metav1.Now()
-	ends := func() *meta { m := stands(); m.DeletionTimestamp = &now; return m }
-	live := meta{ObjectMeta: metav1.ObjectMeta{Name: "b", Finalizers: []string{fleet.FinalizerBundle}}}
+	ends := func() *cache.Meta { m := stands(); m.DeletionTimestamp = &now; return m }
+	live := cache.Meta{ObjectMeta: metav1.ObjectMeta{Name: "b", Finalizers: []string{fleet.FinalizerBundle}}}
 	deleted, bare := live, live
 	deleted.DeletionTimestamp, bare.Finalizers = &now, nil
 	for name, c := range map[string]struct {
@@ -56,12 +57,12 @@ func TestClusterWaits(t *testing.T) {
 		server            metadata
 		cluster, standing bool // the Cluster waits, and so does the credential
 	}{
-		"ByHand":           {"a person has deleted the Cluster", metadata{stands(), stands(), []meta{live, deleted}}, false, false},
-		"Namespace":        {"its Bundles are about to be deleted as well", metadata{ends(), stands(), []meta{live}}, true, true},
-		"NamespaceDecided": {"nothing is left to be decided", metadata{ends(), stands(), []meta{bare}}, false, false},
+		"ByHand":           {"a person has deleted the Cluster", metadata{stands(), stands(), []cache.Meta{live, deleted}}, false, false},
+		"Namespace":        {"its Bundles are about to be deleted as well", metadata{ends(), stands(), []cache.Meta{live}}, true, true},
+		"NamespaceDecided": {"nothing is left to be decided", metadata{ends(), stands(), []cache.Meta{bare}}, false, false},
 		"NamespaceGone":    {"the same", metadata{nil, stands(), nil}, false, false},
-		"Kind":             {"Bundles stay without it", metadata{stands(), ends(), []meta{live}}, false, false},
-		"KindAndBundles":   {"they are deleted, too", metadata{stands(), ends(), []meta{deleted}}, true, false},
+		"Kind":             {"Bundles stay without it", metadata{stands(), ends(), []cache.Meta{live}}, false, false},
+		"KindAndBundles":   {"they are deleted, too", metadata{stands(), ends(), []cache.Meta{deleted}}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(c.server)

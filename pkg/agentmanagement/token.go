@@ -10,6 +10,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/ensure"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/grant"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -20,7 +23,7 @@ import (
 // a Cluster, and the Secret that agents are installed with. It ends tokens.
 type tokenLoop struct {
 	*Manager
-	stores
+	grants grant.Writer
 	loop   *kube.Controller
 	tokens *kube.Store[*fleet.ClusterRegistrationToken]
 
@@ -32,9 +35,9 @@ type tokenLoop struct {
 const reasonTokenEnded = "TokenEnded"
 
 func newTokenLoop(h *Manager, c *kube.Client) *tokenLoop {
-	l := &tokenLoop{Manager: h, stores: newStores(c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c)}
+	l := &tokenLoop{Manager: h, grants: grant.NewWriter(c, h.view), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c)}
 	l.loop = kube.NewController("tokens", 2, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
-	h.view.tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
+	h.view.Tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
 		if t == nil {
 			l.warned.Delete(old.UID)
 			l.written.Delete(old.UID)
@@ -42,11 +45,11 @@ func newTokenLoop(h *Manager, c *kube.Client) *tokenLoop {
 		}
 		l.loop.Add(kube.KeyOf(t))
 	})
-	h.view.accountTokens.OnChange(func(old, s *meta) { l.wakeOwner(either(old, s)) })
-	h.view.values.OnChange(func(old, s *meta) { l.wakeOwner(either(old, s)) })
-	h.view.accounts.OnChange(ifGone(func(a *corev1.ServiceAccount) { l.wakeOwner(a) }))
-	h.view.roles.OnChange(ifGone(func(r *rbacv1.Role) { l.wakeOwner(r) }))
-	h.view.bindings.OnChange(ifGone(func(b *rbacv1.RoleBinding) { l.wakeOwner(b) }))
+	h.view.AccountTokens.OnChange(func(old, s *cache.Meta) { l.wakeOwner(cache.Either(old, s)) })
+	h.view.Values.OnChange(func(old, s *cache.Meta) { l.wakeOwner(cache.Either(old, s)) })
+	h.view.Accounts.OnChange(cache.IfGone(func(a *corev1.ServiceAccount) { l.wakeOwner(a) }))
+	h.view.Roles.OnChange(cache.IfGone(func(r *rbacv1.Role) { l.wakeOwner(r) }))
+	h.view.Bindings.OnChange(cache.IfGone(func(b *rbacv1.RoleBinding) { l.wakeOwner(b) }))
 	return l
 }
 
@@ -66,7 +69,7 @@ func (l *tokenLoop) wakeOwner(o metav1.Object) {
 //  3. apply:  the account with its right, then the Secret of values
 //  4. report: ClusterRegistrationToken.status, once
 func (l *tokenLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	t, ok := l.view.tokens.Get(key)
+	t, ok := l.view.Tokens.Get(key)
 	if !ok || t.DeletionTimestamp != nil {
 		return kube.Done, nil // its objects are deleted with it
 	}
@@ -75,7 +78,7 @@ func (l *tokenLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, e
 		l.events.Event(t, kube.Warning, reasonTokenEnded, fmt.Sprintf(
 			"%s: whoever registers with it now is refused (401); clusters that have registered go on", verdict.Delete))
 		l.log.WithField("workspace", t.Namespace).WithField("reason", verdict.Delete).Info("registration token deleted")
-		return kube.Done, l.tokens.Delete(ctx, key, exactly(t))
+		return kube.Done, l.tokens.Delete(ctx, key, kube.Exactly(t))
 	}
 	ready, err := l.apply(ctx, t)
 	if err != nil || !ready {
@@ -107,14 +110,14 @@ func (l *tokenLoop) warn(t *fleet.ClusterRegistrationToken) {
 // not filled in the account's token.
 func (l *tokenLoop) apply(ctx context.Context, t *fleet.ClusterRegistrationToken) (bool, error) {
 	g := registration.GrantToken(t, l.system)
-	bearer, err := l.account(ctx, l.view, g.ServiceAccount, g.Secret)
+	bearer, err := l.grants.WithToken(ctx, g.ServiceAccount, g.Secret)
 	if err != nil {
 		return false, err
 	}
-	if err := l.role(ctx, l.view, g.Role); err != nil {
+	if err := l.grants.Role(ctx, g.Role); err != nil {
 		return false, err
 	}
-	if err := l.binding(ctx, l.view, g.RoleBinding); err != nil {
+	if err := l.grants.Binding(ctx, g.RoleBinding); err != nil {
 		return false, err
 	}
 	if len(bearer) == 0 {
@@ -131,11 +134,11 @@ func (l *tokenLoop) putValues(ctx context.Context, t *fleet.ClusterRegistrationT
 	if err != nil {
 		return err
 	}
-	have, err := l.secrets.Get(ctx, kube.KeyOf(want))
+	have, err := l.grants.Secrets.Get(ctx, kube.KeyOf(want))
 	switch {
 	case kube.IsGone(err):
 		l.written.Store(t.UID, true)
-		_, err = l.secrets.Create(ctx, want)
+		_, err = l.grants.Secrets.Create(ctx, want)
 		return err
 	case err != nil:
 		return err
@@ -145,12 +148,12 @@ func (l *tokenLoop) putValues(ctx context.Context, t *fleet.ClusterRegistrationT
 		return reconcile.TerminalError("SecretTaken", err)
 	}
 	changed := have.DeepCopy()
-	changed.Labels = merged(have.Labels, want.Labels)
+	changed.Labels = ensure.Merged(have.Labels, want.Labels)
 	changed.OwnerReferences = want.OwnerReferences
 	if !bytes.Equal(have.Data[fleet.KeyValues], want.Data[fleet.KeyValues]) {
 		l.written.Store(t.UID, true)
 		changed.Data = want.Data
 	}
-	_, err = l.secrets.Patch(ctx, have, changed)
+	_, err = l.grants.Secrets.Patch(ctx, have, changed)
 	return err
 }

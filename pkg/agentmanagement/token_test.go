@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/grant"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
@@ -35,8 +37,8 @@ type tokenTest struct {
 	cfg    Config
 	server *kubetest.Server
 	tokens *kube.Store[*fleet.ClusterRegistrationToken]
-	stores
-	stop func() // ends the loop, and waits until it has ended
+	grants grant.Writer
+	stop   func() // ends the loop, and waits until it has ended
 }
 
 // testTokens runs f with the loop running.
@@ -47,7 +49,7 @@ func testTokens(t *testing.T, cfg Config, f func(*tokenTest)) {
 		s.MakeNamespace(tokenKey.Namespace)
 		cfg.Namespace, cfg.Installation.ID = "cattle-fleet-system", "manager"
 		user := s.Connect("user")
-		tt := &tokenTest{T: t, cfg: cfg, server: s, tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](user), stores: newStores(user)}
+		tt := &tokenTest{T: t, cfg: cfg, server: s, tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](user), grants: grant.NewWriter(user, nil)}
 		tt.start()
 		defer func() { tt.stop() }()
 		f(tt)
@@ -61,13 +63,13 @@ func (t *tokenTest) start() {
 	c := t.server.Connect("fleet-agentmanagement")
 	h := &Manager{
 		cfg: t.cfg, system: t.cfg.system(), log: logrus.NewEntry(log), now: time.Now,
-		view: newCaches(c, t.cfg), events: kube.NewRecorder(c, process),
+		view: cache.New(c, t.cfg.system()), events: kube.NewRecorder(c, process),
 	}
 	h.endpoint = &endpointLoop{Manager: h} // nothing is known about the address
 	l := newTokenLoop(h, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- kube.Run(ctx, nil, append(h.view.parts(), h.events, l.loop)...) }()
+	go func() { done <- kube.Run(ctx, nil, append(h.view.Runnables(), h.events, l.loop)...) }()
 	t.stop = func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -104,8 +106,8 @@ func (t *tokenTest) granted(ttl time.Duration) *fleet.ClusterRegistrationToken {
 // has is what stands in the workspace, as "kind name", without what is behind a dot.
 func (t *tokenTest) has() []string {
 	t.Helper()
-	return slices.Concat(inWorkspace(t, "account", t.accounts), inWorkspace(t, "binding", t.bindings),
-		inWorkspace(t, "role", t.roles), inWorkspace(t, "secret", t.secrets), inWorkspace(t, "token", t.tokens))
+	return slices.Concat(inWorkspace(t, "account", t.grants.Accounts), inWorkspace(t, "binding", t.grants.Bindings),
+		inWorkspace(t, "role", t.grants.Roles), inWorkspace(t, "secret", t.grants.Secrets), inWorkspace(t, "token", t.tokens))
 }
 
 func inWorkspace[P kube.Object](t *tokenTest, kind string, store *kube.Store[P]) []string {
@@ -139,7 +141,7 @@ func (t *tokenTest) wantsAll() {
 	if !slices.Equal(got, want) {
 		t.Errorf("want %v, got %v", want, got)
 	}
-	values, err := t.secrets.Get(t.Context(), tokenKey)
+	values, err := t.grants.Secrets.Get(t.Context(), tokenKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +170,7 @@ func (t *tokenTest) wantsRestFor(d time.Duration) {
 func TestTokenIsGrantedAndEnds(t *testing.T) {
 	testTokens(t, Config{}, func(t *tokenTest) {
 		made := t.create(2 * time.Hour)
-		if _, err := t.secrets.Get(t.Context(), tokenKey); !kube.IsGone(err) {
+		if _, err := t.grants.Secrets.Get(t.Context(), tokenKey); !kube.IsGone(err) {
 			t.Errorf("values were written before the account had a token: %v", err)
 		}
 		t.server.FillAccountTokens()
@@ -208,12 +210,12 @@ func TestTokenSecretTaken(t *testing.T) {
 		taken := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: tokenKey.Namespace, Name: tokenKey.Name}, Data: map[string][]byte{"own": []byte("data")},
 		}
-		taken, err := t.secrets.Create(t.Context(), taken)
+		taken, err := t.grants.Secrets.Create(t.Context(), taken)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.granted(0)
-		now, err := t.secrets.Get(t.Context(), tokenKey)
+		now, err := t.grants.Secrets.Get(t.Context(), tokenKey)
 		if err != nil || now.ResourceVersion != taken.ResourceVersion {
 			t.Errorf("the Secret was changed: %+v, %v", now, err)
 		}
@@ -231,7 +233,7 @@ func TestTokenEndsUnfinished(t *testing.T) {
 		"AccountWithoutToken": func(t *tokenTest) { t.create(time.Hour) },
 		"SecretTaken": func(t *tokenTest) {
 			taken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tokenKey.Namespace, Name: tokenKey.Name}}
-			if _, err := t.secrets.Create(t.Context(), taken); err != nil {
+			if _, err := t.grants.Secrets.Create(t.Context(), taken); err != nil {
 				t.Fatal(err)
 			}
 			t.granted(time.Hour)

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -18,8 +19,8 @@ import (
 type workspaceLoop struct {
 	*Manager
 	loop       *kube.Controller
-	labelled   *metaCache
-	gitRepos   *metaCache
+	labelled   *cache.MetaCache
+	gitRepos   *cache.MetaCache
 	namespaces *kube.Store[*corev1.Namespace]
 }
 
@@ -27,14 +28,14 @@ func newWorkspaceLoop(h *Manager, c *kube.Client) *workspaceLoop {
 	l := &workspaceLoop{
 		Manager: h, namespaces: kube.StoreOf[*corev1.Namespace](c),
 		labelled: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Namespace"),
-			kube.Watch{Labels: fleet.LabelWorkspace + "=" + registration.True}, stripMeta),
-		gitRepos: kube.NewMetaCache(c, fleet.GroupVersion.WithKind("GitRepo"), kube.Watch{}, stripMeta),
+			kube.Watch{Labels: fleet.LabelWorkspace + "=" + registration.True}, cache.StripMeta),
+		gitRepos: kube.NewMetaCache(c, fleet.GroupVersion.WithKind("GitRepo"), kube.Watch{}, cache.StripMeta),
 	}
 	l.loop = kube.NewController("workspaces", 1, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
-	h.view.clusters.OnChange(ifNew(func(c *fleet.Cluster) { l.add(c) }))
-	h.view.tokens.OnChange(ifNew(func(t *fleet.ClusterRegistrationToken) { l.add(t) }))
-	l.gitRepos.OnChange(ifNew(func(g *meta) { l.add(g) }))
-	l.labelled.OnChange(ifGone(func(n *meta) { l.loop.Add(kube.Key{Namespace: n.Name}) }))
+	h.view.Clusters.OnChange(cache.IfNew(func(c *fleet.Cluster) { l.add(c) }))
+	h.view.Tokens.OnChange(cache.IfNew(func(t *fleet.ClusterRegistrationToken) { l.add(t) }))
+	l.gitRepos.OnChange(cache.IfNew(func(g *cache.Meta) { l.add(g) }))
+	l.labelled.OnChange(cache.IfGone(func(n *cache.Meta) { l.loop.Add(kube.Key{Namespace: n.Name}) }))
 	return l
 }
 
@@ -53,10 +54,10 @@ func (l *workspaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Resul
 	}
 	body := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, fleet.LabelWorkspace, registration.True)
 	_, err := l.namespaces.PatchRaw(ctx, kube.Key{Name: name}, types.MergePatchType, body)
-	return kube.Done, ignoreGone(err)
+	return kube.Done, kube.IgnoreGone(err)
 }
 
 // inUse reports whether a namespace holds what makes it a workspace.
 func (l *workspaceLoop) inUse(namespace string) bool {
-	return len(l.view.clusters.List(namespace))+len(l.view.tokens.List(namespace))+len(l.gitRepos.List(namespace)) > 0
+	return len(l.view.Clusters.List(namespace))+len(l.view.Tokens.List(namespace))+len(l.gitRepos.List(namespace)) > 0
 }

@@ -14,6 +14,14 @@ import (
 // ErrGone says that an object is not there (any more).
 var ErrGone = errors.New("not found")
 
+// IgnoreGone returns nil for an object that is not there, and any other error as it is.
+func IgnoreGone(err error) error {
+	if IsGone(err) {
+		return nil
+	}
+	return err
+}
+
 // IsConflict reports whether a write was refused because the object has changed
 // since it was read.
 func IsConflict(err error) bool { return apierrors.IsConflict(err) }

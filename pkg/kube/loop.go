@@ -27,6 +27,14 @@ type Result struct {
 	After time.Duration
 }
 
+// Sooner returns a result that comes after a time at the latest; 0 changes nothing.
+func (r Result) Sooner(after time.Duration) Result {
+	if after > 0 && (r.After == 0 || after < r.After) {
+		r.After = after
+	}
+	return r
+}
+
 // Done is Next for a key that waits for a wake-up.
 var Done = Result{}
 

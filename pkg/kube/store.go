@@ -200,6 +200,10 @@ type Precondition struct {
 	ResourceVersion string
 }
 
+// Exactly is the precondition that an object is still the one that was seen, whatever
+// has become of its content.
+func Exactly(o metav1.Object) Precondition { return Precondition{UID: o.GetUID()} }
+
 // Delete removes an object in the background. It is no error if it is gone
 // already.
 func (s *Store[P]) Delete(ctx context.Context, key Key, p Precondition) error {
@@ -215,10 +219,7 @@ func (s *Store[P]) Delete(ctx context.Context, key Key, p Precondition) error {
 		}
 	}
 	err := wrap("delete", s.kind.gvk.Kind, key, s.client.Delete(ctx, key.Namespace, key.Name, opts))
-	if IsGone(err) {
-		return nil
-	}
-	return err
+	return IgnoreGone(err)
 }
 
 func (s *Store[P]) result(verb string, key Key, out P, err error) (P, error) {

@@ -5,12 +5,11 @@ package installation
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/identifier"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -51,7 +50,7 @@ func once(ctx context.Context, maps *kube.Store[*corev1.ConfigMap], namespace, c
 	if have != nil {
 		data = have.Data
 	}
-	i, reason := registration.Identify(data, clusterUID, fresh())
+	i, reason := registration.Identify(data, clusterUID, identifier.New(8))
 	switch {
 	case reason == "":
 		return i, nil
@@ -64,11 +63,4 @@ func once(ctx context.Context, maps *kube.Store[*corev1.ConfigMap], namespace, c
 		_, err = maps.Patch(ctx, have, changed)
 	}
 	return i, err
-}
-
-// fresh is a new installation id: 16 hex digits.
-func fresh() string {
-	b := make([]byte, 8)
-	_, _ = rand.Read(b) // never fails
-	return hex.EncodeToString(b)
 }
