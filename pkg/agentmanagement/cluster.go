@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/terminating"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -98,7 +99,7 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 	if reason, message := judge(have, c); reason != "" {
 		return l.report(ctx, c, c, reason, message)
 	}
-	marked, err := l.clusters.Patch(ctx, c, l.heartbeat.mark(registration.MarkCluster(c, name, l.cfg.Installation.Mark())))
+	marked, err := l.clusters.Patch(ctx, c, l.heartbeat.Mark(registration.MarkCluster(c, name, l.cfg.Installation.Mark())))
 	if err != nil {
 		return kube.Done, err
 	}
@@ -128,8 +129,8 @@ func (l *clusterLoop) remove(ctx context.Context, c *fleet.Cluster) (kube.Result
 	if held, err := l.protected(ctx, c); held || err != nil {
 		return kube.Done, err
 	}
-	if waits, err := l.terminating.clusterWaits(ctx, c); waits || err != nil {
-		return kube.Result{After: undecidedAgain}, err
+	if waits, err := l.terminating.ClusterWaits(ctx, c); waits || err != nil {
+		return kube.Result{After: terminating.Again}, err
 	}
 	return kube.Done, l.release(ctx, c)
 }

@@ -13,6 +13,12 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cleanup"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/heartbeat"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/identity"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/terminating"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/token"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/workspacelabel"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -61,20 +67,19 @@ type Manager struct {
 	view   *cache.Shared
 	events *kube.Recorder
 
-	tokens    *tokenLoop
+	tokens    *token.Loop
 	requests  *requestLoop
 	clusters  *clusterLoop
-	heartbeat *heartbeatLoop
-	identity  *identityLoop
-	endpoint  *endpointLoop
+	heartbeat *heartbeat.Loop
+	identity  *identity.Loop
 	agents    *agentsLoop
 	imports   *importLoop
 	moves     *moves
-	spaces    *workspaceLoop
+	labels    *workspacelabel.Loop
 	rancher   rancher
 	local     *localLoop // nil where the manager's cluster does not join
 
-	terminating *terminating
+	terminating *terminating.Workspaces
 }
 
 // New builds the manager; it sends no request before its Parts run.
@@ -84,16 +89,17 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 		since: cfg.clock()(),
 		view:  cache.New(c.Loop(process), cfg.system()), events: kube.NewRecorder(c, process),
 	}
-	h.terminating = newTerminating(c.Loop("clusters"), h.now)
-	h.endpoint = newEndpointLoop(h)
-	h.tokens = newTokenLoop(h, c.Loop("tokens"))
+	h.terminating = terminating.New(c.Loop("clusters"), h.now)
+	h.tokens = token.New(token.Config{
+		System: h.system, Settings: cfg.Settings, TTLRequired: cfg.TokenTTLRequired, Scope: cfg.Scope, Now: h.now,
+	}, c.Loop("tokens"), h.view, h.events, log)
 	h.requests = newRequestLoop(h, c.Loop("registrations"))
 	h.clusters = newClusterLoop(h, c.Loop("clusters"))
-	h.heartbeat = newHeartbeatLoop(h, h.clusters.loop.Add)
-	h.identity = newIdentityLoop(h, c.Loop("identities"))
+	h.heartbeat = heartbeat.New(cfg.Settings.AgentCheckinInterval, h.view, log, h.clusters.loop.Add)
+	h.identity = identity.New(identity.Config{Scope: cfg.Scope, Now: h.now}, c.Loop("identities"), h.view, h.events, log)
 	h.agents = newAgentsLoop(h, c.Loop("agents"))
 	h.imports = newImportLoop(h, c.Loop("imports"))
-	h.spaces = newWorkspaceLoop(h, c.Loop("workspaces"))
+	h.labels = workspacelabel.New(cfg.Scope, c.Loop("workspaces"), h.view)
 	h.rancher, h.moves = newRancher(c.Loop("moves")), newMoves(h, c.Loop("moves"))
 	if ns := cfg.Settings.Bootstrap.Namespace; ns != "" && cfg.Scope.Holds(ns) {
 		h.local = newLocalLoop(h, c.Loop("local"))
@@ -103,12 +109,21 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 
 // Runnables returns the caches and loops of the manager, for kube.Run.
 func (h *Manager) Runnables() []kube.Runner {
-	parts := append(h.view.Runnables(), h.events, h.tokens.loop, h.requests.loop, h.clusters.loop, h.heartbeat.loop, h.identity.loop, h.endpoint.loop, h.moves.loop)
+	parts := append(h.view.Runnables(), h.events, h.requests.loop, h.clusters.loop, h.moves.loop)
+	parts = append(parts, h.tokens.Runnables()...)
+	parts = append(parts, h.heartbeat.Runnables()...)
+	parts = append(parts, h.identity.Runnables()...)
 	parts = append(parts, h.agents.parts()...)
 	parts = append(parts, h.imports.parts()...)
-	parts = append(parts, h.spaces.parts()...)
+	parts = append(parts, h.labels.Runnables()...)
 	if h.local != nil {
 		parts = append(parts, h.local.parts()...)
 	}
 	return parts
+}
+
+// NewCleanup makes what runs in the role cleanup; it sends no request before its
+// Runnables run.
+func NewCleanup(cfg Config, c *kube.Client, log *logrus.Entry) *cleanup.Loop {
+	return cleanup.New(cleanup.Config{Scope: cfg.Scope, ManagerID: cfg.Installation.ID, Now: cfg.clock()}, c, log)
 }

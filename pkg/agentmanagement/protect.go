@@ -20,8 +20,7 @@ func (l *clusterLoop) protected(ctx context.Context, c *fleet.Cluster) (bool, er
 	if !withdrawal.Protects(c) || !slices.Contains(c.Finalizers, fleet.FinalizerCluster) {
 		return false, nil
 	}
-	ns, err := l.terminating.client.NamespaceLifetime(ctx, c.Namespace)
-	if err != nil || ns.Ending() != "" {
+	if ends, err := l.terminating.Ends(ctx, c.Namespace); ends || err != nil {
 		return false, err
 	}
 	v := withdrawal.JudgeProtected(withdrawal.Removal{

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/grant"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/terminating"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -23,6 +24,9 @@ import (
 
 // reasonRefused is the reason of an event about a request that gets no answer.
 const reasonRefused = "RegistrationRefused"
+
+// reasonUndecided is why a credential stays.
+const reasonUndecided = "DeletionUndecided"
 
 // requestLoop answers ClusterRegistrations: it finds or makes the Cluster,
 // grants an account its rights, and hands its token over. As long as a granted
@@ -373,6 +377,20 @@ func (l *requestLoop) keep(ctx context.Context, r *fleet.ClusterRegistration) (k
 func (l *requestLoop) namespaceStands(name string) bool {
 	n, ok := l.view.Namespaces.Get(kube.Key{Name: name})
 	return ok && n.DeletionTimestamp == nil
+}
+
+// stillNeeded is an error while what a request that is gone was granted is still needed:
+// the request went with its namespace, and the agent may have something to uninstall.
+func (l *requestLoop) stillNeeded(ctx context.Context, request kube.Key, accounts []*corev1.ServiceAccount) error {
+	if len(accounts) == 0 {
+		return nil
+	}
+	waits, err := l.terminating.WorkspaceWaits(ctx, request.Namespace)
+	if err != nil || !waits {
+		return err
+	}
+	return reconcile.RequeueError(reasonUndecided, terminating.Again, fmt.Errorf(
+		"take the credential of request %q back: its workspace is being deleted, and a person has not decided about its bundles", request))
 }
 
 // names lists objects for a log line, sorted.

@@ -1,4 +1,4 @@
-package agentmanagement
+package token
 
 import (
 	"context"
@@ -26,20 +26,21 @@ const (
 	endpointLimit = 5 * time.Second
 )
 
-// endpointLoop checks regularly whether agents can trust the address of the manager
+// endpoint checks regularly whether agents can trust the address of the manager
 // that they get: whether the certificate at apiServerURL is signed by apiServerCA. An
 // agent that cannot trust it has no way to report that to the manager.
-type endpointLoop struct {
-	*Manager
-	loop    *kube.Controller
-	trouble atomic.Pointer[string] // nil: not checked yet
-	turned  atomic.Bool            // it was otherwise before, in this process
+type endpoint struct {
+	settings registration.Settings
+	changed  func() // is called when the answer is another one
+	loop     *kube.Controller
+	trouble  atomic.Pointer[string] // nil: not checked yet
+	turned   atomic.Bool            // it was otherwise before, in this process
 }
 
-func newEndpointLoop(h *Manager) *endpointLoop {
-	l := &endpointLoop{Manager: h}
+func newEndpoint(settings registration.Settings, changed func()) *endpoint {
+	l := &endpoint{settings: settings, changed: changed}
 	l.loop = kube.NewController("endpoint", 1, l.Reconcile)
-	if h.cfg.Settings.APIServerURL != "" {
+	if settings.APIServerURL != "" {
 		l.loop.Add(kube.Key{Name: "apiServerURL"})
 	}
 	return l
@@ -47,7 +48,7 @@ func newEndpointLoop(h *Manager) *endpointLoop {
 
 // problem is what is wrong with the address that agents are given; empty:
 // nothing that is known.
-func (l *endpointLoop) problem() string {
+func (l *endpoint) problem() string {
 	if t := l.trouble.Load(); t != nil {
 		return *t
 	}
@@ -56,8 +57,8 @@ func (l *endpointLoop) problem() string {
 
 // Reconcile shakes hands with the manager's own address and sends nothing. An
 // address that cannot be reached from here proves nothing: agents may.
-func (l *endpointLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
-	s := l.cfg.Settings
+func (l *endpoint) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
+	s := l.settings
 	err := shake(ctx, s.APIServerURL, s.APIServerCA, s.AgentTLSMode == registration.TLSStrict)
 	text := ""
 	if err != nil {
@@ -65,9 +66,7 @@ func (l *endpointLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, 
 	}
 	if was := l.trouble.Swap(&text); was == nil && text != "" || was != nil && *was != text {
 		l.turned.Store(was != nil)
-		for _, t := range l.view.Tokens.List("") {
-			l.tokens.loop.Add(kube.KeyOf(t))
-		}
+		l.changed()
 	}
 	if err != nil {
 		return kube.Done, reconcile.RequeueError(reasonAuthority, endpointLook, err)

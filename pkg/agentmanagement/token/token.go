@@ -1,11 +1,16 @@
-package agentmanagement
+// Package token makes of each ClusterRegistrationToken an account that may ask for a
+// Cluster, and the Secret that agents are installed with. It ends tokens, and warns of an
+// address of the manager that agents cannot trust.
+package token
 
 import (
 	"bytes"
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
+	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,15 +22,28 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
-// tokenLoop makes of each ClusterRegistrationToken an account that may ask for
-// a Cluster, and the Secret that agents are installed with. It ends tokens.
-type tokenLoop struct {
-	*Manager
-	grants grant.Writer
-	loop   *kube.Controller
-	tokens *kube.Store[*fleet.ClusterRegistrationToken]
+// Config configures the loop.
+type Config struct {
+	System      registration.System
+	Settings    registration.Settings
+	TTLRequired bool // tokens without an end are deleted
+	Scope       scope.Scope
+	Now         func() time.Time // the clock
+}
+
+// A Loop keeps what stands behind registration tokens.
+type Loop struct {
+	cfg      Config
+	log      *logrus.Entry
+	caches   *cache.Shared
+	events   *kube.Recorder
+	endpoint *endpoint
+	grants   grant.Writer
+	loop     *kube.Controller
+	tokens   *kube.Store[*fleet.ClusterRegistrationToken]
 
 	written sync.Map // UIDs of tokens whose values were written by this process
 	warned  sync.Map // of each token, by its UID: what was said
@@ -34,10 +52,19 @@ type tokenLoop struct {
 // reasonTokenEnded is the reason of an event about a token that is deleted.
 const reasonTokenEnded = "TokenEnded"
 
-func newTokenLoop(h *Manager, c *kube.Client) *tokenLoop {
-	l := &tokenLoop{Manager: h, grants: grant.NewWriter(c, h.view), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c)}
-	l.loop = kube.NewController("tokens", 2, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
-	h.view.Tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
+// New makes the loop; it sends no request before it runs.
+func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder, log *logrus.Entry) *Loop {
+	l := &Loop{
+		cfg: cfg, log: log, caches: caches, events: events,
+		grants: grant.NewWriter(c, caches), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c),
+	}
+	l.endpoint = newEndpoint(cfg.Settings, func() {
+		for _, t := range caches.Tokens.List("") {
+			l.loop.Add(kube.KeyOf(t))
+		}
+	})
+	l.loop = kube.NewController("tokens", 2, kube.Within(cfg.Scope.Holds, l.Reconcile))
+	caches.Tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
 		if t == nil {
 			l.warned.Delete(old.UID)
 			l.written.Delete(old.UID)
@@ -45,16 +72,19 @@ func newTokenLoop(h *Manager, c *kube.Client) *tokenLoop {
 		}
 		l.loop.Add(kube.KeyOf(t))
 	})
-	h.view.AccountTokens.OnChange(func(old, s *cache.Meta) { l.wakeOwner(cache.Either(old, s)) })
-	h.view.Values.OnChange(func(old, s *cache.Meta) { l.wakeOwner(cache.Either(old, s)) })
-	h.view.Accounts.OnChange(cache.IfGone(func(a *corev1.ServiceAccount) { l.wakeOwner(a) }))
-	h.view.Roles.OnChange(cache.IfGone(func(r *rbacv1.Role) { l.wakeOwner(r) }))
-	h.view.Bindings.OnChange(cache.IfGone(func(b *rbacv1.RoleBinding) { l.wakeOwner(b) }))
+	caches.AccountTokens.OnChange(func(old, s *cache.Meta) { l.wakeOwner(cache.Either(old, s)) })
+	caches.Values.OnChange(func(old, s *cache.Meta) { l.wakeOwner(cache.Either(old, s)) })
+	caches.Accounts.OnChange(cache.IfGone(func(a *corev1.ServiceAccount) { l.wakeOwner(a) }))
+	caches.Roles.OnChange(cache.IfGone(func(r *rbacv1.Role) { l.wakeOwner(r) }))
+	caches.Bindings.OnChange(cache.IfGone(func(b *rbacv1.RoleBinding) { l.wakeOwner(b) }))
 	return l
 }
 
+// Runnables returns what is to run, for kube.Run.
+func (l *Loop) Runnables() []kube.Runner { return []kube.Runner{l.loop, l.endpoint.loop} }
+
 // wakeOwner wakes the token up that owns an object.
-func (l *tokenLoop) wakeOwner(o metav1.Object) {
+func (l *Loop) wakeOwner(o metav1.Object) {
 	for _, ref := range o.GetOwnerReferences() {
 		if ref.Kind == "ClusterRegistrationToken" {
 			l.loop.Add(kube.Key{Namespace: o.GetNamespace(), Name: ref.Name})
@@ -68,12 +98,12 @@ func (l *tokenLoop) wakeOwner(o metav1.Object) {
 //  2. decide: registration.JudgeToken, GrantToken (pure)
 //  3. apply:  the account with its right, then the Secret of values
 //  4. report: ClusterRegistrationToken.status, once
-func (l *tokenLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	t, ok := l.view.Tokens.Get(key)
+func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
+	t, ok := l.caches.Tokens.Get(key)
 	if !ok || t.DeletionTimestamp != nil {
 		return kube.Done, nil // its objects are deleted with it
 	}
-	verdict := registration.JudgeToken(t, l.now(), l.cfg.TokenTTLRequired)
+	verdict := registration.JudgeToken(t, l.cfg.Now(), l.cfg.TTLRequired)
 	if verdict.Delete != "" {
 		l.events.Event(t, kube.Warning, reasonTokenEnded, fmt.Sprintf(
 			"%s: whoever registers with it now is refused (401); clusters that have registered go on", verdict.Delete))
@@ -95,7 +125,7 @@ func (l *tokenLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, e
 // warn emits an event that no agent will be able to register with a token: when the
 // token's values were written, or when that has become so. A restart of the manager
 // alone causes no event.
-func (l *tokenLoop) warn(t *fleet.ClusterRegistrationToken) {
+func (l *Loop) warn(t *fleet.ClusterRegistrationToken) {
 	text := l.endpoint.problem()
 	_, written := l.written.Load(t.UID)
 	if text == "" || !written && !l.endpoint.turned.Load() {
@@ -108,8 +138,8 @@ func (l *tokenLoop) warn(t *fleet.ClusterRegistrationToken) {
 
 // apply makes what stands behind a token. It is false while the API server has
 // not filled in the account's token.
-func (l *tokenLoop) apply(ctx context.Context, t *fleet.ClusterRegistrationToken) (bool, error) {
-	g := registration.GrantToken(t, l.system)
+func (l *Loop) apply(ctx context.Context, t *fleet.ClusterRegistrationToken) (bool, error) {
+	g := registration.GrantToken(t, l.cfg.System)
 	bearer, err := l.grants.WithToken(ctx, g.ServiceAccount, g.Secret)
 	if err != nil {
 		return false, err
@@ -129,8 +159,8 @@ func (l *tokenLoop) apply(ctx context.Context, t *fleet.ClusterRegistrationToken
 // putValues writes the Secret that bears the token's name. It adopts a Secret of the
 // reference, even if its values are the same: caches select Secrets by our labels. A
 // Secret of that name and another type stays as it is.
-func (l *tokenLoop) putValues(ctx context.Context, t *fleet.ClusterRegistrationToken, bearer string) error {
-	want, err := registration.TokenSecret(t, l.system, l.cfg.Settings, bearer)
+func (l *Loop) putValues(ctx context.Context, t *fleet.ClusterRegistrationToken, bearer string) error {
+	want, err := registration.TokenSecret(t, l.cfg.System, l.cfg.Settings, bearer)
 	if err != nil {
 		return err
 	}

@@ -1,22 +1,36 @@
-package agentmanagement
+// Package identity reports on each Cluster which others claim its identity.
+package identity
 
 import (
 	"context"
 	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// identityLoop reports on each Cluster which others claim its identity: two agents that
+// Config configures the loop.
+type Config struct {
+	Scope scope.Scope
+	Now   func() time.Time // the clock
+}
+
+// A Loop reports on each Cluster which others claim its identity: two agents that
 // check in with one identity, and requests that wait to be accepted. It removes a
 // user's answer to a request once that is granted.
-type identityLoop struct {
-	*Manager
+type Loop struct {
+	log      *logrus.Entry
+	now      func() time.Time
+	caches   *cache.Shared
+	events   *kube.Recorder
 	loop     *kube.Controller
 	clusters *kube.Store[*fleet.Cluster]
 
@@ -24,11 +38,12 @@ type identityLoop struct {
 	sight map[kube.Key]*registration.Sights
 }
 
-func newIdentityLoop(h *Manager, c *kube.Client) *identityLoop {
-	l := &identityLoop{Manager: h, clusters: kube.StoreOf[*fleet.Cluster](c), sight: map[kube.Key]*registration.Sights{}}
-	l.loop = kube.NewController("identities", 2, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
-	h.view.Clusters.OnChange(l.onCluster)
-	h.view.Requests.OnChange(func(old, r *fleet.ClusterRegistration) {
+// New makes the loop; it sends no request before it runs.
+func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder, log *logrus.Entry) *Loop {
+	l := &Loop{log: log, now: cfg.Now, caches: caches, events: events, clusters: kube.StoreOf[*fleet.Cluster](c), sight: map[kube.Key]*registration.Sights{}}
+	l.loop = kube.NewController("identities", 2, kube.Within(cfg.Scope.Holds, l.Reconcile))
+	caches.Clusters.OnChange(l.onCluster)
+	caches.Requests.OnChange(func(old, r *fleet.ClusterRegistration) {
 		for _, one := range []*fleet.ClusterRegistration{old, r} {
 			if one != nil && one.Status.ClusterName != "" {
 				l.loop.Add(kube.Key{Namespace: one.Namespace, Name: one.Status.ClusterName})
@@ -38,9 +53,12 @@ func newIdentityLoop(h *Manager, c *kube.Client) *identityLoop {
 	return l
 }
 
+// Runnables returns what is to run, for kube.Run.
+func (l *Loop) Runnables() []kube.Runner { return []kube.Runner{l.loop} }
+
 // onCluster records which agent reports in the status of a Cluster. It gets every
 // change, where the loop might see only the last of several.
-func (l *identityLoop) onCluster(old, c *fleet.Cluster) {
+func (l *Loop) onCluster(old, c *fleet.Cluster) {
 	if c == nil {
 		l.mu.Lock()
 		delete(l.sight, kube.KeyOf(old))
@@ -63,12 +81,12 @@ func (l *identityLoop) onCluster(old, c *fleet.Cluster) {
 
 // Reconcile brings the conditions DuplicateIdentity and RegistrationWaiting of one
 // Cluster in line with what was seen.
-func (l *identityLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	c, ok := l.view.Clusters.Get(key)
+func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
+	c, ok := l.caches.Clusters.Get(key)
 	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return kube.Done, nil
 	}
-	requests := l.view.Requests.ByIndex(cache.ByCluster, key.String())
+	requests := l.caches.Requests.ByIndex(cache.ByCluster, key.String())
 	if registration.ClaimSettled(c, requests) {
 		patched, err := l.clusters.Patch(ctx, c, registration.ReleaseClaim(c))
 		if err != nil {

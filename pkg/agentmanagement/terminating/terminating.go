@@ -1,35 +1,30 @@
-package agentmanagement
+// Package terminating knows the workspaces that are being deleted and whose Bundles wait
+// for a person, or for agents that uninstall.
+package terminating
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 const (
-	// undecidedAgain is when a Cluster, or a credential, is looked at again that stays
+	// Again is when a Cluster, or a credential, is looked at again that stays
 	// until a person has decided about the Bundles of its workspace.
-	undecidedAgain = 5 * time.Second
+	Again = 5 * time.Second
 	// undecidedFor is for how long it is believed that a person has not: one look is
 	// enough for all Clusters of a workspace.
 	undecidedFor = 2 * time.Second
-	// reasonUndecided is why a credential stays.
-	reasonUndecided = "DeletionUndecided"
 )
 
-// terminating knows the workspaces that are being deleted and whose Bundles wait for a
-// person, or for agents that uninstall. Until then agents keep their Clusters and
+// Workspaces knows which workspaces wait. Until they do not, agents keep their Clusters and
 // credentials: without them no agent could uninstall anything any more.
-type terminating struct {
+type Workspaces struct {
 	client *kube.Client
 	now    func() time.Time
 
@@ -37,14 +32,21 @@ type terminating struct {
 	waits map[string]time.Time // workspaces that waited then
 }
 
-func newTerminating(c *kube.Client, now func() time.Time) *terminating {
-	return &terminating{client: c, now: now, waits: map[string]time.Time{}}
+// New makes what knows them; now is the clock.
+func New(c *kube.Client, now func() time.Time) *Workspaces {
+	return &Workspaces{client: c, now: now, waits: map[string]time.Time{}}
 }
 
-// clusterWaits reports whether a Cluster that is being deleted has to stay: it goes
+// Ends reports whether the namespace of a workspace is being deleted, or is gone.
+func (t *Workspaces) Ends(ctx context.Context, workspace string) (bool, error) {
+	ns, err := t.client.NamespaceLifetime(ctx, workspace)
+	return ns.Ending() != "", err
+}
+
+// ClusterWaits reports whether a Cluster that is being deleted has to stay: it goes
 // with its namespace or its kind, and not because a person has deleted it.
-func (t *terminating) clusterWaits(ctx context.Context, c *fleet.Cluster) (bool, error) {
-	if waits, err := t.workspaceWaits(ctx, c.Namespace); waits || err != nil {
+func (t *Workspaces) ClusterWaits(ctx context.Context, c *fleet.Cluster) (bool, error) {
+	if waits, err := t.WorkspaceWaits(ctx, c.Namespace); waits || err != nil {
 		return waits, err
 	}
 	kind, err := t.client.KindLifetime(ctx, "Cluster")
@@ -54,9 +56,9 @@ func (t *terminating) clusterWaits(ctx context.Context, c *fleet.Cluster) (bool,
 	return t.bundlesWait(ctx, c.Namespace, true)
 }
 
-// workspaceWaits reports whether a workspace is being deleted and has Bundles with
+// WorkspaceWaits reports whether a workspace is being deleted and has Bundles with
 // deployments.
-func (t *terminating) workspaceWaits(ctx context.Context, workspace string) (bool, error) {
+func (t *Workspaces) WorkspaceWaits(ctx context.Context, workspace string) (bool, error) {
 	if t.waited(workspace) {
 		return true, nil
 	}
@@ -73,7 +75,7 @@ func (t *terminating) workspaceWaits(ctx context.Context, workspace string) (boo
 	return waits, err
 }
 
-func (t *terminating) waited(workspace string) bool {
+func (t *Workspaces) waited(workspace string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.now().Sub(t.waits[workspace]) < undecidedFor {
@@ -85,7 +87,7 @@ func (t *terminating) waited(workspace string) bool {
 
 // bundlesWait reports whether a workspace has Bundles whose finalizer the controller
 // has not removed; deleted restricts that to those that are being deleted.
-func (t *terminating) bundlesWait(ctx context.Context, workspace string, deleted bool) (bool, error) {
+func (t *Workspaces) bundlesWait(ctx context.Context, workspace string, deleted bool) (bool, error) {
 	list, err := t.client.ListMeta(ctx, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{Namespace: workspace})
 	if kube.IsGone(err) {
 		return false, nil // the kind is gone, and all Bundles with it
@@ -93,18 +95,4 @@ func (t *terminating) bundlesWait(ctx context.Context, workspace string, deleted
 	return slices.ContainsFunc(list, func(b *cache.Meta) bool {
 		return slices.Contains(b.Finalizers, fleet.FinalizerBundle) && (!deleted || b.DeletionTimestamp != nil)
 	}), err
-}
-
-// stillNeeded is an error while what a request that is gone was granted is still needed:
-// the request went with its namespace, and the agent may have something to uninstall.
-func (l *requestLoop) stillNeeded(ctx context.Context, request kube.Key, accounts []*corev1.ServiceAccount) error {
-	if len(accounts) == 0 {
-		return nil
-	}
-	waits, err := l.terminating.workspaceWaits(ctx, request.Namespace)
-	if err != nil || !waits {
-		return err
-	}
-	return reconcile.RequeueError(reasonUndecided, undecidedAgain, fmt.Errorf(
-		"take the credential of request %q back: its workspace is being deleted, and a person has not decided about its bundles", request))
 }

@@ -1,4 +1,4 @@
-package agentmanagement
+package terminating
 
 import (
 	"encoding/json"
@@ -7,14 +7,12 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // metadata answers with the metadata of a workspace, of the kind of Clusters and of the
@@ -71,15 +69,14 @@ func TestClusterWaits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			waits := newTerminating(client, time.Now)
-			got, err := waits.clusterWaits(t.Context(), &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "c"}})
+			waits := New(client, time.Now)
+			got, err := waits.ClusterWaits(t.Context(), &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "c"}})
 			if err != nil || got != c.cluster {
 				t.Errorf("%s: got %v, %v", c.why, got, err)
 			}
-			l := &requestLoop{Manager: &Manager{terminating: newTerminating(client, time.Now)}}
-			err = l.stillNeeded(t.Context(), kube.Key{Namespace: "ws", Name: "r"}, []*corev1.ServiceAccount{{}})
-			if reconcile.IsRequeue(err) != c.standing || err != nil && !c.standing {
-				t.Errorf("%s: the credential: %v", c.why, err)
+			got, err = New(client, time.Now).WorkspaceWaits(t.Context(), "ws")
+			if err != nil || got != c.standing {
+				t.Errorf("%s: the credential: got %v, %v", c.why, got, err)
 			}
 		})
 	}

@@ -1,4 +1,6 @@
-package agentmanagement
+// Package cleanup deletes what is left behind when a process dies between two writes, or
+// when a user removes finalizers.
+package cleanup
 
 import (
 	"context"
@@ -24,11 +26,16 @@ const sweepInterval = 30 * time.Minute
 // cache.Managed selects what Fleet made and may clean up.
 const managed = fleet.LabelManaged + "=" + registration.True
 
-// A Cleanup is the manager of the role cleanup: it finds what is left behind when a
-// process dies between two writes, or when a user removes finalizers. It deletes an
-// object only after two looks with time between them, and one more at the API server.
+// Config configures the loop.
+type Config struct {
+	Scope     scope.Scope
+	ManagerID string
+	Now       func() time.Time // the clock
+}
+
+// A Loop finds what is left behind. It deletes an object only after two looks with time between them, and one more at the API server.
 // It never deletes a BundleDeployment: that takes an order.
-type Cleanup struct {
+type Loop struct {
 	log   *logrus.Entry
 	now   func() time.Time
 	scope scope.Scope
@@ -46,11 +53,11 @@ type Cleanup struct {
 	suspicion registration.Suspicion // of one loop with one worker
 }
 
-// NewCleanup builds the manager; it sends no request before its Parts run.
-func NewCleanup(cfg Config, c *kube.Client, log *logrus.Entry) *Cleanup {
+// New makes the loop; it sends no request before it runs.
+func New(cfg Config, c *kube.Client, log *logrus.Entry) *Loop {
 	c = c.Loop("cleanup")
-	s := &Cleanup{
-		log: log, now: cfg.clock(), scope: cfg.Scope, id: cfg.Installation.ID, client: c, suspicion: registration.Suspicion{},
+	s := &Loop{
+		log: log, now: cfg.Now, scope: cfg.Scope, id: cfg.ManagerID, client: c, suspicion: registration.Suspicion{},
 		clusters: kube.StoreOf[*fleet.Cluster](c), requests: kube.StoreOf[*fleet.ClusterRegistration](c),
 		bundles: kube.StoreOf[*fleet.Bundle](c), deployments: kube.StoreOf[*fleet.BundleDeployment](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c), secrets: kube.StoreOf[*corev1.Secret](c),
@@ -60,8 +67,8 @@ func NewCleanup(cfg Config, c *kube.Client, log *logrus.Entry) *Cleanup {
 	return s
 }
 
-// Runnables returns the loops of the manager, for kube.Run.
-func (s *Cleanup) Runnables() []kube.Runner { return []kube.Runner{s.loop} }
+// Runnables returns what is to run, for kube.Run.
+func (s *Loop) Runnables() []kube.Runner { return []kube.Runner{s.loop} }
 
 // An orphan is something whose owner is gone, and how to delete it.
 type orphan struct {
@@ -74,7 +81,7 @@ type orphan struct {
 //  1. gather: metadata of namespaces and Secrets, and the names of owners
 //  2. decide: registration.Suspicion.Judge (pure)
 //  3. apply:  delete what is ripe, each after one more look at its owner
-func (s *Cleanup) Sweep(ctx context.Context, _ kube.Key) (kube.Result, error) {
+func (s *Loop) Sweep(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	orphans := map[string]orphan{}
 	for _, gather := range []func(context.Context, map[string]orphan) error{
 		s.orphanNamespaces, s.orphanValues, s.abandonedRequests,
@@ -101,7 +108,7 @@ func (s *Cleanup) Sweep(ctx context.Context, _ kube.Key) (kube.Result, error) {
 }
 
 // orphanNamespaces finds the namespaces of Clusters that are gone.
-func (s *Cleanup) orphanNamespaces(ctx context.Context, orphans map[string]orphan) error {
+func (s *Loop) orphanNamespaces(ctx context.Context, orphans map[string]orphan) error {
 	namespaces, err := s.list(ctx, corev1.SchemeGroupVersion.WithKind("Namespace"), kube.Watch{Labels: cache.Managed})
 	if err != nil {
 		return err
@@ -132,7 +139,7 @@ func (s *Cleanup) orphanNamespaces(ctx context.Context, orphans map[string]orpha
 
 // timeout is longer for a namespace with orders that an agent may still
 // answer.
-func (s *Cleanup) timeout(ctx context.Context, namespace string) (time.Duration, error) {
+func (s *Loop) timeout(ctx context.Context, namespace string) (time.Duration, error) {
 	deployments, err := s.deployments.List(ctx, namespace, "")
 	if err != nil {
 		return 0, err
@@ -147,7 +154,7 @@ func (s *Cleanup) timeout(ctx context.Context, namespace string) (time.Duration,
 
 // orphanValues finds Secrets of values whose Bundle or BundleDeployment is
 // gone, or never came.
-func (s *Cleanup) orphanValues(ctx context.Context, orphans map[string]orphan) error {
+func (s *Loop) orphanValues(ctx context.Context, orphans map[string]orphan) error {
 	for _, v := range []struct {
 		secretType, owner string
 		live              func(context.Context, kube.Key) error
@@ -189,7 +196,7 @@ func (s *Cleanup) orphanValues(ctx context.Context, orphans map[string]orphan) e
 
 // anothers reports whether something bears the mark of another manager. An object
 // without a mark was made by the reference, and is treated as ours.
-func (s *Cleanup) anothers(o *cache.Meta) bool {
+func (s *Loop) anothers(o *cache.Meta) bool {
 	id := o.Labels[fleet.LabelManagerID]
 	return id != "" && id != s.id
 }
@@ -205,7 +212,7 @@ func workspaceOf(secret *cache.Meta) string {
 
 // abandonedRequests finds requests that were never granted and whose agents
 // have given up.
-func (s *Cleanup) abandonedRequests(ctx context.Context, orphans map[string]orphan) error {
+func (s *Loop) abandonedRequests(ctx context.Context, orphans map[string]orphan) error {
 	requests, err := s.requests.List(ctx, "", "")
 	if err != nil {
 		return err
@@ -227,7 +234,7 @@ func (s *Cleanup) abandonedRequests(ctx context.Context, orphans map[string]orph
 }
 
 // names are the keys of all objects of one of Fleet's kinds.
-func (s *Cleanup) names(ctx context.Context, kind string) (map[string]bool, error) {
+func (s *Loop) names(ctx context.Context, kind string) (map[string]bool, error) {
 	objects, err := s.list(ctx, fleet.GroupVersion.WithKind(kind), kube.Watch{})
 	out := map[string]bool{}
 	for _, o := range objects {
@@ -237,7 +244,7 @@ func (s *Cleanup) names(ctx context.Context, kind string) (map[string]bool, erro
 }
 
 // list reads the metadata of a kind once, without keeping a watch.
-func (s *Cleanup) list(ctx context.Context, kind schema.GroupVersionKind, w kube.Watch) ([]*cache.Meta, error) {
+func (s *Loop) list(ctx context.Context, kind schema.GroupVersionKind, w kube.Watch) ([]*cache.Meta, error) {
 	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
 	defer stop()
 	c := kube.NewMetaCache(s.client, kind, w, cache.StripMeta)
@@ -253,6 +260,6 @@ func (s *Cleanup) list(ctx context.Context, kind schema.GroupVersionKind, w kube
 	return found, err
 }
 
-func (s *Cleanup) deleted(kind string, o metav1.Object, reason string) {
+func (s *Loop) deleted(kind string, o metav1.Object, reason string) {
 	s.log.WithField("action", "delete "+kind+" "+kube.KeyOf(o).String()).WithField("reason", reason).Info("orphan deleted")
 }

@@ -1,4 +1,4 @@
-package agentmanagement
+package token
 
 import (
 	"context"
@@ -47,7 +47,8 @@ func testTokens(t *testing.T, cfg Config, f func(*tokenTest)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := kubetest.New(t)
 		s.MakeNamespace(tokenKey.Namespace)
-		cfg.Namespace, cfg.Installation.ID = "cattle-fleet-system", "manager"
+		cfg.System = registration.System{Namespace: "cattle-fleet-system", ManagerID: "manager"}
+		cfg.Now = time.Now
 		user := s.Connect("user")
 		tt := &tokenTest{T: t, cfg: cfg, server: s, tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](user), grants: grant.NewWriter(user, nil)}
 		tt.start()
@@ -61,15 +62,11 @@ func (t *tokenTest) start() {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	c := t.server.Connect("fleet-agentmanagement")
-	h := &Manager{
-		cfg: t.cfg, system: t.cfg.system(), log: logrus.NewEntry(log), now: time.Now,
-		view: cache.New(c, t.cfg.system()), events: kube.NewRecorder(c, process),
-	}
-	h.endpoint = &endpointLoop{Manager: h} // nothing is known about the address
-	l := newTokenLoop(h, c)
+	caches, events := cache.New(c, t.cfg.System), kube.NewRecorder(c, "agentmanagement")
+	l := New(t.cfg, c, caches, events, logrus.NewEntry(log))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- kube.Run(ctx, nil, append(h.view.Runnables(), h.events, l.loop)...) }()
+	go func() { done <- kube.Run(ctx, nil, append(append(caches.Runnables(), events), l.Runnables()...)...) }()
 	t.stop = func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -130,7 +127,7 @@ func (t *tokenTest) wantsAll() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := registration.GrantToken(token, t.cfg.system())
+	g := registration.GrantToken(token, t.cfg.System)
 	want := []string{
 		"account " + g.ServiceAccount.Name, "binding " + g.RoleBinding.Name, "role " + g.Role.Name,
 		"secret " + g.Secret.Name, "secret token", "token token",
@@ -195,7 +192,7 @@ func TestTokenIsGrantedAndEnds(t *testing.T) {
 
 // Where a ttl is required a token without one is deleted, and granted nothing.
 func TestTokenWithoutRequiredTTL(t *testing.T) {
-	testTokens(t, Config{TokenTTLRequired: true}, func(t *tokenTest) {
+	testTokens(t, Config{TTLRequired: true}, func(t *tokenTest) {
 		t.create(0)
 		if got := t.has(); len(got) > 0 {
 			t.Errorf("want nothing, got %v", got)

@@ -1,4 +1,6 @@
-package agentmanagement
+// Package workspacelabel labels the namespaces that hold Clusters, registration tokens or
+// GitRepos: by that the API server knows in which ones it protects Secrets.
+package workspacelabel
 
 import (
 	"context"
@@ -12,42 +14,44 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
-// workspaceLoop labels the namespaces that hold Clusters, registration tokens or
-// GitRepos: by that the API server knows in which ones it protects Secrets.
-type workspaceLoop struct {
-	*Manager
+// A Loop labels the namespaces of workspaces.
+type Loop struct {
+	caches     *cache.Shared
 	loop       *kube.Controller
 	labelled   *cache.MetaCache
 	gitRepos   *cache.MetaCache
 	namespaces *kube.Store[*corev1.Namespace]
 }
 
-func newWorkspaceLoop(h *Manager, c *kube.Client) *workspaceLoop {
-	l := &workspaceLoop{
-		Manager: h, namespaces: kube.StoreOf[*corev1.Namespace](c),
+// New makes the loop; it labels the namespaces that are within a scope.
+func New(within scope.Scope, c *kube.Client, caches *cache.Shared) *Loop {
+	l := &Loop{
+		caches: caches, namespaces: kube.StoreOf[*corev1.Namespace](c),
 		labelled: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Namespace"),
 			kube.Watch{Labels: fleet.LabelWorkspace + "=" + registration.True}, cache.StripMeta),
 		gitRepos: kube.NewMetaCache(c, fleet.GroupVersion.WithKind("GitRepo"), kube.Watch{}, cache.StripMeta),
 	}
-	l.loop = kube.NewController("workspaces", 1, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
-	h.view.Clusters.OnChange(cache.IfNew(func(c *fleet.Cluster) { l.add(c) }))
-	h.view.Tokens.OnChange(cache.IfNew(func(t *fleet.ClusterRegistrationToken) { l.add(t) }))
+	l.loop = kube.NewController("workspaces", 1, kube.Within(within.Holds, l.Reconcile))
+	caches.Clusters.OnChange(cache.IfNew(func(c *fleet.Cluster) { l.add(c) }))
+	caches.Tokens.OnChange(cache.IfNew(func(t *fleet.ClusterRegistrationToken) { l.add(t) }))
 	l.gitRepos.OnChange(cache.IfNew(func(g *cache.Meta) { l.add(g) }))
 	l.labelled.OnChange(cache.IfGone(func(n *cache.Meta) { l.loop.Add(kube.Key{Namespace: n.Name}) }))
 	return l
 }
 
-func (l *workspaceLoop) add(o metav1.Object) { l.loop.Add(kube.Key{Namespace: o.GetNamespace()}) }
+func (l *Loop) add(o metav1.Object) { l.loop.Add(kube.Key{Namespace: o.GetNamespace()}) }
 
-func (l *workspaceLoop) parts() []kube.Runner {
+// Runnables returns what is to run, for kube.Run.
+func (l *Loop) Runnables() []kube.Runner {
 	return []kube.Runner{l.labelled, l.gitRepos, l.loop}
 }
 
 // Reconcile labels one namespace. The label is never removed: objects of the workspace
 // may still be there.
-func (l *workspaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
+func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	name := key.Namespace
 	if _, ok := l.labelled.Get(kube.Key{Name: name}); ok || !l.inUse(name) {
 		return kube.Done, nil
@@ -58,6 +62,6 @@ func (l *workspaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Resul
 }
 
 // inUse reports whether a namespace holds what makes it a workspace.
-func (l *workspaceLoop) inUse(namespace string) bool {
-	return len(l.view.Clusters.List(namespace))+len(l.view.Tokens.List(namespace))+len(l.gitRepos.List(namespace)) > 0
+func (l *Loop) inUse(namespace string) bool {
+	return len(l.caches.Clusters.List(namespace))+len(l.caches.Tokens.List(namespace))+len(l.gitRepos.List(namespace)) > 0
 }
