@@ -153,23 +153,11 @@ func (l *importLoop) endToken(ctx context.Context, f clusterimport.Facts) error 
 		return nil
 	}
 	for _, r := range l.granted(f.Cluster) {
-		if r.Status.Granted && !r.CreationTimestamp.Before(&t.CreationTimestamp) && l.used(r) {
+		if r.Status.Granted && !r.CreationTimestamp.Before(&t.CreationTimestamp) && l.requests.Used(r) {
 			return l.tokens.Delete(ctx, kube.KeyOf(t), kube.Exactly(t))
 		}
 	}
 	return nil
-}
-
-// used reports whether the token that a request was granted has been used at the API
-// server. The cache knows that before the loop of the requests does.
-func (l *importLoop) used(r *fleet.ClusterRegistration) bool {
-	if _, used := l.requests.uses.of(r); used {
-		return true
-	}
-	s, ok := l.view.AccountTokens.Get(kube.Key{
-		Namespace: l.system.RegistrationNamespace(), Name: naming.AccountToken(registration.Account(r)),
-	})
-	return ok && s.Labels[labelLastUsed] != ""
 }
 
 // importCluster installs the agent of a Cluster, or brings its configuration up to

@@ -193,7 +193,7 @@ func (t *importTest) checkIn(name string) {
 	t.must(err)
 	for _, s := range list {
 		if s.Type == corev1.SecretTypeServiceAccountToken && len(cache.RequestOf(s)) > 0 {
-			used := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"2026-01-01"}}}`, labelLastUsed)
+			used := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"2026-01-01"}}}`, "kubernetes.io/legacy-token-last-used")
 			_, err := t.secrets.PatchRaw(t.Context(), kube.KeyOf(s), types.MergePatchType, used)
 			t.must(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cleanup"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/heartbeat"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/identity"
+	requests "github.com/fleetworkspace/fleet/pkg/agentmanagement/registration"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/terminating"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/token"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/workspacelabel"
@@ -63,12 +64,11 @@ type Manager struct {
 	system registration.System
 	log    *logrus.Entry
 	now    func() time.Time
-	since  time.Time // its start, by that clock
 	view   *cache.Shared
 	events *kube.Recorder
 
 	tokens    *token.Loop
-	requests  *requestLoop
+	requests  *requests.Loop
 	clusters  *clusterLoop
 	heartbeat *heartbeat.Loop
 	identity  *identity.Loop
@@ -86,14 +86,15 @@ type Manager struct {
 func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 	h := &Manager{
 		cfg: cfg, system: cfg.system(), log: log, now: cfg.clock(),
-		since: cfg.clock()(),
-		view:  cache.New(c.Loop(process), cfg.system()), events: kube.NewRecorder(c, process),
+		view: cache.New(c.Loop(process), cfg.system()), events: kube.NewRecorder(c, process),
 	}
 	h.terminating = terminating.New(c.Loop("clusters"), h.now)
 	h.tokens = token.New(token.Config{
 		System: h.system, Settings: cfg.Settings, TTLRequired: cfg.TokenTTLRequired, Scope: cfg.Scope, Now: h.now,
 	}, c.Loop("tokens"), h.view, h.events, log)
-	h.requests = newRequestLoop(h, c.Loop("registrations"))
+	h.requests = requests.New(requests.Config{
+		System: h.system, Settings: cfg.Settings, Scope: cfg.Scope, Terminating: h.terminating, Now: h.now,
+	}, c.Loop("registrations"), h.view, h.events, log)
 	h.clusters = newClusterLoop(h, c.Loop("clusters"))
 	h.heartbeat = heartbeat.New(cfg.Settings.AgentCheckinInterval, h.view, log, h.clusters.loop.Add)
 	h.identity = identity.New(identity.Config{Scope: cfg.Scope, Now: h.now}, c.Loop("identities"), h.view, h.events, log)
@@ -109,8 +110,9 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 
 // Runnables returns the caches and loops of the manager, for kube.Run.
 func (h *Manager) Runnables() []kube.Runner {
-	parts := append(h.view.Runnables(), h.events, h.requests.loop, h.clusters.loop, h.moves.loop)
+	parts := append(h.view.Runnables(), h.events, h.clusters.loop, h.moves.loop)
 	parts = append(parts, h.tokens.Runnables()...)
+	parts = append(parts, h.requests.Runnables()...)
 	parts = append(parts, h.heartbeat.Runnables()...)
 	parts = append(parts, h.identity.Runnables()...)
 	parts = append(parts, h.agents.parts()...)

@@ -1,4 +1,7 @@
-package agentmanagement
+// Package registration answers ClusterRegistrations: it finds or makes the Cluster, grants
+// an account its rights, and hands its token over. As long as a granted request exists
+// its rights are kept; when it goes they are taken back.
+package registration
 
 import (
 	"context"
@@ -7,7 +10,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +24,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
@@ -28,29 +34,44 @@ const reasonRefused = "RegistrationRefused"
 // reasonUndecided is why a credential stays.
 const reasonUndecided = "DeletionUndecided"
 
-// requestLoop answers ClusterRegistrations: it finds or makes the Cluster,
-// grants an account its rights, and hands its token over. As long as a granted
-// request exists its rights are kept; when it goes they are taken back.
-type requestLoop struct {
-	*Manager
-	grants     grant.Writer
-	loop       *kube.Controller
-	requests   *kube.Store[*fleet.ClusterRegistration]
-	clusters   *kube.Store[*fleet.Cluster]
-	namespaces *kube.Store[*corev1.Namespace]
-	groups     *kube.Store[*fleet.ClusterGroup]
-	uses       *uses
-	crowds     sync.Map // of tokens, by UID: crowd
+// Config configures the loop.
+type Config struct {
+	System      registration.System
+	Settings    registration.Settings
+	Scope       scope.Scope
+	Terminating *terminating.Workspaces
+	Now         func() time.Time // the clock
 }
 
-func newRequestLoop(h *Manager, c *kube.Client) *requestLoop {
-	l := &requestLoop{
-		Manager: h, grants: grant.NewWriter(c, h.view),
+// A Loop answers ClusterRegistrations.
+type Loop struct {
+	cfg         Config
+	log         *logrus.Entry
+	caches      *cache.Shared
+	events      *kube.Recorder
+	grants      grant.Writer
+	loop        *kube.Controller
+	requests    *kube.Store[*fleet.ClusterRegistration]
+	clusters    *kube.Store[*fleet.Cluster]
+	namespaces  *kube.Store[*corev1.Namespace]
+	groups      *kube.Store[*fleet.ClusterGroup]
+	uses        *uses
+	credentials credentials
+	tooMany     sync.Map // of tokens, by UID: tooManyPending
+}
+
+// New makes the loop; it sends no request before it runs.
+func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder, log *logrus.Entry) *Loop {
+	l := &Loop{
+		cfg: cfg, log: log, caches: caches, events: events, grants: grant.NewWriter(c, caches),
 		requests: kube.StoreOf[*fleet.ClusterRegistration](c), clusters: kube.StoreOf[*fleet.Cluster](c),
-		namespaces: kube.StoreOf[*corev1.Namespace](c), groups: kube.StoreOf[*fleet.ClusterGroup](c), uses: newUses(h.now),
+		namespaces: kube.StoreOf[*corev1.Namespace](c), groups: kube.StoreOf[*fleet.ClusterGroup](c), uses: newUses(cfg.Now),
 	}
-	l.loop = kube.NewController("registrations", 4, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
-	v := h.view
+	l.credentials = credentials{
+		cfg: cfg, log: log, caches: caches, events: events, grants: l.grants, clusters: l.clusters, uses: l.uses, since: cfg.Now(),
+	}
+	l.loop = kube.NewController("registrations", 4, kube.Within(cfg.Scope.Holds, l.Reconcile))
+	v := caches
 	v.Requests.OnChange(l.onRequest)
 	v.Clusters.OnChange(l.onCluster)
 	v.Tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
@@ -78,52 +99,55 @@ func newRequestLoop(h *Manager, c *kube.Client) *requestLoop {
 	return l
 }
 
+// Runnables returns what is to run, for kube.Run.
+func (l *Loop) Runnables() []kube.Runner { return []kube.Runner{l.loop} }
+
 // onRequest wakes a request up, and those of the same client where its answer
 // may change theirs.
-func (l *requestLoop) onRequest(old, r *fleet.ClusterRegistration) {
+func (l *Loop) onRequest(old, r *fleet.ClusterRegistration) {
 	if r == nil {
 		l.loop.Add(kube.KeyOf(old))
-		l.wakeAll(l.view.Requests.ByIndex(cache.ByClient, cache.ClientKey(old.Namespace, old.Spec.ClientID)))
+		l.wakeAll(l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(old.Namespace, old.Spec.ClientID)))
 		return
 	}
 	l.loop.Add(kube.KeyOf(r))
 	granted := r.Status.Granted && (old == nil || !old.Status.Granted)
 	ends := r.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil)
 	if granted || ends {
-		l.wakeAll(l.view.Requests.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID)))
+		l.wakeAll(l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID)))
 	}
 }
 
-func (l *requestLoop) onCluster(old, c *fleet.Cluster) {
+func (l *Loop) onCluster(old, c *fleet.Cluster) {
 	if !cache.ClusterChanged(old, c) {
 		return
 	}
 	if c == nil {
 		c = old
 	}
-	l.wakeAll(l.view.Requests.ByIndex(cache.ByClient, cache.ClientKey(c.Namespace, c.Spec.ClientID)))
-	l.wakeAll(l.view.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String()))
+	l.wakeAll(l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(c.Namespace, c.Spec.ClientID)))
+	l.wakeAll(l.caches.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String()))
 }
 
 // onCredential wakes the request of a credential up, and those that may only
 // repeat it.
-func (l *requestLoop) onCredential(s *cache.Meta) {
+func (l *Loop) onCredential(s *cache.Meta) {
 	l.wakeRequest(s)
 	for _, key := range cache.RequestOf(s) {
-		if r, ok := l.view.Requests.Get(kube.ParseKey(key)); ok {
-			l.wakeAll(l.view.Requests.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID)))
+		if r, ok := l.caches.Requests.Get(kube.ParseKey(key)); ok {
+			l.wakeAll(l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID)))
 		}
 	}
 }
 
-func (l *requestLoop) wakeAll(requests []*fleet.ClusterRegistration) {
+func (l *Loop) wakeAll(requests []*fleet.ClusterRegistration) {
 	for _, r := range requests {
 		l.loop.Add(kube.KeyOf(r))
 	}
 }
 
 // wakeRequest wakes the request up that an object was made for.
-func (l *requestLoop) wakeRequest(o metav1.Object) {
+func (l *Loop) wakeRequest(o metav1.Object) {
 	for _, key := range cache.RequestOf(o) {
 		l.loop.Add(kube.ParseKey(key))
 	}
@@ -135,18 +159,18 @@ func (l *requestLoop) wakeRequest(o metav1.Object) {
 //  2. decide: registration.StandingOf, Assign, GrantAgent, HandOver (pure)
 //  3. apply:  Cluster, account, rights, credential, in this order
 //  4. report: ClusterRegistration.status, once
-func (l *requestLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	r, ok := l.view.Requests.Get(key)
+func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
+	r, ok := l.caches.Requests.Get(key)
 	if !ok || r.DeletionTimestamp != nil { // a finalizer, which the agent itself may have set, keeps no credential
 		return kube.Done, l.revoke(ctx, key)
 	}
 	if registration.External(r) {
 		return kube.Done, nil
 	}
-	if c, ok := l.view.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName}); ok && r.Status.Granted && registration.Released(c) {
+	if c, ok := l.caches.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName}); ok && r.Status.Granted && registration.Released(c) {
 		return kube.Done, l.drop(ctx, r, "its Cluster is deleted")
 	}
-	siblings := registration.Present(l.view.Requests.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID)))
+	siblings := registration.Present(l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID)))
 	standing, left := registration.StandingOf(r, siblings, l.handed(siblings), registration.Overlap(l.cfg.Settings.AgentCheckinInterval))
 	switch standing {
 	case registration.Superseded:
@@ -169,7 +193,7 @@ func (l *requestLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 		if err != nil {
 			return next, err
 		}
-		return l.tend(ctx, r, next)
+		return l.credentials.tend(ctx, r, next)
 	}
 	next, err := l.answer(ctx, r, siblings)
 	if reconcile.IsTerminal(err) {
@@ -179,7 +203,7 @@ func (l *requestLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 }
 
 // drop deletes a request; what it was granted is deleted afterwards.
-func (l *requestLoop) drop(ctx context.Context, r *fleet.ClusterRegistration, reason string) error {
+func (l *Loop) drop(ctx context.Context, r *fleet.ClusterRegistration, reason string) error {
 	l.log.WithField("workspace", r.Namespace).WithField("reason", reason).Info("registration deleted")
 	return l.requests.Delete(ctx, kube.KeyOf(r), kube.Exactly(r))
 }
@@ -187,8 +211,8 @@ func (l *requestLoop) drop(ctx context.Context, r *fleet.ClusterRegistration, re
 // revoke deletes what was granted to a request that is gone or being deleted: first the
 // account, which ends its token, then its bindings. Roles are deleted by their owner
 // references.
-func (l *requestLoop) revoke(ctx context.Context, key kube.Key) error {
-	accounts := l.view.Accounts.ByIndex(cache.ByRequest, key.String())
+func (l *Loop) revoke(ctx context.Context, key kube.Key) error {
+	accounts := l.caches.Accounts.ByIndex(cache.ByRequest, key.String())
 	if err := l.stillNeeded(ctx, key, accounts); err != nil {
 		return err
 	}
@@ -197,17 +221,17 @@ func (l *requestLoop) revoke(ctx context.Context, key kube.Key) error {
 			return err
 		}
 	}
-	for _, b := range l.view.ClusterBindings.ByIndex(cache.ByRequest, key.String()) {
+	for _, b := range l.caches.ClusterBindings.ByIndex(cache.ByRequest, key.String()) {
 		if err := l.grants.ClusterBindings.Delete(ctx, kube.KeyOf(b), kube.Exactly(b)); err != nil {
 			return err
 		}
 	}
-	for _, b := range l.view.Bindings.ByIndex(cache.ByRequest, key.String()) {
+	for _, b := range l.caches.Bindings.ByIndex(cache.ByRequest, key.String()) {
 		if err := l.grants.Bindings.Delete(ctx, kube.KeyOf(b), kube.Exactly(b)); err != nil {
 			return err
 		}
 	}
-	for _, s := range l.view.Credentials.ByIndex(cache.ByRequest, key.String()) {
+	for _, s := range l.caches.Credentials.ByIndex(cache.ByRequest, key.String()) {
 		if err := l.grants.Secrets.Delete(ctx, kube.KeyOf(s), kube.Exactly(s)); err != nil {
 			return err
 		}
@@ -222,7 +246,7 @@ func (l *requestLoop) revoke(ctx context.Context, key kube.Key) error {
 
 // answer gives a request its Cluster and its credential. If something has to happen
 // first, it returns, and the event enqueues the request again.
-func (l *requestLoop) answer(ctx context.Context, r *fleet.ClusterRegistration, siblings []*fleet.ClusterRegistration) (kube.Result, error) {
+func (l *Loop) answer(ctx context.Context, r *fleet.ClusterRegistration, siblings []*fleet.ClusterRegistration) (kube.Result, error) {
 	t, err := l.tokenOf(r)
 	if err != nil {
 		return kube.Done, err
@@ -242,12 +266,12 @@ func (l *requestLoop) answer(ctx context.Context, r *fleet.ClusterRegistration, 
 	if err := l.registrationNamespace(ctx); err != nil {
 		return kube.Done, err
 	}
-	token, err := l.grant(ctx, registration.GrantAgent(r, c, namespace, l.system))
+	token, err := l.grant(ctx, registration.GrantAgent(r, c, namespace, l.cfg.System))
 	if err != nil || len(token) == 0 {
 		return kube.Done, err
 	}
-	h := registration.HandOver(r, c, l.system, t)
-	h.Fill(c, namespace, l.system, token)
+	h := registration.HandOver(r, c, l.cfg.System, t)
+	h.Fill(c, namespace, l.cfg.System, token)
 	if err := l.handOver(ctx, h); err != nil {
 		return kube.Done, err
 	}
@@ -263,11 +287,11 @@ func (l *requestLoop) answer(ctx context.Context, r *fleet.ClusterRegistration, 
 
 // assign finds the Cluster of a request, or makes it and returns nil: the new
 // one comes through the cache.
-func (l *requestLoop) assign(ctx context.Context, r *fleet.ClusterRegistration) (*fleet.Cluster, error) {
-	candidates := l.view.Clusters.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID))
+func (l *Loop) assign(ctx context.Context, r *fleet.ClusterRegistration) (*fleet.Cluster, error) {
+	candidates := l.caches.Clusters.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID))
 	a := registration.Assign(r, candidates)
 	if a.Name != "" { // the name may be taken by a Cluster with another clientID
-		if c, ok := l.view.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: a.Name}); ok {
+		if c, ok := l.caches.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: a.Name}); ok {
 			a = registration.Assign(r, append(candidates, c))
 		}
 	}
@@ -277,7 +301,7 @@ func (l *requestLoop) assign(ctx context.Context, r *fleet.ClusterRegistration) 
 	case a.Cluster != nil:
 		return a.Cluster, nil
 	}
-	if err := l.room(r); err != nil {
+	if err := l.checkPending(r); err != nil {
 		return nil, err
 	}
 	labels, dropped := registration.AcceptedLabels(r.Spec.ClusterLabels, l.cfg.Settings.IgnoreClusterRegistrationLabels)
@@ -295,9 +319,9 @@ func (l *requestLoop) assign(ctx context.Context, r *fleet.ClusterRegistration) 
 }
 
 // tokenOf is the registration token that a request was made with.
-func (l *requestLoop) tokenOf(r *fleet.ClusterRegistration) (*fleet.ClusterRegistrationToken, error) {
+func (l *Loop) tokenOf(r *fleet.ClusterRegistration) (*fleet.ClusterRegistrationToken, error) {
 	name := r.Labels[fleet.LabelRegistrationToken]
-	t, ok := l.view.Tokens.Get(kube.Key{Namespace: r.Namespace, Name: name})
+	t, ok := l.caches.Tokens.Get(kube.Key{Namespace: r.Namespace, Name: name})
 	switch {
 	case name == "":
 		return nil, reconcile.TerminalError(reasonRefused,
@@ -311,13 +335,13 @@ func (l *requestLoop) tokenOf(r *fleet.ClusterRegistration) (*fleet.ClusterRegis
 
 // registrationNamespace makes the namespace in which credentials are handed
 // over.
-func (l *requestLoop) registrationNamespace(ctx context.Context) error {
-	key := kube.Key{Name: l.system.RegistrationNamespace()}
+func (l *Loop) registrationNamespace(ctx context.Context) error {
+	key := kube.Key{Name: l.cfg.System.RegistrationNamespace()}
 	if _, err := l.namespaces.Get(ctx, key); !kube.IsGone(err) {
 		return err
 	}
 	_, err := l.namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: key.Name, Labels: map[string]string{fleet.LabelManagerID: l.system.ManagerID},
+		Name: key.Name, Labels: map[string]string{fleet.LabelManagerID: l.cfg.System.ManagerID},
 	}})
 	if kube.IsExists(err) {
 		return nil
@@ -327,26 +351,26 @@ func (l *requestLoop) registrationNamespace(ctx context.Context) error {
 
 // grant makes an agent's account and its rights, and returns the account's
 // token, empty until the API server has filled it in.
-func (l *requestLoop) grant(ctx context.Context, g registration.Grant) ([]byte, error) {
+func (l *Loop) grant(ctx context.Context, g registration.Grant) ([]byte, error) {
 	token, err := l.grants.WithToken(ctx, g.ServiceAccount, g.Secret)
 	if err != nil {
 		return nil, err
 	}
-	return token, l.bind(ctx, g)
+	return token, bind(ctx, l.grants, g)
 }
 
 // bind makes the rights of an agent's account.
-func (l *requestLoop) bind(ctx context.Context, g registration.Grant) error {
-	if err := l.grants.Role(ctx, g.StatusRole); err != nil {
+func bind(ctx context.Context, w grant.Writer, g registration.Grant) error {
+	if err := w.Role(ctx, g.StatusRole); err != nil {
 		return err
 	}
-	if err := l.grants.Binding(ctx, g.StatusBinding); err != nil {
+	if err := w.Binding(ctx, g.StatusBinding); err != nil {
 		return err
 	}
-	if err := l.grants.ClusterBinding(ctx, g.Content); err != nil {
+	if err := w.ClusterBinding(ctx, g.Content); err != nil {
 		return err
 	}
-	err := l.grants.Binding(ctx, g.Deployments)
+	err := w.Binding(ctx, g.Deployments)
 	if kube.IsTerminating(err) || kube.IsGone(err) {
 		// The namespace's end, or its return, wakes this request up.
 		return reconcile.RequeueError(registration.ReasonTerminating, 0, err)
@@ -357,16 +381,16 @@ func (l *requestLoop) bind(ctx context.Context, g registration.Grant) error {
 // keep maintains the rights of a granted request, and ends the handover in time. A
 // grant without an account in the registration namespace is one of an older manager, or
 // lost: a new request is needed either way.
-func (l *requestLoop) keep(ctx context.Context, r *fleet.ClusterRegistration) (kube.Result, error) {
-	c, ok := l.view.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
+func (l *Loop) keep(ctx context.Context, r *fleet.ClusterRegistration) (kube.Result, error) {
+	c, ok := l.caches.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return kube.Done, nil
 	}
-	if len(l.accountsOf(r)) == 0 {
+	if len(l.credentials.accountsOf(r)) == 0 {
 		return kube.Done, nil
 	}
-	if namespace, ok := registration.DeploymentNamespace(c); ok && l.namespaceStands(namespace) {
-		if err := l.bind(ctx, registration.GrantAgent(r, c, namespace, l.system).For(l.holders(r, c))); err != nil {
+	if namespace, ok := registration.DeploymentNamespace(c); ok && namespaceStands(l.caches, namespace) {
+		if err := bind(ctx, l.grants, registration.GrantAgent(r, c, namespace, l.cfg.System).For(l.credentials.holders(r, c))); err != nil {
 			return kube.Done, err
 		}
 	}
@@ -374,18 +398,18 @@ func (l *requestLoop) keep(ctx context.Context, r *fleet.ClusterRegistration) (k
 }
 
 // namespaceStands reports whether a cluster's namespace is there and stays.
-func (l *requestLoop) namespaceStands(name string) bool {
-	n, ok := l.view.Namespaces.Get(kube.Key{Name: name})
+func namespaceStands(caches *cache.Shared, name string) bool {
+	n, ok := caches.Namespaces.Get(kube.Key{Name: name})
 	return ok && n.DeletionTimestamp == nil
 }
 
 // stillNeeded is an error while what a request that is gone was granted is still needed:
 // the request went with its namespace, and the agent may have something to uninstall.
-func (l *requestLoop) stillNeeded(ctx context.Context, request kube.Key, accounts []*corev1.ServiceAccount) error {
+func (l *Loop) stillNeeded(ctx context.Context, request kube.Key, accounts []*corev1.ServiceAccount) error {
 	if len(accounts) == 0 {
 		return nil
 	}
-	waits, err := l.terminating.WorkspaceWaits(ctx, request.Namespace)
+	waits, err := l.cfg.Terminating.WorkspaceWaits(ctx, request.Namespace)
 	if err != nil || !waits {
 		return err
 	}

@@ -1,4 +1,4 @@
-package agentmanagement
+package registration
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const groupRetry = 15 * time.Second
 // request's token names, and returns that group, empty: none; they win. A cluster that belongs into a group never
 // comes in without: where the group is gone or labels do not lead into it, the
 // request waits, and an event on it says so.
-func (l *requestLoop) intoGroup(ctx context.Context, r *fleet.ClusterRegistration, labels map[string]string) (string, error) {
+func (l *Loop) intoGroup(ctx context.Context, r *fleet.ClusterRegistration, labels map[string]string) (string, error) {
 	t, err := l.tokenOf(r)
 	if err != nil {
 		return "", err

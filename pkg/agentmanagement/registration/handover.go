@@ -1,4 +1,4 @@
-package agentmanagement
+package registration
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // handOver writes an agent's credential, and the right to read it.
-func (l *requestLoop) handOver(ctx context.Context, h registration.Handover) error {
+func (l *Loop) handOver(ctx context.Context, h registration.Handover) error {
 	have, err := l.grants.Secrets.Get(ctx, kube.KeyOf(h.Secret))
 	if err == nil && !slices.Equal(cache.RequestOf(have), cache.RequestOf(h.Secret)) {
 		workspace, _, _ := registration.RequestOf(h.Secret)
@@ -40,9 +40,9 @@ func (l *requestLoop) handOver(ctx context.Context, h registration.Handover) err
 // fetch it starts again. While the credential can be fetched it stays: in the same
 // workspace the agent has asked twice, in another one a second agent uses the same
 // words.
-func (l *requestLoop) replace(ctx context.Context, have *corev1.Secret, workspace string) error {
+func (l *Loop) replace(ctx context.Context, have *corev1.Secret, workspace string) error {
 	for _, key := range cache.RequestOf(have) {
-		r, ok := l.view.Requests.Get(kube.ParseKey(key))
+		r, ok := l.caches.Requests.Get(kube.ParseKey(key))
 		switch {
 		case !ok || r.DeletionTimestamp != nil || r.Status.Granted && !l.mayFetch(have):
 		case r.Namespace == workspace:
@@ -55,15 +55,15 @@ func (l *requestLoop) replace(ctx context.Context, have *corev1.Secret, workspac
 }
 
 // mayFetch reports whether a credential's time is not over yet.
-func (l *requestLoop) mayFetch(s *corev1.Secret) bool {
-	return registration.CredentialLeft(s.CreationTimestamp.Time, l.now()) > 0
+func (l *Loop) mayFetch(s *corev1.Secret) bool {
+	return registration.CredentialLeft(s.CreationTimestamp.Time, l.cfg.Now()) > 0
 }
 
 // endHandover deletes a credential whose time to be fetched is over.
-func (l *requestLoop) endHandover(ctx context.Context, r *fleet.ClusterRegistration) (kube.Result, error) {
+func (l *Loop) endHandover(ctx context.Context, r *fleet.ClusterRegistration) (kube.Result, error) {
 	next := kube.Done
-	for _, s := range l.view.Credentials.ByIndex(cache.ByRequest, kube.KeyOf(r).String()) {
-		left := registration.CredentialLeft(s.CreationTimestamp.Time, l.now())
+	for _, s := range l.caches.Credentials.ByIndex(cache.ByRequest, kube.KeyOf(r).String()) {
+		left := registration.CredentialLeft(s.CreationTimestamp.Time, l.cfg.Now())
 		if left == 0 {
 			if err := l.grants.Secrets.Delete(ctx, kube.KeyOf(s), kube.Exactly(s)); err != nil {
 				return kube.Done, err

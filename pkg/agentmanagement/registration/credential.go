@@ -1,4 +1,4 @@
-package agentmanagement
+package registration
 
 import (
 	"context"
@@ -6,9 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/grant"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -20,12 +22,24 @@ import (
 // reasonRotated is the reason of an event about an agent with a new credential.
 const reasonRotated = "CredentialRotated"
 
+// credentials keeps the credentials of agents whose requests were granted.
+type credentials struct {
+	cfg      Config
+	log      *logrus.Entry
+	caches   *cache.Shared
+	events   *kube.Recorder
+	grants   grant.Writer
+	clusters *kube.Store[*fleet.Cluster]
+	uses     *uses
+	since    time.Time // the start of this process
+}
+
 // accountsOf are the names of the accounts that were made for an agent's request,
 // sorted. Those that only renew are not among them.
-func (l *requestLoop) accountsOf(r *fleet.ClusterRegistration) []string {
+func (l credentials) accountsOf(r *fleet.ClusterRegistration) []string {
 	var out []string
-	for _, a := range l.view.Accounts.ByIndex(cache.ByRequest, kube.KeyOf(r).String()) {
-		if a.Namespace == l.system.RegistrationNamespace() && a.Annotations[fleet.AnnotationRenews] == "" && a.DeletionTimestamp == nil {
+	for _, a := range l.caches.Accounts.ByIndex(cache.ByRequest, kube.KeyOf(r).String()) {
+		if a.Namespace == l.cfg.System.RegistrationNamespace() && a.Annotations[fleet.AnnotationRenews] == "" && a.DeletionTimestamp == nil {
 			out = append(out, a.Name)
 		}
 	}
@@ -35,7 +49,7 @@ func (l *requestLoop) accountsOf(r *fleet.ClusterRegistration) []string {
 
 // holders are the accounts with the rights of a request: those that there are, and
 // the one that the agent was offered, which the cache may not know yet.
-func (l *requestLoop) holders(r *fleet.ClusterRegistration, c *fleet.Cluster) []string {
+func (l credentials) holders(r *fleet.ClusterRegistration, c *fleet.Cluster) []string {
 	out := l.accountsOf(r)
 	o, err := credential.ParseOffer(c.Annotations[fleet.AnnotationCredential])
 	if err == nil && strings.HasPrefix(o.Account, registration.Account(r)) && !slices.Contains(out, o.Account) {
@@ -47,8 +61,8 @@ func (l *requestLoop) holders(r *fleet.ClusterRegistration, c *fleet.Cluster) []
 
 // tend maintains the credential of a granted request, if this manager manages its
 // Cluster. next is when the request is looked at anyway.
-func (l *requestLoop) tend(ctx context.Context, r *fleet.ClusterRegistration, next kube.Result) (kube.Result, error) {
-	c, ok := l.view.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
+func (l credentials) tend(ctx context.Context, r *fleet.ClusterRegistration, next kube.Result) (kube.Result, error) {
+	c, ok := l.caches.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return next, nil
 	}
@@ -64,16 +78,16 @@ func (l *requestLoop) tend(ctx context.Context, r *fleet.ClusterRegistration, ne
 //  3. apply:  the account, its rights, who may fetch its token; what goes, once
 //     the agent has said that it does without; then the offer
 //  4. report: the condition Credential of the Cluster
-func (l *requestLoop) credential(ctx context.Context, r *fleet.ClusterRegistration, c *fleet.Cluster) (time.Duration, error) {
+func (l credentials) credential(ctx context.Context, r *fleet.ClusterRegistration, c *fleet.Cluster) (time.Duration, error) {
 	namespace, ok := registration.DeploymentNamespace(c)
-	if !ok || !l.namespaceStands(namespace) {
+	if !ok || !namespaceStands(l.caches, namespace) {
 		return 0, nil
 	}
 	p := credential.Decide(credential.State{
-		Life: l.cfg.Settings.Credential, Namespace: l.system.RegistrationNamespace(), First: registration.Account(r),
+		Life: l.cfg.Settings.Credential, Namespace: l.cfg.System.RegistrationNamespace(), First: registration.Account(r),
 		Order: c.Annotations[fleet.AnnotationRotate], Accounts: l.accountsOf(r),
 		Offered: c.Annotations[fleet.AnnotationCredential], Uses: c.Status.Agent.Credential,
-		Seen: credential.LastSign(c, r.CreationTimestamp.Time), Now: l.now(), Since: l.since,
+		Seen: credential.LastSign(c, r.CreationTimestamp.Time), Now: l.cfg.Now(), Since: l.since,
 	})
 	if p.Account == "" {
 		return p.After, l.sayCredential(ctx, c, p)
@@ -85,7 +99,7 @@ func (l *requestLoop) credential(ctx context.Context, r *fleet.ClusterRegistrati
 		if err := l.provide(ctx, r, c, p); err != nil {
 			return 0, err
 		}
-		if err := l.bind(ctx, registration.GrantAgent(r, c, namespace, l.system).For(p.Holders)); err != nil {
+		if err := bind(ctx, l.grants, registration.GrantAgent(r, c, namespace, l.cfg.System).For(p.Holders)); err != nil {
 			return 0, err
 		}
 	}
@@ -105,8 +119,8 @@ func (l *requestLoop) credential(ctx context.Context, r *fleet.ClusterRegistrati
 
 // provide creates the account and rights of the offered credential, and removes those
 // that it no longer needs.
-func (l *requestLoop) provide(ctx context.Context, r *fleet.ClusterRegistration, c *fleet.Cluster, p credential.Plan) error {
-	g := registration.GrantCredential(r, c, p, l.system)
+func (l credentials) provide(ctx context.Context, r *fleet.ClusterRegistration, c *fleet.Cluster, p credential.Plan) error {
+	g := registration.GrantCredential(r, c, p, l.cfg.System)
 	account, err := l.ensureAccount(ctx, g.ServiceAccount)
 	if err != nil {
 		return err
@@ -136,7 +150,7 @@ func (l *requestLoop) provide(ctx context.Context, r *fleet.ClusterRegistration,
 }
 
 // provideRenewal makes or removes the account that may renew the credential.
-func (l *requestLoop) provideRenewal(ctx context.Context, g registration.CredentialGrant, p credential.Plan) error {
+func (l credentials) provideRenewal(ctx context.Context, g registration.CredentialGrant, p credential.Plan) error {
 	if p.Renewal == credential.Leave {
 		return nil
 	}
@@ -151,7 +165,7 @@ func (l *requestLoop) provideRenewal(ctx context.Context, g registration.Credent
 			return l.grants.Binding(ctx, g.RenewBinding)
 		}
 	}
-	if have, ok := l.view.Bindings.Get(kube.KeyOf(g.RenewBinding)); ok {
+	if have, ok := l.caches.Bindings.Get(kube.KeyOf(g.RenewBinding)); ok {
 		if err := l.grants.Bindings.Delete(ctx, kube.KeyOf(have), kube.Exactly(have)); err != nil {
 			return err
 		}
@@ -159,33 +173,33 @@ func (l *requestLoop) provideRenewal(ctx context.Context, g registration.Credent
 	if p.Renewal == credential.Have {
 		return nil
 	}
-	if have, ok := l.view.Roles.Get(kube.KeyOf(g.Renew)); ok {
+	if have, ok := l.caches.Roles.Get(kube.KeyOf(g.Renew)); ok {
 		if err := l.grants.Roles.Delete(ctx, kube.KeyOf(have), kube.Exactly(have)); err != nil {
 			return err
 		}
 	}
-	if have, ok := l.view.Accounts.Get(kube.KeyOf(g.Renewal)); ok {
+	if have, ok := l.caches.Accounts.Get(kube.KeyOf(g.Renewal)); ok {
 		return l.grants.Accounts.Delete(ctx, kube.KeyOf(have), kube.Exactly(have))
 	}
 	return nil
 }
 
 // unbind revokes the right to fetch tokens.
-func (l *requestLoop) unbind(ctx context.Context, g registration.CredentialGrant) error {
-	if have, ok := l.view.Bindings.Get(kube.KeyOf(g.FetchBinding)); ok {
+func (l credentials) unbind(ctx context.Context, g registration.CredentialGrant) error {
+	if have, ok := l.caches.Bindings.Get(kube.KeyOf(g.FetchBinding)); ok {
 		if err := l.grants.Bindings.Delete(ctx, kube.KeyOf(have), kube.Exactly(have)); err != nil {
 			return err
 		}
 	}
-	if have, ok := l.view.Roles.Get(kube.KeyOf(g.Fetch)); ok {
+	if have, ok := l.caches.Roles.Get(kube.KeyOf(g.Fetch)); ok {
 		return l.grants.Roles.Delete(ctx, kube.KeyOf(have), kube.Exactly(have))
 	}
 	return nil
 }
 
 // ensureAccount makes an account, and returns it as the API server has it.
-func (l *requestLoop) ensureAccount(ctx context.Context, want *corev1.ServiceAccount) (*corev1.ServiceAccount, error) {
-	if have, ok := l.view.Accounts.Get(kube.KeyOf(want)); ok {
+func (l credentials) ensureAccount(ctx context.Context, want *corev1.ServiceAccount) (*corev1.ServiceAccount, error) {
+	if have, ok := l.caches.Accounts.Get(kube.KeyOf(want)); ok {
 		return have, nil
 	}
 	made, err := l.grants.Accounts.Create(ctx, want)
@@ -196,8 +210,8 @@ func (l *requestLoop) ensureAccount(ctx context.Context, want *corev1.ServiceAcc
 }
 
 // remove deletes a token that lasts.
-func (l *requestLoop) remove(ctx context.Context, s *corev1.Secret) error {
-	have, ok := l.view.AccountTokens.Get(kube.KeyOf(s))
+func (l credentials) remove(ctx context.Context, s *corev1.Secret) error {
+	have, ok := l.caches.AccountTokens.Get(kube.KeyOf(s))
 	if !ok {
 		return nil
 	}
@@ -206,9 +220,9 @@ func (l *requestLoop) remove(ctx context.Context, s *corev1.Secret) error {
 
 // dropAccounts deletes the accounts that the agent does without. Their tokens end
 // with them.
-func (l *requestLoop) dropAccounts(ctx context.Context, c *fleet.Cluster, p credential.Plan) error {
+func (l credentials) dropAccounts(ctx context.Context, c *fleet.Cluster, p credential.Plan) error {
 	for _, name := range p.Drop {
-		have, ok := l.view.Accounts.Get(kube.Key{Namespace: l.system.RegistrationNamespace(), Name: name})
+		have, ok := l.caches.Accounts.Get(kube.Key{Namespace: l.cfg.System.RegistrationNamespace(), Name: name})
 		if !ok {
 			continue
 		}
@@ -222,7 +236,7 @@ func (l *requestLoop) dropAccounts(ctx context.Context, c *fleet.Cluster, p cred
 }
 
 // sayCredential writes the condition Credential, or removes it.
-func (l *requestLoop) sayCredential(ctx context.Context, c *fleet.Cluster, p credential.Plan) error {
+func (l credentials) sayCredential(ctx context.Context, c *fleet.Cluster, p credential.Plan) error {
 	was, is := condition.Find(c.Status.Conditions, fleet.ConditionCredential), registration.CredentialCondition(c, p)
 	changed := c.DeepCopy()
 	switch {
@@ -231,7 +245,7 @@ func (l *requestLoop) sayCredential(ctx context.Context, c *fleet.Cluster, p cre
 	case is == nil:
 		changed.Status.Conditions = condition.Remove(c.Status.Conditions, fleet.ConditionCredential)
 	default:
-		changed.Status.Conditions = condition.Set(c.Status.Conditions, *is, l.now())
+		changed.Status.Conditions = condition.Set(c.Status.Conditions, *is, l.cfg.Now())
 	}
 	if _, err := l.clusters.PatchStatus(ctx, c, changed); err != nil {
 		return kube.IgnoreGone(err)
@@ -241,13 +255,4 @@ func (l *requestLoop) sayCredential(ctx context.Context, c *fleet.Cluster, p cre
 		l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", is.Message).Warn("credential of an agent")
 	}
 	return nil
-}
-
-// note takes a request's credential to be in use, because its agent says so.
-func (u *uses) note(request string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if _, known := u.since[request]; !known {
-		u.since[request] = u.now()
-	}
 }

@@ -1,0 +1,75 @@
+package registration
+
+import (
+	"sync"
+	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// labelLastUsed is what the API server puts on the Secret of an account's token
+// when the token is shown to it, once a day. Kubernetes has it since 1.27.
+const labelLastUsed = "kubernetes.io/legacy-token-last-used"
+
+// uses remembers since when the tokens of requests are in use, as far as this
+// process has seen.
+type uses struct {
+	now   func() time.Time
+	mu    sync.Mutex
+	since map[string]time.Time // by key of the request
+}
+
+func newUses(now func() time.Time) *uses { return &uses{now: now, since: map[string]time.Time{}} }
+
+// see notes the Secret of a token. It is true if that is a change.
+func (u *uses) see(s *cache.Meta) bool {
+	changes := false
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, key := range cache.RequestOf(s) {
+		if _, known := u.since[key]; !known && s.Labels[labelLastUsed] != "" {
+			u.since[key], changes = u.now(), true
+		}
+	}
+	return changes
+}
+
+// forget a request that is gone.
+func (u *uses) forget(key string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.since, key)
+}
+
+// of is since when the token of a request is in use; false: it is not.
+func (u *uses) of(r *fleet.ClusterRegistration) (time.Time, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	since, ok := u.since[kube.KeyOf(r).String()]
+	return since, ok
+}
+
+// note takes a request's credential to be in use, because its agent says so.
+func (u *uses) note(request string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if _, known := u.since[request]; !known {
+		u.since[request] = u.now()
+	}
+}
+
+// Used reports whether the token that a request was granted has been used at the API
+// server. The cache knows that before the loop does.
+func (l *Loop) Used(r *fleet.ClusterRegistration) bool {
+	if _, used := l.uses.of(r); used {
+		return true
+	}
+	s, ok := l.caches.AccountTokens.Get(kube.Key{
+		Namespace: l.cfg.System.RegistrationNamespace(), Name: naming.AccountToken(registration.Account(r)),
+	})
+	return ok && s.Labels[labelLastUsed] != ""
+}
