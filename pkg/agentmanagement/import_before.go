@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/identifier"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/rancher"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
@@ -73,9 +74,9 @@ func (d *downstream) before(ctx context.Context, former []*fleet.Cluster, in []s
 // Cluster; before is then the former Cluster. A reconcile.RequeueAfter says that the
 // Cluster has changed.
 func (l *importLoop) identify(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, in string) (before *fleet.Cluster, err error) {
-	former, err := l.moves.former(ctx, c)
-	if errors.Is(err, errUnseen) { // it may be another one's, and then has that one's name
-		return nil, reconcile.RequeueError(workspace.ReasonRancherUnseen, askAgain, err)
+	former, err := l.moves.Former(ctx, c)
+	if errors.Is(err, rancher.ErrUnseen) { // it may be another one's, and then has that one's name
+		return nil, reconcile.RequeueError(workspace.ReasonRancherUnseen, rancher.Again, err)
 	}
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func (l *importLoop) identify(ctx context.Context, c *fleet.Cluster, access kube
 	}
 	switch {
 	case before != nil && !workspace.Recognises(c, before):
-		err = l.moves.carry(ctx, c, before)
+		err = l.moves.Carry(ctx, c, before)
 	case c.Spec.ClientID == "":
 		named := c.DeepCopy()
 		named.Spec.ClientID = identifier.New(16)

@@ -21,6 +21,8 @@ import (
 
 // Times of the token that an agent is installed with.
 const (
+	// lookAgain is when an import goes on that no event has woken up.
+	lookAgain      = time.Minute
 	importTokenTTL = 12 * time.Hour
 	// tokenLeft is how long a token must still be good for, to be handed out.
 	tokenLeft = time.Hour
@@ -306,7 +308,7 @@ func (l *importLoop) mayRead(ctx context.Context, c *fleet.Cluster) (clusterimpo
 	if clusterimport.MayRead(c, clusterimport.Proof{}) == nil {
 		return clusterimport.Proof{}, nil
 	}
-	proof, err := l.rancher.proof(ctx, c)
+	proof, err := l.rancher.Proof(ctx, c)
 	if err != nil {
 		return proof, err
 	}
@@ -331,7 +333,7 @@ func (l *importLoop) kubeconfig(ctx context.Context, c *fleet.Cluster) (*corev1.
 	if clusterimport.MayUse(c, s, proof) == nil {
 		return s, nil
 	}
-	if proof, err = l.rancher.proof(ctx, c); err != nil {
+	if proof, err = l.rancher.Proof(ctx, c); err != nil {
 		return nil, err
 	}
 	return s, clusterimport.MayUse(c, s, proof)

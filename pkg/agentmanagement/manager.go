@@ -14,8 +14,11 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cleanup"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cluster"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/heartbeat"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/identity"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/move"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/rancher"
 	requests "github.com/fleetworkspace/fleet/pkg/agentmanagement/registration"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/terminating"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/token"
@@ -69,14 +72,14 @@ type Manager struct {
 
 	tokens    *token.Loop
 	requests  *requests.Loop
-	clusters  *clusterLoop
+	clusters  *cluster.Loop
 	heartbeat *heartbeat.Loop
 	identity  *identity.Loop
 	agents    *agentsLoop
 	imports   *importLoop
-	moves     *moves
+	moves     *move.Loop
 	labels    *workspacelabel.Loop
-	rancher   rancher
+	rancher   rancher.Reader
 	local     *localLoop // nil where the manager's cluster does not join
 
 	terminating *terminating.Workspaces
@@ -95,13 +98,19 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 	h.requests = requests.New(requests.Config{
 		System: h.system, Settings: cfg.Settings, Scope: cfg.Scope, Terminating: h.terminating, Now: h.now,
 	}, c.Loop("registrations"), h.view, h.events, log)
-	h.clusters = newClusterLoop(h, c.Loop("clusters"))
-	h.heartbeat = heartbeat.New(cfg.Settings.AgentCheckinInterval, h.view, log, h.clusters.loop.Add)
+	h.rancher = rancher.NewReader(c.Loop("moves"))
+	h.moves = move.New(move.Config{
+		Scope: cfg.Scope, Rancher: h.rancher, Wake: func(key kube.Key) { h.clusters.Wake(key) }, Now: h.now,
+	}, c.Loop("moves"), h.view, h.events, log)
+	h.heartbeat = heartbeat.New(cfg.Settings.AgentCheckinInterval, h.view, log, func(key kube.Key) { h.clusters.Wake(key) })
+	h.clusters = cluster.New(cluster.Config{
+		System: h.system, Installation: cfg.Installation, Lease: LeaseName, Scope: cfg.Scope,
+		Terminating: h.terminating, Moves: h.moves, Mark: h.heartbeat.Mark, Now: h.now,
+	}, c.Loop("clusters"), h.view, h.events, log)
 	h.identity = identity.New(identity.Config{Scope: cfg.Scope, Now: h.now}, c.Loop("identities"), h.view, h.events, log)
 	h.agents = newAgentsLoop(h, c.Loop("agents"))
 	h.imports = newImportLoop(h, c.Loop("imports"))
 	h.labels = workspacelabel.New(cfg.Scope, c.Loop("workspaces"), h.view)
-	h.rancher, h.moves = newRancher(c.Loop("moves")), newMoves(h, c.Loop("moves"))
 	if ns := cfg.Settings.Bootstrap.Namespace; ns != "" && cfg.Scope.Holds(ns) {
 		h.local = newLocalLoop(h, c.Loop("local"))
 	}
@@ -110,7 +119,9 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 
 // Runnables returns the caches and loops of the manager, for kube.Run.
 func (h *Manager) Runnables() []kube.Runner {
-	parts := append(h.view.Runnables(), h.events, h.clusters.loop, h.moves.loop)
+	parts := append(h.view.Runnables(), h.events)
+	parts = append(parts, h.clusters.Runnables()...)
+	parts = append(parts, h.moves.Runnables()...)
 	parts = append(parts, h.tokens.Runnables()...)
 	parts = append(parts, h.requests.Runnables()...)
 	parts = append(parts, h.heartbeat.Runnables()...)

@@ -1,10 +1,14 @@
-package agentmanagement
+// Package cluster gives each Cluster its namespace and the manager's mark, and removes both
+// when the Cluster is deleted. It withdraws nothing: what runs downstream keeps
+// running.
+package cluster
 
 import (
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
 // Another manager is alive if its lease was renewed within leaseFresh; an obstacle that
@@ -29,11 +34,30 @@ const (
 // names a namespace that is not its own.
 const reasonNamespaceRefused = "NamespaceRefused"
 
-// clusterLoop gives each Cluster its namespace and the manager's mark, and removes both
-// when the Cluster is deleted. It withdraws nothing: what runs downstream keeps
-// running.
-type clusterLoop struct {
-	*Manager
+// Config configures the loop.
+type Config struct {
+	System       registration.System
+	Installation registration.Installation
+	Lease        string // the name of the lease that managers work under
+	Scope        scope.Scope
+	Terminating  *terminating.Workspaces
+	Moves        moves
+	Mark         func(*fleet.Cluster) *fleet.Cluster // returns a Cluster with what its agent is to get
+	Now          func() time.Time                    // the clock
+}
+
+// moves is what this loop asks about Clusters that move to another workspace.
+type moves interface {
+	// Stays reports whether a Cluster that is deleted has to stay for now.
+	Stays(ctx context.Context, c *fleet.Cluster) (stays bool, next kube.Result, err error)
+}
+
+// A Loop gives each Cluster its namespace and the manager's mark.
+type Loop struct {
+	cfg        Config
+	log        *logrus.Entry
+	caches     *cache.Shared
+	events     *kube.Recorder
 	loop       *kube.Controller
 	clusters   *kube.Store[*fleet.Cluster]
 	requests   *kube.Store[*fleet.ClusterRegistration]
@@ -42,26 +66,33 @@ type clusterLoop struct {
 	leases     *kube.Store[*coordinationv1.Lease]
 }
 
-func newClusterLoop(h *Manager, c *kube.Client) *clusterLoop {
-	l := &clusterLoop{
-		Manager:  h,
+// New makes the loop; it sends no request before it runs.
+func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder, log *logrus.Entry) *Loop {
+	l := &Loop{
+		cfg: cfg, log: log, caches: caches, events: events,
 		clusters: kube.StoreOf[*fleet.Cluster](c), requests: kube.StoreOf[*fleet.ClusterRegistration](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c), configs: kube.StoreOf[*corev1.ConfigMap](c),
 		leases: kube.StoreOf[*coordinationv1.Lease](c),
 	}
-	l.loop = kube.NewController("clusters", 4, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
-	h.view.Clusters.OnChange(func(old, c *fleet.Cluster) {
+	l.loop = kube.NewController("clusters", 4, kube.Within(cfg.Scope.Holds, l.Reconcile))
+	caches.Clusters.OnChange(func(old, c *fleet.Cluster) {
 		if c != nil && cache.ClusterChanged(old, c) {
 			l.loop.Add(kube.KeyOf(c))
 		}
 	})
-	h.view.Namespaces.OnChange(func(old, n *cache.Meta) {
+	caches.Namespaces.OnChange(func(old, n *cache.Meta) {
 		if owner := registration.NamespaceOwner(cache.Either(old, n)); owner != "" {
 			l.loop.Add(kube.ParseKey(owner))
 		}
 	})
 	return l
 }
+
+// Runnables returns what is to run, for kube.Run.
+func (l *Loop) Runnables() []kube.Runner { return []kube.Runner{l.loop} }
+
+// Wake wakes a Cluster up.
+func (l *Loop) Wake(key kube.Key) { l.loop.Add(key) }
 
 // Reconcile brings one Cluster in line with its spec.
 //
@@ -70,8 +101,8 @@ func newClusterLoop(h *Manager, c *kube.Client) *clusterLoop {
 //  2. decide: registration.NamespaceOf, MarkCluster, AdoptNamespace (pure)
 //  3. apply:  mark and finalizer, then the namespace where it is missing
 //  4. report: Cluster.status.namespace and condition Processed, once
-func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	c, ok := l.view.Clusters.Get(key)
+func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
+	c, ok := l.caches.Clusters.Get(key)
 	if !ok {
 		return kube.Done, nil
 	}
@@ -99,7 +130,7 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 	if reason, message := judge(have, c); reason != "" {
 		return l.report(ctx, c, c, reason, message)
 	}
-	marked, err := l.clusters.Patch(ctx, c, l.heartbeat.Mark(registration.MarkCluster(c, name, l.cfg.Installation.Mark())))
+	marked, err := l.clusters.Patch(ctx, c, l.cfg.Mark(registration.MarkCluster(c, name, l.cfg.Installation.Mark())))
 	if err != nil {
 		return kube.Done, err
 	}
@@ -107,7 +138,7 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 		l.events.Event(c, kube.Warning, reasonNamespaceRefused, refused) // once: the mark has replaced the annotation
 	}
 	if have == nil {
-		_, err := l.namespaces.Create(ctx, registration.NewNamespace(c, name, l.system))
+		_, err := l.namespaces.Create(ctx, registration.NewNamespace(c, name, l.cfg.System))
 		if kube.IsExists(err) {
 			return l.forestalled(ctx, marked, name)
 		}
@@ -122,21 +153,21 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 
 // remove lets a Cluster go that is being deleted, unless it moves to another
 // workspace, it is protected, or its workspace waits for a decision about Bundles.
-func (l *clusterLoop) remove(ctx context.Context, c *fleet.Cluster) (kube.Result, error) {
-	if stays, next, err := l.moves.stays(ctx, c); stays {
+func (l *Loop) remove(ctx context.Context, c *fleet.Cluster) (kube.Result, error) {
+	if stays, next, err := l.cfg.Moves.Stays(ctx, c); stays {
 		return next, err
 	}
 	if held, err := l.protected(ctx, c); held || err != nil {
 		return kube.Done, err
 	}
-	if waits, err := l.terminating.ClusterWaits(ctx, c); waits || err != nil {
+	if waits, err := l.cfg.Terminating.ClusterWaits(ctx, c); waits || err != nil {
 		return kube.Result{After: terminating.Again}, err
 	}
 	return kube.Done, l.release(ctx, c)
 }
 
 // refuse leaves a Cluster to the manager that has it, and says so.
-func (l *clusterLoop) refuse(c *fleet.Cluster, where string, err error) error {
+func (l *Loop) refuse(c *fleet.Cluster, where string, err error) error {
 	if err != nil {
 		return err
 	}
@@ -145,7 +176,7 @@ func (l *clusterLoop) refuse(c *fleet.Cluster, where string, err error) error {
 }
 
 // alive returns the namespace of another manager if that is running.
-func (l *clusterLoop) alive(ctx context.Context, id string) (string, error) {
+func (l *Loop) alive(ctx context.Context, id string) (string, error) {
 	configs, err := l.configs.List(ctx, "", fleet.LabelManagerID+"="+id)
 	if err != nil {
 		return "", err
@@ -154,7 +185,7 @@ func (l *clusterLoop) alive(ctx context.Context, id string) (string, error) {
 		if m.Name != fleet.ConfigMapInstallation {
 			continue
 		}
-		lease, err := l.leases.Get(ctx, kube.Key{Namespace: m.Namespace, Name: LeaseName})
+		lease, err := l.leases.Get(ctx, kube.Key{Namespace: m.Namespace, Name: l.cfg.Lease})
 		if kube.IsGone(err) {
 			continue
 		}
@@ -162,7 +193,7 @@ func (l *clusterLoop) alive(ctx context.Context, id string) (string, error) {
 			return "", err
 		}
 		renewed, holder := lease.Spec.RenewTime, lease.Spec.HolderIdentity
-		if renewed != nil && holder != nil && *holder != "" && l.now().Sub(renewed.Time) < leaseFresh {
+		if renewed != nil && holder != nil && *holder != "" && l.cfg.Now().Sub(renewed.Time) < leaseFresh {
 			return m.Namespace, nil
 		}
 	}
@@ -171,9 +202,9 @@ func (l *clusterLoop) alive(ctx context.Context, id string) (string, error) {
 
 // namesOf returns the names of the namespaces that are marked as a Cluster's. The one
 // that its annotation names is read from the API server if the cache lacks it.
-func (l *clusterLoop) namesOf(ctx context.Context, c *fleet.Cluster) ([]string, error) {
+func (l *Loop) namesOf(ctx context.Context, c *fleet.Cluster) ([]string, error) {
 	var out []string
-	for _, n := range l.view.Namespaces.ByIndex(cache.ByCluster, kube.KeyOf(c).String()) {
+	for _, n := range l.caches.Namespaces.ByIndex(cache.ByCluster, kube.KeyOf(c).String()) {
 		out = append(out, n.Name)
 	}
 	asked := c.Annotations[registration.AnnotationDeploymentNamespace]
@@ -192,8 +223,8 @@ func (l *clusterLoop) namesOf(ctx context.Context, c *fleet.Cluster) ([]string, 
 
 // namespace returns a namespace, from the cache or else from the API server; nil if
 // there is none.
-func (l *clusterLoop) namespace(ctx context.Context, name string) (metav1.Object, error) {
-	if n, ok := l.view.Namespaces.Get(kube.Key{Name: name}); ok {
+func (l *Loop) namespace(ctx context.Context, name string) (metav1.Object, error) {
+	if n, ok := l.caches.Namespaces.Get(kube.Key{Name: name}); ok {
 		return n, nil
 	}
 	n, err := l.namespaces.Get(ctx, kube.Key{Name: name})
@@ -220,7 +251,7 @@ func judge(have metav1.Object, c *fleet.Cluster) (reason, message string) {
 
 // forestalled gives up a namespace that another client created just before the manager
 // could.
-func (l *clusterLoop) forestalled(ctx context.Context, c *fleet.Cluster, name string) (kube.Result, error) {
+func (l *Loop) forestalled(ctx context.Context, c *fleet.Cluster, name string) (kube.Result, error) {
 	unmarked := registration.UnmarkCluster(c)
 	c, err := l.clusters.Patch(ctx, c, unmarked)
 	if err != nil {
@@ -231,9 +262,9 @@ func (l *clusterLoop) forestalled(ctx context.Context, c *fleet.Cluster, name st
 }
 
 // report writes the condition Processed, with what changed already says.
-func (l *clusterLoop) report(ctx context.Context, c, changed *fleet.Cluster, reason, message string) (kube.Result, error) {
+func (l *Loop) report(ctx context.Context, c, changed *fleet.Cluster, reason, message string) (kube.Result, error) {
 	out := changed.DeepCopy()
-	out.Status.Conditions = condition.Set(c.Status.Conditions, registration.ProcessedCondition(c, reason, message), l.now())
+	out.Status.Conditions = condition.Set(c.Status.Conditions, registration.ProcessedCondition(c, reason, message), l.cfg.Now())
 	if _, err := l.clusters.PatchStatus(ctx, c, out); err != nil {
 		return kube.Done, err
 	}
@@ -249,12 +280,12 @@ func (l *clusterLoop) report(ctx context.Context, c, changed *fleet.Cluster, rea
 // release removes the finalizer of a deleted Cluster, and deletes its namespace and the
 // requests that were granted for it; their loop revokes their rights. The agent keeps
 // what it deployed.
-func (l *clusterLoop) release(ctx context.Context, c *fleet.Cluster) error {
+func (l *Loop) release(ctx context.Context, c *fleet.Cluster) error {
 	released := registration.ReleaseCluster(c)
 	if len(released.Finalizers) == len(c.Finalizers) {
 		return nil
 	}
-	for _, r := range l.view.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String()) {
+	for _, r := range l.caches.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String()) {
 		if !r.Status.Granted {
 			continue // it waited to be accepted, and gets a Cluster of its own now
 		}
@@ -262,7 +293,7 @@ func (l *clusterLoop) release(ctx context.Context, c *fleet.Cluster) error {
 			return err
 		}
 	}
-	for _, n := range l.view.Namespaces.ByIndex(cache.ByCluster, kube.KeyOf(c).String()) {
+	for _, n := range l.caches.Namespaces.ByIndex(cache.ByCluster, kube.KeyOf(c).String()) {
 		if n.DeletionTimestamp != nil {
 			continue
 		}

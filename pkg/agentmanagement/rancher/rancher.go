@@ -1,4 +1,6 @@
-package agentmanagement
+// Package rancher reads what Rancher's objects say about a Cluster. Members of workspaces
+// cannot write these objects. Without Rancher there are none.
+package rancher
 
 import (
 	"context"
@@ -21,67 +23,67 @@ import (
 
 // Kinds of Rancher's.
 var (
-	rancherProvisioning = provisioning.GroupVersion.WithKind("Cluster")
-	rancherManagement   = management.GroupVersion.WithKind("Cluster")
+	provisioningKind = provisioning.GroupVersion.WithKind("Cluster")
+	managementKind   = management.GroupVersion.WithKind("Cluster")
 )
 
-// errUnseen says that Rancher's objects cannot be read. It neither proves nor disproves
+// ErrUnseen says that Rancher's objects cannot be read. It neither proves nor disproves
 // anything.
-var errUnseen = errors.New("objects of Rancher's cannot be seen")
+var ErrUnseen = errors.New("objects of Rancher's cannot be seen")
 
-// askAgain is when what cannot be seen is looked at again.
-const askAgain = 30 * time.Second
+// Again is when what cannot be seen is looked at again.
+const Again = 30 * time.Second
 
-// rancher reads what Rancher's objects say, which members of workspaces cannot write.
-// Without Rancher there are none.
-type rancher struct {
+// A Reader reads Rancher's objects.
+type Reader struct {
 	live *kube.Live
 	err  error // why there is none
 }
 
-func newRancher(c *kube.Client) rancher {
+// NewReader makes a reader that asks under the name of a client.
+func NewReader(c *kube.Client) Reader {
 	live, err := kube.NewLive(c)
-	return rancher{live, err}
+	return Reader{live, err}
 }
 
 // get reads an object; nil where there is none. For a kind that is not served, or not
 // now, the error is reconcile.RequeueAfter.
-func (r rancher) get(ctx context.Context, kind schema.GroupVersionKind, key kube.Key) (*unstructured.Unstructured, error) {
+func (r Reader) get(ctx context.Context, kind schema.GroupVersionKind, key kube.Key) (*unstructured.Unstructured, error) {
 	if key.Name == "" {
 		return nil, nil
 	}
 	if r.err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnseen, r.err)
+		return nil, fmt.Errorf("%w: %w", ErrUnseen, r.err)
 	}
 	o, err := r.live.Get(ctx, kind, key)
 	switch {
 	case kube.IsGone(err):
 		return nil, nil
 	case kube.IsForbidden(err):
-		return nil, fmt.Errorf("%w: %w", errUnseen, err)
+		return nil, fmt.Errorf("%w: %w", ErrUnseen, err)
 	}
 	return o, err
 }
 
-// managementOf is the management Cluster of a Fleet Cluster; nil where it has none. The
-// error is as get's; errUnseen also where it is there and cannot be read.
-func (r rancher) managementOf(ctx context.Context, c *fleet.Cluster) (*management.Cluster, error) {
-	o, err := r.get(ctx, rancherManagement, kube.Key{Name: c.Labels[fleet.LabelManagementCluster]})
+// ManagementOf is the management Cluster of a Fleet Cluster; nil where it has none. The
+// error is as get's; ErrUnseen also where it is there and cannot be read.
+func (r Reader) ManagementOf(ctx context.Context, c *fleet.Cluster) (*management.Cluster, error) {
+	o, err := r.get(ctx, managementKind, kube.Key{Name: c.Labels[fleet.LabelManagementCluster]})
 	if o == nil || err != nil {
 		return nil, err
 	}
 	out := &management.Cluster{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, out); err != nil {
-		return nil, fmt.Errorf("%w: read %s %s: %w", errUnseen, rancherManagement.Kind, o.GetName(), err)
+		return nil, fmt.Errorf("%w: read %s %s: %w", ErrUnseen, managementKind.Kind, o.GetName(), err)
 	}
 	return out, nil
 }
 
-// proof returns what Rancher's objects say about the Secret that a Cluster names.
+// Proof returns what Rancher's objects say about the Secret that a Cluster names.
 // Objects that may not be read prove nothing.
-func (r rancher) proof(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
+func (r Reader) Proof(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
 	out, err := r.look(ctx, c)
-	if errors.Is(err, errUnseen) || reconcile.IsRequeue(err) {
+	if errors.Is(err, ErrUnseen) || reconcile.IsRequeue(err) {
 		return clusterimport.Proof{}, nil
 	}
 	return out, err
@@ -89,15 +91,15 @@ func (r rancher) proof(ctx context.Context, c *fleet.Cluster) (clusterimport.Pro
 
 // look gathers a proof. The provisioning Cluster is named like the Secret without its
 // suffix, or like the Fleet Cluster.
-func (r rancher) look(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
-	m, err := r.managementOf(ctx, c)
+func (r Reader) look(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
+	m, err := r.ManagementOf(ctx, c)
 	if m == nil || err != nil {
 		return clusterimport.Proof{}, err
 	}
 	out := clusterimport.Proof{Workspace: m.Spec.FleetWorkspaceName}
 	in := clusterimport.NamespaceOfSecret(c)
 	for _, name := range []string{strings.TrimSuffix(c.Spec.KubeConfigSecret, "-kubeconfig"), c.Name} {
-		o, err := r.get(ctx, rancherProvisioning, kube.Key{Namespace: in, Name: name})
+		o, err := r.get(ctx, provisioningKind, kube.Key{Namespace: in, Name: name})
 		if err != nil {
 			return clusterimport.Proof{}, err
 		}

@@ -1,4 +1,8 @@
-package agentmanagement
+// Package move knows which Clusters move to another workspace. Rancher makes the new one and
+// deletes the old one; the manager does the steps between them. The new one gets what
+// users had set on the old one. The old one stays until its agent works for the new one
+// and the controllers have withdrawn what the new workspace does not deploy.
+package move
 
 import (
 	"context"
@@ -8,16 +12,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/ensure"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/rancher"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
@@ -33,39 +40,54 @@ const kindsGone = time.Minute
 // byRancher is the index of Clusters by the name of their management Cluster.
 const byRancher = "rancher"
 
-// moves knows which Clusters move to another workspace. Rancher makes the new one and
-// deletes the old one; the manager does the steps between them. The new one gets what
-// users had set on the old one. The old one stays until its agent works for the new one
-// and the controllers have withdrawn what the new workspace does not deploy.
-type moves struct {
-	*Manager
-	clusters   *kube.Store[*fleet.Cluster]
-	namespaces *kube.Store[*corev1.Namespace]
-	loop       *kube.Controller // new Clusters, whose condition another loop reports
+// Config configures the loop.
+type Config struct {
+	Scope   scope.Scope
+	Rancher rancher.Reader
+	Wake    func(kube.Key)   // is called with a Cluster that is deleted and may have waited for a change
+	Now     func() time.Time // the clock
 }
 
-func newMoves(h *Manager, c *kube.Client) *moves {
-	m := &moves{Manager: h, clusters: kube.StoreOf[*fleet.Cluster](c), namespaces: kube.StoreOf[*corev1.Namespace](c)}
-	m.loop = kube.NewController("moves", 2, kube.Within(h.cfg.Scope.Holds, m.Reconcile))
-	h.view.Clusters.Index(byRancher, func(c *fleet.Cluster) []string {
+// A Loop writes on new Clusters where they come from, and answers which Clusters move.
+type Loop struct {
+	cfg        Config
+	log        *logrus.Entry
+	caches     *cache.Shared
+	events     *kube.Recorder
+	clusters   *kube.Store[*fleet.Cluster]
+	namespaces *kube.Store[*corev1.Namespace]
+	loop       *kube.Controller
+}
+
+// New makes the loop; it sends no request before it runs.
+func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder, log *logrus.Entry) *Loop {
+	m := &Loop{
+		cfg: cfg, log: log, caches: caches, events: events,
+		clusters: kube.StoreOf[*fleet.Cluster](c), namespaces: kube.StoreOf[*corev1.Namespace](c),
+	}
+	m.loop = kube.NewController("moves", 2, kube.Within(cfg.Scope.Holds, m.Reconcile))
+	caches.Clusters.Index(byRancher, func(c *fleet.Cluster) []string {
 		if name := c.Labels[fleet.LabelManagementCluster]; name != "" {
 			return []string{name}
 		}
 		return nil
 	})
-	h.view.Clusters.OnChange(func(old, c *fleet.Cluster) {
+	caches.Clusters.OnChange(func(old, c *fleet.Cluster) {
 		if !moveChanges(old, c) {
 			return
 		}
 		for _, s := range m.same(cache.Either(old, c)) {
 			m.loop.Add(kube.KeyOf(s))
 			if s.DeletionTimestamp != nil {
-				h.clusters.loop.Add(kube.KeyOf(s)) // it may have waited for this
+				cfg.Wake(kube.KeyOf(s)) // it may have waited for this
 			}
 		}
 	})
 	return m
 }
+
+// Runnables returns what is to run, for kube.Run.
+func (m *Loop) Runnables() []kube.Runner { return []kube.Runner{m.loop} }
 
 // moveChanges reports whether a change of a Cluster matters to its move, or to that of
 // another one whose place it takes. Its agent's later signs of life do not.
@@ -75,21 +97,21 @@ func moveChanges(old, c *fleet.Cluster) bool {
 }
 
 // same are all Clusters of the management Cluster of one that has one, and itself.
-func (m *moves) same(c *fleet.Cluster) []*fleet.Cluster {
+func (m *Loop) same(c *fleet.Cluster) []*fleet.Cluster {
 	name := c.Labels[fleet.LabelManagementCluster]
 	if name == "" {
 		return nil
 	}
-	return m.view.Clusters.ByIndex(byRancher, name)
+	return m.caches.Clusters.ByIndex(byRancher, name)
 }
 
-// former are the Clusters whose place one takes; errUnseen where that is not known.
-func (m *moves) former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster, error) {
+// Former are the Clusters whose place one takes; rancher.ErrUnseen where that is not known.
+func (m *Loop) Former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster, error) {
 	same := m.same(c)
 	if len(same) < 2 {
 		return nil, nil
 	}
-	owner, err := m.rancher.managementOf(ctx, c)
+	owner, err := m.cfg.Rancher.ManagementOf(ctx, c)
 	if reconcile.IsRequeue(err) {
 		return nil, nil // without Rancher's kinds no Cluster moves
 	}
@@ -99,9 +121,9 @@ func (m *moves) former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster,
 	return workspace.Former(c, owner, same), nil
 }
 
-// carry gives a new Cluster what users had set on the one whose place it takes, and
+// Carry gives a new Cluster what users had set on the one whose place it takes, and
 // notes that it does.
-func (m *moves) carry(ctx context.Context, c, before *fleet.Cluster) error {
+func (m *Loop) Carry(ctx context.Context, c, before *fleet.Cluster) error {
 	from, err := m.clusters.Get(ctx, kube.KeyOf(before)) // the cache lacks fields
 	if err != nil {
 		return err
@@ -119,15 +141,15 @@ func (m *moves) carry(ctx context.Context, c, before *fleet.Cluster) error {
 	return nil
 }
 
-// stays reports whether a Cluster that is deleted has to stay for now because it
+// Stays reports whether a Cluster that is deleted has to stay for now because it
 // moves, and says on it for what. next is when to look again.
-func (m *moves) stays(ctx context.Context, c *fleet.Cluster) (stays bool, next kube.Result, err error) {
+func (m *Loop) Stays(ctx context.Context, c *fleet.Cluster) (stays bool, next kube.Result, err error) {
 	if !slices.Contains(c.Finalizers, fleet.FinalizerCluster) {
 		return false, kube.Done, nil
 	}
 	d, err := m.departure(ctx, c)
-	if errors.Is(err, errUnseen) { // who takes a move for a removal loses workloads
-		return true, kube.Result{After: askAgain}, m.say(ctx, c, workspace.ReasonRancherUnseen,
+	if errors.Is(err, rancher.ErrUnseen) { // who takes a move for a removal loses workloads
+		return true, kube.Result{After: rancher.Again}, m.say(ctx, c, workspace.ReasonRancherUnseen,
 			fmt.Sprintf("whether it moves to another workspace is not known, and so it stays: %v", err))
 	}
 	if err != nil {
@@ -148,8 +170,8 @@ func (m *moves) stays(ctx context.Context, c *fleet.Cluster) (stays bool, next k
 }
 
 // departure gathers what is known of a Cluster that is deleted.
-func (m *moves) departure(ctx context.Context, c *fleet.Cluster) (workspace.Departure, error) {
-	d := workspace.Departure{Since: m.now().Sub(c.DeletionTimestamp.Time)}
+func (m *Loop) departure(ctx context.Context, c *fleet.Cluster) (workspace.Departure, error) {
+	d := workspace.Departure{Since: m.cfg.Now().Sub(c.DeletionTimestamp.Time)}
 	if c.Labels[fleet.LabelManagementCluster] == "" || c.Spec.KubeConfigSecret == "" || registration.External(c) {
 		return d, nil // this manager does not configure its agent
 	}
@@ -160,7 +182,7 @@ func (m *moves) departure(ctx context.Context, c *fleet.Cluster) (workspace.Depa
 	if d.Ends = err != nil || ns.DeletionTimestamp != nil; d.Ends {
 		return d, nil
 	}
-	owner, err := m.rancher.managementOf(ctx, c)
+	owner, err := m.cfg.Rancher.ManagementOf(ctx, c)
 	if reconcile.IsRequeue(err) && d.Since >= kindsGone {
 		err = nil // Rancher is gone, and no Cluster moves
 	}
@@ -178,7 +200,7 @@ func (m *moves) departure(ctx context.Context, c *fleet.Cluster) (workspace.Depa
 	}
 	d.Recognised = recognises(d.New, c, same)
 	if at, ok := m.arrived(d.New); ok {
-		d.Arrived, d.ArrivedFor = true, m.now().Sub(at)
+		d.Arrived, d.ArrivedFor = true, m.cfg.Now().Sub(at)
 	}
 	return d, nil
 }
@@ -200,13 +222,13 @@ func recognises(c, former *fleet.Cluster, same []*fleet.Cluster) bool {
 }
 
 // arrived is since when the agent of a Cluster works for it.
-func (m *moves) arrived(c *fleet.Cluster) (time.Time, bool) {
+func (m *Loop) arrived(c *fleet.Cluster) (time.Time, bool) {
 	r := clusterimport.RecordOf(c)
 	if r == nil || c.Status.Agent.LastSeen.IsZero() {
 		return time.Time{}, false
 	}
 	var at time.Time
-	for _, g := range m.imports.granted(c) {
+	for _, g := range m.caches.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String()) {
 		if made := g.CreationTimestamp.Time; g.Status.Granted && !made.Before(r.Since) && (at.IsZero() || made.Before(at)) {
 			at = made
 		}
@@ -216,14 +238,14 @@ func (m *moves) arrived(c *fleet.Cluster) (time.Time, bool) {
 
 // Reconcile writes on a Cluster where it comes from, as long as the former Cluster is
 // there. The former Cluster has a condition of its own that says what it waits for.
-func (m *moves) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	c, ok := m.view.Clusters.Get(key)
+func (m *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
+	c, ok := m.caches.Clusters.Get(key)
 	if !ok || c.DeletionTimestamp != nil {
 		return kube.Done, nil
 	}
-	former, err := m.former(ctx, c)
-	if errors.Is(err, errUnseen) {
-		return kube.Result{After: askAgain}, nil // the Cluster that is deleted says so
+	former, err := m.Former(ctx, c)
+	if errors.Is(err, rancher.ErrUnseen) {
+		return kube.Result{After: rancher.Again}, nil // the Cluster that is deleted says so
 	}
 	if err != nil {
 		return kube.Done, err
@@ -247,9 +269,9 @@ func (m *moves) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error
 }
 
 // say writes the condition Moving.
-func (m *moves) say(ctx context.Context, c *fleet.Cluster, reason, why string) error {
+func (m *Loop) say(ctx context.Context, c *fleet.Cluster, reason, why string) error {
 	changed := c.DeepCopy()
-	changed.Status.Conditions = condition.Set(c.Status.Conditions, workspace.Moving(c, reason, why), m.now())
+	changed.Status.Conditions = condition.Set(c.Status.Conditions, workspace.Moving(c, reason, why), m.cfg.Now())
 	_, err := m.clusters.PatchStatus(ctx, c, changed)
 	return kube.IgnoreGone(err)
 }

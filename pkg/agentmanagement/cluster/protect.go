@@ -1,4 +1,4 @@
-package agentmanagement
+package cluster
 
 import (
 	"context"
@@ -16,15 +16,15 @@ import (
 // protected holds a protected Cluster that is being deleted until a person approves
 // that, and reports whether it is held. In a namespace that is being deleted the
 // decision about the workspace applies instead.
-func (l *clusterLoop) protected(ctx context.Context, c *fleet.Cluster) (bool, error) {
+func (l *Loop) protected(ctx context.Context, c *fleet.Cluster) (bool, error) {
 	if !withdrawal.Protects(c) || !slices.Contains(c.Finalizers, fleet.FinalizerCluster) {
 		return false, nil
 	}
-	if ends, err := l.terminating.Ends(ctx, c.Namespace); ends || err != nil {
+	if ends, err := l.cfg.Terminating.Ends(ctx, c.Namespace); ends || err != nil {
 		return false, err
 	}
 	v := withdrawal.JudgeProtected(withdrawal.Removal{
-		Unit: "cluster", Total: len(l.view.Clusters.List(c.Namespace)), Deleted: c.UID, Approved: c.Annotations[fleet.AnnotationApproveDeletion],
+		Unit: "cluster", Total: len(l.caches.Clusters.List(c.Namespace)), Deleted: c.UID, Approved: c.Annotations[fleet.AnnotationApproveDeletion],
 		Items: []withdrawal.Item{{Name: c.Name, UID: c.UID}},
 	}, "the Cluster is protected; what runs there would stay")
 	if v.Approved {
@@ -40,7 +40,7 @@ func (l *clusterLoop) protected(ctx context.Context, c *fleet.Cluster) (bool, er
 }
 
 // hold says on a Cluster that its deletion waits to be approved.
-func (l *clusterLoop) hold(ctx context.Context, c *fleet.Cluster, v withdrawal.Verdict) error {
+func (l *Loop) hold(ctx context.Context, c *fleet.Cluster, v withdrawal.Verdict) error {
 	before := c.Annotations[fleet.AnnotationDeletionHeld]
 	listed := c.DeepCopy()
 	listed.Annotations[fleet.AnnotationDeletionHeld] = v.Text()
@@ -60,7 +60,7 @@ func (l *clusterLoop) hold(ctx context.Context, c *fleet.Cluster, v withdrawal.V
 	said.Status.Conditions = condition.Set(said.Status.Conditions, fleet.Condition{
 		Type: fleet.ConditionDeletionHeld, Status: corev1.ConditionTrue, ObservedGeneration: c.Generation,
 		Reason: fleet.ReasonProtected, Message: message,
-	}, l.now())
+	}, l.cfg.Now())
 	_, err = l.clusters.PatchStatus(ctx, got, said)
 	if kube.IsGone(err) {
 		return nil
