@@ -140,12 +140,12 @@ func (l *importLoop) wakeUps() {
 
 // wakeUpsByAgents registers what may come from agents that run.
 func (l *importLoop) wakeUpsByAgents() {
-	l.agents.known.OnChange(func(old, b *fleet.Bundle) { // an agent has deployed itself
+	l.agents.OnBundle(func(old, b *fleet.Bundle) { // an agent has deployed itself
 		if old != nil && b != nil && old.Status.Summary.Ready != b.Status.Summary.Ready {
 			l.wakeOf(b.Namespace, b.OwnerReferences)
 		}
 	})
-	l.agents.brake.OnChange(func(_, _ *corev1.ConfigMap) {
+	l.agents.OnBrake(func() {
 		for _, c := range l.view.Clusters.List("") {
 			l.wakeCluster(kube.KeyOf(c))
 		}
@@ -260,7 +260,7 @@ func (l *importLoop) restOf(key kube.Key) time.Duration {
 //  4. report: the annotation of the import, condition Imported, status fields
 func (l *importLoop) reconcile(ctx context.Context, c *fleet.Cluster, limit time.Duration) (kube.Result, error) {
 	key := kube.KeyOf(c)
-	if _, ok := registration.DeploymentNamespace(c); !ok || suspended(l.agents.brake, l.cfg.Namespace) {
+	if _, ok := registration.DeploymentNamespace(c); !ok || l.agents.Suspended() {
 		return kube.Done, nil // its namespace, or the end of the brake, wakes it up
 	}
 	facts, err := l.latest(ctx, c)

@@ -7,32 +7,10 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
-	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/agentrollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
-
-// wishes returns a digest of what a Cluster asks of its agent; empty where the manager
-// does not update that agent.
-func (l *importLoop) wishes(c *fleet.Cluster) string {
-	m := agentrollout.Manager{Settings: l.cfg.Settings, System: l.system}
-	if !m.Manages(c) {
-		return ""
-	}
-	return m.Own(c)
-}
-
-// handed reports whether the agent has deployed, itself, what it was installed with.
-// From then on the agent knows which objects to remove.
-func (l *importLoop) handed(ctx context.Context, f clusterimport.Facts) (bool, error) {
-	b, ok := l.agents.known.Get(bundleOf(f.Cluster))
-	if !ok || b.Status.Summary.Ready == 0 || b.Annotations[agentrollout.AnnotationOwn] != f.Record.Own {
-		return false, nil
-	}
-	return l.agents.arrived(ctx, f.Cluster, b)
-}
 
 // remake makes the objects of an agent as its Cluster asks for them now. limit is
 // how long the cluster has to answer.
@@ -42,7 +20,7 @@ func (l *importLoop) remake(ctx context.Context, f clusterimport.Facts, limit ti
 	if err != nil {
 		return err
 	}
-	agent, err := l.wantedAgent(ctx, c)
+	agent, err := l.agents.Wanted(ctx, c)
 	if err != nil {
 		return err
 	}

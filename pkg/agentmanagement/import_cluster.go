@@ -21,6 +21,8 @@ import (
 
 // Times of the token that an agent is installed with.
 const (
+	// lookSoon is when what was in doubt is looked at again.
+	lookSoon = time.Second
 	// lookAgain is when an import goes on that no event has woken up.
 	lookAgain      = time.Minute
 	importTokenTTL = 12 * time.Hour
@@ -42,7 +44,7 @@ func (l *importLoop) facts(ctx context.Context, c *fleet.Cluster) (clusterimport
 	if f.Record != nil {
 		f.Arrived = f.Record.Taken() || f.Record.Arrived(l.granted(c))
 		if f.Record.Own != "" {
-			f.Own = l.wishes(c)
+			f.Own = l.agents.Own(c)
 		}
 	}
 	offer, err := l.offer(ctx, c, f.Record)
@@ -114,7 +116,7 @@ func transient(err error) error {
 // it was installed with once its own credential is in use.
 func (l *importLoop) settle(ctx context.Context, f clusterimport.Facts) (kube.Result, error) {
 	if f.Record.Own != "" {
-		handed, err := l.handed(ctx, f)
+		handed, err := l.agents.Deployed(ctx, f.Cluster, f.Record.Own)
 		if err != nil {
 			return kube.Done, err
 		}
@@ -177,7 +179,7 @@ func (l *importLoop) importCluster(ctx context.Context, f clusterimport.Facts, l
 		return reconcile.TerminalError(clusterimport.ReasonNoAddress, fmt.Errorf(
 			"install the agent: nobody says where it reaches this manager: set chart value apiServerURL, or key %s of Secret %s", clusterimport.KeyAPIServerURL, kube.KeyOf(secret)))
 	}
-	agent, err := l.wantedAgent(ctx, c)
+	agent, err := l.agents.Wanted(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -199,7 +201,7 @@ func (l *importLoop) importCluster(ctx context.Context, f clusterimport.Facts, l
 	record := clusterimport.Record{
 		Terms: offer.Terms(), FromSecret: offer.FromSecret, Since: token.CreationTimestamp.Time,
 		Namespace: agent.Namespace, Generation: c.Spec.RedeployAgentGeneration, Secret: clusterimport.VersionOf(secret),
-		WasOnline: online(c), AdoptFrom: adoptFrom(f, before, agent.Namespace), Own: l.wishes(c),
+		WasOnline: online(c), AdoptFrom: adoptFrom(f, before, agent.Namespace), Own: l.agents.Own(c),
 	}
 	o := order{agent: agent, bootstrap: b, from: record.AdoptFrom, before: before}
 	if record.UID, err = l.install(ctx, c, access, o); err != nil {

@@ -41,7 +41,6 @@ type localLoop struct {
 	accounts   *kube.Store[*corev1.ServiceAccount]
 	secrets    *kube.Store[*corev1.Secret]
 
-	brake      *kube.Cache[*corev1.ConfigMap]
 	credential *cache.MetaCache // the agent's Secret fleet-agent
 	bootstrap  *cache.MetaCache // the agent's Secret fleet-agent-bootstrap
 
@@ -60,9 +59,7 @@ func newLocalLoop(h *Manager, c *kube.Client) *localLoop {
 		repos: kube.StoreOf[*fleet.GitRepo](c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c),
 		requests:   kube.StoreOf[*fleet.ClusterRegistration](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c), accounts: kube.StoreOf[*corev1.ServiceAccount](c),
-		secrets: kube.StoreOf[*corev1.Secret](c),
-		brake: kube.NewCache[*corev1.ConfigMap](c,
-			kube.Watch{Namespace: h.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
+		secrets:    kube.StoreOf[*corev1.Secret](c),
 		credential: secret(fleet.SecretAgent), bootstrap: secret(fleet.SecretAgentBootstrap),
 	}
 	l.loop = kube.NewController("local", 1, l.Reconcile)
@@ -98,8 +95,8 @@ func (l *localLoop) wakeUps() {
 	wake := func(_, _ *cache.Meta) { l.loop.Add(l.key) }
 	l.credential.OnChange(wake)
 	l.bootstrap.OnChange(wake)
-	l.brake.OnChange(func(_, _ *corev1.ConfigMap) { l.loop.Add(l.key) })
-	l.agents.known.OnChange(func(old, b *fleet.Bundle) { // the agent may have got another image
+	l.agents.OnBrake(func() { l.loop.Add(l.key) })
+	l.agents.OnBundle(func(old, b *fleet.Bundle) { // the agent may have got another image
 		if cache.Either(old, b).Namespace == l.key.Namespace && cache.Either(old, b).Name == naming.AgentBundle(l.key.Name) {
 			l.loop.Add(l.key)
 		}
@@ -107,7 +104,7 @@ func (l *localLoop) wakeUps() {
 }
 
 func (l *localLoop) parts() []kube.Runner {
-	return []kube.Runner{l.brake, l.credential, l.bootstrap, l.loop}
+	return []kube.Runner{l.credential, l.bootstrap, l.loop}
 }
 
 // Reconcile brings the objects of the manager's own cluster up to date: Cluster, group
@@ -118,7 +115,7 @@ func (l *localLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, err
 	if err != nil || c == nil || c.DeletionTimestamp != nil {
 		return kube.Done, err
 	}
-	if suspended(l.brake, l.cfg.Namespace) {
+	if l.agents.Suspended() {
 		return kube.Done, nil
 	}
 	ready, err := l.agent(ctx, c)
@@ -198,7 +195,7 @@ func (l *localLoop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 			return false, err
 		}
 	}
-	agent, err := l.wantedAgent(ctx, c)
+	agent, err := l.agents.Wanted(ctx, c)
 	if err != nil {
 		return false, err
 	}

@@ -8,7 +8,6 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/agentrollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -28,7 +27,7 @@ func (l *localLoop) depart(ctx context.Context, c *fleet.Cluster, a registration
 		return nil
 	}
 	if !l.cfg.Settings.Bootstrap.LocalAgentDisabled {
-		ordered, err := l.ordered(ctx, c)
+		ordered, err := l.agents.Ordered(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -55,27 +54,4 @@ func (l *localLoop) depart(ctx context.Context, c *fleet.Cluster, a registration
 	}
 	_, err = l.clusters.Patch(ctx, c, left.Note(c))
 	return err
-}
-
-// ordered reports whether what is asked of the agent's own deployment is what its
-// Cluster says now. Where the manager does not manage the agent, nothing can be out of
-// date.
-func (l *localLoop) ordered(ctx context.Context, c *fleet.Cluster) (bool, error) {
-	m, err := l.agents.manager(ctx)
-	if err != nil || !m.Manages(c) {
-		return true, err
-	}
-	b, ok := l.agents.known.Get(bundleOf(c))
-	if !ok || b.Annotations[agentrollout.AnnotationOwn] != m.Own(c) {
-		return false, nil
-	}
-	namespace, ok := registration.DeploymentNamespace(c)
-	if !ok {
-		return false, nil
-	}
-	bd, err := l.agents.pairs.Get(ctx, kube.Key{Namespace: namespace, Name: b.Name})
-	if err != nil {
-		return false, kube.IgnoreGone(err)
-	}
-	return agentrollout.Ordered(b, bd), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/agents"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cleanup"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cluster"
@@ -75,7 +76,7 @@ type Manager struct {
 	clusters  *cluster.Loop
 	heartbeat *heartbeat.Loop
 	identity  *identity.Loop
-	agents    *agentsLoop
+	agents    *agents.Loop
 	imports   *importLoop
 	moves     *move.Loop
 	labels    *workspacelabel.Loop
@@ -108,7 +109,9 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 		Terminating: h.terminating, Moves: h.moves, Mark: h.heartbeat.Mark, Now: h.now,
 	}, c.Loop("clusters"), h.view, h.events, log)
 	h.identity = identity.New(identity.Config{Scope: cfg.Scope, Now: h.now}, c.Loop("identities"), h.view, h.events, log)
-	h.agents = newAgentsLoop(h, c.Loop("agents"))
+	h.agents = agents.New(agents.Config{
+		System: h.system, Installation: cfg.Installation, Settings: cfg.Settings, Scope: cfg.Scope, Now: h.now,
+	}, c.Loop("agents"), h.view, h.events, log)
 	h.imports = newImportLoop(h, c.Loop("imports"))
 	h.labels = workspacelabel.New(cfg.Scope, c.Loop("workspaces"), h.view)
 	if ns := cfg.Settings.Bootstrap.Namespace; ns != "" && cfg.Scope.Holds(ns) {
@@ -126,7 +129,7 @@ func (h *Manager) Runnables() []kube.Runner {
 	parts = append(parts, h.requests.Runnables()...)
 	parts = append(parts, h.heartbeat.Runnables()...)
 	parts = append(parts, h.identity.Runnables()...)
-	parts = append(parts, h.agents.parts()...)
+	parts = append(parts, h.agents.Runnables()...)
 	parts = append(parts, h.imports.parts()...)
 	parts = append(parts, h.labels.Runnables()...)
 	if h.local != nil {

@@ -1,4 +1,6 @@
-package agentmanagement
+// Package agents keeps the Bundle of every cluster's agent, in waves. It answers which
+// agent a Cluster is to have.
+package agents
 
 import (
 	"context"
@@ -6,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,9 +20,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/agentrollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
-	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
-	"github.com/fleetworkspace/fleet/pkg/plan/view"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
 // Changes of clusters are collected for a moment before they are handled, which is
@@ -37,13 +39,23 @@ const lookSoon = time.Second
 // its own cluster inherits.
 const deploymentName = "fleet-controller"
 
-// agentsLoop keeps the Bundle of every cluster's agent, in waves. Its only key is the
-// whole fleet: the decision about one agent depends on the state of the others.
-type agentsLoop struct {
-	*Manager
+// Config configures the loop.
+type Config struct {
+	System       registration.System
+	Installation registration.Installation
+	Settings     registration.Settings
+	Scope        scope.Scope
+	Now          func() time.Time // the clock
+}
+
+// A Loop keeps the Bundle of every cluster's agent, in waves. Its only key is the whole
+// fleet: the decision about one agent depends on the state of the others.
+type Loop struct {
+	cfg    Config
+	log    *logrus.Entry
+	caches *cache.Shared
+	events *kube.Recorder
 	loop   *kube.Controller
-	key    kube.Key
-	client *kube.Client
 
 	bundles     *kube.Store[*fleet.Bundle]
 	clusters    *kube.Store[*fleet.Cluster]
@@ -58,12 +70,13 @@ type agentsLoop struct {
 	refused map[kube.Key]string // clusters whose Bundle's name is taken, of one worker
 }
 
-func newAgentsLoop(h *Manager, c *kube.Client) *agentsLoop {
+// New makes the loop; it sends no request before it runs.
+func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder, log *logrus.Entry) *Loop {
 	one := func(name string) *kube.Cache[*corev1.ConfigMap] {
-		return kube.NewCache[*corev1.ConfigMap](c, kube.Watch{Namespace: h.cfg.Namespace, Fields: "metadata.name=" + name}, nil)
+		return kube.NewCache[*corev1.ConfigMap](c, kube.Watch{Namespace: cfg.System.Namespace, Fields: "metadata.name=" + name}, nil)
 	}
-	l := &agentsLoop{
-		Manager: h, key: kube.Key{Namespace: h.cfg.Namespace, Name: agentrollout.ConfigMapName}, client: c,
+	l := &Loop{
+		cfg: cfg, log: log, caches: caches, events: events,
 		bundles: kube.StoreOf[*fleet.Bundle](c), clusters: kube.StoreOf[*fleet.Cluster](c), pairs: kube.StoreOf[*fleet.BundleDeployment](c),
 		configs: kube.StoreOf[*corev1.ConfigMap](c), deployments: kube.StoreOf[*appsv1.Deployment](c),
 		known:    kube.NewCache(c, kube.Watch{Labels: agentrollout.LabelBundle + "=" + registration.True}, stripAgentBundle),
@@ -71,7 +84,7 @@ func newAgentsLoop(h *Manager, c *kube.Client) *agentsLoop {
 		refused: map[kube.Key]string{},
 	}
 	l.loop = kube.NewController("agents", 1, l.Reconcile)
-	h.view.Clusters.OnChange(func(old, c *fleet.Cluster) {
+	caches.Clusters.OnChange(func(old, c *fleet.Cluster) {
 		if agentChanges(old, c) {
 			l.wake()
 		}
@@ -79,16 +92,22 @@ func newAgentsLoop(h *Manager, c *kube.Client) *agentsLoop {
 	l.known.OnChange(func(_, _ *fleet.Bundle) { l.wake() })
 	l.reported.OnChange(func(_, _ *corev1.ConfigMap) { l.wake() })
 	l.brake.OnChange(func(_, _ *corev1.ConfigMap) { l.wake() })
-	l.loop.Add(l.key)
+	l.loop.Add(l.key())
 	return l
 }
 
-func (l *agentsLoop) parts() []kube.Runner {
+// key is the only key of the loop: the ConfigMap of all agents.
+func (l *Loop) key() kube.Key {
+	return kube.Key{Namespace: l.cfg.System.Namespace, Name: agentrollout.ConfigMapName}
+}
+
+// Runnables returns what is to run, for kube.Run.
+func (l *Loop) Runnables() []kube.Runner {
 	return []kube.Runner{l.known, l.reported, l.brake, l.loop}
 }
 
-func (l *agentsLoop) wake() {
-	l.loop.AddAfter(l.key, gatherChanges+time.Duration(len(l.view.Clusters.List("")))*gatherPerCluster)
+func (l *Loop) wake() {
+	l.loop.AddAfter(l.key(), gatherChanges+time.Duration(len(l.caches.Clusters.List("")))*gatherPerCluster)
 }
 
 // Reconcile brings the agents of the fleet one step further.
@@ -98,7 +117,7 @@ func (l *agentsLoop) wake() {
 //  3. apply:  Bundles that get a Build, and moves that have gone well
 //  4. report: the state of all in ConfigMap fleet-agents, and condition
 //     Reconciled of each Cluster
-func (l *agentsLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
+func (l *Loop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	if l.cfg.Settings.AgentsUnmanaged {
 		return kube.Done, nil
 	}
@@ -114,8 +133,8 @@ func (l *agentsLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, er
 	if err != nil {
 		return kube.Done, err
 	}
-	plan := agentrollout.Decide(seen.members, target, l.order(), l.now())
-	if !suspended(l.brake, l.cfg.Namespace) {
+	plan := agentrollout.Decide(seen.members, target, l.order(), l.cfg.Now())
+	if !l.Suspended() {
 		if err := l.apply(ctx, m, seen.clusters, plan); err != nil {
 			return kube.Done, err
 		}
@@ -130,12 +149,12 @@ func (l *agentsLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, er
 }
 
 // manager is what is said of all agents.
-func (l *agentsLoop) manager(ctx context.Context) (agentrollout.Manager, error) {
-	m := agentrollout.Manager{Settings: l.cfg.Settings, System: l.system}
+func (l *Loop) manager(ctx context.Context) (agentrollout.Manager, error) {
+	m := agentrollout.Manager{Settings: l.cfg.Settings, System: l.cfg.System}
 	if l.cfg.Settings.Bootstrap.Namespace == "" {
 		return m, nil
 	}
-	d, err := l.deployments.Get(ctx, kube.Key{Namespace: l.cfg.Namespace, Name: deploymentName})
+	d, err := l.deployments.Get(ctx, kube.Key{Namespace: l.cfg.System.Namespace, Name: deploymentName})
 	if kube.IsGone(err) {
 		return m, nil
 	}
@@ -156,9 +175,9 @@ type sight struct {
 }
 
 // gather returns the fleet as the caches have it.
-func (l *agentsLoop) gather(ctx context.Context, m agentrollout.Manager) (sight, error) {
+func (l *Loop) gather(ctx context.Context, m agentrollout.Manager) (sight, error) {
 	seen := sight{clusters: agentFleet{}}
-	for _, c := range l.view.Clusters.List("") {
+	for _, c := range l.caches.Clusters.List("") {
 		if !l.cfg.Scope.Holds(c.Namespace) || !m.Manages(c) || registration.OtherManager(c, l.cfg.Installation.Mark()) != "" {
 			continue
 		}
@@ -181,7 +200,7 @@ func (l *agentsLoop) gather(ctx context.Context, m agentrollout.Manager) (sight,
 }
 
 // arrived looks at the deployment of an agent itself.
-func (l *agentsLoop) arrived(ctx context.Context, c *fleet.Cluster, b *fleet.Bundle) (bool, error) {
+func (l *Loop) arrived(ctx context.Context, c *fleet.Cluster, b *fleet.Bundle) (bool, error) {
 	namespace, ok := registration.DeploymentNamespace(c)
 	if !ok {
 		return false, nil
@@ -194,8 +213,8 @@ func (l *agentsLoop) arrived(ctx context.Context, c *fleet.Cluster, b *fleet.Bun
 }
 
 // order is what a person has ordered about agents.
-func (l *agentsLoop) order() agentrollout.Order {
-	m, ok := l.reported.Get(l.key)
+func (l *Loop) order() agentrollout.Order {
+	m, ok := l.reported.Get(l.key())
 	if !ok {
 		return agentrollout.Order{}
 	}
@@ -203,7 +222,7 @@ func (l *agentsLoop) order() agentrollout.Order {
 }
 
 // apply does what was planned.
-func (l *agentsLoop) apply(ctx context.Context, m agentrollout.Manager, clusters agentFleet, plan agentrollout.Plan) error {
+func (l *Loop) apply(ctx context.Context, m agentrollout.Manager, clusters agentFleet, plan agentrollout.Plan) error {
 	for _, key := range plan.Settle {
 		have, ok := l.known.Get(bundleOf(clusters[key]))
 		if !ok {
@@ -227,7 +246,7 @@ func (l *agentsLoop) apply(ctx context.Context, m agentrollout.Manager, clusters
 }
 
 // step writes one Bundle.
-func (l *agentsLoop) step(ctx context.Context, m agentrollout.Manager, c *fleet.Cluster, s agentrollout.Step) error {
+func (l *Loop) step(ctx context.Context, m agentrollout.Manager, c *fleet.Cluster, s agentrollout.Step) error {
 	want, err := m.Bundle(c, s.Build)
 	if err != nil {
 		return err
@@ -266,11 +285,11 @@ func taken(have, want *fleet.Bundle) *fleet.Bundle {
 }
 
 // say writes the state of all agents, for people.
-func (l *agentsLoop) say(ctx context.Context, s agentrollout.State) error {
-	have, ok := l.reported.Get(l.key)
+func (l *Loop) say(ctx context.Context, s agentrollout.State) error {
+	have, ok := l.reported.Get(l.key())
 	if !ok {
 		_, err := l.configs.Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: l.key.Namespace, Name: l.key.Name},
+			ObjectMeta: metav1.ObjectMeta{Namespace: l.key().Namespace, Name: l.key().Name},
 			Data:       map[string]string{agentrollout.KeyState: s.String()},
 		})
 		if kube.IsExists(err) {
@@ -291,7 +310,7 @@ func (l *agentsLoop) say(ctx context.Context, s agentrollout.State) error {
 		if slices.Contains(was.Failed, f) {
 			continue
 		}
-		if c, ok := l.view.Clusters.Get(kube.ParseKey(f.Cluster)); ok {
+		if c, ok := l.caches.Clusters.Get(kube.ParseKey(f.Cluster)); ok {
 			l.events.Event(c, kube.Warning, "AgentUpdateFailed", "since the agent was updated to "+s.Image+": "+f.Reason)
 		}
 	}
@@ -299,7 +318,7 @@ func (l *agentsLoop) say(ctx context.Context, s agentrollout.State) error {
 }
 
 // report writes the condition Reconciled where it has changed.
-func (l *agentsLoop) report(ctx context.Context, m agentrollout.Manager, clusters agentFleet) error {
+func (l *Loop) report(ctx context.Context, m agentrollout.Manager, clusters agentFleet) error {
 	var failed error
 	for _, c := range clusters {
 		out := c.DeepCopy()
@@ -315,34 +334,12 @@ func (l *agentsLoop) report(ctx context.Context, m agentrollout.Manager, cluster
 			out.Status = agentrollout.Reported(c)
 		}
 		note := agentrollout.Blocked(c, m.Settings.AgentReplicas)
-		out.Status.Conditions = condition.Set(c.Status.Conditions, agentrollout.Reconciled(c, reason, why, note), l.now())
+		out.Status.Conditions = condition.Set(c.Status.Conditions, agentrollout.Reconciled(c, reason, why, note), l.cfg.Now())
 		if _, err := l.clusters.PatchStatus(ctx, c, out); err != nil {
 			failed = kube.IgnoreGone(err) // a conflict passes
 		}
 	}
 	return failed
-}
-
-// suspended reports whether the brake is on.
-func suspended(brake *kube.Cache[*corev1.ConfigMap], namespace string) bool {
-	m, ok := brake.Get(kube.Key{Namespace: namespace, Name: fleet.ConfigMapBrake})
-	return ok && view.ParseBrake(m.Data).On
-}
-
-// wantedAgent returns the agent of a Cluster as it should be installed now: with the
-// image that the rollout of agents gives it now.
-func (h *Manager) wantedAgent(ctx context.Context, c *fleet.Cluster) (registration.Agent, error) {
-	m, err := h.agents.manager(ctx)
-	if err != nil {
-		return registration.Agent{}, err
-	}
-	if b, ok := h.agents.known.Get(bundleOf(c)); ok && !h.cfg.Settings.AgentsUnmanaged {
-		if has := agentrollout.ParseBuild(b.Annotations[agentrollout.AnnotationBuild]); has.Image != "" {
-			m.Settings.AgentImage = has.Image
-		}
-	}
-	a, err := m.Wanted(c)
-	return a, reconcile.TerminalError(agentrollout.ReasonSettings, err)
 }
 
 func bundleOf(c *fleet.Cluster) kube.Key {
