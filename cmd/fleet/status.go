@@ -283,7 +283,7 @@ func (s followed) next(f view.Fleet, now time.Time) []view.EventLine {
 		}
 		f.Ordered = true // lines show what was reported; the answers are those of fleet wait
 		v := view.Judge(t.goal, f)
-		for _, l := range view.Story(t.goal, t.verdict, v, "", now) {
+		for _, l := range view.EventLines(t.goal, t.verdict, v, "", now) {
 			if l.Word != "fail" && l.Word != "defer" && l.Word != "wait" { // these are shown as what needs attention
 				lines = append(lines, view.EventLine{Word: l.Word, Text: prefix + l.Text})
 			}

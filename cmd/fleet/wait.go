@@ -299,7 +299,7 @@ func (t *waiting) look(ctx context.Context, w world) (end view.Progress, proven 
 		if len(t.goals) > 1 {
 			prefix = goal.Key.Namespace + ": "
 		}
-		printLines(t.s.std.err, prefix, view.Story(goal, t.verdicts[i], now[i], t.about(now[i]), t.s.now()), t.elapsed())
+		printLines(t.s.std.err, prefix, view.EventLines(goal, t.verdicts[i], now[i], t.about(now[i]), t.s.now()), t.elapsed())
 	}
 	t.verdicts = now
 	return view.Together(now), proven, nil

@@ -55,8 +55,8 @@ var invalid = regexp.MustCompile(`\b([A-Z][A-Za-z0-9]*)(?:\.([a-z0-9.-]+))? "([^
 // noNamespace is how an API server says that the namespace of an object does not exist.
 var noNamespace = regexp.MustCompile(`\bnamespaces "([^"]*)" not found$`)
 
-// anew is the advice where a field cannot be changed. A replaced object keeps it, too.
-const anew = "delete the object or give it another name"
+// adviceImmutable is the advice where a field cannot be changed. A replaced object keeps it, too.
+const adviceImmutable = "delete the object or give it another name"
 
 // refusedPatch is how Helm says that the API server refuses a value on an upgrade:
 // it joins such errors as text.
@@ -100,7 +100,7 @@ func classify(err error) error {
 			continue
 		}
 		if t.reason == release.ReasonImmutable {
-			text = fmt.Errorf("%w; %s", ofKind(err, text), anew)
+			text = fmt.Errorf("%w; %s", ofKind(err, text), adviceImmutable)
 		}
 		return reconcile.TerminalError(t.reason, text)
 	}

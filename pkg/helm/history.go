@@ -10,7 +10,7 @@ import (
 
 // observed sums up the revisions of one release, oldest first.
 func observed(id release.ID, list []record) release.Observed {
-	out := release.Summarise(id, revisions(list))
+	out := release.Summarize(id, revisions(list))
 	for _, r := range list {
 		if r.readable {
 			out.Values = r.Config
@@ -45,7 +45,7 @@ func revisions(list []record) []release.Revision {
 // goodOf is the revision that runs, or is to run again; see
 // release.Observed.Good.
 func goodOf(list []record) (record, bool) {
-	good := release.Summarise(release.ID{}, revisions(list)).Good
+	good := release.Summarize(release.ID{}, revisions(list)).Good
 	for _, r := range list {
 		if r.Version == good && r.readable {
 			return r, true

@@ -16,9 +16,9 @@ import (
 // waited for.
 const silence = 8 * time.Second
 
-// A teller prints what up does: one line per finished step, and now and then
+// A progressPrinter prints what up does: one line per finished step, and now and then
 // what it waits for. On a terminal that is one moving line.
-type teller struct {
+type progressPrinter struct {
 	out    io.Writer
 	begin  time.Time
 	moving bool
@@ -31,10 +31,10 @@ type teller struct {
 	wg   sync.WaitGroup
 }
 
-// newTeller starts a teller; now may be called from another goroutine. It
+// newProgressPrinter starts a progressPrinter; now may be called from another goroutine. It
 // must be closed.
-func newTeller(out io.Writer, now func() string) *teller {
-	t := &teller{out: out, begin: time.Now(), now: now, done: make(chan struct{})}
+func newProgressPrinter(out io.Writer, now func() string) *progressPrinter {
+	t := &progressPrinter{out: out, begin: time.Now(), now: now, done: make(chan struct{})}
 	t.last = t.begin
 	if f, ok := out.(*os.File); ok && os.Getenv("NO_COLOR") == "" {
 		t.moving = term.IsTerminal(int(f.Fd()))
@@ -43,7 +43,7 @@ func newTeller(out io.Writer, now func() string) *teller {
 	return t
 }
 
-func (t *teller) run() {
+func (t *progressPrinter) run() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -57,7 +57,7 @@ func (t *teller) run() {
 }
 
 // wait says what is being waited for, if it is time to.
-func (t *teller) wait() {
+func (t *progressPrinter) wait() {
 	text := t.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,10 +73,10 @@ func (t *teller) wait() {
 }
 
 // step prints one line of progress.
-func (t *teller) step(step, text string) { t.print(t.line(step, text)) }
+func (t *progressPrinter) step(step, text string) { t.print(t.line(step, text)) }
 
 // print prints a line as it is.
-func (t *teller) print(line string) {
+func (t *progressPrinter) print(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.clear()
@@ -84,8 +84,8 @@ func (t *teller) print(line string) {
 	t.last = time.Now()
 }
 
-// close takes the moving line off the screen and ends the teller.
-func (t *teller) close() {
+// close takes the moving line off the screen and ends the progressPrinter.
+func (t *progressPrinter) close() {
 	close(t.done)
 	t.wg.Wait()
 	t.mu.Lock()
@@ -93,14 +93,14 @@ func (t *teller) close() {
 	t.clear()
 }
 
-func (t *teller) clear() {
+func (t *progressPrinter) clear() {
 	if t.open {
 		fmt.Fprint(t.out, "\r\x1b[K")
 		t.open = false
 	}
 }
 
-func (t *teller) line(step, text string) string {
+func (t *progressPrinter) line(step, text string) string {
 	return fmt.Sprintf("%s  %-8s  %s", kubebin.Elapsed(time.Since(t.begin)), step, text)
 }
 

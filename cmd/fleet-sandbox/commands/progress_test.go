@@ -21,7 +21,7 @@ func TestTeller(t *testing.T) { synctest.Test(t, testTeller) }
 func testTeller(t *testing.T) {
 	var out bytes.Buffer
 	waiting := ""
-	progress := &teller{out: &out, begin: time.Now(), last: time.Now(), now: func() string { return waiting }}
+	progress := &progressPrinter{out: &out, begin: time.Now(), last: time.Now(), now: func() string { return waiting }}
 	progress.step("check", "go 1.26.8")
 	progress.wait() // nothing is being waited for
 	waiting = "the agent of c1 to check in"
@@ -41,7 +41,7 @@ func TestMovingLine(t *testing.T) { synctest.Test(t, testMovingLine) }
 
 func testMovingLine(t *testing.T) {
 	var out bytes.Buffer
-	progress := &teller{out: &out, moving: true, begin: time.Now(), now: func() string { return strings.Repeat("x", 100) }}
+	progress := &progressPrinter{out: &out, moving: true, begin: time.Now(), now: func() string { return strings.Repeat("x", 100) }}
 	progress.wait()
 	progress.step("start", "c1: serving")
 	want := "\r\x1b[K 0:00  wait      " + strings.Repeat("x", 59) + "…" + "\r\x1b[K 0:00  start     c1: serving\n"

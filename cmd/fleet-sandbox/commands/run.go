@@ -20,7 +20,7 @@ import (
 type session struct {
 	plan     plan
 	std      stdio
-	progress *teller
+	progress *progressPrinter
 	since    time.Time
 
 	wait  atomic.Value                // string: what is being waited for while it starts
@@ -81,7 +81,7 @@ func (p plan) run(ctx context.Context, std stdio) error {
 	s := &session{plan: p, std: std, since: time.Now()}
 	s.wait.Store("")
 	s.state.Store("Starting")
-	s.progress = newTeller(std.err, s.waiting)
+	s.progress = newProgressPrinter(std.err, s.waiting)
 	defer s.progress.close()
 	err = s.work(ctx)
 	switch {

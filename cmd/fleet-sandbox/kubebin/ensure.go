@@ -93,8 +93,8 @@ func (b Builder) narrate(ctx context.Context, name string, say func(string), bui
 		now = p
 	}
 	done := make(chan struct{})
-	var teller sync.WaitGroup
-	teller.Go(func() {
+	var printer sync.WaitGroup
+	printer.Go(func() {
 		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
@@ -111,7 +111,7 @@ func (b Builder) narrate(ctx context.Context, name string, say func(string), bui
 	})
 	path, err := build(b, ctx)
 	close(done)
-	teller.Wait()
+	printer.Wait()
 	return path, err
 }
 

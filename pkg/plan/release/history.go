@@ -41,12 +41,12 @@ func (r Revision) wentBack() bool {
 	return strings.HasPrefix(r.Description, rollback) && !strings.HasSuffix(r.Description, byFleet)
 }
 
-// Summarise reports what the revisions of a release, oldest first, amount to.
+// Summarize reports what the revisions of a release, oldest first, amount to.
 // Manifest, Values and Large are left empty.
 //
 // What was made by hand on top of Fleet's revisions does not count as good: the
 // objects are compared with what the manager wants, and corrected to that.
-func Summarise(id ID, list []Revision) Observed {
+func Summarize(id ID, list []Revision) Observed {
 	out := Observed{ID: id, State: Absent}
 	if len(list) == 0 {
 		return out

@@ -215,7 +215,7 @@ func TestDecideByHistory(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := Summarise(id, c.history)
+			o := Summarize(id, c.history)
 			check(t, c.why, Decide(o, c.wanted), c.verb, c.reason)
 			if o.Good != c.good {
 				t.Errorf("%s: want revision %d as the good one, got %d", c.why, c.good, o.Good)
@@ -259,7 +259,7 @@ func TestDecideFormer(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			check(t, c.why, Decide(Summarise(c.wanted.ID, c.history), c.wanted), c.verb, c.reason)
+			check(t, c.why, Decide(Summarize(c.wanted.ID, c.history), c.wanted), c.verb, c.reason)
 		})
 	}
 }
@@ -292,7 +292,7 @@ func TestDecideComesToRest(t *testing.T) {
 // play takes steps as Helm would until there is none left.
 func play(list []Revision, w Wanted) (story string, ok bool) {
 	for range 8 {
-		a := Decide(Summarise(w.ID, list), w)
+		a := Decide(Summarize(w.ID, list), w)
 		story += fmt.Sprintf("%s -> %s; ", text(list), a.Verb)
 		switch a.Verb {
 		case Keep, Hold, Refuse, Acknowledge:
@@ -305,7 +305,7 @@ func play(list []Revision, w Wanted) (story string, ok bool) {
 			last := &list[len(list)-1]
 			last.State, last.Description = Failed, InterruptedText(last.State)
 		case Mend:
-			list[Summarise(w.ID, list).Good-1].State = Deployed
+			list[Summarize(w.ID, list).Good-1].State = Deployed
 		case Install, Upgrade, Resume:
 			for i := range list {
 				if list[i].State == Deployed {

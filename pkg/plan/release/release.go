@@ -87,7 +87,7 @@ type Memory struct {
 	KeepResources bool
 }
 
-// Observed is one release as Helm's storage has it; see Summarise.
+// Observed is one release as Helm's storage has it; see Summarize.
 type Observed struct {
 	ID          ID
 	State       State

@@ -149,7 +149,7 @@ func members(from, to int) []int {
 	return out
 }
 
-// TestTrace plays each scenario until nothing moves and compares the story
+// TestTrace plays each scenario until nothing moves and compares the trace
 // with testdata/TestTrace/<scenario>.golden. Run with -update after a change
 // of rules, and read the difference before you commit it.
 func TestTrace(t *testing.T) {
@@ -219,7 +219,7 @@ func trace(w *rounds, most int) string {
 	last := ""
 	for i := 1; i <= most; i++ {
 		r := w.round()
-		var story strings.Builder
+		var trace strings.Builder
 		for n, s := range r.Steps {
 			mark := " "
 			switch {
@@ -228,18 +228,18 @@ func trace(w *rounds, most int) string {
 			case s.Costs || s.Move && s.Reason != "up to date":
 				mark = ">"
 			}
-			fmt.Fprintf(&story, "  %s %s %s\n", mark, w.targets[n].Name, s.Reason)
+			fmt.Fprintf(&trace, "  %s %s %s\n", mark, w.targets[n].Name, s.Reason)
 		}
-		fmt.Fprintf(&story, "    unavailable %d, partitions above their limit %d\n", r.Unavailable, r.UnavailablePartitions)
+		fmt.Fprintf(&trace, "    unavailable %d, partitions above their limit %d\n", r.Unavailable, r.UnavailablePartitions)
 		for _, text := range []string{r.Stop.String(), OutsideText(r.Outside)} {
 			if text != "" {
-				fmt.Fprintf(&story, "    %s\n", text)
+				fmt.Fprintf(&trace, "    %s\n", text)
 			}
 		}
-		if story.String() == last {
+		if trace.String() == last {
 			break
 		}
-		last = story.String()
+		last = trace.String()
 		fmt.Fprintf(&b, "round %d\n%s", i, last)
 		w.agents()
 	}

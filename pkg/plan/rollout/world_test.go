@@ -268,7 +268,7 @@ type event struct {
 	do   func()
 }
 
-// report plays a world for a time, and returns the story.
+// report plays a world for a time, and returns the trace.
 func (w *world) report(long, tick time.Duration, events ...event) string {
 	t := &tale{world: w}
 	for ; t.now <= long; t.pass(tick) {

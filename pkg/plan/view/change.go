@@ -10,7 +10,7 @@ import (
 )
 
 // Changes returns what a user wants to know between two looks at a fleet, apart from the
-// lines of Story: what has begun to need attention and what no longer does, which clusters
+// lines of EventLines: what has begun to need attention and what no longer does, which clusters
 // went away and came back, and what was paused and resumed.
 func Changes(before, after Glance, now time.Time) []EventLine {
 	was, is := before.away, after.away

@@ -609,7 +609,7 @@ func TestJudge(t *testing.T) {
 }
 
 // What was there before the first look is told in one go, and nothing twice.
-func TestStory(t *testing.T) {
+func TestEventLines(t *testing.T) {
 	goal := Goal{Kind: "GitRepo", Key: Key{Namespace: space, Name: "app"}, Commit: "bbbbbbb"}
 	clusters := []*fleet.Cluster{cluster("a"), cluster("b"), cluster("c", away(time.Hour))}
 	at := func(changes ...func(*fleet.BundleDeployment)) Fleet {
@@ -638,7 +638,7 @@ func TestStory(t *testing.T) {
 	var before Verdict
 	for i, f := range steps {
 		after := Judge(goal, finished(f))
-		if diff := cmp.Diff(want[i], Story(goal, before, after, `"better" by Ana`, now)); diff != "" {
+		if diff := cmp.Diff(want[i], EventLines(goal, before, after, `"better" by Ana`, now)); diff != "" {
 			t.Errorf("step %d: -want +got\n%s", i, diff)
 		}
 		before = after
@@ -652,7 +652,7 @@ func TestStory(t *testing.T) {
 }
 
 // A bundle that is marked to be removed, and then held, is not gone.
-func TestStoryOfHeldRemoval(t *testing.T) {
+func TestEventLinesOfHeldRemoval(t *testing.T) {
 	goal := Goal{Kind: "GitRepo", Key: Key{Namespace: space, Name: "app"}, Commit: "bbbbbbb"}
 	marked := func(r *fleet.GitRepo) { r.Annotations = map[string]string{fleet.AnnotationPrune: "1-x"} }
 	leaving := bundle("app-web", func(b *fleet.Bundle) { b.Annotations = map[string]string{fleet.AnnotationPrune: "1-x"} })
@@ -666,7 +666,7 @@ func TestStoryOfHeldRemoval(t *testing.T) {
 	})
 	gone := Judge(goal, finished(Fleet{Repositories: []*fleet.GitRepo{repo(marked, read)}}))
 	words := func(before, after Verdict) (out []string) {
-		for _, l := range Story(goal, before, after, "", now) {
+		for _, l := range EventLines(goal, before, after, "", now) {
 			out = append(out, l.Word)
 		}
 		return out

@@ -26,12 +26,12 @@ func undivided(n, limit int) Shape {
 	return Shape{MaxUnavailable: limit, MaxNew: 50, Partitions: []Partition{{Name: Everything, Limit: limit, Members: members(0, n)}}}
 }
 
-// TestStory plays whole rollouts, with agents, heartbeats and a clock, and
-// compares what a person would tell of them with testdata/TestStory/<name>.txt.
+// TestWholeRollout plays whole rollouts, with agents, heartbeats and a clock, and
+// compares what a person would tell of them with testdata/TestWholeRollout/<name>.txt.
 // Run with -update after a change of rules, and read the difference.
-func TestStory(t *testing.T) {
+func TestWholeRollout(t *testing.T) {
 	const second, minute = time.Second, time.Minute
-	stories := map[string]func() string{
+	scenarios := map[string]func() string{
 		// One cluster was offline before, one cannot deploy: with room for two in each
 		// ring, neither stops the rest.
 		"three-rings": func() string {
@@ -135,7 +135,7 @@ func TestStory(t *testing.T) {
 			return w.report(4*minute, 20*second)
 		},
 	}
-	for name, play := range stories {
+	for name, play := range scenarios {
 		t.Run(name, func(t *testing.T) { sameAs(t, ".txt", play()) })
 	}
 }

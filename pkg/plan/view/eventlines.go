@@ -19,11 +19,11 @@ type EventLine struct {
 	Text string
 }
 
-// Story returns the lines about what happened to a goal between two verdicts. The zero
+// EventLines returns the lines about what happened to a goal between two verdicts. The zero
 // Verdict stands for the time before the first look. about is what is known of the commit
 // besides its number: title and author, or nothing.
-func Story(goal Goal, before, after Verdict, about string, now time.Time) []EventLine {
-	t := teller{before: index(before), after: after, now: now}
+func EventLines(goal Goal, before, after Verdict, about string, now time.Time) []EventLine {
+	t := eventWriter{before: index(before), after: after, now: now}
 	if after.Seen && !before.Seen && after.Commit != "" && (goal.Kind == "GitRepo" || goal.Commit != "") {
 		t.add("seen", seen(goal, after, about))
 	}
@@ -56,16 +56,16 @@ func index(v Verdict) map[pairKey]Pair {
 	return out
 }
 
-type teller struct {
+type eventWriter struct {
 	before map[pairKey]Pair
 	after  Verdict
 	now    time.Time
 	lines  []EventLine
 }
 
-func (t *teller) add(word, text string) { t.lines = append(t.lines, EventLine{word, text}) }
+func (t *eventWriter) add(word, text string) { t.lines = append(t.lines, EventLine{word, text}) }
 
-func (t *teller) was(p Pair) Pair { return t.before[pairKey{p.Bundle, p.Cluster}] }
+func (t *eventWriter) was(p Pair) Pair { return t.before[pairKey{p.Bundle, p.Cluster}] }
 
 // seen says which bundles a commit changed.
 func seen(goal Goal, v Verdict, about string) string {
@@ -97,7 +97,7 @@ func shortNames(goal Goal, names []string) string {
 
 // written adds for each bundle a line with the clusters to which it was written, unless
 // they are Ready already.
-func (t *teller) written() {
+func (t *eventWriter) written() {
 	var bundles []Key
 	to := map[Key][]string{}
 	for _, p := range t.after.Pairs {
@@ -116,7 +116,7 @@ func (t *teller) written() {
 
 // removed says which bundles are being removed and from where, and which are gone.
 // The manager may hold a removal after it has marked the bundles: they are not gone.
-func (t *teller) removed(goal Goal, before Verdict) {
+func (t *eventWriter) removed(goal Goal, before Verdict) {
 	if goal.Kind != "GitRepo" || !t.after.Seen {
 		return
 	}
@@ -146,7 +146,7 @@ func (t *teller) removed(goal Goal, before Verdict) {
 }
 
 // ready reports which clusters have everything now.
-func (t *teller) ready() {
+func (t *eventWriter) ready() {
 	var names []string
 	for _, c := range t.after.clusters() {
 		fresh, all := false, true
@@ -164,7 +164,7 @@ func (t *teller) ready() {
 }
 
 // failed reports what cannot become Ready, clusters with the same text together.
-func (t *teller) failed() {
+func (t *eventWriter) failed() {
 	var texts []string
 	on := map[string][]string{}
 	for _, p := range t.after.Pairs {
@@ -186,7 +186,7 @@ func (t *teller) failed() {
 }
 
 // deferred reports which clusters are away.
-func (t *teller) deferred() {
+func (t *eventWriter) deferred() {
 	reported := map[Key]bool{}
 	for _, p := range t.after.Pairs {
 		if p.Progress != Deferred || t.was(p).Progress == Deferred || reported[p.Cluster] {
