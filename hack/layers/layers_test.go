@@ -50,6 +50,8 @@ var rules = []rule{
 	port("disk", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/", "oras.land/", "net/http"),
 	port("archive", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/", "oras.land/", "net/http"),
 	manager("controllers"), manager("agentmanagement"), manager("agent"), manager("workspace"),
+	loop("agents"), loop("cleanup"), loop("cluster"), loop("clusterimport"), loop("heartbeat"), loop("identity"),
+	loop("local"), loop("move"), loop("registration"), loop("token"), loop("workspacelabel"),
 	{
 		room: "cmd/fleet-agent", why: "the agent's binary never links the controllers",
 		never: []string{module + "pkg/controllers", module + "pkg/agentmanagement", module + "pkg/workspace", module + "pkg/git"},
@@ -84,6 +86,20 @@ func manager(name string) rule {
 		}
 	}
 	return rule{room: "pkg/" + name, direct: true, why: "houses never import each other and reach libraries through ports", never: never}
+}
+
+// loop is the rule of a loop of agent management: it gets what it needs of the other loops
+// as interfaces.
+func loop(name string) rule {
+	var never []string
+	for _, other := range []string{
+		"agents", "cleanup", "cluster", "clusterimport", "heartbeat", "identity", "local", "move", "registration", "token", "workspacelabel",
+	} {
+		if other != name {
+			never = append(never, module+"pkg/agentmanagement/"+other)
+		}
+	}
+	return rule{room: "pkg/agentmanagement/" + name, direct: true, why: "loops never import each other; pkg/agentmanagement composes them", never: never}
 }
 
 type pkg struct {

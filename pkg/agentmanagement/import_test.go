@@ -92,8 +92,7 @@ func (t *importTest) start() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := New(t.cfg, c, logrus.NewEntry(log))
-	h.imports.via = t
+	h := compose(t.cfg, c, logrus.NewEntry(log), t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- kube.Run(ctx, nil, h.Runnables()...) }()

@@ -8,6 +8,8 @@
 package agentmanagement
 
 import (
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -16,8 +18,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cleanup"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cluster"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/heartbeat"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/identity"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/local"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/move"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/rancher"
 	requests "github.com/fleetworkspace/fleet/pkg/agentmanagement/registration"
@@ -61,82 +65,57 @@ func (c Config) system() registration.System {
 	return registration.System{Namespace: c.Namespace, ManagerID: c.Installation.ID}
 }
 
-// A Manager is the loops of agent management. Make it with New and run its
-// Parts.
-type Manager struct {
-	cfg    Config
-	system registration.System
-	log    *logrus.Entry
-	now    func() time.Time
-	view   *cache.Shared
-	events *kube.Recorder
+// A Manager is the loops of agent management. Make it with New and run its Runnables.
+type Manager struct{ runnables []kube.Runner }
 
-	tokens    *token.Loop
-	requests  *requests.Loop
-	clusters  *cluster.Loop
-	heartbeat *heartbeat.Loop
-	identity  *identity.Loop
-	agents    *agents.Loop
-	imports   *importLoop
-	moves     *move.Loop
-	labels    *workspacelabel.Loop
-	rancher   rancher.Reader
-	local     *localLoop // nil where the manager's cluster does not join
-
-	terminating *terminating.Workspaces
+// New builds the manager; it sends no request before its Runnables run.
+func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
+	return compose(cfg, c, log, nil)
 }
 
-// New builds the manager; it sends no request before its Parts run.
-func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
-	h := &Manager{
-		cfg: cfg, system: cfg.system(), log: log, now: cfg.clock(),
-		view: cache.New(c.Loop(process), cfg.system()), events: kube.NewRecorder(c, process),
-	}
-	h.terminating = terminating.New(c.Loop("clusters"), h.now)
-	h.tokens = token.New(token.Config{
-		System: h.system, Settings: cfg.Settings, TTLRequired: cfg.TokenTTLRequired, Scope: cfg.Scope, Now: h.now,
-	}, c.Loop("tokens"), h.view, h.events, log)
-	h.requests = requests.New(requests.Config{
-		System: h.system, Settings: cfg.Settings, Scope: cfg.Scope, Terminating: h.terminating, Now: h.now,
-	}, c.Loop("registrations"), h.view, h.events, log)
-	h.rancher = rancher.NewReader(c.Loop("moves"))
-	h.moves = move.New(move.Config{
-		Scope: cfg.Scope, Rancher: h.rancher, Wake: func(key kube.Key) { h.clusters.Wake(key) }, Now: h.now,
-	}, c.Loop("moves"), h.view, h.events, log)
-	h.heartbeat = heartbeat.New(cfg.Settings.AgentCheckinInterval, h.view, log, func(key kube.Key) { h.clusters.Wake(key) })
-	h.clusters = cluster.New(cluster.Config{
-		System: h.system, Installation: cfg.Installation, Lease: LeaseName, Scope: cfg.Scope,
-		Terminating: h.terminating, Moves: h.moves, Mark: h.heartbeat.Mark, Now: h.now,
-	}, c.Loop("clusters"), h.view, h.events, log)
-	h.identity = identity.New(identity.Config{Scope: cfg.Scope, Now: h.now}, c.Loop("identities"), h.view, h.events, log)
-	h.agents = agents.New(agents.Config{
-		System: h.system, Installation: cfg.Installation, Settings: cfg.Settings, Scope: cfg.Scope, Now: h.now,
-	}, c.Loop("agents"), h.view, h.events, log)
-	h.imports = newImportLoop(h, c.Loop("imports"))
-	h.labels = workspacelabel.New(cfg.Scope, c.Loop("workspaces"), h.view)
-	if ns := cfg.Settings.Bootstrap.Namespace; ns != "" && cfg.Scope.Holds(ns) {
-		h.local = newLocalLoop(h, c.Loop("local"))
+// compose is New; via carries what is asked of imported clusters, and is the network where
+// it is nil.
+func compose(cfg Config, c *kube.Client, log *logrus.Entry, via http.RoundTripper) *Manager {
+	system, now := cfg.system(), cfg.clock()
+	caches, events := cache.New(c.Loop(process), system), kube.NewRecorder(c, process)
+	ending := terminating.New(c.Loop("clusters"), now)
+	tokens := token.New(token.Config{
+		System: system, Settings: cfg.Settings, TTLRequired: cfg.TokenTTLRequired, Scope: cfg.Scope, Now: now,
+	}, c.Loop("tokens"), caches, events, log)
+	registrations := requests.New(requests.Config{
+		System: system, Settings: cfg.Settings, Scope: cfg.Scope, Terminating: ending, Now: now,
+	}, c.Loop("registrations"), caches, events, log)
+	var clusters *cluster.Loop // made below; nothing is woken up before it runs
+	wake := func(key kube.Key) { clusters.Wake(key) }
+	owners := rancher.NewReader(c.Loop("moves"))
+	moves := move.New(move.Config{Scope: cfg.Scope, Rancher: owners, Wake: wake, Now: now}, c.Loop("moves"), caches, events, log)
+	intervals := heartbeat.New(cfg.Settings.AgentCheckinInterval, caches, log, wake)
+	clusters = cluster.New(cluster.Config{
+		System: system, Installation: cfg.Installation, Lease: LeaseName, Scope: cfg.Scope,
+		Terminating: ending, Moves: moves, Mark: intervals.Mark, Now: now,
+	}, c.Loop("clusters"), caches, events, log)
+	claims := identity.New(identity.Config{Scope: cfg.Scope, Now: now}, c.Loop("identities"), caches, events, log)
+	rollout := agents.New(agents.Config{
+		System: system, Installation: cfg.Installation, Settings: cfg.Settings, Scope: cfg.Scope, Now: now,
+	}, c.Loop("agents"), caches, events, log)
+	imports := clusterimport.New(clusterimport.Config{
+		System: system, Installation: cfg.Installation, Settings: cfg.Settings, Scope: cfg.Scope, Addresses: cfg.Addresses,
+		Agents: rollout, Moves: moves, Rancher: owners, Used: registrations.Used, Via: via, Now: now,
+	}, c.Loop("imports"), caches, events, log)
+	labels := workspacelabel.New(cfg.Scope, c.Loop("workspaces"), caches)
+	h := &Manager{runnables: slices.Concat(
+		caches.Runnables(), []kube.Runner{events}, tokens.Runnables(), registrations.Runnables(), clusters.Runnables(),
+		intervals.Runnables(), claims.Runnables(), moves.Runnables(), rollout.Runnables(), imports.Runnables(), labels.Runnables(),
+	)}
+	if ns := cfg.Settings.Bootstrap.Namespace; ns != "" && cfg.Scope.Holds(ns) { // else the manager's cluster does not join
+		own := local.New(local.Config{System: system, Settings: cfg.Settings, Agents: rollout, Now: now}, c.Loop("local"), caches, log)
+		h.runnables = append(h.runnables, own.Runnables()...)
 	}
 	return h
 }
 
 // Runnables returns the caches and loops of the manager, for kube.Run.
-func (h *Manager) Runnables() []kube.Runner {
-	parts := append(h.view.Runnables(), h.events)
-	parts = append(parts, h.clusters.Runnables()...)
-	parts = append(parts, h.moves.Runnables()...)
-	parts = append(parts, h.tokens.Runnables()...)
-	parts = append(parts, h.requests.Runnables()...)
-	parts = append(parts, h.heartbeat.Runnables()...)
-	parts = append(parts, h.identity.Runnables()...)
-	parts = append(parts, h.agents.Runnables()...)
-	parts = append(parts, h.imports.parts()...)
-	parts = append(parts, h.labels.Runnables()...)
-	if h.local != nil {
-		parts = append(parts, h.local.parts()...)
-	}
-	return parts
-}
+func (h *Manager) Runnables() []kube.Runner { return h.runnables }
 
 // NewCleanup makes what runs in the role cleanup; it sends no request before its
 // Runnables run.

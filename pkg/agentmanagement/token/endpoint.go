@@ -34,7 +34,7 @@ type endpoint struct {
 	changed  func() // is called when the answer is another one
 	loop     *kube.Controller
 	trouble  atomic.Pointer[string] // nil: not checked yet
-	turned   atomic.Bool            // it was otherwise before, in this process
+	other    atomic.Bool            // it was otherwise before, in this process
 }
 
 func newEndpoint(settings registration.Settings, changed func()) *endpoint {
@@ -65,7 +65,7 @@ func (l *endpoint) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, erro
 		text = err.Error()
 	}
 	if was := l.trouble.Swap(&text); was == nil && text != "" || was != nil && *was != text {
-		l.turned.Store(was != nil)
+		l.other.Store(was != nil)
 		l.changed()
 	}
 	if err != nil {

@@ -128,7 +128,7 @@ func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 func (l *Loop) warn(t *fleet.ClusterRegistrationToken) {
 	text := l.endpoint.problem()
 	_, written := l.written.Load(t.UID)
-	if text == "" || !written && !l.endpoint.turned.Load() {
+	if text == "" || !written && !l.endpoint.other.Load() {
 		return
 	}
 	if said, _ := l.warned.Swap(t.UID, text); said != text {

@@ -1,4 +1,4 @@
-package agentmanagement
+package clusterimport
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/downstream"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
@@ -17,8 +18,8 @@ const reasonMutual = "ManagesEachOther"
 // warnMutual says in an event if a manager that runs in the cluster of a Cluster has an
 // agent in the manager's own cluster. The objects of the two do not collide, so that is
 // all: an import continues, whatever is found.
-func (l *importLoop) warnMutual(ctx context.Context, c *fleet.Cluster, d *downstream) {
-	there, err := kube.StoreOf[*corev1.ConfigMap](d.client).List(ctx, "", fleet.LabelManagerID)
+func (l *Loop) warnMutual(ctx context.Context, c *fleet.Cluster, d *downstream.Cluster) {
+	there, err := kube.StoreOf[*corev1.ConfigMap](d.Client).List(ctx, "", fleet.LabelManagerID)
 	if err != nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package agentmanagement
+package clusterimport
 
 import (
 	"context"
@@ -9,41 +9,63 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// turnsPause collects changes, so that one look handles many.
-const turnsPause = 300 * time.Millisecond
+// wavesPause collects changes, so that one look handles many.
+const wavesPause = 300 * time.Millisecond
 
-// turnsKey is the only key of the loop that decides which clusters are next.
-var turnsKey = kube.Key{Name: "turns"}
+// wavesKey is the only key of the loop that decides which clusters are next.
+var wavesKey = kube.Key{Name: "turns"}
 
-// importWaves decides which clusters get the manager's address next, when it has
+// waves decides which clusters get the manager's address next, when it has
 // changed for many of them.
-type importWaves struct {
-	*importLoop
-	loop *kube.Controller
-	pace clusterimport.Pace
+type waves struct {
+	cfg     Config
+	log     *logrus.Entry
+	caches  *cache.Shared
+	events  *kube.Recorder
+	imports imports
+	loop    *kube.Controller
+	pace    clusterimport.Pace
 
 	mu     sync.Mutex
-	given  map[kube.Key]string // turns, with the digest of the terms
+	given  map[kube.Key]string // the Clusters that are next, with the digest of the terms
 	halted map[string]string   // why, by terms
 }
 
-func newImportTurns(l *importLoop) *importWaves {
-	t := &importWaves{importLoop: l, pace: clusterimport.DefaultPace, given: map[kube.Key]string{}, halted: map[string]string{}}
+// imports is what the waves ask of the loop that imports single Clusters.
+type imports interface {
+	// concerns reports whether the manager installs the agent of a Cluster.
+	concerns(c *fleet.Cluster) bool
+	// facts gathers what is known of a Cluster.
+	facts(ctx context.Context, c *fleet.Cluster) (clusterimport.Facts, error)
+	// hasFailed reports whether the last import of a Cluster did not go through.
+	hasFailed(key kube.Key) bool
+	// wake wakes a Cluster up.
+	wake(key kube.Key)
+}
+
+func newWaves(cfg Config, caches *cache.Shared, events *kube.Recorder, log *logrus.Entry, l imports) *waves {
+	t := &waves{
+		cfg: cfg, log: log, caches: caches, events: events, imports: l, pace: clusterimport.DefaultPace,
+		given: map[kube.Key]string{}, halted: map[string]string{},
+	}
 	t.loop = kube.NewController("import-turns", 1, t.Reconcile)
 	return t
 }
 
 // wake makes the loop decide again, soon.
-func (t *importWaves) wake() { t.loop.AddAfter(turnsKey, turnsPause) }
+func (t *waves) wake() { t.loop.AddAfter(wavesKey, wavesPause) }
 
-// has reports whether it is a Cluster's turn to get some terms.
-func (t *importWaves) has(key kube.Key, terms clusterimport.Terms) bool {
+// has reports whether a Cluster is next to get some terms.
+func (t *waves) has(key kube.Key, terms clusterimport.Terms) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.given[key] == terms.Digest()
@@ -53,20 +75,20 @@ func (t *importWaves) has(key kube.Key, terms clusterimport.Terms) bool {
 //
 //  1. gather: all Clusters whose agents are installed, from the cache
 //  2. decide: clusterimport.Plan (pure)
-//  3. apply:  enqueue those whose turn it is
+//  3. apply:  enqueue those that are next
 //
-// A Cluster whose Secret cannot be read keeps its turn; the others go on.
-func (t *importWaves) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
+// A Cluster whose Secret cannot be read stays next; the others go on.
+func (t *waves) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	var all []clusterimport.Candidate
 	keys := map[string]kube.Key{}
 	targets := map[string]string{}
 	clusters := map[string]*fleet.Cluster{}
 	unread := map[kube.Key]error{}
-	for _, c := range t.view.Clusters.List("") {
-		if !t.cfg.Scope.Holds(c.Namespace) || !t.concerns(c) {
+	for _, c := range t.caches.Clusters.List("") {
+		if !t.cfg.Scope.Holds(c.Namespace) || !t.imports.concerns(c) {
 			continue
 		}
-		facts, err := t.facts(ctx, c)
+		facts, err := t.imports.facts(ctx, c)
 		if err != nil {
 			unread[kube.KeyOf(c)] = fmt.Errorf("cluster %q: %w", kube.KeyOf(c), err)
 		}
@@ -75,7 +97,7 @@ func (t *importWaves) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, e
 			keys[candidate.Name], targets[candidate.Name], clusters[candidate.Name] = kube.KeyOf(c), candidate.Target, c
 		}
 	}
-	schedule := clusterimport.Plan(all, t.now(), t.pace)
+	schedule := clusterimport.Plan(all, t.cfg.Now(), t.pace)
 	given := map[kube.Key]string{}
 	for name, turn := range schedule.Turns {
 		if turn.Go {
@@ -83,7 +105,7 @@ func (t *importWaves) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, e
 		}
 	}
 	for _, key := range t.give(given, unread) {
-		t.reachable.Add(key)
+		t.imports.wake(key)
 	}
 	t.report(schedule, targets, clusters)
 	return kube.Result{After: schedule.After}, errors.Join(slices.Collect(maps.Values(unread))...)
@@ -91,7 +113,7 @@ func (t *importWaves) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, e
 
 // give replaces the turns of Clusters, except for unread ones, and returns the Clusters
 // with a new turn.
-func (t *importWaves) give(given map[kube.Key]string, unread map[kube.Key]error) (fresh []kube.Key) {
+func (t *waves) give(given map[kube.Key]string, unread map[kube.Key]error) (fresh []kube.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key := range unread {
@@ -110,7 +132,7 @@ func (t *importWaves) give(given map[kube.Key]string, unread map[kube.Key]error)
 
 // candidate is how it stands with a Cluster; false for one that has no agent yet,
 // or that a person waits for.
-func (t *importWaves) candidate(f clusterimport.Facts) (clusterimport.Candidate, bool) {
+func (t *waves) candidate(f clusterimport.Facts) (clusterimport.Candidate, bool) {
 	c, r := f.Cluster, f.Record
 	if r == nil {
 		return clusterimport.Candidate{}, false
@@ -122,7 +144,7 @@ func (t *importWaves) candidate(f clusterimport.Facts) (clusterimport.Candidate,
 	key := kube.KeyOf(c)
 	out := clusterimport.Candidate{
 		Name: key.String(), Target: r.Digest(), Canary: c.Labels[clusterimport.LabelCanary] == registration.True,
-		Online: online(c), Paused: c.Spec.Paused, Failed: t.hasFailed(key),
+		Online: online(c), Paused: c.Spec.Paused, Failed: t.imports.hasFailed(key),
 		Reported: r.Since, Arrived: f.Arrived, WasOnline: r.WasOnline,
 	}
 	if need == clusterimport.InTurn {
@@ -135,7 +157,7 @@ func (t *importWaves) candidate(f clusterimport.Facts) (clusterimport.Candidate,
 }
 
 // report reports once that no cluster gets certain terms for now.
-func (t *importWaves) report(s clusterimport.Schedule, targets map[string]string, clusters map[string]*fleet.Cluster) {
+func (t *waves) report(s clusterimport.Schedule, targets map[string]string, clusters map[string]*fleet.Cluster) {
 	for target, reason := range s.Halted {
 		if t.halted[target] == reason {
 			continue

@@ -1,4 +1,4 @@
-package agentmanagement
+package local
 
 import (
 	"encoding/json"
@@ -69,7 +69,7 @@ func TestRegisteredAgentStaysSo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := &localLoop{Manager: &Manager{}, secrets: kube.StoreOf[*corev1.Secret](client)}
+			l := &Loop{stores: stores{secrets: kube.StoreOf[*corev1.Secret](client)}}
 			l.cfg.Settings.Bootstrap.AgentNamespace = "agent"
 			said := 0
 			token := &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: "local", Name: "token"}}

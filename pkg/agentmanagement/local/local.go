@@ -1,4 +1,6 @@
-package agentmanagement
+// Package local makes the manager's own cluster a Cluster of the fleet and keeps its agent
+// installed.
+package local
 
 import (
 	"context"
@@ -6,6 +8,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,14 +27,47 @@ import (
 // Deployment is not watched.
 const localResync = 10 * time.Minute
 
-// localLoop makes the manager's own cluster a Cluster of the fleet and keeps
-// its agent installed, through a kubeconfig of the chart's bootstrap account.
-type localLoop struct {
-	*Manager
+// Config configures the loop.
+type Config struct {
+	System   registration.System
+	Settings registration.Settings
+	Agents   agents
+	Now      func() time.Time // the clock
+}
+
+// agents is what this loop asks about the agent of a Cluster.
+type agents interface {
+	// Suspended reports whether the brake is on; OnBrake calls f when that may have changed.
+	Suspended() bool
+	OnBrake(f func())
+	// Wanted is the agent that a Cluster is to have; OnBundle calls f for each change of the
+	// Bundle of an agent.
+	Wanted(ctx context.Context, c *fleet.Cluster) (registration.Agent, error)
+	OnBundle(f func(old, b *fleet.Bundle))
+	// Ordered reports whether what is asked of the agent's own deployment is what its Cluster
+	// says.
+	Ordered(ctx context.Context, c *fleet.Cluster) (bool, error)
+}
+
+// A Loop makes the manager's own cluster a Cluster of the fleet and keeps its agent
+// installed, through a kubeconfig of the chart's bootstrap account.
+type Loop struct {
+	cfg    Config
+	log    *logrus.Entry
+	caches *cache.Shared
 	loop   *kube.Controller
 	key    kube.Key
 	client *kube.Client
+	stores
 
+	credential *cache.MetaCache // the agent's Secret fleet-agent
+	bootstrap  *cache.MetaCache // the agent's Secret fleet-agent-bootstrap
+
+	installer *installer // through the kubeconfig; nil until there is one
+}
+
+// stores are the kinds that the loop reads and writes.
+type stores struct {
 	clusters   *kube.Store[*fleet.Cluster]
 	groups     *kube.Store[*fleet.ClusterGroup]
 	repos      *kube.Store[*fleet.GitRepo]
@@ -40,26 +76,27 @@ type localLoop struct {
 	namespaces *kube.Store[*corev1.Namespace]
 	accounts   *kube.Store[*corev1.ServiceAccount]
 	secrets    *kube.Store[*corev1.Secret]
-
-	credential *cache.MetaCache // the agent's Secret fleet-agent
-	bootstrap  *cache.MetaCache // the agent's Secret fleet-agent-bootstrap
-
-	installer *installer // through the kubeconfig; nil until there is one
 }
 
-func newLocalLoop(h *Manager, c *kube.Client) *localLoop {
-	in := h.cfg.Settings.Bootstrap.AgentNamespace
+func newStores(c *kube.Client) stores {
+	return stores{
+		clusters: kube.StoreOf[*fleet.Cluster](c), groups: kube.StoreOf[*fleet.ClusterGroup](c),
+		repos: kube.StoreOf[*fleet.GitRepo](c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c),
+		requests: kube.StoreOf[*fleet.ClusterRegistration](c), namespaces: kube.StoreOf[*corev1.Namespace](c),
+		accounts: kube.StoreOf[*corev1.ServiceAccount](c), secrets: kube.StoreOf[*corev1.Secret](c),
+	}
+}
+
+// New makes the loop; it sends no request before it runs.
+func New(cfg Config, c *kube.Client, caches *cache.Shared, log *logrus.Entry) *Loop {
+	in := cfg.Settings.Bootstrap.AgentNamespace
 	secret := func(name string) *cache.MetaCache {
 		return kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"),
 			kube.Watch{Namespace: in, Fields: "metadata.name=" + name}, cache.StripMeta)
 	}
-	l := &localLoop{
-		Manager: h, client: c, key: kube.Key{Namespace: h.cfg.Settings.Bootstrap.Namespace, Name: fleet.ClusterLocal},
-		clusters: kube.StoreOf[*fleet.Cluster](c), groups: kube.StoreOf[*fleet.ClusterGroup](c),
-		repos: kube.StoreOf[*fleet.GitRepo](c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c),
-		requests:   kube.StoreOf[*fleet.ClusterRegistration](c),
-		namespaces: kube.StoreOf[*corev1.Namespace](c), accounts: kube.StoreOf[*corev1.ServiceAccount](c),
-		secrets:    kube.StoreOf[*corev1.Secret](c),
+	l := &Loop{
+		cfg: cfg, log: log, caches: caches, client: c, stores: newStores(c),
+		key:        kube.Key{Namespace: cfg.Settings.Bootstrap.Namespace, Name: fleet.ClusterLocal},
 		credential: secret(fleet.SecretAgent), bootstrap: secret(fleet.SecretAgentBootstrap),
 	}
 	l.loop = kube.NewController("local", 1, l.Reconcile)
@@ -69,8 +106,8 @@ func newLocalLoop(h *Manager, c *kube.Client) *localLoop {
 }
 
 // wakeUps registers what may change the next step.
-func (l *localLoop) wakeUps() {
-	v := l.view
+func (l *Loop) wakeUps() {
+	v := l.caches
 	v.Clusters.OnChange(func(old, c *fleet.Cluster) {
 		moved := old != nil && c != nil && old.Status.Agent.Namespace != c.Status.Agent.Namespace
 		if (moved || cache.ClusterChanged(old, c)) && kube.KeyOf(cache.Either(old, c)) == l.key {
@@ -88,34 +125,35 @@ func (l *localLoop) wakeUps() {
 		}
 	})
 	v.AccountTokens.OnChange(func(old, s *cache.Meta) {
-		if cache.Either(old, s).Namespace == l.cfg.Namespace {
+		if cache.Either(old, s).Namespace == l.cfg.System.Namespace {
 			l.loop.Add(l.key)
 		}
 	})
 	wake := func(_, _ *cache.Meta) { l.loop.Add(l.key) }
 	l.credential.OnChange(wake)
 	l.bootstrap.OnChange(wake)
-	l.agents.OnBrake(func() { l.loop.Add(l.key) })
-	l.agents.OnBundle(func(old, b *fleet.Bundle) { // the agent may have got another image
+	l.cfg.Agents.OnBrake(func() { l.loop.Add(l.key) })
+	l.cfg.Agents.OnBundle(func(old, b *fleet.Bundle) { // the agent may have got another image
 		if cache.Either(old, b).Namespace == l.key.Namespace && cache.Either(old, b).Name == naming.AgentBundle(l.key.Name) {
 			l.loop.Add(l.key)
 		}
 	})
 }
 
-func (l *localLoop) parts() []kube.Runner {
+// Runnables returns what is to run, for kube.Run.
+func (l *Loop) Runnables() []kube.Runner {
 	return []kube.Runner{l.credential, l.bootstrap, l.loop}
 }
 
 // Reconcile brings the objects of the manager's own cluster up to date: Cluster, group
 // and repository first, then the kubeconfig, then the agent, then what the agent needs
 // to register. The condition Imported of the Cluster reports how it went.
-func (l *localLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
+func (l *Loop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	c, err := l.workspace(ctx)
 	if err != nil || c == nil || c.DeletionTimestamp != nil {
 		return kube.Done, err
 	}
-	if l.agents.Suspended() {
+	if l.cfg.Agents.Suspended() {
 		return kube.Done, nil
 	}
 	ready, err := l.agent(ctx, c)
@@ -127,9 +165,9 @@ func (l *localLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, err
 
 // workspace makes the workspace with Cluster, group and repository. It returns
 // nil where the Cluster has just been written: it comes back by the cache.
-func (l *localLoop) workspace(ctx context.Context) (*fleet.Cluster, error) {
+func (l *Loop) workspace(ctx context.Context) (*fleet.Cluster, error) {
 	b := l.cfg.Settings.Bootstrap
-	have, ok := l.view.Clusters.Get(l.key)
+	have, ok := l.caches.Clusters.Get(l.key)
 	if !ok {
 		if err := ensure.Namespace(ctx, l.namespaces, b.Namespace, nil); err != nil {
 			return nil, err
@@ -157,7 +195,7 @@ func (l *localLoop) workspace(ctx context.Context) (*fleet.Cluster, error) {
 
 // repo makes the GitRepo that the settings ask for. A GitRepo that the settings no
 // longer ask for stays: users may rely on it by now.
-func (l *localLoop) repo(ctx context.Context, want *fleet.GitRepo) error {
+func (l *Loop) repo(ctx context.Context, want *fleet.GitRepo) error {
 	if want == nil {
 		return nil
 	}
@@ -178,10 +216,10 @@ func (l *localLoop) repo(ctx context.Context, want *fleet.GitRepo) error {
 
 // agent installs the local agent, or removes it where it is disabled. It returns false
 // while something has to happen first.
-func (l *localLoop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
-	if b := l.cfg.Settings.Bootstrap; !b.LocalAgentDisabled && b.AgentNamespace == l.cfg.Namespace {
+func (l *Loop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
+	if b := l.cfg.Settings.Bootstrap; !b.LocalAgentDisabled && b.AgentNamespace == l.cfg.System.Namespace {
 		return false, reconcile.TerminalError(reasonForeignAgent, fmt.Errorf(
-			"install the local agent: namespace %q is where another manager of this cluster puts its agent; leave the chart value bootstrap.agentNamespace empty", l.cfg.Namespace))
+			"install the local agent: namespace %q is where another manager of this cluster puts its agent; leave the chart value bootstrap.agentNamespace empty", l.cfg.System.Namespace))
 	}
 	endpoint, token, err := l.account(ctx)
 	if err != nil || len(token) == 0 {
@@ -195,7 +233,7 @@ func (l *localLoop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 			return false, err
 		}
 	}
-	agent, err := l.agents.Wanted(ctx, c)
+	agent, err := l.cfg.Agents.Wanted(ctx, c)
 	if err != nil {
 		return false, err
 	}
@@ -207,7 +245,7 @@ func (l *localLoop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 
 // place installs the agent in its namespace, or removes it if it is disabled. While the
 // agent must first be removed from another namespace, it stays as it is.
-func (l *localLoop) place(ctx context.Context, c *fleet.Cluster, agent registration.Agent, e registration.Endpoint) error {
+func (l *Loop) place(ctx context.Context, c *fleet.Cluster, agent registration.Agent, e registration.Endpoint) error {
 	b := l.cfg.Settings.Bootstrap
 	switch {
 	case b.LocalAgentDisabled:
@@ -228,11 +266,11 @@ func (l *localLoop) place(ctx context.Context, c *fleet.Cluster, agent registrat
 
 // account is where the manager's own API server is reached, and the token of
 // the chart's bootstrap account; that is empty until it is filled in.
-func (l *localLoop) account(ctx context.Context) (registration.Endpoint, []byte, error) {
-	want := registration.BootstrapToken(l.system)
+func (l *Loop) account(ctx context.Context) (registration.Endpoint, []byte, error) {
+	want := registration.BootstrapToken(l.cfg.System)
 	have, err := l.secrets.Get(ctx, kube.KeyOf(want))
 	if kube.IsGone(err) {
-		account := kube.Key{Namespace: l.cfg.Namespace, Name: registration.AccountBootstrap}
+		account := kube.Key{Namespace: l.cfg.System.Namespace, Name: registration.AccountBootstrap}
 		if _, err = l.accounts.Get(ctx, account); kube.IsGone(err) {
 			return registration.Endpoint{}, nil, reconcile.TerminalError("NoBootstrapAccount",
 				fmt.Errorf("install the local agent: %w (chart value bootstrap.enabled)", err))
@@ -253,7 +291,7 @@ func (l *localLoop) account(ctx context.Context) (registration.Endpoint, []byte,
 }
 
 // kubeconfig writes the Secret that the Cluster names.
-func (l *localLoop) kubeconfig(ctx context.Context, e registration.Endpoint, token []byte) error {
+func (l *Loop) kubeconfig(ctx context.Context, e registration.Endpoint, token []byte) error {
 	text, err := kube.Access{URL: e.URL, CA: e.CA, Token: string(token)}.Kubeconfig()
 	if err != nil {
 		return err
@@ -261,129 +299,10 @@ func (l *localLoop) kubeconfig(ctx context.Context, e registration.Endpoint, tok
 	return ensure.Secret(ctx, l.secrets, registration.LocalKubeconfig(l.cfg.Settings.Bootstrap, e, text))
 }
 
-// register gives the agent what it needs to register, one step at a time; the
-// result of each step wakes the loop up.
-func (l *localLoop) register(ctx context.Context, c *fleet.Cluster, e registration.Endpoint) error {
-	b := l.cfg.Settings.Bootstrap
-	want := registration.LocalToken(b)
-	observed := registration.LocalObserved{Granted: l.granted(l.view.Requests.List(l.key.Namespace))}
-	_, observed.Token = l.view.Tokens.Get(kube.KeyOf(want))
-	_, observed.Values = l.view.Values.Get(kube.KeyOf(want))
-	credential, err := l.dataOf(ctx, l.credential, fleet.SecretAgent)
-	if err != nil {
-		return err
-	}
-	bootstrap, err := l.dataOf(ctx, l.bootstrap, fleet.SecretAgentBootstrap)
-	if err != nil {
-		return err
-	}
-	// While it registers the agent keeps a word of its own in the Secret.
-	observed.Credential = len(credential[registration.KeyKubeconfig]) > 0
-	if observed.Bootstrap, err = l.bootstrapped(ctx, bootstrap, want, observed.Values); err != nil {
-		return err
-	}
-	step, reason := registration.NextLocalStep(observed, b)
-	log := l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", reason)
-	switch step {
-	case registration.LocalDropCredential:
-		return l.dropCredential(ctx, func() { log.Info("credential of the local agent deleted") })
-	case registration.LocalMakeToken:
-		want.OwnerReferences = registration.OwnedByCluster(c)
-		_, err := l.tokens.Create(ctx, want)
-		return err
-	case registration.LocalWriteBootstrap:
-		return l.writeBootstrap(ctx, want, e, func() { log.Info("local agent may register") })
-	case registration.LocalNothing, registration.LocalAwaitToken:
-	}
-	return nil
-}
-
-// dataOf reads one of the agent's Secrets, if the cache has it; nil where there
-// is none.
-func (l *localLoop) dataOf(ctx context.Context, known *cache.MetaCache, name string) (map[string][]byte, error) {
-	key := kube.Key{Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: name}
-	if _, ok := known.Get(key); !ok {
-		return nil, nil
-	}
-	s, err := l.secrets.Get(ctx, key)
-	if err != nil {
-		return nil, kube.IgnoreGone(err)
-	}
-	return s.Data, nil
-}
-
-// bootstrapped is the name of the registration token that the agent's Secret
-// holds; empty if it holds none, or an earlier one of the same name.
-func (l *localLoop) bootstrapped(ctx context.Context, data map[string][]byte, t *fleet.ClusterRegistrationToken, values bool) (string, error) {
-	holds := registration.ReadBootstrapping(data)
-	if holds.TokenName != t.Name || !values {
-		return holds.TokenName, nil
-	}
-	s, err := l.secrets.Get(ctx, kube.KeyOf(t))
-	if err != nil {
-		return "", err
-	}
-	now, err := registration.ReadTokenSecret(s)
-	if err != nil || now.Token != holds.Token {
-		return "", err
-	}
-	return holds.TokenName, nil
-}
-
-// granted reports whether one of some requests was granted for the Cluster.
-func (l *localLoop) granted(requests []*fleet.ClusterRegistration) bool {
-	for _, r := range requests {
-		if r.Status.Granted && r.Status.ClusterName == l.key.Name {
-			return true
-		}
-	}
-	return false
-}
-
-// dropCredential deletes the agent's credential, if no request is granted in
-// truth either: the caches of both kinds may be a moment apart.
-func (l *localLoop) dropCredential(ctx context.Context, done func()) error {
-	requests, err := l.requests.List(ctx, l.key.Namespace, "")
-	if err != nil || l.granted(requests) {
-		return err
-	}
-	done()
-	return l.secrets.Delete(ctx,
-		kube.Key{Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: fleet.SecretAgent}, kube.Precondition{})
-}
-
-// writeBootstrap writes the Secret that the agent registers with, if it has no
-// credential in truth either: it writes that before it removes the other Secret, and
-// the caches of both may be a moment apart. It reaches its manager the way that the
-// manager itself does.
-func (l *localLoop) writeBootstrap(ctx context.Context, t *fleet.ClusterRegistrationToken, e registration.Endpoint, done func()) error {
-	agent := kube.Key{Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: fleet.SecretAgent}
-	if has, err := l.secrets.Get(ctx, agent); kube.IgnoreGone(err) != nil || err == nil && len(has.Data[registration.KeyKubeconfig]) > 0 {
-		return err
-	}
-	values, err := l.secrets.Get(ctx, kube.KeyOf(t))
-	if err != nil {
-		return err
-	}
-	done()
-	b, err := registration.ReadTokenSecret(values)
-	if err != nil {
-		return err
-	}
-	b.APIServerURL, b.APIServerCA = e.URL, e.CA
-	return ensure.Secret(ctx, l.secrets, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: fleet.SecretAgentBootstrap,
-			Labels: map[string]string{fleet.LabelManagerID: l.system.ManagerID},
-		},
-		Data: b.Data(),
-	})
-}
-
 // pullSecrets copies the image pull secrets of the settings to the agent.
-func (l *localLoop) pullSecrets(ctx context.Context, a registration.Agent) error {
+func (l *Loop) pullSecrets(ctx context.Context, a registration.Agent) error {
 	for _, name := range a.ImagePullSecrets {
-		from, err := l.secrets.Get(ctx, kube.Key{Namespace: l.cfg.Namespace, Name: name})
+		from, err := l.secrets.Get(ctx, kube.Key{Namespace: l.cfg.System.Namespace, Name: name})
 		if err != nil {
 			return fmt.Errorf("image pull secret of the local agent: %w", err)
 		}
@@ -399,7 +318,7 @@ func (l *localLoop) pullSecrets(ctx context.Context, a registration.Agent) error
 }
 
 // report writes the condition Imported.
-func (l *localLoop) report(ctx context.Context, c *fleet.Cluster, failed error) error {
+func (l *Loop) report(ctx context.Context, c *fleet.Cluster, failed error) error {
 	imported := fleet.Condition{
 		Type: fleet.ConditionImported, Status: corev1.ConditionTrue,
 	}
@@ -408,11 +327,11 @@ func (l *localLoop) report(ctx context.Context, c *fleet.Cluster, failed error) 
 		imported.Message = condition.Message(failed.Error())
 	}
 	// The Cluster may have been written since it was read.
-	if now, ok := l.view.Clusters.Get(l.key); ok {
+	if now, ok := l.caches.Clusters.Get(l.key); ok {
 		c = now
 	}
 	changed := c.DeepCopy()
-	changed.Status.Conditions = condition.Set(c.Status.Conditions, imported, l.now())
+	changed.Status.Conditions = condition.Set(c.Status.Conditions, imported, l.cfg.Now())
 	if _, err := l.clusters.PatchStatus(ctx, c, changed); err != nil && failed == nil {
 		return err
 	}

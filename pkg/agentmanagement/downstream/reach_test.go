@@ -1,4 +1,4 @@
-package agentmanagement
+package downstream
 
 import (
 	"context"
@@ -147,8 +147,8 @@ func TestReach(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), c.limit)
 			defer cancel()
-			got, err := reach(ctx, c.access, c.mode, kube.ImportPolicy{Addresses: address.WithLoopback(), TLSOnly: c.mode == registration.TLSStrict})
-			if (err == nil) != (c.reason == "") || err != nil && reasonOf(err) != c.reason {
+			got, err := Reach(ctx, c.access, c.mode, kube.ImportPolicy{Addresses: address.WithLoopback(), TLSOnly: c.mode == registration.TLSStrict})
+			if (err == nil) != (c.reason == "") || err != nil && ReasonOf(err) != c.reason {
 				t.Fatalf("%s: %v", c.why, err)
 			}
 			if err != nil {
@@ -187,13 +187,13 @@ func TestPlain(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := plain("https://x", c.err)
-			if reasonOf(got) != c.reason || !strings.Contains(got.Error(), c.says) || strings.Contains(got.Error(), "INTERNAL") {
-				t.Errorf("got %s: %v", reasonOf(got), got)
+			got := Plain("https://x", c.err)
+			if ReasonOf(got) != c.reason || !strings.Contains(got.Error(), c.says) || strings.Contains(got.Error(), "INTERNAL") {
+				t.Errorf("got %s: %v", ReasonOf(got), got)
 			}
 		})
 	}
-	if plain("https://x", nil) != nil {
+	if Plain("https://x", nil) != nil {
 		t.Error("no error is none")
 	}
 }

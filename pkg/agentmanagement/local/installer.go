@@ -1,4 +1,4 @@
-package agentmanagement
+package local
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/downstream"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/ensure"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -87,29 +88,11 @@ func (i *installer) install(ctx context.Context, a registration.Agent) error {
 func (i *installer) drop(ctx context.Context, a registration.Agent, o registration.AgentObjects, goes func(kube.Object) bool) error {
 	id := a.Labels[fleet.LabelManagerID]
 	budget, class := o.Wished()
-	err := discard(ctx, i.budgets, a.Namespace, id, budget, func(b *policyv1.PodDisruptionBudget) bool { return goes(b) })
+	err := downstream.Discard(ctx, i.budgets, a.Namespace, id, budget, func(b *policyv1.PodDisruptionBudget) bool { return goes(b) })
 	if err != nil {
 		return err
 	}
-	return discard(ctx, i.classes, "", id, class, func(c *schedulingv1.PriorityClass) bool { return a.HasHad(c) && goes(c) })
-}
-
-// discard deletes the objects of one kind that bear a manager's label and that goes
-// accepts, except the one named keep.
-func discard[P kube.Object](ctx context.Context, store *kube.Store[P], in, manager, keep string, goes func(P) bool) error {
-	list, err := store.List(ctx, in, fleet.LabelManagerID+"="+manager)
-	if err != nil {
-		return err
-	}
-	for _, o := range list {
-		if o.GetName() == keep || !goes(o) {
-			continue
-		}
-		if err := store.Delete(ctx, kube.KeyOf(o), kube.Exactly(o)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return downstream.Discard(ctx, i.classes, "", id, class, func(c *schedulingv1.PriorityClass) bool { return a.HasHad(c) && goes(c) })
 }
 
 // appliedHere reports whether an installer has applied an object last. An object that

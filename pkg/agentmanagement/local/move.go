@@ -1,4 +1,4 @@
-package agentmanagement
+package local
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/downstream"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
@@ -21,13 +22,13 @@ const moveLook = 2 * time.Second
 // present one works. The error is reconcile.RequeueAfter until that may be done, and
 // until it is done. All its state is in the Cluster: a manager that was stopped at any
 // point continues from there.
-func (l *localLoop) depart(ctx context.Context, c *fleet.Cluster, a registration.Agent, access kube.Access) error {
+func (l *Loop) depart(ctx context.Context, c *fleet.Cluster, a registration.Agent, access kube.Access) error {
 	move := registration.LocalMoveOf(c)
 	if len(move.Leaves) == 0 {
 		return nil
 	}
 	if !l.cfg.Settings.Bootstrap.LocalAgentDisabled {
-		ordered, err := l.agents.Ordered(ctx, c)
+		ordered, err := l.cfg.Agents.Ordered(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -40,11 +41,11 @@ func (l *localLoop) depart(ctx context.Context, c *fleet.Cluster, a registration
 	if err != nil {
 		return err
 	}
-	d := downstreamOf(own, clusterimport.MarkFor(l.system.ManagerID, c))
-	d.issued = func(context.Context, clusterimport.Account) (string, error) { return "", nil } // marks show the owner
+	d := downstream.New(own, clusterimport.MarkFor(l.cfg.System.ManagerID, c))
+	d.Issued = func(context.Context, clusterimport.Account) (string, error) { return "", nil } // marks show the owner
 	left := move
 	for _, namespace := range slices.Clone(move.Leaves) {
-		err := d.move(ctx, order{agent: a, from: namespace})
+		err := d.Move(ctx, downstream.Order{Agent: a, From: namespace})
 		if err != nil {
 			return err
 		}

@@ -1,20 +1,26 @@
-package agentmanagement
+// Package clusterimport installs the agents of Clusters that name a kubeconfig, and updates
+// the manager's address in these agents when that changes.
+package clusterimport
 
 import (
 	"context"
 	"net/http"
-	"sync"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/downstream"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/rancher"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
 // Workers and times of imports. Imports wait for other clusters most of the time, so
@@ -26,8 +32,7 @@ const (
 	// has answered. One that does not goes to the far workers, so that a hundred
 	// of them hold a hundred and first one up for a few seconds at most.
 	reachableLimit = 2 * time.Second
-	// unreachableLimit is how long one has to answer that has not, and how long any may
-	// take for one request.
+	// unreachableLimit is how long one has to answer that has not.
 	unreachableLimit = 15 * time.Second
 	// importLimit is how long an import may take.
 	importLimit = time.Minute
@@ -36,58 +41,87 @@ const (
 	unreachableLast  = 10 * time.Minute
 )
 
-// importLoop installs the agents of Clusters that name a kubeconfig, and updates the
-// manager's address in these agents when that changes. Clusters that do not answer are
-// tried again by workers of their own.
-type importLoop struct {
-	*Manager
-	reachable, unreachable *kube.Controller
-	turns                  *importWaves
-
-	clusters *kube.Store[*fleet.Cluster]
-	tokens   *kube.Store[*fleet.ClusterRegistrationToken]
-	secrets  *kube.Store[*corev1.Secret]
-	accounts *kube.Store[*corev1.ServiceAccount]
-	client   *kube.Client
-
-	known *cache.MetaCache  // Secrets that may hold kubeconfigs
-	via   http.RoundTripper // carries what is asked of other clusters, in tests
-
-	mu     sync.Mutex
-	away   map[kube.Key]*absence // clusters that did not answer
-	looked map[kube.Key]look     // what Secrets say that have changed since the import
-	failed map[kube.Key]bool     // whose last import did not go through
-	unseen map[kube.Key]string   // versions that were written and that the cache has not shown yet
+// Config configures the loop.
+type Config struct {
+	System       registration.System
+	Installation registration.Installation
+	Settings     registration.Settings
+	Scope        scope.Scope
+	Addresses    address.Policy // of imported clusters
+	Agents       agents
+	Moves        moves
+	Rancher      rancher.Reader
+	Used         func(*fleet.ClusterRegistration) bool // whether the token that a request was granted is in use
+	Via          http.RoundTripper                     // carries what is asked of other clusters; nil: the network
+	Now          func() time.Time                      // the clock
 }
 
-// absence is a cluster whose API server did not answer.
-type absence struct {
-	delays kube.Backoff
-	secret string    // version of the Secret that it was tried with
-	until  time.Time // it is not tried again before
+// agents is what this loop asks about the agent of a Cluster.
+type agents interface {
+	// Suspended reports whether the brake is on; OnBrake calls f when that may have changed.
+	Suspended() bool
+	OnBrake(f func())
+	// Wanted is the agent that a Cluster is to have; OnBundle calls f for each change of the
+	// Bundle of an agent.
+	Wanted(ctx context.Context, c *fleet.Cluster) (registration.Agent, error)
+	OnBundle(f func(old, b *fleet.Bundle))
+	// Own is a digest of what a Cluster asks of its agent, and Deployed reports whether the
+	// agent has deployed that itself.
+	Own(c *fleet.Cluster) string
+	Deployed(ctx context.Context, c *fleet.Cluster, own string) (bool, error)
+}
+
+// moves is what this loop asks about Clusters that come from another workspace.
+type moves interface {
+	// Former are the Clusters whose place one takes; rancher.ErrUnseen where that is not
+	// known.
+	Former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster, error)
+	// Carry gives a Cluster what users had set on the one whose place it takes.
+	Carry(ctx context.Context, c, before *fleet.Cluster) error
+}
+
+// A Loop installs the agents of Clusters that name a kubeconfig, and updates the manager's
+// address in these agents when that changes. Clusters that do not answer are tried again
+// by workers of their own.
+type Loop struct {
+	cfg    Config
+	log    *logrus.Entry
+	caches *cache.Shared
+	events *kube.Recorder
+	client *kube.Client
+
+	reachable, unreachable *kube.Controller
+	waves                  *waves
+
+	clusters *kube.Store[*fleet.Cluster]
+	accounts *kube.Store[*corev1.ServiceAccount]
+
+	kubeconfigs *kubeconfigs
+	tokens      *tokens
+	absences    *absences
+	reporter    *reporter
 }
 
 // bySecret is the index of Clusters by the Secret that they name.
 const bySecret = "secret"
 
-func newImportLoop(h *Manager, c *kube.Client) *importLoop {
-	l := &importLoop{
-		Manager: h, client: c,
-		clusters: kube.StoreOf[*fleet.Cluster](c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c),
-		secrets: kube.StoreOf[*corev1.Secret](c), accounts: kube.StoreOf[*corev1.ServiceAccount](c),
-		// As gitjob watches Secrets: neither Helm releases nor tokens nor what Fleet
-		// itself keeps in Secrets, and of the others who they are.
-		known: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), kube.Watch{
-			Labels: fleet.LabelManaged + "!=" + registration.True,
-			Fields: "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token",
-		}, stripSecret),
-		away: map[kube.Key]*absence{}, looked: map[kube.Key]look{}, failed: map[kube.Key]bool{},
-		unseen: map[kube.Key]string{},
+// New makes the loop; it sends no request before it runs.
+func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder, log *logrus.Entry) *Loop {
+	clusters, secrets := kube.StoreOf[*fleet.Cluster](c), kube.StoreOf[*corev1.Secret](c)
+	l := &Loop{
+		cfg: cfg, log: log, caches: caches, events: events, client: c,
+		clusters: clusters, accounts: kube.StoreOf[*corev1.ServiceAccount](c),
+		kubeconfigs: newKubeconfigs(cfg.Settings, cfg.Rancher, c),
+		tokens: &tokens{
+			now: cfg.Now, used: cfg.Used, caches: caches, tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c), secrets: secrets,
+		},
+		absences: &absences{now: cfg.Now, away: map[kube.Key]*absence{}, failed: map[kube.Key]bool{}},
+		reporter: &reporter{now: cfg.Now, caches: caches, events: events, clusters: clusters, unseen: map[kube.Key]string{}},
 	}
-	l.reachable = kube.NewController("imports", reachableWorkers, kube.Within(h.cfg.Scope.Holds, l.reconcileReachable))
-	l.unreachable = kube.NewController("imports-away", unreachableWorkers, kube.Within(h.cfg.Scope.Holds, l.reconcileUnreachable))
-	l.turns = newImportTurns(l)
-	h.view.Clusters.Index(bySecret, func(c *fleet.Cluster) []string {
+	l.reachable = kube.NewController("imports", reachableWorkers, kube.Within(cfg.Scope.Holds, l.reconcileReachable))
+	l.unreachable = kube.NewController("imports-away", unreachableWorkers, kube.Within(cfg.Scope.Holds, l.reconcileUnreachable))
+	l.waves = newWaves(cfg, caches, events, log, l)
+	caches.Clusters.Index(bySecret, func(c *fleet.Cluster) []string {
 		if c.Spec.KubeConfigSecret == "" {
 			return nil
 		}
@@ -97,20 +131,16 @@ func newImportLoop(h *Manager, c *kube.Client) *importLoop {
 	return l
 }
 
-// stripSecret leaves the identity of a Secret.
-func stripSecret(m *cache.Meta) {
-	m.Labels, m.Annotations, m.OwnerReferences, m.Finalizers = nil, nil, nil, nil
-}
-
-func (l *importLoop) parts() []kube.Runner {
-	return []kube.Runner{l.known, l.reachable, l.unreachable, l.turns.loop}
+// Runnables returns what is to run, for kube.Run.
+func (l *Loop) Runnables() []kube.Runner {
+	return []kube.Runner{l.kubeconfigs.known, l.reachable, l.unreachable, l.waves.loop}
 }
 
 // wakeUps registers what may change the next step.
-func (l *importLoop) wakeUps() {
-	v := l.view
+func (l *Loop) wakeUps() {
+	v := l.caches
 	v.Clusters.OnChange(l.clusterChanged)
-	l.known.OnChange(func(old, s *cache.Meta) {
+	l.kubeconfigs.known.OnChange(func(old, s *cache.Meta) {
 		for _, c := range v.Clusters.ByIndex(bySecret, kube.KeyOf(cache.Either(old, s)).String()) {
 			l.reachable.Add(kube.KeyOf(c))
 		}
@@ -139,14 +169,14 @@ func (l *importLoop) wakeUps() {
 }
 
 // wakeUpsByAgents registers what may come from agents that run.
-func (l *importLoop) wakeUpsByAgents() {
-	l.agents.OnBundle(func(old, b *fleet.Bundle) { // an agent has deployed itself
+func (l *Loop) wakeUpsByAgents() {
+	l.cfg.Agents.OnBundle(func(old, b *fleet.Bundle) { // an agent has deployed itself
 		if old != nil && b != nil && old.Status.Summary.Ready != b.Status.Summary.Ready {
 			l.wakeOf(b.Namespace, b.OwnerReferences)
 		}
 	})
-	l.agents.OnBrake(func() {
-		for _, c := range l.view.Clusters.List("") {
+	l.cfg.Agents.OnBrake(func() {
+		for _, c := range l.caches.Clusters.List("") {
 			l.wakeCluster(kube.KeyOf(c))
 		}
 	})
@@ -154,27 +184,27 @@ func (l *importLoop) wakeUpsByAgents() {
 
 // clusterChanged enqueues what a change of a Cluster affects. The waves learn of a
 // record only here: the import that wrote it had ended before the cache had the record.
-func (l *importLoop) clusterChanged(old, c *fleet.Cluster) {
+func (l *Loop) clusterChanged(old, c *fleet.Cluster) {
 	if c == nil {
 		l.forget(kube.KeyOf(old))
-		l.turns.wake()
+		l.waves.wake()
 		return
 	}
-	l.seen(c)
+	l.reporter.seen(c)
 	if c.Spec.KubeConfigSecret == "" {
 		return
 	}
 	if cache.ClusterChanged(old, c) || importChanges(old, c) {
 		l.reachable.Add(kube.KeyOf(c))
 	}
-	if turnChanges(old, c) {
-		l.turns.wake()
+	if waveChanges(old, c) {
+		l.waves.wake()
 	}
 }
 
-// turnChanges reports whether a change of a Cluster matters to clusterimport.Plan. A
+// waveChanges reports whether a change of a Cluster matters to clusterimport.Plan. A
 // new Cluster does not: its own run enqueues the others.
-func turnChanges(old, c *fleet.Cluster) bool {
+func waveChanges(old, c *fleet.Cluster) bool {
 	return old != nil && (old.Annotations[clusterimport.AnnotationImported] != c.Annotations[clusterimport.AnnotationImported] ||
 		old.Labels[clusterimport.LabelCanary] != c.Labels[clusterimport.LabelCanary] ||
 		old.Spec.Paused != c.Spec.Paused || online(old) != online(c))
@@ -186,12 +216,12 @@ func importChanges(old, c *fleet.Cluster) bool {
 }
 
 // wakeOwner wakes the Cluster up that a token was made for.
-func (l *importLoop) wakeOwner(t *fleet.ClusterRegistrationToken) {
+func (l *Loop) wakeOwner(t *fleet.ClusterRegistrationToken) {
 	l.wakeOf(t.Namespace, t.OwnerReferences)
 }
 
 // wakeOf wakes the Cluster up that owns something.
-func (l *importLoop) wakeOf(namespace string, owners []metav1.OwnerReference) {
+func (l *Loop) wakeOf(namespace string, owners []metav1.OwnerReference) {
 	for _, ref := range owners {
 		if ref.Kind == "Cluster" {
 			l.wakeCluster(kube.Key{Namespace: namespace, Name: ref.Name})
@@ -200,24 +230,24 @@ func (l *importLoop) wakeOf(namespace string, owners []metav1.OwnerReference) {
 }
 
 // wakeCluster wakes a Cluster up whose agent the manager installs.
-func (l *importLoop) wakeCluster(key kube.Key) {
-	if c, ok := l.view.Clusters.Get(key); ok && l.concerns(c) {
+func (l *Loop) wakeCluster(key kube.Key) {
+	if c, ok := l.caches.Clusters.Get(key); ok && l.concerns(c) {
 		l.reachable.Add(key)
-		l.turns.wake()
+		l.waves.wake()
 	}
 }
 
 // concerns reports whether the manager installs the agent of a Cluster through its
 // kubeconfig. The agent of its own cluster has a loop of its own.
-func (l *importLoop) concerns(c *fleet.Cluster) bool {
+func (l *Loop) concerns(c *fleet.Cluster) bool {
 	local := kube.Key{Namespace: l.cfg.Settings.Bootstrap.Namespace, Name: fleet.ClusterLocal}
 	return c.Spec.KubeConfigSecret != "" && c.DeletionTimestamp == nil && !registration.External(c) &&
 		kube.KeyOf(c) != local && registration.OtherManager(c, l.cfg.Installation.Mark()) == ""
 }
 
 // reconcileReachable looks at a Cluster that answers, as far as is known.
-func (l *importLoop) reconcileReachable(ctx context.Context, key kube.Key) (kube.Result, error) {
-	c, ok := l.view.Clusters.Get(key)
+func (l *Loop) reconcileReachable(ctx context.Context, key kube.Key) (kube.Result, error) {
+	c, ok := l.caches.Clusters.Get(key)
 	if !ok || !l.concerns(c) {
 		l.forget(key)
 		return kube.Done, nil
@@ -230,37 +260,27 @@ func (l *importLoop) reconcileReachable(ctx context.Context, key kube.Key) (kube
 }
 
 // reconcileUnreachable looks at a Cluster that did not answer.
-func (l *importLoop) reconcileUnreachable(ctx context.Context, key kube.Key) (kube.Result, error) {
-	c, ok := l.view.Clusters.Get(key)
+func (l *Loop) reconcileUnreachable(ctx context.Context, key kube.Key) (kube.Result, error) {
+	c, ok := l.caches.Clusters.Get(key)
 	if !ok || !l.concerns(c) || !l.isAway(c) {
 		return kube.Done, nil
 	}
-	if left := l.restOf(key); left > 0 {
+	if left := l.absences.rest(key); left > 0 {
 		return kube.Result{After: left}, nil
 	}
 	return l.reconcile(ctx, c, unreachableLimit)
-}
-
-// restOf is for how long a Cluster that did not answer is left alone.
-func (l *importLoop) restOf(key kube.Key) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if a := l.away[key]; a != nil {
-		return a.until.Sub(l.now())
-	}
-	return 0
 }
 
 // reconcile brings the agent of one Cluster up to date.
 //
 //  1. gather: the Cluster, the last import, what its Secret says; all from
 //     caches, as long as that has not changed; the Cluster itself before an import
-//  2. decide: clusterimport.Due, and for what concerns many the turns of clusterimport.Plan
+//  2. decide: clusterimport.Due, and for what concerns many the waves of clusterimport.Plan
 //  3. apply:  the registration token, then the agent, through the kubeconfig
 //  4. report: the annotation of the import, condition Imported, status fields
-func (l *importLoop) reconcile(ctx context.Context, c *fleet.Cluster, limit time.Duration) (kube.Result, error) {
+func (l *Loop) reconcile(ctx context.Context, c *fleet.Cluster, limit time.Duration) (kube.Result, error) {
 	key := kube.KeyOf(c)
-	if _, ok := registration.DeploymentNamespace(c); !ok || l.agents.Suspended() {
+	if _, ok := registration.DeploymentNamespace(c); !ok || l.cfg.Agents.Suspended() {
 		return kube.Done, nil // its namespace, or the end of the brake, wakes it up
 	}
 	facts, err := l.latest(ctx, c)
@@ -274,10 +294,10 @@ func (l *importLoop) reconcile(ctx context.Context, c *fleet.Cluster, limit time
 	need, reason := clusterimport.Due(facts)
 	switch {
 	case need == clusterimport.None:
-		l.succeeded(key)
+		l.absences.succeeded(key)
 		return l.settle(ctx, facts)
-	case need == clusterimport.InTurn && !l.turns.has(key, facts.Offer.Terms()):
-		l.turns.wake()
+	case need == clusterimport.InTurn && !l.waves.has(key, facts.Offer.Terms()):
+		l.waves.wake()
 		return kube.Done, nil
 	}
 	if need == clusterimport.Anew {
@@ -285,15 +305,15 @@ func (l *importLoop) reconcile(ctx context.Context, c *fleet.Cluster, limit time
 	} else {
 		err = l.importCluster(ctx, facts, limit)
 	}
-	if isUnreachable(err) && limit == reachableLimit {
+	if downstream.IsUnreachable(err) && limit == reachableLimit {
 		l.leave(c)
 		return kube.Done, nil
 	}
 	if err != nil {
 		return l.ended(ctx, c, err)
 	}
-	l.succeeded(key)
-	l.turns.wake()
+	l.absences.succeeded(key)
+	l.waves.wake()
 	l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", reason).Info("agent installed")
 	l.events.Event(c, kube.Normal, "AgentInstalled", "the agent was installed through the kubeconfig: "+reason)
 	return kube.Done, nil // the written Cluster wakes it up
@@ -301,13 +321,13 @@ func (l *importLoop) reconcile(ctx context.Context, c *fleet.Cluster, limit time
 
 // latest gathers what is known of a Cluster. The cache may not know yet of the last
 // import: a Cluster that seems to need one is read itself.
-func (l *importLoop) latest(ctx context.Context, c *fleet.Cluster) (clusterimport.Facts, error) {
+func (l *Loop) latest(ctx context.Context, c *fleet.Cluster) (clusterimport.Facts, error) {
 	facts, err := l.facts(ctx, c)
 	if err != nil {
 		return facts, err
 	}
 	need, _ := clusterimport.Due(facts)
-	if need == clusterimport.None || need == clusterimport.InTurn && !l.turns.has(kube.KeyOf(c), facts.Offer.Terms()) {
+	if need == clusterimport.None || need == clusterimport.InTurn && !l.waves.has(kube.KeyOf(c), facts.Offer.Terms()) {
 		return facts, nil
 	}
 	if c, err = l.clusters.Get(ctx, kube.KeyOf(c)); err != nil {
@@ -317,86 +337,44 @@ func (l *importLoop) latest(ctx context.Context, c *fleet.Cluster) (clusterimpor
 }
 
 // ended reports an import that did not go through.
-func (l *importLoop) ended(ctx context.Context, c *fleet.Cluster, err error) (kube.Result, error) {
+func (l *Loop) ended(ctx context.Context, c *fleet.Cluster, err error) (kube.Result, error) {
 	key := kube.KeyOf(c)
 	if kube.IsConflict(err) || reconcile.IsRequeue(err) && reconcile.ReasonOf(err) == fleet.ReasonProgressing {
 		return kube.Done, err
 	}
-	l.mu.Lock()
-	l.failed[key] = true
-	l.mu.Unlock()
-	l.turns.wake()
-	if failed := l.report(ctx, c, err); failed != nil {
+	l.absences.fail(key)
+	l.waves.wake()
+	if failed := l.reporter.report(ctx, c, err); failed != nil {
 		return kube.Done, failed
 	}
-	if !isUnreachable(err) {
+	if !downstream.IsUnreachable(err) {
 		return kube.Done, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if a := l.away[key]; a != nil {
-		delay := a.delays.Next()
-		a.until = l.now().Add(delay)
+	if delay := l.absences.postpone(key); delay > 0 {
 		return kube.Done, reconcile.RequeueError(clusterimport.ReasonUnreachable, delay, err)
 	}
 	return kube.Done, err // its Secret has just changed
 }
 
-// leave hands a Cluster that does not answer over to the far workers.
-func (l *importLoop) leave(c *fleet.Cluster) {
+// leave hands a Cluster that does not answer over to the unreachable workers.
+func (l *Loop) leave(c *fleet.Cluster) {
 	key := kube.KeyOf(c)
-	l.mu.Lock()
-	l.away[key] = &absence{delays: kube.Backoff{First: unreachableFirst, Last: unreachableLast}, secret: l.version(c)}
-	l.failed[key] = true
-	l.mu.Unlock()
-	l.turns.wake()
+	l.absences.leave(key, l.kubeconfigs.version(c))
+	l.waves.wake()
 	l.unreachable.Add(key)
 }
 
-// isAway reports whether a Cluster did not answer, through the Secret that it has
-// now. A changed Secret is a new try.
-func (l *importLoop) isAway(c *fleet.Cluster) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.away[kube.KeyOf(c)]
-	if a == nil || a.secret == l.version(c) {
-		return a != nil
-	}
-	delete(l.away, kube.KeyOf(c))
-	return false
+// isAway reports whether a Cluster did not answer, through the Secret that it has now.
+func (l *Loop) isAway(c *fleet.Cluster) bool {
+	return l.absences.has(kube.KeyOf(c), l.kubeconfigs.version(c))
 }
 
-func (l *importLoop) succeeded(key kube.Key) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.away, key)
-	delete(l.failed, key)
-}
+func (l *Loop) hasFailed(key kube.Key) bool { return l.absences.hasFailed(key) }
 
-func (l *importLoop) forget(key kube.Key) {
-	l.succeeded(key)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.looked, key)
-	delete(l.unseen, key)
-}
+func (l *Loop) wake(key kube.Key) { l.reachable.Add(key) }
 
-// hasFailed reports whether the last import of a Cluster did not go through.
-func (l *importLoop) hasFailed(key kube.Key) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.failed[key]
-}
-
-// version is that of the Secret that a Cluster names, as far as the cache knows
-// it; empty: there is none.
-func (l *importLoop) version(c *fleet.Cluster) string {
-	if s, ok := l.secretOf(c); ok {
-		return clusterimport.VersionOf(s)
-	}
-	return ""
-}
-
-func (l *importLoop) secretOf(c *fleet.Cluster) (*cache.Meta, bool) {
-	return l.known.Get(kube.Key{Namespace: clusterimport.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret})
+func (l *Loop) forget(key kube.Key) {
+	l.absences.succeeded(key)
+	l.kubeconfigs.forget(key)
+	l.reporter.forget(key)
 }

@@ -1,11 +1,15 @@
-package agentmanagement
+package clusterimport
 
 import (
 	"context"
 	"errors"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/downstream"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
@@ -22,8 +26,20 @@ func online(c *fleet.Cluster) bool {
 	return condition.IsTrue(c.Status.Conditions, fleet.ConditionConnected)
 }
 
+// reporter writes on Clusters how their imports went. It knows which of its writes the cache
+// has not shown yet.
+type reporter struct {
+	now      func() time.Time
+	caches   *cache.Shared
+	events   *kube.Recorder
+	clusters *kube.Store[*fleet.Cluster]
+
+	mu     sync.Mutex
+	unseen map[kube.Key]string // versions that were written and that the cache has not shown yet
+}
+
 // note keeps what an import has done, with its Cluster.
-func (l *importLoop) note(ctx context.Context, c *fleet.Cluster, r clusterimport.Record) error {
+func (l *reporter) note(ctx context.Context, c *fleet.Cluster, r clusterimport.Record) error {
 	for try := 1; ; try++ {
 		noted, err := l.clusters.Patch(ctx, c, r.Note(c))
 		if kube.IsConflict(err) && try < tries {
@@ -41,8 +57,8 @@ func (l *importLoop) note(ctx context.Context, c *fleet.Cluster, r clusterimport
 
 // report writes the condition Imported of a Cluster as it was judged: it holds where
 // nothing has failed.
-func (l *importLoop) report(ctx context.Context, judged *fleet.Cluster, failed error) error {
-	c, ok := l.view.Clusters.Get(kube.KeyOf(judged))
+func (l *reporter) report(ctx context.Context, judged *fleet.Cluster, failed error) error {
+	c, ok := l.caches.Clusters.Get(kube.KeyOf(judged))
 	if !ok {
 		return nil
 	}
@@ -64,7 +80,7 @@ func (l *importLoop) report(ctx context.Context, judged *fleet.Cluster, failed e
 // say writes the condition Imported of a Cluster, again if the Cluster has changed
 // meanwhile. reconcile.RequeueAfter says that it is no longer the Cluster that was
 // judged.
-func (l *importLoop) say(ctx context.Context, judged, c *fleet.Cluster, r *clusterimport.Record, failed error) error {
+func (l *reporter) say(ctx context.Context, judged, c *fleet.Cluster, r *clusterimport.Record, failed error) error {
 	for try := 1; ; try++ {
 		if !sameImport(judged, c) {
 			return reconcile.RequeueError(fleet.ReasonProgressing, lookSoon, errors.New("report the import: the Cluster has changed meanwhile"))
@@ -86,12 +102,12 @@ func sameImport(a, b *fleet.Cluster) bool {
 		a.Annotations[clusterimport.AnnotationImported] == b.Annotations[clusterimport.AnnotationImported]
 }
 
-func (l *importLoop) write(ctx context.Context, c *fleet.Cluster, r *clusterimport.Record, failed error) error {
+func (l *reporter) write(ctx context.Context, c *fleet.Cluster, r *clusterimport.Record, failed error) error {
 	imported := fleet.Condition{
 		Type: fleet.ConditionImported, Status: corev1.ConditionTrue, ObservedGeneration: c.Generation,
 	}
 	if failed != nil {
-		imported.Status, imported.Reason = corev1.ConditionFalse, reasonOf(failed)
+		imported.Status, imported.Reason = corev1.ConditionFalse, downstream.ReasonOf(failed)
 		imported.Message = condition.Message(failed.Error())
 	}
 	changed := c.DeepCopy()
@@ -116,7 +132,7 @@ const unknownVersion = "?"
 
 // wrote remembers that a Cluster was written: until the cache has that version, its
 // Cluster may be older than the last write.
-func (l *importLoop) wrote(c, written *fleet.Cluster, err error) {
+func (l *reporter) wrote(c, written *fleet.Cluster, err error) {
 	version := unknownVersion
 	switch {
 	case err == nil:
@@ -133,7 +149,7 @@ func (l *importLoop) wrote(c, written *fleet.Cluster, err error) {
 }
 
 // doubtful reports whether a Cluster of the cache may be older than the last write.
-func (l *importLoop) doubtful(c *fleet.Cluster) bool {
+func (l *reporter) doubtful(c *fleet.Cluster) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	version, ok := l.unseen[kube.KeyOf(c)]
@@ -141,7 +157,7 @@ func (l *importLoop) doubtful(c *fleet.Cluster) bool {
 }
 
 // caughtUp takes note that a Cluster of the cache is as the API server has it, if it is.
-func (l *importLoop) caughtUp(c, live *fleet.Cluster) {
+func (l *reporter) caughtUp(c, live *fleet.Cluster) {
 	if c.ResourceVersion != live.ResourceVersion {
 		return
 	}
@@ -151,7 +167,7 @@ func (l *importLoop) caughtUp(c, live *fleet.Cluster) {
 }
 
 // seen takes note of the version that the cache shows of a Cluster.
-func (l *importLoop) seen(c *fleet.Cluster) {
+func (l *reporter) seen(c *fleet.Cluster) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if version := l.unseen[kube.KeyOf(c)]; version == c.ResourceVersion {
@@ -159,10 +175,8 @@ func (l *importLoop) seen(c *fleet.Cluster) {
 	}
 }
 
-// reasonOf is the reason of a failed import in one word.
-func reasonOf(err error) string {
-	if isUnreachable(err) {
-		return clusterimport.ReasonUnreachable
-	}
-	return reconcile.ReasonOf(err)
+func (l *reporter) forget(key kube.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.unseen, key)
 }

@@ -1,0 +1,79 @@
+package clusterimport
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/downstream"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
+)
+
+// facts gathers what is known of a Cluster. A Secret is read where it has
+// changed since the last import, and no more often than it changes.
+func (l *Loop) facts(ctx context.Context, c *fleet.Cluster) (clusterimport.Facts, error) {
+	f := clusterimport.Facts{Cluster: c, Record: clusterimport.RecordOf(c), Namespace: l.namespace(c)}
+	_, f.Token = l.caches.Tokens.Get(l.tokens.key(c))
+	if f.Record != nil {
+		f.Arrived = f.Record.Taken() || f.Record.Arrived(granted(l.caches, c))
+		if f.Record.Own != "" {
+			f.Own = l.cfg.Agents.Own(c)
+		}
+	}
+	offer, err := l.kubeconfigs.offer(ctx, c, f.Record)
+	f.Offer = offer
+	return f, err
+}
+
+// namespace returns the namespace for the agent of a Cluster.
+func (l *Loop) namespace(c *fleet.Cluster) string {
+	if c.Spec.AgentNamespace != "" {
+		return c.Spec.AgentNamespace
+	}
+	return l.cfg.System.Namespace
+}
+
+// settle reports a Cluster whose agent has what it needs, and ends the token that
+// it was installed with once its own credential is in use.
+func (l *Loop) settle(ctx context.Context, f clusterimport.Facts) (kube.Result, error) {
+	if f.Record.Own != "" {
+		handed, err := l.cfg.Agents.Deployed(ctx, f.Cluster, f.Record.Own)
+		if err != nil {
+			return kube.Done, err
+		}
+		if handed {
+			record := *f.Record
+			record.Own = ""
+			return kube.Done, l.reporter.note(ctx, f.Cluster, record) // the written Cluster wakes it up
+		}
+	}
+	next, silent := kube.Done, error(nil)
+	if f.Record.Own != "" {
+		next.After = downstream.Retry // what reports that it is handed over may have come too early
+	}
+	if f.Arrived && f.Token {
+		next.After = downstream.Retry
+		if err := l.tokens.end(ctx, f); err != nil {
+			return kube.Done, err
+		}
+	}
+	if !f.Arrived {
+		if left := f.Record.Since.Add(clusterimport.DefaultPace.Timeout).Sub(l.cfg.Now()); left > 0 {
+			next = next.Sooner(left)
+		} else {
+			silent = reconcile.RequeueError(clusterimport.ReasonSilent, 0, fmt.Errorf(
+				"the agent was installed in namespace %q and told of %s, and has not registered: kubectl -n %s logs deployment/fleet-agent says why",
+				f.Record.Namespace, f.Record.URL, f.Record.Namespace))
+			l.waves.wake() // the others may have to wait because of it
+		}
+	}
+	return next, l.reporter.report(ctx, f.Cluster, silent)
+}
+
+// granted are the requests that were granted for a Cluster.
+func granted(caches *cache.Shared, c *fleet.Cluster) []*fleet.ClusterRegistration {
+	return caches.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String())
+}

@@ -1,0 +1,83 @@
+package clusterimport
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/downstream"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/identifier"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/rancher"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
+	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
+	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
+)
+
+// identify gives a new Cluster its identity. If its agent has worked for another
+// Cluster until now, which the new one replaces, that is the identity of the former
+// Cluster; before is then the former Cluster. A reconcile.RequeueAfter says that the
+// Cluster has changed.
+func (l *Loop) identify(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, in string) (before *fleet.Cluster, err error) {
+	former, err := l.cfg.Moves.Former(ctx, c)
+	if errors.Is(err, rancher.ErrUnseen) { // it may be another one's, and then has that one's name
+		return nil, reconcile.RequeueError(workspace.ReasonRancherUnseen, rancher.Again, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(former) > 0 {
+		if before, err = l.recognise(ctx, c, access, former, in); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case before != nil && !workspace.Recognises(c, before):
+		err = l.cfg.Moves.Carry(ctx, c, before)
+	case c.Spec.ClientID == "":
+		named := c.DeepCopy()
+		named.Spec.ClientID = identifier.New(16)
+		_, err = l.clusters.Patch(ctx, c, named)
+	default:
+		return before, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, underWay("the Cluster was given a clientID")
+}
+
+// recognise finds out which of some Clusters the agent of another one has worked for.
+func (l *Loop) recognise(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, former []*fleet.Cluster, in string) (*fleet.Cluster, error) {
+	d, err := l.dial(c, access, former...)
+	if err != nil {
+		return nil, err
+	}
+	namespaces := []string{in}
+	for _, f := range former {
+		if ns := f.Status.Agent.Namespace; ns != "" && !slices.Contains(namespaces, ns) {
+			namespaces = append(namespaces, ns)
+		}
+	}
+	before, err := d.Before(ctx, former, namespaces)
+	return before, downstream.Plain(access.Server, err)
+}
+
+// dial is a connection to the cluster of a Cluster, for which objects of some others
+// are its own.
+func (l *Loop) dial(c *fleet.Cluster, access kubeconfig.Access, former ...*fleet.Cluster) (*downstream.Cluster, error) {
+	mark := clusterimport.MarkFor(l.cfg.System.ManagerID, c)
+	for _, f := range former {
+		if f != nil {
+			mark.Former = append(mark.Former, kube.KeyOf(f).String())
+		}
+	}
+	d, err := downstream.Dial(l.client, access, mark, l.importPolicy())
+	if err != nil {
+		return nil, err
+	}
+	d.Issued = l.issued
+	return d, nil
+}

@@ -1,0 +1,155 @@
+package clusterimport
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/rancher"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// look is what the Secret of a Cluster says, and which version of it.
+type look struct {
+	version string
+	offer   clusterimport.Offer
+}
+
+// kubeconfigs reads the Secrets that Clusters name.
+type kubeconfigs struct {
+	settings registration.Settings
+	rancher  rancher.Reader
+	secrets  *kube.Store[*corev1.Secret]
+	known    *cache.MetaCache // Secrets that may hold kubeconfigs
+
+	mu     sync.Mutex
+	looked map[kube.Key]look // what Secrets say that have changed since the import
+}
+
+func newKubeconfigs(settings registration.Settings, r rancher.Reader, c *kube.Client) *kubeconfigs {
+	return &kubeconfigs{
+		settings: settings, rancher: r, secrets: kube.StoreOf[*corev1.Secret](c), looked: map[kube.Key]look{},
+		// As gitjob watches Secrets: neither Helm releases nor tokens nor what Fleet
+		// itself keeps in Secrets, and of the others who they are.
+		known: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), kube.Watch{
+			Labels: fleet.LabelManaged + "!=" + registration.True,
+			Fields: "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token",
+		}, stripSecret),
+	}
+}
+
+// stripSecret leaves the identity of a Secret.
+func stripSecret(m *cache.Meta) {
+	m.Labels, m.Annotations, m.OwnerReferences, m.Finalizers = nil, nil, nil, nil
+}
+
+// version is that of the Secret that a Cluster names, as far as the cache knows
+// it; empty: there is none.
+func (k *kubeconfigs) version(c *fleet.Cluster) string {
+	if s, ok := k.secretOf(c); ok {
+		return clusterimport.VersionOf(s)
+	}
+	return ""
+}
+
+func (k *kubeconfigs) secretOf(c *fleet.Cluster) (*cache.Meta, bool) {
+	return k.known.Get(kube.Key{Namespace: clusterimport.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret})
+}
+
+func (k *kubeconfigs) forget(key kube.Key) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.looked, key)
+}
+
+// offered is what the settings say that agents get.
+func (k *kubeconfigs) offered() clusterimport.Offer {
+	return clusterimport.Offer{URL: k.settings.APIServerURL, CA: k.settings.APIServerCA, TLSMode: k.settings.AgentTLSMode}
+}
+
+// offer returns what the agent of a Cluster is to get; nil where its Secret is gone for
+// now, so that nothing new is known.
+func (k *kubeconfigs) offer(ctx context.Context, c *fleet.Cluster, r *clusterimport.Record) (*clusterimport.Offer, error) {
+	settings := k.offered()
+	s, there := k.secretOf(c)
+	if r == nil || !there {
+		return nil, nil // an import reads it anyhow
+	}
+	version := clusterimport.VersionOf(s)
+	if r.Secret == version && !r.FromSecret {
+		return &settings, nil
+	}
+	key := kube.KeyOf(c)
+	k.mu.Lock()
+	known := k.looked[key]
+	k.mu.Unlock()
+	if known.version != version {
+		if _, err := k.mayRead(ctx, c); err != nil {
+			return nil, transient(err) // an import says so
+		}
+		secret, err := k.secrets.Get(ctx, kube.KeyOf(s))
+		if kube.IsGone(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		known = look{version: version, offer: clusterimport.OfferTo(settings, secret.Data)}
+		k.mu.Lock()
+		k.looked[key] = known
+		k.mu.Unlock()
+	}
+	return &known.offer, nil
+}
+
+// transient is an error that says nothing about the Cluster; nil for one that does.
+func transient(err error) error {
+	if reconcile.IsTerminal(err) || reconcile.IsRequeue(err) {
+		return nil
+	}
+	return err
+}
+
+// mayRead reports whether the Secret that a Cluster names may be read; nil if it may.
+// The proof is empty where none was needed for that.
+func (k *kubeconfigs) mayRead(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
+	if clusterimport.MayRead(c, clusterimport.Proof{}) == nil {
+		return clusterimport.Proof{}, nil
+	}
+	proof, err := k.rancher.Proof(ctx, c)
+	if err != nil {
+		return proof, err
+	}
+	return proof, clusterimport.MayRead(c, proof)
+}
+
+// read reads the Secret that a Cluster names, if it may.
+func (k *kubeconfigs) read(ctx context.Context, c *fleet.Cluster) (*corev1.Secret, error) {
+	proof, err := k.mayRead(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	key := kube.Key{Namespace: clusterimport.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret}
+	s, err := k.secrets.Get(ctx, key)
+	if kube.IsGone(err) {
+		return nil, reconcile.TerminalError(clusterimport.ReasonSecretMissing, fmt.Errorf(
+			"install the agent: Secret %s (kubeConfigSecret) is not there", key))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if clusterimport.MayUse(c, s, proof) == nil {
+		return s, nil
+	}
+	if proof, err = k.rancher.Proof(ctx, c); err != nil {
+		return nil, err
+	}
+	return s, clusterimport.MayUse(c, s, proof)
+}

@@ -1,0 +1,173 @@
+package downstream
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/ensure"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// An Order is what an installation makes.
+type Order struct {
+	Agent     registration.Agent
+	Bootstrap registration.Bootstrapping
+	From      string // namespace of the agent before; empty: there was none elsewhere
+}
+
+// survey looks at all objects of an agent, and returns those that may be written. If a
+// required object belongs to another owner, that is a terminal error: then nothing has
+// been written.
+func (d *Cluster) survey(ctx context.Context, in string, all []thing) ([]thing, error) {
+	known, err := d.known(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	var ours []thing
+	for _, t := range all {
+		foreign, err := t.look(ctx, d.Mark, known)
+		switch {
+		case err != nil:
+			return nil, err
+		case foreign == "":
+			ours = append(ours, t)
+		case !t.optional():
+			return nil, reconcile.RequeueError(clusterimport.ReasonForeign, Retry, fmt.Errorf(
+				"install the agent: %s is there and %s; nothing was changed: remove that agent, or set agentNamespace", t, foreign))
+		}
+	}
+	bootstrap, err := d.secrets.Get(ctx, kube.Key{Namespace: in, Name: fleet.SecretAgentBootstrap})
+	if err == nil {
+		if foreign := d.Mark.Foreign(bootstrap, known); foreign != "" {
+			return nil, reconcile.RequeueError(clusterimport.ReasonForeign, Retry, fmt.Errorf(
+				"install the agent: Secret %s is there and %s; nothing was changed", kube.KeyOf(bootstrap), foreign))
+		}
+	}
+	return ours, kube.IgnoreGone(err)
+}
+
+// Replace installs an agent in the place of any objects of this Cluster.
+func (d *Cluster) Replace(ctx context.Context, o Order, pull []*corev1.Secret) error {
+	all, err := d.things(o.Agent, o.From)
+	if err != nil {
+		return err
+	}
+	ours, err := d.survey(ctx, o.Agent.Namespace, all)
+	if err != nil {
+		return err
+	}
+	if err := d.Move(ctx, o); err != nil {
+		return err
+	}
+	return d.make(ctx, o.Agent.Namespace, ours, o.Bootstrap, pull)
+}
+
+// make makes the namespace of an agent, its things, and what it registers with.
+func (d *Cluster) make(ctx context.Context, in string, ours []thing, b registration.Bootstrapping, pull []*corev1.Secret) error {
+	if err := ensure.Namespace(ctx, d.namespaces, in, d.Mark.Labels()); err != nil {
+		return err
+	}
+	for _, s := range append(pull, d.bootstrap(in, b)) {
+		if err := d.secret(ctx, s); err != nil {
+			return err
+		}
+	}
+	for _, t := range ours {
+		if err := t.apply(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bootstrap is the Secret that an agent registers with.
+func (d *Cluster) bootstrap(in string, b registration.Bootstrapping) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: in, Name: fleet.SecretAgentBootstrap,
+			Labels: d.Mark.Labels(), Annotations: d.Mark.Annotations(),
+		},
+		Data: b.Data(),
+	}
+}
+
+// secret writes a Secret, unless one of its name belongs to another owner: an image
+// pull secret of that name is then taken to be the one that is meant.
+func (d *Cluster) secret(ctx context.Context, want *corev1.Secret) error {
+	have, err := d.secrets.Get(ctx, kube.KeyOf(want))
+	switch {
+	case err != nil && !kube.IsGone(err):
+		return err
+	case err == nil && want.Name != fleet.SecretAgentBootstrap && d.Mark.Foreign(have, false) != "":
+		return nil
+	}
+	return ensure.Secret(ctx, d.secrets, want)
+}
+
+// Remake applies what an agent is made of, and removes what it was made of and is
+// not any more.
+func (d *Cluster) Remake(ctx context.Context, a registration.Agent, adoptFrom string) error {
+	all, err := d.things(a, adoptFrom)
+	if err != nil {
+		return err
+	}
+	ours, err := d.survey(ctx, a.Namespace, all)
+	if err != nil {
+		return err
+	}
+	for _, t := range ours {
+		if err := t.apply(ctx); err != nil {
+			return err
+		}
+	}
+	o, err := a.Objects()
+	if err != nil {
+		return err
+	}
+	budget, class := o.Wished()
+	err = Discard(ctx, kube.StoreOf[*policyv1.PodDisruptionBudget](d.Client), a.Namespace, d.Mark.Manager, budget,
+		func(b *policyv1.PodDisruptionBudget) bool { return d.madeFor(b) })
+	if err != nil {
+		return err
+	}
+	return Discard(ctx, kube.StoreOf[*schedulingv1.PriorityClass](d.Client), "", d.Mark.Manager, class,
+		func(c *schedulingv1.PriorityClass) bool { return d.madeFor(c) })
+}
+
+// madeFor reports whether an object was made for the agent of this Cluster.
+func (d *Cluster) madeFor(o kube.Object) bool {
+	has := o.GetAnnotations()
+	for key, value := range d.Mark.Annotations() {
+		if has[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// Discard deletes the objects of one kind that bear a manager's label and that goes
+// accepts, except the one named keep.
+func Discard[P kube.Object](ctx context.Context, store *kube.Store[P], in, manager, keep string, goes func(P) bool) error {
+	list, err := store.List(ctx, in, fleet.LabelManagerID+"="+manager)
+	if err != nil {
+		return err
+	}
+	for _, o := range list {
+		if o.GetName() == keep || !goes(o) {
+			continue
+		}
+		if err := store.Delete(ctx, kube.KeyOf(o), kube.Exactly(o)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package downstream
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// podsGoing is how long the pods of an agent that moves are waited for before it
+// is looked again.
+const podsGoing = 2 * time.Second
+
+// Move ends the agent that a Cluster had in another namespace. The error is
+// reconcile.RequeueAfter while its pods are terminating.
+func (d *Cluster) Move(ctx context.Context, o Order) error {
+	if o.From == "" {
+		return nil
+	}
+	old := o.Agent
+	old.Namespace = o.From
+	gone, err := d.leave(ctx, old)
+	if err == nil && !gone {
+		err = reconcile.RequeueError(fleet.ReasonProgressing, podsGoing, fmt.Errorf("move the agent: its pods in namespace %q are going", o.From))
+	}
+	return err
+}
+
+// leave removes the agent that a Cluster had in another namespace: first its workload,
+// then its records, then its rights. It returns false while its pods are terminating.
+// What the agent deployed stays.
+func (d *Cluster) leave(ctx context.Context, a registration.Agent) (bool, error) {
+	known, err := d.known(ctx, a.Namespace)
+	if err != nil {
+		return false, err
+	}
+	all, err := d.things(a, "")
+	if err != nil {
+		return false, err
+	}
+	ours := map[thing]bool{}
+	for _, t := range all {
+		foreign, err := t.look(ctx, d.Mark, known)
+		if err != nil {
+			return false, err
+		}
+		ours[t] = foreign == ""
+	}
+	last := all[len(all)-1] // the Deployment
+	if !ours[last] {
+		return true, nil // another agent runs there; its own objects stay
+	}
+	if err := last.remove(ctx); err != nil {
+		return false, err
+	}
+	pods, err := d.pods.List(ctx, a.Namespace, "app="+fleet.SecretAgent)
+	if err != nil || len(pods) > 0 {
+		return false, err
+	}
+	// Its account is deleted last: while that exists and bears the mark, objects
+	// without a mark were this agent's as well.
+	known = known || ours[all[0]] && all[0].bears(d.Mark.Manager)
+	if err := d.forget(ctx, a, known); err != nil {
+		return false, err
+	}
+	for i := len(all) - 2; i >= 0; i-- {
+		if ours[all[i]] && !all[i].optional() { // others may depend on what it lets through
+			if err := all[i].remove(ctx); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+// forget deletes what an agent that is gone has written for itself: its credential, its
+// lease, its records of what it has accepted, and its reports. Objects without a mark
+// are deleted if the agent is known to have been this Cluster's. What it has deployed
+// stays, and so do Helm's records of that.
+func (d *Cluster) forget(ctx context.Context, a registration.Agent, known bool) error {
+	secrets := append([]string{fleet.SecretAgent, fleet.SecretAgentBootstrap}, a.ImagePullSecrets...)
+	for i, name := range secrets {
+		own := known && i < 2 // image pull secrets without a mark belong to others
+		if err := forgetOne(ctx, d, d.secrets, kube.Key{Namespace: a.Namespace, Name: name}, own); err != nil {
+			return err
+		}
+	}
+	if !known {
+		return nil
+	}
+	lease := kube.Key{Namespace: a.Namespace, Name: fleet.SecretAgent}
+	if err := forgetOne(ctx, d, kube.StoreOf[*coordinationv1.Lease](d.Client), lease, true); err != nil {
+		return err
+	}
+	for _, name := range []string{fleet.ConfigMapAgentContact, fleet.ConfigMapAgentJournal} {
+		if err := forgetOne(ctx, d, kube.StoreOf[*corev1.ConfigMap](d.Client), kube.Key{Namespace: a.Namespace, Name: name}, true); err != nil {
+			return err
+		}
+	}
+	records := kube.Watch{
+		Namespace: a.Namespace, Labels: fleet.LabelManagerID + "=" + d.Mark.Manager, Fields: "type=" + string(fleet.SecretTypeAgentStore),
+	}
+	kept, err := d.Client.ListMeta(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), records)
+	if err != nil {
+		return err
+	}
+	for _, s := range kept {
+		if err := d.secrets.Delete(ctx, kube.KeyOf(s), kube.Exactly(s)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetOne deletes one object, unless it belongs to another owner.
+func forgetOne[P kube.Object](ctx context.Context, d *Cluster, store *kube.Store[P], key kube.Key, known bool) error {
+	have, err := store.Get(ctx, key)
+	if err != nil {
+		return kube.IgnoreGone(err)
+	}
+	if d.Mark.Foreign(have, known) != "" {
+		return nil
+	}
+	return store.Delete(ctx, key, kube.Exactly(have))
+}

@@ -1,0 +1,81 @@
+package downstream
+
+import (
+	"context"
+
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/ensure"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// A thing is one object of an agent, of any kind.
+type thing interface {
+	// look reads what is there, and says whose that is if it must be left alone.
+	look(ctx context.Context, m clusterimport.Mark, known bool) (foreign string, err error)
+	// apply writes the object as desired, unless it was last applied like that.
+	apply(ctx context.Context) error
+	// remove deletes what look has found, if it is still that.
+	remove(ctx context.Context) error
+	// bears reports whether what look has found bears the label of a manager.
+	bears(manager string) bool
+	// optional reports whether an agent can do without it.
+	optional() bool
+	String() string
+}
+
+// object is a thing of one kind. look comes before apply and remove.
+type object[P kube.Object] struct {
+	kind       string
+	store      *kube.Store[P]
+	want, have P
+	there      bool
+}
+
+func newObject[P kube.Object](c *kube.Client, kind string, want P) thing {
+	return &object[P]{kind: kind, store: kube.StoreOf[P](c), want: want}
+}
+
+func (o *object[P]) String() string { return o.kind + " " + kube.KeyOf(o.want).String() }
+
+// optional reports whether an agent can do without the object. A NetworkPolicy that lets
+// agents out may exist already, or another owner decides which traffic is allowed.
+func (o *object[P]) optional() bool { return o.kind == "NetworkPolicy" }
+
+func (o *object[P]) look(ctx context.Context, m clusterimport.Mark, known bool) (string, error) {
+	have, err := o.store.Get(ctx, kube.KeyOf(o.want))
+	if kube.IsGone(err) {
+		o.there = false
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	o.have, o.there = have, true
+	return m.Foreign(have, known), nil
+}
+
+func (o *object[P]) apply(ctx context.Context) error {
+	hash, err := registration.ObjectHash(o.want)
+	if err != nil {
+		return err
+	}
+	if o.there && o.have.GetAnnotations()[fleet.AnnotationInputHash] == hash {
+		return nil
+	}
+	o.want.SetAnnotations(ensure.Merged(o.want.GetAnnotations(), map[string]string{fleet.AnnotationInputHash: hash}))
+	_, err = o.store.Apply(ctx, o.want)
+	return err
+}
+
+func (o *object[P]) remove(ctx context.Context) error {
+	if !o.there {
+		return nil
+	}
+	return o.store.Delete(ctx, kube.KeyOf(o.have), kube.Exactly(o.have))
+}
+
+func (o *object[P]) bears(manager string) bool {
+	return o.there && o.have.GetLabels()[fleet.LabelManagerID] == manager
+}
