@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/fleetworkspace/fleet/hack/measure"
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
@@ -115,12 +115,12 @@ func (o *chartOrder) read(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	r, err := reader.New(reader.Config{Addresses: address.WithLoopback(), Dir: o.Cache, UserAgent: "fleet-bench"})
+	r, err := bundlesource.New(bundlesource.Config{Addresses: address.WithLoopback(), Dir: o.Cache, UserAgent: "fleet-bench"})
 	if err != nil {
 		return 0, err
 	}
 	defer r.Close()
-	set, memory, err := r.Read(ctx, reader.Input{
+	set, memory, err := r.Read(ctx, bundlesource.Input{
 		Tree: os.DirFS(tree), Paths: []string{"app"},
 		Options: bundle.Options{Repo: "chart", Namespace: "bench"}, Access: chart.Access{},
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
 	"github.com/fleetworkspace/fleet/hack/measure"
 	api "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
@@ -123,8 +123,8 @@ func timed(f func() error) (cost, error) {
 type readProbe struct {
 	*readOrder
 	remotes *git.Remotes
-	reader  *reader.Reader
-	memory  *reader.Memory
+	reader  *bundlesource.Reader
+	memory  *bundlesource.Memory
 }
 
 func (o *readOrder) run(ctx context.Context) (any, error) {
@@ -133,7 +133,7 @@ func (o *readOrder) run(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	defer remotes.Close()
-	r, err := reader.New(reader.Config{Addresses: address.WithLoopback(), Dir: o.Cache, UserAgent: "fleet-bench", Git: remotes})
+	r, err := bundlesource.New(bundlesource.Config{Addresses: address.WithLoopback(), Dir: o.Cache, UserAgent: "fleet-bench", Git: remotes})
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func (p *readProbe) one(ctx context.Context) (readCost, bundle.Set, error) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceDefault, Name: "reading"},
 		Spec:       api.GitRepoSpec{Targets: []api.GitTarget{{Name: "all", ClusterSelector: &metav1.LabelSelector{}}}},
 	}
-	in := reader.Input{Tree: tree, Options: gitrepo.Options(repo, string(head)), Previous: p.memory}
+	in := bundlesource.Input{Tree: tree, Options: gitrepo.Options(repo, string(head)), Previous: p.memory}
 	c.Read, err = timed(func() error {
 		var err error
 		set, p.memory, err = p.reader.Read(ctx, in)

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
@@ -154,14 +154,14 @@ func (o *applyOptions) read(ctx context.Context, std stdio) (bundle.Set, error) 
 	if err != nil {
 		return bundle.Set{}, err
 	}
-	in := reader.Input{Paths: o.paths, Entries: entries, Options: o.bundle, Access: access}
-	set, err := readTree(ctx, ".", in, reader.Config{Offline: o.offline, Parallel: o.writers})
+	in := bundlesource.Input{Paths: o.paths, Entries: entries, Options: o.bundle, Access: access}
+	set, err := readTree(ctx, ".", in, bundlesource.Config{Offline: o.offline, Parallel: o.writers})
 	return set.RefuseAbsent(), err
 }
 
 // readTree makes the bundles of a directory, with all that has to be
 // downloaded for them.
-func readTree(ctx context.Context, dir string, in reader.Input, cfg reader.Config) (bundle.Set, error) {
+func readTree(ctx context.Context, dir string, in bundlesource.Input, cfg bundlesource.Config) (bundle.Set, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return bundle.Set{}, fmt.Errorf("read %s: %w", dir, err)
@@ -175,7 +175,7 @@ func readTree(ctx context.Context, dir string, in reader.Input, cfg reader.Confi
 	}
 	defer remotes.Close()
 	cfg.UserAgent, cfg.Proxy, cfg.Addresses, cfg.Git = agent, http.ProxyFromEnvironment, address.WithLoopback(), remotes
-	r, err := reader.New(cfg)
+	r, err := bundlesource.New(cfg)
 	if err != nil {
 		return bundle.Set{}, err
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
@@ -99,7 +99,7 @@ func (o *lintOptions) lint(ctx context.Context, p lintPlace, clusters []lintClus
 	if err != nil {
 		return err
 	}
-	in := reader.Input{Access: access, Options: bundle.Options{
+	in := bundlesource.Input{Access: access, Options: bundle.Options{
 		Repo: repository, Namespace: lint.Workspace, ImageScans: true, ServiceAccount: o.account,
 		Targets:      []fleet.BundleTarget{bundle.TargetOf(everywhere)},
 		Restrictions: []fleet.BundleTargetRestriction{bundle.RestrictionOf(everywhere)},
@@ -107,7 +107,7 @@ func (o *lintOptions) lint(ctx context.Context, p lintPlace, clusters []lintClus
 	for _, dir := range p.dirs {
 		in.Paths = append(in.Paths, literal(dir))
 	}
-	set, err := readTree(ctx, p.root, in, reader.Config{Offline: o.offline})
+	set, err := readTree(ctx, p.root, in, bundlesource.Config{Offline: o.offline})
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
@@ -278,11 +278,11 @@ func (o *testOptions) assemble(ctx context.Context, g *globals, std stdio) (test
 	if namespace == "" {
 		namespace = g.defaultNamespace
 	}
-	set, err := readTree(ctx, root, reader.Input{
+	set, err := readTree(ctx, root, bundlesource.Input{
 		Entries: []fleet.BundlePath{{Base: dir, Options: o.file}},
 		Options: bundle.Options{Repo: nameless, Namespace: namespace, ImageScans: true},
 		Access:  access,
-	}, reader.Config{Offline: o.offline})
+	}, bundlesource.Config{Offline: o.offline})
 	if err != nil {
 		return testInput{}, err
 	}

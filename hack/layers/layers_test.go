@@ -49,6 +49,13 @@ var rules = []rule{
 	port("web", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/", "oras.land/"),
 	port("disk", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/", "oras.land/", "net/http"),
 	port("archive", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/", "oras.land/", "net/http"),
+	{
+		room: "pkg/bundlesource", direct: true, why: "it serves the manager and the CLI, and reaches libraries through ports",
+		never: []string{
+			"helm.sh/", "github.com/go-git/", "github.com/rancher/", module + "pkg/controllers", module + "pkg/agent",
+			module + "pkg/agentmanagement", module + "pkg/workspace", module + "cmd/",
+		},
+	},
 	manager("controllers"), manager("agentmanagement"), manager("agent"), manager("workspace"),
 	loop("agents"), loop("cleanup"), loop("cluster"), loop("clusterimport"), loop("heartbeat"), loop("identity"),
 	loop("local"), loop("move"), loop("registration"), loop("token"), loop("workspacelabel"),

@@ -18,8 +18,8 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/controllers/gitrepo"
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -79,7 +79,7 @@ func (w *world) start() {
 	}
 	log := logrus.New()
 	log.SetOutput(logWriter{t})
-	read, err := reader.New(reader.Config{Addresses: address.WithLoopback(), Dir: t.TempDir(), Git: remotes})
+	read, err := bundlesource.New(bundlesource.Config{Addresses: address.WithLoopback(), Dir: t.TempDir(), Git: remotes})
 	if err != nil {
 		w.t.Fatal(err)
 	}

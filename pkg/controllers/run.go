@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource/chartpull"
 	"github.com/fleetworkspace/fleet/pkg/controllers/bundle"
-	"github.com/fleetworkspace/fleet/pkg/controllers/chartpull"
 	"github.com/fleetworkspace/fleet/pkg/controllers/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/controllers/notimplemented"
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
@@ -67,7 +67,7 @@ type GitJob struct {
 	ImageScans bool
 }
 
-func (j GitJob) worker(c Config, remotes *git.Remotes, read *reader.Reader) gitrepo.Config {
+func (j GitJob) worker(c Config, remotes *git.Remotes, read *bundlesource.Reader) gitrepo.Config {
 	cfg := gitrepo.Config{Namespace: c.Namespace, Scope: c.Scope, Remotes: remotes, Reader: read, Workers: j.Workers, ImageScans: j.ImageScans}
 	if !j.NoOCIStorage {
 		cfg.OCI = oci.New(oci.Config{UserAgent: j.UserAgent, Proxy: j.Proxy, Addresses: c.Addresses})
@@ -88,9 +88,9 @@ func RunGitJob(ctx context.Context, cfg Config, job GitJob, c *kube.Client, log 
 			return err
 		}
 		defer func() { err = errors.Join(err, remotes.Close()) }()
-		read, err := reader.New(reader.Config{
+		read, err := bundlesource.New(bundlesource.Config{
 			Dir: job.Dir, UserAgent: job.UserAgent, Proxy: job.Proxy, Addresses: cfg.Addresses, Git: remotes,
-			Limits: reader.Limits{StoreBytes: job.DownloadBytes},
+			Limits: bundlesource.Limits{StoreBytes: job.DownloadBytes},
 		})
 		if err != nil {
 			return err

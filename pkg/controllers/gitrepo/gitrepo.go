@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/publish"
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource/publish"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
@@ -39,7 +39,7 @@ type Config struct {
 	// Remotes reads repositories. The caller closes it.
 	Remotes *git.Remotes
 	// Reader makes bundles of what was fetched. The caller closes it.
-	Reader *reader.Reader
+	Reader *bundlesource.Reader
 	// OCI talks to the registries that bundles are kept in. Nil: none is.
 	OCI *oci.Client
 	// ImageScans reports that image scanning is on.
@@ -96,7 +96,7 @@ type memory struct {
 	announced string   // the commit that an event has announced
 	fetches   int      // failures in a row
 	reported  reported
-	reading   *reader.Memory
+	reading   *bundlesource.Memory
 	doubts    map[bundle.Dir]doubt     // of the last reading
 	inputs    map[string]bundle.Inputs // of the bundles of the last reading, by name, if it was complete
 	missing   names                    // that the last reading found and that did not exist

@@ -10,8 +10,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/publish"
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource/publish"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
@@ -129,7 +129,7 @@ func (w *Worker) read(ctx context.Context, repo *fleet.GitRepo, from what, commi
 	key := kube.KeyOf(repo)
 	o := gitrepo.Options(repo, string(commit))
 	o.ImageScans = w.cfg.ImageScans
-	set, left, err := w.cfg.Reader.Read(ctx, reader.Input{
+	set, left, err := w.cfg.Reader.Read(ctx, bundlesource.Input{
 		Tree: tree, Paths: repo.Spec.Paths, Entries: repo.Spec.Bundles, Options: o,
 		Access: from.access.charts, Previous: w.recall(key, repo.UID).reading,
 	})

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/publish"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource/publish"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 

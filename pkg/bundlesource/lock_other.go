@@ -1,6 +1,6 @@
 //go:build !unix
 
-package reader
+package bundlesource
 
 import "os"
 

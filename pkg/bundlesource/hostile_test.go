@@ -1,4 +1,4 @@
-package reader_test
+package bundlesource_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/fleetworkspace/fleet/pkg/archive"
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/oci/ocitest"
@@ -31,7 +31,7 @@ const neighbour = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n"
 
 // onlyOne reads a bundle that cannot be made beside one that can, and returns
 // the one error, which stands at a line of its fleet.yaml.
-func onlyOne(t *testing.T, r *reader.Reader, in reader.Input, yaml string) (finding.Finding, bundle.Result) {
+func onlyOne(t *testing.T, r *bundlesource.Reader, in bundlesource.Input, yaml string) (finding.Finding, bundle.Result) {
 	t.Helper()
 	in.Tree = tree(map[string]string{"a/fleet.yaml": "defaultNamespace: x\n" + yaml, "ok/cm.yaml": neighbour})
 	set, _, err := r.Read(t.Context(), in)
@@ -87,7 +87,7 @@ func TestDiskFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			r := newReader(t, func(cfg *reader.Config) { cfg.Dir = dir })
+			r := newReader(t, func(cfg *bundlesource.Config) { cfg.Dir = dir })
 			found, err := filepath.Glob(filepath.Join(dir, "*"))
 			if err != nil || len(found) != 1 {
 				t.Fatal(found, err)
@@ -112,7 +112,7 @@ func TestDiskFaults(t *testing.T) {
 // the neighbours are made, and all that was written is in the store, which is
 // empty in the end. The corpus is that of package archive.
 func TestEvilArchives(t *testing.T) {
-	corpus := filepath.Join("..", "..", "archive", "testdata", "evil")
+	corpus := filepath.Join("..", "archive", "testdata", "evil")
 	list, err := os.ReadDir(corpus)
 	if err != nil || len(list) < 50 {
 		t.Fatal(len(list), err)
@@ -129,11 +129,11 @@ func TestEvilArchives(t *testing.T) {
 	dir := t.TempDir()
 	small := archive.Limits{Files: 4, Depth: 6, Bytes: 100, FileBytes: 70, PathBytes: 50}
 	for _, bomb := range []bool{false, true} {
-		cfg := reader.Config{Addresses: address.WithLoopback(), Dir: dir}
+		cfg := bundlesource.Config{Addresses: address.WithLoopback(), Dir: dir}
 		if !bomb {
 			cfg.Limits.Unpacked = small
 		}
-		r, err := reader.New(cfg)
+		r, err := bundlesource.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestEndless(t *testing.T) {
 		"/charts/index.yaml": webtest.Endless(), "/app.tgz": webtest.Endless(),
 	}})
 	dir := t.TempDir()
-	r := newReader(t, func(c *reader.Config) { c.Dir, c.Limits.ArchiveBytes = dir, 32<<20 })
+	r := newReader(t, func(c *bundlesource.Config) { c.Dir, c.Limits.ArchiveBytes = dir, 32<<20 })
 	for source, yaml := range map[string]string{
 		"index": helmYAML("repo: "+server.URL+"/charts", "chart: demo"), "archive": helmYAML("chart: " + server.URL + "/app.tgz"),
 	} {
@@ -241,7 +241,7 @@ func TestSlowServers(t *testing.T) {
 		files[fmt.Sprintf("x-%d-trickle/fleet.yaml", i)] = helmYAML(fmt.Sprintf("chart: %s/trickle.tgz?n=%d", slow.URL, i))
 	}
 	// The first of each would take half a minute or more.
-	r := newReader(t, func(c *reader.Config) { c.Limits.Time = 3 * time.Second })
+	r := newReader(t, func(c *bundlesource.Config) { c.Limits.Time = 3 * time.Second })
 	set, _, err := r.Read(t.Context(), input(files))
 	if err != nil || len(set.Results) != len(files) {
 		t.Fatalf("want %d results, got %v, %v", len(files), len(set.Results), err)
@@ -329,7 +329,7 @@ func TestMetadataAddresses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := newReader(t, func(c *reader.Config) { c.Git, c.Proxy = remotes, through })
+		r := newReader(t, func(c *bundlesource.Config) { c.Git, c.Proxy = remotes, through })
 		for name, yaml := range sources {
 			t.Run(name, func(t *testing.T) {
 				in := input(nil)

@@ -1,4 +1,4 @@
-package reader_test
+package bundlesource_test
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
@@ -20,13 +20,13 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
 )
 
-func newReader(t testing.TB, change func(*reader.Config)) *reader.Reader {
+func newReader(t testing.TB, change func(*bundlesource.Config)) *bundlesource.Reader {
 	t.Helper()
-	cfg := reader.Config{Addresses: address.WithLoopback(), Dir: t.TempDir()}
+	cfg := bundlesource.Config{Addresses: address.WithLoopback(), Dir: t.TempDir()}
 	if change != nil {
 		change(&cfg)
 	}
-	r, err := reader.New(cfg)
+	r, err := bundlesource.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,12 +57,12 @@ func tree(files map[string]string) fstest.MapFS {
 	return fs
 }
 
-func input(files map[string]string) reader.Input {
-	return reader.Input{Tree: tree(files), Paths: []string{"*"}, Options: bundle.Options{Repo: "repo"}}
+func input(files map[string]string) bundlesource.Input {
+	return bundlesource.Input{Tree: tree(files), Paths: []string{"*"}, Options: bundle.Options{Repo: "repo"}}
 }
 
 // read reads and wants nothing wrong.
-func read(t *testing.T, r *reader.Reader, in reader.Input) bundle.Set {
+func read(t *testing.T, r *bundlesource.Reader, in bundlesource.Input) bundle.Set {
 	t.Helper()
 	set, _, err := r.Read(t.Context(), in)
 	if err != nil {
@@ -94,7 +94,7 @@ func names(set bundle.Set) []string {
 }
 
 // wrong are the errors of a reading.
-func wrong(t *testing.T, r *reader.Reader, in reader.Input) []string {
+func wrong(t *testing.T, r *bundlesource.Reader, in bundlesource.Input) []string {
 	t.Helper()
 	set, _, err := r.Read(t.Context(), in)
 	if err != nil {
@@ -160,7 +160,7 @@ func TestFindings(t *testing.T) {
 // Offline nothing is asked for at all.
 func TestOffline(t *testing.T) {
 	helm := webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{{Name: "demo", Version: "1.0.0"}}})
-	r := newReader(t, func(c *reader.Config) { c.Offline = true })
+	r := newReader(t, func(c *bundlesource.Config) { c.Offline = true })
 	set, _, err := r.Read(t.Context(), input(map[string]string{"a/fleet.yaml": helmYAML("repo: "+helm.URL, "chart: demo")}))
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestStoreIsBounded(t *testing.T) {
 	}
 	helm := webtest.Repository(t, webtest.Options{Charts: charts})
 	dir := t.TempDir()
-	r, err := reader.New(reader.Config{Addresses: address.WithLoopback(), Dir: dir, Limits: reader.Limits{StoreBytes: 4 << 20}})
+	r, err := bundlesource.New(bundlesource.Config{Addresses: address.WithLoopback(), Dir: dir, Limits: bundlesource.Limits{StoreBytes: 4 << 20}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func onDisk(t *testing.T, dir string) (total int64) {
 func TestStoreIsCleanedUp(t *testing.T) {
 	helm := webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{{Name: "demo", Version: "1.0.0"}}})
 	dir := t.TempDir()
-	r := newReader(t, func(c *reader.Config) { c.Dir = dir })
+	r := newReader(t, func(c *bundlesource.Config) { c.Dir = dir })
 	in := input(map[string]string{"a/fleet.yaml": helmYAML("repo: "+helm.URL, "chart: demo")})
 	want := names(read(t, r, in))
 	found, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -265,7 +265,7 @@ func TestReadingIsBounded(t *testing.T) {
 	for i := range 50 {
 		files[fmt.Sprintf("app-%02d/cm.yaml", i)] = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\ndata: {a: " + strings.Repeat("x", 20<<10) + "}\n"
 	}
-	r := newReader(t, func(c *reader.Config) { c.Limits.ReadingBytes = 1 << 20 })
+	r := newReader(t, func(c *bundlesource.Config) { c.Limits.ReadingBytes = 1 << 20 })
 	if _, _, err := r.Read(t.Context(), input(files)); !reconcile.IsTerminal(err) || reconcile.ReasonOf(err) != "TooLarge" {
 		t.Errorf("want TooLarge, got %v", err)
 	}

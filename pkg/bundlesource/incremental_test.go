@@ -1,4 +1,4 @@
-package reader_test
+package bundlesource_test
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
@@ -95,7 +95,7 @@ func TestOneOfMany(t *testing.T) {
 	repo.Write(files)
 	r := newReader(t, nil)
 	first := repo.tree("first")
-	in := reader.Input{Tree: first, Options: bundle.Options{Repo: "repo"}}
+	in := bundlesource.Input{Tree: first, Options: bundle.Options{Repo: "repo"}}
 	set, memory, err := r.Read(t.Context(), in)
 	if err != nil || len(set.Results) != many || len(first.files) < many {
 		t.Fatalf("want %d bundles read from their files, got %d from %d, %v", many, len(set.Results), len(first.files), err)
@@ -124,10 +124,10 @@ func TestOneOfMany(t *testing.T) {
 	}
 
 	// Other options are read from nothing, other paths and credentials too.
-	for what, change := range map[string]func(*reader.Input){
-		"options":     func(in *reader.Input) { in.Options.ServiceAccount = "other" },
-		"credentials": func(in *reader.Input) { in.Access.URLs = ".*" },
-		"paths":       func(in *reader.Input) { in.Paths = []string{"team-*"} },
+	for what, change := range map[string]func(*bundlesource.Input){
+		"options":     func(in *bundlesource.Input) { in.Options.ServiceAccount = "other" },
+		"credentials": func(in *bundlesource.Input) { in.Access.URLs = ".*" },
+		"paths":       func(in *bundlesource.Input) { in.Paths = []string{"team-*"} },
 	} {
 		again := count(third.Tree)
 		other := in
@@ -149,8 +149,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i := range 20 {
 		repo.Write(map[string]string{fmt.Sprintf("app-%02d/cm.yaml", i): "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\ndata: {a: " + strings.Repeat("x", 20<<10) + "}\n"})
 	}
-	r := newReader(t, func(c *reader.Config) { c.Limits.MemoryBytes = 250 << 10 }) // ten bundles
-	in := reader.Input{Paths: []string{"*"}, Options: bundle.Options{Repo: "repo"}}
+	r := newReader(t, func(c *bundlesource.Config) { c.Limits.MemoryBytes = 250 << 10 }) // ten bundles
+	in := bundlesource.Input{Paths: []string{"*"}, Options: bundle.Options{Repo: "repo"}}
 	first := repo.tree("first")
 	in.Tree = first
 	set, memory, err := r.Read(t.Context(), in)
@@ -336,7 +336,7 @@ func (w *world) link(name, target string) {
 func (w *world) play(steps int) {
 	w.t.Helper()
 	remembering := newReader(w.t, nil)
-	var memory *reader.Memory
+	var memory *bundlesource.Memory
 	for step := range steps {
 		what := "edit"
 		switch w.random.IntN(8) {
@@ -354,7 +354,7 @@ func (w *world) play(steps int) {
 			}
 		}
 		tree := w.tree(what)
-		in := reader.Input{
+		in := bundlesource.Input{
 			Tree: tree, Paths: []string{"*"},
 			Options: bundle.Options{Repo: "repo", ImageScans: true, Labels: map[string]string{"fleet.cattle.io/commit": string(tree.Commit()), "x": "y"}},
 			Access:  chart.Access{Default: chart.Credentials{Username: "robot", Password: w.password}, URLs: ".*"},

@@ -1,6 +1,6 @@
 //go:build unix
 
-package reader_test
+package bundlesource_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
@@ -33,14 +33,14 @@ func BenchmarkCommit(b *testing.B) {
 	server := gittest.ServeHTTP(b, filepath.Dir(repo.Dir))
 	src, ref := git.Source{URL: server.URL + "/repo"}, git.Reference{Branch: "main"}
 
-	read := func(remotes *git.Remotes, r *reader.Reader, before *reader.Memory, c git.Commit, sum *cost) *reader.Memory {
+	read := func(remotes *git.Remotes, r *bundlesource.Reader, before *bundlesource.Memory, c git.Commit, sum *cost) *bundlesource.Memory {
 		start := now(b)
 		tree, err := remotes.Fetch(b.Context(), src, ref, c)
 		if err != nil {
 			b.Fatal(err)
 		}
 		defer tree.Close()
-		set, m, err := r.Read(b.Context(), reader.Input{Tree: tree, Options: bundle.Options{Repo: "repo", Labels: map[string]string{"fleet.cattle.io/commit": string(c)}}, Previous: before})
+		set, m, err := r.Read(b.Context(), bundlesource.Input{Tree: tree, Options: bundle.Options{Repo: "repo", Labels: map[string]string{"fleet.cattle.io/commit": string(c)}}, Previous: before})
 		end := now(b)
 		if err != nil || len(set.Results) != dirs {
 			b.Fatalf("want %d bundles, got %d, %v", dirs, len(set.Results), err)
@@ -60,7 +60,7 @@ func BenchmarkCommit(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		r, err := reader.New(reader.Config{Addresses: address.WithLoopback(), Dir: b.TempDir()})
+		r, err := bundlesource.New(bundlesource.Config{Addresses: address.WithLoopback(), Dir: b.TempDir()})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package reader_test
+package bundlesource_test
 
 import (
 	"net"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/oci/ocitest"
@@ -72,7 +72,7 @@ func refuse(t *testing.T, policy address.Policy, sources map[string]string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = remotes.Close() })
-	r := newReader(t, func(c *reader.Config) { c.Git, c.Addresses = remotes, policy })
+	r := newReader(t, func(c *bundlesource.Config) { c.Git, c.Addresses = remotes, policy })
 	for name, yaml := range sources {
 		t.Run(name, func(t *testing.T) {
 			in := input(nil)

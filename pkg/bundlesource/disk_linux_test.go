@@ -1,4 +1,4 @@
-package reader_test
+package bundlesource_test
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/oci/ocitest"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
@@ -20,7 +20,7 @@ func TestFullDiskIsALocalFault(t *testing.T) {
 		t.Skipf("a disk of its own needs root: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	r := newReader(t, func(c *reader.Config) { c.Dir = dir })
+	r := newReader(t, func(c *bundlesource.Config) { c.Dir = dir })
 	_ = os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 2<<20), 0o600) // as much of it as there is room for
 	chart := webtest.Chart{Name: "demo", Version: "1.0.0"}
 	helm := webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{chart}})

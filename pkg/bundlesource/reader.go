@@ -1,4 +1,4 @@
-// Package reader makes the Bundles of a tree of files, with all that has to be
+// Package bundlesource makes the Bundles of a tree of files, with all that has to be
 // downloaded for them: package bundle says what is missing, the reader fetches
 // it, and asks again.
 //
@@ -6,7 +6,7 @@
 // gets only what the source gave, or confirmed, to the caller's own credentials: see
 // docs/decisions/0023. Results are kept in memory, and taken over where a commit can
 // have changed nothing: 0022.
-package reader
+package bundlesource
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package reader_test
+package bundlesource_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/oci/ocitest"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
@@ -69,7 +69,7 @@ func TestSources(t *testing.T) {
 			access: chart.Access{Default: chart.Credentials{SSHPrivateKey: ssh.ClientKey, KnownHosts: ssh.KnownHosts}, URLs: "git::ssh://.*"}, want: want,
 		},
 	}
-	r := newReader(t, func(c *reader.Config) { c.Git = newRemotes(t) })
+	r := newReader(t, func(c *bundlesource.Config) { c.Git = newRemotes(t) })
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			in := input(map[string]string{"app/fleet.yaml": c.yaml})
@@ -136,7 +136,7 @@ func TestReadingsShareAFlight(t *testing.T) {
 		_, _ = w.Write(packed)
 	}}})
 	r := newReader(t, nil)
-	in := func() reader.Input {
+	in := func() bundlesource.Input {
 		return input(map[string]string{"app/fleet.yaml": helmYAML("chart: " + helm.URL + "/demo.tgz")})
 	}
 	// One loses patience: the others do not suffer.
@@ -240,7 +240,7 @@ func TestGitIsAskedOnce(t *testing.T) {
 	for i := range 6 {
 		files[fmt.Sprintf("a%d/fleet.yaml", i)] = helmYAML(fmt.Sprintf("chart: git::%s/repo//charts/%d", remote.URL, i))
 	}
-	r := newReader(t, func(c *reader.Config) { c.Git = newRemotes(t) })
+	r := newReader(t, func(c *bundlesource.Config) { c.Git = newRemotes(t) })
 	if errs := wrong(t, r, input(files)); len(errs) != 6 {
 		t.Errorf("want 6 errors, got %v", errs)
 	}
@@ -255,7 +255,7 @@ func TestContentIsAddressed(t *testing.T) {
 	one := webtest.Repository(t, webtest.Options{Files: map[string][]byte{"/one.tgz": packed}})
 	two := webtest.Repository(t, webtest.Options{Files: map[string][]byte{"/two.tgz": packed}})
 	dir := t.TempDir()
-	r := newReader(t, func(c *reader.Config) { c.Dir = dir })
+	r := newReader(t, func(c *bundlesource.Config) { c.Dir = dir })
 	read(t, r, input(map[string]string{"a/fleet.yaml": helmYAML("chart: " + one.URL + "/one.tgz"), "b/fleet.yaml": helmYAML("chart: " + two.URL + "/two.tgz")}))
 	blobs, err := filepath.Glob(filepath.Join(dir, "*", "*", "blob"))
 	if err != nil || len(blobs) != 1 || one.Requests("") != 1 || two.Requests("") != 1 {
@@ -269,7 +269,7 @@ func TestProxy(t *testing.T) {
 	registry := ocitest.Start(t, ocitest.Options{})
 	registry.PushChart(t, "demo", "1.0.0", ocitest.Chart(t, "demo", "1.0.0", nil))
 	proxy := webtest.StartProxy(t, 0)
-	r := newReader(t, func(c *reader.Config) { c.Proxy = http.ProxyURL(proxy.URL) })
+	r := newReader(t, func(c *bundlesource.Config) { c.Proxy = http.ProxyURL(proxy.URL) })
 	in := input(map[string]string{
 		"a/fleet.yaml": helmYAML("repo: "+helm.URL, "chart: demo"), "b/fleet.yaml": helmYAML("repo: oci://"+registry.Host+"/demo", "version: 1.0.0"),
 	})

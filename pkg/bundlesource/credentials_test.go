@@ -1,4 +1,4 @@
-package reader_test
+package bundlesource_test
 
 import (
 	"crypto/sha256"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/oci/ocitest"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
@@ -35,13 +35,13 @@ func TestTenants(t *testing.T) {
 	for name, yaml := range sources {
 		t.Run(name, func(t *testing.T) {
 			r := newReader(t, nil)
-			as := func(user, password, urls string) reader.Input {
+			as := func(user, password, urls string) bundlesource.Input {
 				in := input(map[string]string{"app/fleet.yaml": yaml})
 				in.Access = chart.Access{Default: chart.Credentials{Username: user, Password: password, BasicHTTP: true}, URLs: urls}
 				return in
 			}
 			read(t, r, as("robot", "beep", ".*"))
-			for who, in := range map[string]reader.Input{"other": as("spy", "guess", ".*"), "nobody": as("", "", ""), "not sent": as("robot", "beep", "https://elsewhere/")} {
+			for who, in := range map[string]bundlesource.Input{"other": as("spy", "guess", ".*"), "nobody": as("", "", ""), "not sent": as("robot", "beep", "https://elsewhere/")} {
 				if errs := wrong(t, r, in); len(errs) != 1 || strings.Contains(errs[0], "beep") || strings.Contains(errs[0], "guess") {
 					t.Errorf("%s: want one error without a password, got %v", who, errs)
 				}
@@ -131,7 +131,7 @@ func TestPasswordsStayAtHome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := input(map[string]string{"a/fleet.yaml": c.yaml})
 			in.Access.Default = chart.Credentials{Username: "robot", Password: "beep", BasicHTTP: true}
-			r := newReader(t, func(cfg *reader.Config) { cfg.Git = newRemotes(t) })
+			r := newReader(t, func(cfg *bundlesource.Config) { cfg.Git = newRemotes(t) })
 			before := len(home.Authorizations())
 			for _, urls := range []string{"", "https://elsewhere/", "http://127.0.0.1.example.com:"} {
 				in.Access.URLs = urls
