@@ -42,7 +42,7 @@ const (
 // managerID is the installation that Sites belong to.
 var managerID, _, _ = strings.Cut(harness.SiteManager, "/")
 
-// run runs the manager on a Hub until the end of the test: the engine, and the
+// run runs the manager on a Hub until the end of the test: the manager, and the
 // process that reads foreign content.
 func run(t *testing.T, hub *harness.Hub) {
 	t.Helper()

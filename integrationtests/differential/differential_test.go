@@ -25,7 +25,7 @@ const (
 	soakTime = 10 * time.Minute
 )
 
-// TestDifferential compares the engine with the naive recomputation, in one
+// TestDifferential compares the manager with the naive recomputation, in one
 // world for all seeds, each in a workspace of its own.
 func TestDifferential(t *testing.T) {
 	seeds, forever := []uint64{1, 2, 3}, os.Getenv("FLEET_TEST_SOAK") != ""
@@ -149,7 +149,7 @@ func (w *world) resources(m *model) []string {
 	return out
 }
 
-// let gives the engine time for some more requests, if it wants to send any.
+// let gives the manager time for some more requests, if it wants to send any.
 func (w *world) let(requests int) {
 	from := w.line.tally().requests
 	for end := time.Now().Add(5 * look); time.Now().Before(end) && w.line.tally().requests < from+requests; {

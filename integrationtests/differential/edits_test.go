@@ -28,7 +28,7 @@ type edit struct {
 // A model is what the script wants there to be. It depends on the seed alone.
 type model struct {
 	rng      *rand.Rand
-	calm     bool // no restart is near: edits that only a running engine can see are allowed
+	calm     bool // no restart is near: edits that only a running manager can see are allowed
 	count    int  // of versions, so that none comes twice
 	bundles  map[string]*fleet.Bundle
 	withheld map[string]bool // Bundles whose values were not written yet

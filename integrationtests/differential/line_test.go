@@ -16,10 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A line is what lies between the engine and the API server: it counts
+// A line is what lies between the manager and the API server: it counts
 // requests, and answers some of them itself.
 type line struct {
-	// deletable says why the engine must not delete a BundleDeployment now;
+	// deletable says why the manager must not delete a BundleDeployment now;
 	// empty: it may.
 	deletable func(namespace, name string) string
 
@@ -39,7 +39,7 @@ type line struct {
 
 // A weather says what becomes of a request, in percent.
 type weather struct {
-	Busy    int // 429 without a time to wait: the engine has to cope with it
+	Busy    int // 429 without a time to wait: the manager has to cope with it
 	Later   int // 429 with Retry-After: 0, which client-go copes with
 	Failing int // 500, nothing was done
 	Broken  int // the connection breaks before the request arrives
@@ -58,7 +58,7 @@ func newLine(deletable func(namespace, name string) string) *line {
 
 func (l *line) wrap(base http.RoundTripper) http.RoundTripper { return &wire{line: l, base: base} }
 
-// A wire is a line as one of the engine's clients has it.
+// A wire is a line as one of the manager's clients has it.
 type wire struct {
 	line *line
 	base http.RoundTripper
@@ -171,14 +171,14 @@ func (l *line) end() {
 	l.open--
 }
 
-// accuse notes that the engine has done what it must never do.
+// accuse notes that the manager has done what it must never do.
 func (l *line) accuse(what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wrong = append(l.wrong, what)
 }
 
-// A tally is what the engine has sent so far.
+// A tally is what the manager has sent so far.
 type tally struct{ requests, writes, open int }
 
 func (l *line) tally() tally {
@@ -187,14 +187,14 @@ func (l *line) tally() tally {
 	return tally{l.requests, l.writes, l.open}
 }
 
-// lastWrites are the last n writes of the engine.
+// lastWrites are the last n writes of the manager.
 func (l *line) lastWrites(n int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Join(l.last[max(0, len(l.last)-n):], "\n")
 }
 
-// accusations are what the engine has done wrong so far.
+// accusations are what the manager has done wrong so far.
 func (l *line) accusations() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,7 +263,7 @@ func (l *line) clear() {
 	}
 }
 
-// hangUp forgets what was on its way to an engine that is no more.
+// hangUp forgets what was on its way to a manager that has ended.
 func (l *line) hangUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// objects says what is wrong with the objects that the engine makes.
+// objects says what is wrong with the objects that the manager makes.
 func (r *recount) objects(w *world) []string {
 	var wrong []string
 	for _, p := range r.plans {
@@ -195,7 +195,7 @@ func (r *recount) stays(w *world, b *fleet.Bundle, bd *fleet.BundleDeployment) s
 	return fmt.Sprintf("%s: still as it was: %s", kube.KeyOf(bd), why)
 }
 
-// leftovers are Secrets whose deployment is gone. One that the engine may not
+// leftovers are Secrets whose deployment is gone. One that the manager may not
 // have seen in time is swept much later: where it was made just before, by an
 // engine that was stopped then, or in a seed whose watch of Secrets had trouble.
 func (r *recount) leftovers(w *world) []string {
@@ -213,7 +213,7 @@ func (r *recount) leftovers(w *world) []string {
 	return wrong
 }
 
-// deletable says why a deployment must not be deleted by the engine: nothing
+// deletable says why a deployment must not be deleted by the manager: nothing
 // is deleted that may still run somewhere, unless its agent says that it does
 // not, knows no orders, or has left with its cluster.
 func (w *world) deletable(namespace, name string) string {
@@ -231,7 +231,7 @@ func (w *world) deletable(namespace, name string) string {
 		return "" // it has left
 	}
 	if bd.Status.AppliedDeploymentID == "" {
-		// What the engine did not know when it decided, it cannot go by.
+		// What the manager did not know when it decided, it cannot go by.
 		agent, known := w.engine.Table().AgentOf(key)
 		if heartbeat := fleetstate.ReadHeartbeat(c); heartbeat.Protocol == 0 || time.Since(heartbeat.Time) < longAgo || known && agent.Protocol == 0 {
 			return ""

@@ -7,7 +7,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// A pace counts the orders to leave that the current engine has given, by
+// A pace counts the orders to leave that the current manager has given, by
 // Bundle.
 type pace struct {
 	mu     sync.Mutex

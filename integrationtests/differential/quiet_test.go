@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// timeout is how long the engine may take to come to rest. It is seldom
+	// timeout is how long the manager may take to come to rest. It is seldom
 	// more than two seconds.
 	timeout = harness.Timeout
-	// stillness is for how long the engine must write nothing at a quiet point:
+	// stillness is for how long the manager must write nothing at a quiet point:
 	// what it has worked out late would be written by then.
 	stillness = 150 * time.Millisecond
 	// longStillness is longer than any status is held back.
 	longStillness = 1500 * time.Millisecond
 )
 
-// quiet waits until the engine has come to rest, and returns what is wrong
-// then; nothing at a quiet point. The engine is at rest when its queues are
+// quiet waits until the manager has come to rest, and returns what is wrong
+// then; nothing at a quiet point. The manager is at rest when its queues are
 // empty, no request is on its way, it has seen the newest version of
 // everything, the agents have nothing to add, both sides agree, and nothing is
 // written for a while.
@@ -53,7 +53,7 @@ func (w *world) quiet(still time.Duration) []string {
 	}
 }
 
-// still reports whether the engine writes nothing for a while.
+// still reports whether the manager writes nothing for a while.
 func (w *world) still(d time.Duration, writes int) bool {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(look) {
 		if w.line.tally().writes != writes {
@@ -63,7 +63,7 @@ func (w *world) still(d time.Duration, writes int) bool {
 	return true
 }
 
-// busy says what keeps the engine, or an agent, at work.
+// busy says what keeps the manager, or an agent, at work.
 func (w *world) busy() string {
 	for _, l := range append(w.engine.Loops(), w.agents.loop) {
 		if l.Len() > 0 {
@@ -94,7 +94,7 @@ func (w *world) judge() []string {
 	return nil
 }
 
-// unseen says of what the engine has not seen the newest version.
+// unseen says of what the manager has not seen the newest version.
 func (w *world) unseen(s *snapshot) []string {
 	var wrong []string
 	compare := func(kind string, have, want map[kube.Key]string) {

@@ -1,4 +1,4 @@
-// Package differential_test drives the engine through random edits, lost
+// Package differential_test drives the manager through random edits, lost
 // events, refused requests and restarts on a real API server, and compares at
 // every quiet point what it has made with a naive recomputation: the pure
 // functions of pkg/plan over all objects, in simple loops, without a table,
@@ -34,14 +34,14 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// managerID is the id of the engine's installation.
+// managerID is the id of the manager's installation.
 const managerID = "differential"
 
 // checkin is how often agents have to report; they do so once, and nobody is
 // missed while a test runs.
 const checkin = time.Hour
 
-// haste is how much faster the engine's clock goes than ours: what it may do so
+// haste is how much faster the manager's clock goes than ours: what it may do so
 // often in a second it may do more often here.
 const haste = 4
 
@@ -55,14 +55,14 @@ type world struct {
 	journal *journal
 
 	workspace string // of the current seed
-	engine    *bundle.Engine
-	started   time.Time // when the engine was started last
+	engine    *bundle.Controllers
+	started   time.Time // when the manager was started last
 	halt      func()
-	pace      pace // of the engine
+	pace      pace // of the manager
 	blurred   bool // in this seed events of Secrets were held back or lost
 	budget    *budget
 	judged    time.Time     // when the two sides were compared last
-	slowest   time.Duration // that the engine took to come to rest
+	slowest   time.Duration // that the manager took to come to rest
 }
 
 func newWorld(t *testing.T) *world {
@@ -98,7 +98,7 @@ func (w *world) client(agent, manager string, l *line) *kube.Client {
 	return c
 }
 
-// start makes a new engine and runs it.
+// start makes a new manager and runs it.
 func (w *world) start() {
 	log := logrus.New()
 	log.SetOutput(w.journal)
@@ -123,7 +123,7 @@ func (w *world) start() {
 	w.halt = func() { stop(); <-done }
 }
 
-// restart stops the engine wherever it is, and makes a new one.
+// restart stops the manager wherever it is, and makes a new one.
 func (w *world) restart() {
 	w.halt()
 	w.line.hangUp()
@@ -199,7 +199,7 @@ func remove[P kube.Object](w *world, key kube.Key) error {
 	return kube.StoreOf[P](w.admin).Delete(w.t.Context(), key, kube.Precondition{})
 }
 
-// A journal keeps what was done and what the engine logged, to be read when
+// A journal keeps what was done and what the manager logged, to be read when
 // something is wrong.
 type journal struct {
 	mu     sync.Mutex
@@ -207,10 +207,10 @@ type journal struct {
 	log    []string
 }
 
-// journalLines is how much of the engine's log is kept.
+// journalLines is how much of the manager's log is kept.
 const journalLines = 400
 
-// Write takes a line of the engine's log.
+// Write takes a line of the manager's log.
 func (j *journal) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// A meter stands between the engine and its API server. It makes creations of
+// A meter stands between the manager and its API server. It makes creations of
 // deployments slow, counts them, and lets no more of them pass than it is told.
 type meter struct {
 	wait time.Duration
@@ -48,7 +48,7 @@ func (m *meter) let(n int) (full func() bool, open func()) {
 	}, sync.OnceFunc(func() { close(shut) })
 }
 
-// metered is one of the engine's connections.
+// metered is one of the manager's connections.
 type metered struct {
 	*meter
 	next http.RoundTripper

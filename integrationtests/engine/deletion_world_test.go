@@ -111,7 +111,7 @@ func (w *world) applied(name string, clusters ...string) {
 }
 
 // holds lets the deployments of a Bundle report one more object, once the agent has
-// applied the version that it was given: with each version it reports anew. The engine may
+// applied the version that it was given: with each version it reports anew. The manager may
 // hear of what is written after it first: counted waits for it.
 func (w *world) holds(name, cluster, kind, object string) {
 	w.t.Helper()
@@ -123,7 +123,7 @@ func (w *world) holds(name, cluster, kind, object string) {
 	})
 }
 
-// counted waits until the engine knows what the deployments on clusters report now: their
+// counted waits until the manager knows what the deployments on clusters report now: their
 // Clusters count it.
 func (w *world) counted(clusters ...string) {
 	w.t.Helper()
@@ -151,7 +151,7 @@ func (w *world) gone(names ...string) {
 }
 
 // stays makes sure that Bundles and all their deployments are there and not
-// ordered to leave, after the engine has looked at everything once more.
+// ordered to leave, after the manager has looked at everything once more.
 func (w *world) stays(names ...string) {
 	w.t.Helper()
 	w.settled()
@@ -165,7 +165,7 @@ func (w *world) stays(names ...string) {
 	}
 }
 
-// settled waits until the engine has worked on something that came after all
+// settled waits until the manager has worked on something that came after all
 // else: another removal, which is not held.
 func (w *world) settled() {
 	w.t.Helper()

@@ -92,7 +92,7 @@ func valuesStayInSecrets(t *testing.T, w *world, _ *agent) {
 	remove[*corev1.Secret](w, kube.KeyOf(bd))
 	w.until("lost values come back", func() bool { return get[*corev1.Secret](w, kube.KeyOf(bd)) != nil })
 	other := kube.KeyOf(w.deployment("vals", "c1"))
-	heard[*corev1.Secret](w, other) // one that the engine hears of later than of its deployment's end goes ten minutes later
+	heard[*corev1.Secret](w, other) // one that the manager hears of later than of its deployment's end goes ten minutes later
 	remove[*fleet.Bundle](w, in("vals"))
 	w.until("the Bundle's values go with it", func() bool { return get[*corev1.Secret](w, in("vals")) == nil })
 	w.until("and those of its deployments", func() bool { return get[*corev1.Secret](w, other) == nil })
@@ -205,7 +205,7 @@ func brakeHolds(_ *testing.T, w *world, _ *agent) {
 }
 
 // heldBack waits until a Bundle says that what is new is held back, and why: it is changed
-// and looked at again until the engine knows of what holds it back.
+// and looked at again until the manager knows of what holds it back.
 func (w *world) heldBack(name, says string) {
 	w.t.Helper()
 	w.until(name+" says "+says, func() bool {

@@ -20,7 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// An engine works on all that is there, so a world has an API server for itself,
+// A manager works on all that is there, so a world has an API server for itself,
 // and finds it empty. Two servers are enough: worlds wait for most of their time,
 // but their agents are not to be late.
 var (

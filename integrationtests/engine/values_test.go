@@ -22,8 +22,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// A thief stands between the engine and its API server. It takes the Secret of
-// a deployment away just before the deployment is written, and lets the engine
+// A thief stands between the manager and its API server. It takes the Secret of
+// a deployment away just before the deployment is written, and lets the manager
 // learn of that first.
 type thief struct {
 	w    *world
@@ -34,7 +34,7 @@ type thief struct {
 	waits string // method of the request that it waits for; empty: none
 }
 
-// thieved is one of the engine's connections.
+// thieved is one of the manager's connections.
 type thieved struct {
 	*thief
 	next http.RoundTripper
@@ -42,7 +42,7 @@ type thieved struct {
 
 func (t thieved) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.strikes(r) {
-		// Not by the world's helper: ending this goroutine would end a write of the engine.
+		// Not by the world's helper: ending this goroutine would end a write of the manager.
 		if err := kube.StoreOf[*corev1.Secret](t.w.admin).Delete(r.Context(), t.key, kube.Precondition{}); err != nil {
 			t.w.t.Error(err)
 		}

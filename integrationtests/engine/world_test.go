@@ -1,5 +1,5 @@
 // Package engine_test tests how Bundles become deployments and status, on a
-// real API server, with the engine alone: agents and the reader of
+// real API server, with the manager alone: agents and the reader of
 // repositories are played by the test, by the rules of the wire.
 package engine_test
 
@@ -34,7 +34,7 @@ const workspace = "fleet-default"
 // checkin is how often the played agents report.
 const checkin = time.Second
 
-// How often the engine expects them to: a cluster is Offline after three times that.
+// How often the manager expects them to: a cluster is Offline after three times that.
 // Where none is to be Offline, none is because the machine is busy with something else.
 const (
 	lenient = time.Minute
@@ -48,13 +48,13 @@ type world struct {
 	agents   map[string]*agent
 	post     *post
 	halt     func()
-	wrap     func(http.RoundTripper) http.RoundTripper // around the engine's requests; nil: nothing
-	checkin  time.Duration                             // how often the engine expects agents to report; 0: lenient
-	recorder harness.WatchRecorder                     // what the engine has heard
+	wrap     func(http.RoundTripper) http.RoundTripper // around the manager's requests; nil: nothing
+	checkin  time.Duration                             // how often the manager expects agents to report; 0: lenient
+	recorder harness.WatchRecorder                     // what the manager has heard
 	speaks   string                                    // the field manager of agents that are added; empty: this version's
 }
 
-// newWorld starts the engine on an API server that is empty.
+// newWorld starts the manager on an API server that is empty.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, agents: map[string]*agent{}}
@@ -238,7 +238,7 @@ func update[P kube.Object](w *world, key kube.Key, change func(P)) {
 	}
 }
 
-// heard waits until the engine has been told of an object as it is now. Its watches of
+// heard waits until the manager has been told of an object as it is now. Its watches of
 // two kinds know nothing of each other: what was written first may come last.
 func heard[P kube.Object](w *world, key kube.Key) {
 	w.t.Helper()
@@ -327,8 +327,8 @@ func bundleReady(w *world, name string) func() string {
 	return ready(w, in(name), func(b *fleet.Bundle) []fleet.Condition { return b.Status.Conditions })
 }
 
-// readyOn waits until the engine counts a Bundle as Ready on so many clusters, "2/2". Who
-// makes Clusters and then a Bundle has to: the engine may hear of the Bundle first, and it
+// readyOn waits until the manager counts a Bundle as Ready on so many clusters, "2/2". Who
+// makes Clusters and then a Bundle has to: the manager may hear of the Bundle first, and it
 // is Ready then on those that are known.
 func (w *world) readyOn(name, clusters string) {
 	w.t.Helper()

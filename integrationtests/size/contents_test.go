@@ -27,7 +27,7 @@ type sweepWorld struct {
 	*testing.T
 	client   *kube.Client
 	contents *kube.Store[*fleet.Content]
-	engine   *bundle.Engine
+	engine   *bundle.Controllers
 	registry *registry
 
 	turns atomic.Int64 // of the sweep

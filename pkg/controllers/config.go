@@ -1,5 +1,5 @@
-// Package controllers composes the loops of the management cluster: the engine
-// that turns Bundles into deployments, and the worker that reads repositories.
+// Package controllers composes the controllers of the management cluster: those that
+// turn Bundles into deployments, and the worker that reads repositories.
 // Both run under a lease of their own.
 package controllers
 

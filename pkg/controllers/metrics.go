@@ -44,13 +44,13 @@ func (m *Metrics) Loops(loops ...*kube.Controller) {
 	}
 }
 
-// Watch shows the states that an engine knows, until the function that it
+// Watch shows the states that the controllers of Bundles know, until the function that it
 // returns is called.
-func (m *Metrics) Watch(e *bundle.Engine) (stop func()) {
+func (m *Metrics) Watch(c *bundle.Controllers) (stop func()) {
 	if m == nil {
 		return func() {}
 	}
-	states := &stateCollector{engine: e}
+	states := &stateCollector{bundles: c}
 	m.registry.MustRegister(states)
 	return func() { m.registry.Unregister(states) }
 }

@@ -33,17 +33,17 @@ func Run(ctx context.Context, cfg Config, c *kube.Client, log *logrus.Entry) err
 		return err
 	}
 	return Lead(ctx, cfg, c, cfg.Scope.Lease(LeaseController), func(ctx context.Context) error {
-		engine := bundle.New(bundle.Config{
+		bundles := bundle.New(bundle.Config{
 			Namespace: cfg.Namespace, ManagerID: cfg.ManagerID,
 			CheckinInterval: cfg.CheckinInterval, Workers: cfg.Workers, Scope: cfg.Scope,
 			Registry:               oci.New(oci.Config{UserAgent: "fleet-controller", Proxy: cfg.Proxy, Addresses: cfg.Addresses}),
 			RequireDownstreamLabel: cfg.RequireDownstreamLabel,
 		}, c, log)
 		refusals := notimplemented.New(cfg.Scope, c)
-		cfg.Metrics.Loops(append(engine.Loops(), refusals.Loops()...)...)
-		defer cfg.Metrics.Watch(engine)()
+		cfg.Metrics.Loops(append(bundles.Loops(), refusals.Loops()...)...)
+		defer cfg.Metrics.Watch(bundles)()
 		log.WithField("reason", cfg.Scope.String()).Info("controller started")
-		return kube.Run(ctx, Report(log), append(engine.Runnables(), refusals.Runnables()...)...)
+		return kube.Run(ctx, Report(log), append(bundles.Runnables(), refusals.Runnables()...)...)
 	})
 }
 

@@ -16,7 +16,7 @@ const maxPairs = 5000
 
 // A stateCollector shows what is in the status of objects, read when it is
 // scraped: an object that is gone has no samples any more.
-type stateCollector struct{ engine *bundle.Engine }
+type stateCollector struct{ bundles *bundle.Controllers }
 
 // Describe sends nothing: the families depend on what there is.
 func (c *stateCollector) Describe(chan<- *prometheus.Desc) {}
@@ -24,7 +24,7 @@ func (c *stateCollector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends one sample for each number in the status of each object.
 func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	s := &samples{ch: ch}
-	t := c.engine.Table()
+	t := c.bundles.Table()
 	for _, key := range t.Bundles("") {
 		if b, ok := t.Bundle(key); ok {
 			s.bundle(b)
@@ -35,13 +35,13 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 			s.deployment(bd)
 		}
 	}
-	for _, o := range c.engine.Clusters() {
+	for _, o := range c.bundles.Clusters() {
 		s.cluster(o)
 	}
-	for _, o := range c.engine.Groups() {
+	for _, o := range c.bundles.Groups() {
 		s.group(o)
 	}
-	for _, o := range c.engine.Repos() {
+	for _, o := range c.bundles.Repos() {
 		s.repo(o)
 	}
 }

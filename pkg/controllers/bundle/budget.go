@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -25,11 +24,21 @@ const heldAgain = time.Minute
 // would go.
 const claimGrace = time.Minute
 
+// budgets judges removals by the deletion budgets of repositories and workspaces, and says on
+// objects what waits to be approved.
+type budgets struct {
+	*base
+	client         *kube.Client
+	bundles        *kube.Store[*fleet.Bundle]
+	repos          *kube.Store[*fleet.GitRepo]
+	deletionBudget *deletionBudget
+}
+
 // withinBudget divides the deployments that targeting withdraws into those that may be
 // removed at the Bundle's pace, those that a person has approved, and those that wait;
 // for these it returns when to look again. The releases that a Bundle without GitRepo
 // replaces are judged with them.
-func (e *Engine) withinBudget(ctx context.Context, s *snapshot, open []*staleDeployment) (free, approved []*staleDeployment, again time.Duration, err error) {
+func (e *budgets) withinBudget(ctx context.Context, s *snapshot, open []*staleDeployment) (free, approved []*staleDeployment, again time.Duration, err error) {
 	subject := fleetstate.Subject{Kind: fleetstate.KindBundle, Key: s.key}
 	free, approved, fresh, since := e.deletionBudget.update(s.key, open, e.now())
 	var alone []*replaced
@@ -79,7 +88,7 @@ func (e *Engine) withinBudget(ctx context.Context, s *snapshot, open []*staleDep
 // removalOf is what a Bundle would lose of deployments that leave, and of those
 // whose release is replaced and that have something precious: held are their
 // clusters.
-func (e *Engine) removalOf(s *snapshot, fresh []*staleDeployment, alone []*replaced) (r withdrawal.Removal, held map[kube.Key]bool, undecided bool) {
+func (e *budgets) removalOf(s *snapshot, fresh []*staleDeployment, alone []*replaced) (r withdrawal.Removal, held map[kube.Key]bool, undecided bool) {
 	repo := ownerOf(s.bundle)
 	r = withdrawal.Removal{
 		Unit: "deployment", Total: e.table.DeploymentsOf(s.key.Namespace), Approved: s.bundle.Annotations[fleet.AnnotationApproveDeletion],
@@ -108,7 +117,7 @@ func (e *Engine) removalOf(s *snapshot, fresh []*staleDeployment, alone []*repla
 // item is one deployment as a part of a removal. leaves reports which Bundles are
 // removed from the cluster; undecided, that the list of precious things may get
 // shorter in a moment.
-func (e *Engine) item(cluster, repo kube.Key, bd *fleet.BundleDeployment, leaves func(kube.Key) bool) (item withdrawal.Item, undecided bool) {
+func (e *budgets) item(cluster, repo kube.Key, bd *fleet.BundleDeployment, leaves func(kube.Key) bool) (item withdrawal.Item, undecided bool) {
 	item = withdrawal.Item{Name: cluster.String(), UID: bd.UID}
 	things := withdrawal.Things(cluster.String(), bd)
 	if len(things) == 0 {
@@ -139,58 +148,19 @@ func ownerOf(b *fleet.Bundle) kube.Key {
 	return kube.Key{Namespace: b.Namespace, Name: name}
 }
 
-// budgetOf returns the budget of the GitRepo, else that of its workspace, else the
-// default. A value that is no budget is ignored.
-func (e *Engine) budgetOf(repo *fleet.GitRepo, namespace string, otherwise withdrawal.Budget) withdrawal.Budget {
-	budget, err := e.budget(repo, namespace, otherwise)
-	if err != nil {
-		e.log.WithField("workspace", namespace).WithField("error", err.Error()).Warn("deletion budget not used")
-	}
-	return budget
-}
-
-func (e *Engine) budget(repo *fleet.GitRepo, namespace string, otherwise withdrawal.Budget) (withdrawal.Budget, error) {
-	own := ""
-	if repo != nil {
-		own = repo.Annotations[fleet.AnnotationDeletionBudget]
-	}
-	return withdrawal.FirstBudget(otherwise, own, e.sharedBudget(namespace))
-}
-
-// sayBudget keeps condition DeletionBudget on a GitRepo as long as the budget of its workspace
-// cannot be read and would count.
-func (e *Engine) sayBudget(list []fleet.Condition, repo *fleet.GitRepo, shared string) []fleet.Condition {
-	text := withdrawal.SharedBudgetFault(repo.Annotations[fleet.AnnotationDeletionBudget], repo.Namespace, shared)
-	if text == "" {
-		return condition.Remove(list, fleet.ConditionDeletionBudget)
-	}
-	return condition.Set(list, fleet.Condition{
-		Type: fleet.ConditionDeletionBudget, Status: corev1.ConditionFalse, ObservedGeneration: repo.Generation,
-		Reason: withdrawal.ReasonInvalidBudget, Message: condition.Message(text),
-	}, e.now())
-}
-
-// sharedBudget is what a workspace says about its deletion budget.
-func (e *Engine) sharedBudget(namespace string) string {
-	if ns, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok {
-		return ns.Annotations[fleet.AnnotationDeletionBudget]
-	}
-	return ""
-}
-
 // stripNamespace keeps the annotations of a workspace about deletions.
 func stripNamespace(m *metav1.PartialObjectMetadata) {
 	only(m, fleet.AnnotationDeletionBudget, fleet.AnnotationDeletionHeld, fleet.AnnotationApproveDeletion)
 }
 
 // onBudget judges again what is held in a workspace whose budget is another now.
-func (e *Engine) onBudget(old, changed *metav1.PartialObjectMetadata) {
+func (e *budgets) onBudget(old, changed *metav1.PartialObjectMetadata) {
 	if old == nil || changed == nil || old.Annotations[fleet.AnnotationDeletionBudget] == changed.Annotations[fleet.AnnotationDeletionBudget] {
 		return
 	}
 	e.planAll(changed.Name)
 	for _, repo := range e.cache.repos.List(changed.Name) {
-		e.pruner.Add(kube.KeyOf(repo))
+		e.pruneQueue.Add(kube.KeyOf(repo))
 		e.status[fleetstate.KindGitRepo].wake(kube.KeyOf(repo), true)
 	}
 }
@@ -207,7 +177,7 @@ func approval(s fleetstate.Subject, hash string) string {
 // hold says on a Bundle or GitRepo what waits to be approved: in short in its
 // condition, which the report of its status writes, and at length in an
 // annotation.
-func (e *Engine) hold(ctx context.Context, s fleetstate.Subject, obj kube.Object, v withdrawal.Verdict) error {
+func (e *budgets) hold(ctx context.Context, s fleetstate.Subject, obj kube.Object, v withdrawal.Verdict) error {
 	before, _, _ := withdrawal.ReadText(obj.GetAnnotations()[fleet.AnnotationDeletionHeld])
 	if err := e.list(ctx, obj, v.Text()); err != nil {
 		return err
@@ -226,7 +196,7 @@ func (e *Engine) hold(ctx context.Context, s fleetstate.Subject, obj kube.Object
 
 // unhold says on a Bundle or GitRepo that nothing waits any more, if it ever
 // said so.
-func (e *Engine) unhold(ctx context.Context, s fleetstate.Subject, obj kube.Object) error {
+func (e *budgets) unhold(ctx context.Context, s fleetstate.Subject, obj kube.Object) error {
 	_, listed := obj.GetAnnotations()[fleet.AnnotationDeletionHeld]
 	_, said := e.deletionBudget.verdict(s)
 	if !listed && !said && condition.Find(conditionsOf(obj), fleet.ConditionDeletionHeld) == nil {
@@ -242,7 +212,7 @@ func (e *Engine) unhold(ctx context.Context, s fleetstate.Subject, obj kube.Obje
 }
 
 // list writes the annotation with what is held; an empty text takes it off.
-func (e *Engine) list(ctx context.Context, obj kube.Object, text string) error {
+func (e *budgets) list(ctx context.Context, obj kube.Object, text string) error {
 	if obj.GetAnnotations()[fleet.AnnotationDeletionHeld] == text {
 		return nil
 	}
@@ -288,23 +258,4 @@ func conditionsOf(obj kube.Object) []fleet.Condition {
 		return o.Status.Conditions
 	}
 	return nil
-}
-
-// sayHeld keeps condition DeletionHeld as long as something waits to be approved.
-// Before that was decided it stays as it is.
-func (e *Engine) sayHeld(list []fleet.Condition, s fleetstate.Subject, generation int64) []fleet.Condition {
-	if b, ok := e.table.Bundle(s.Key); ok && s.Kind == fleetstate.KindBundle && b.DeletionTimestamp != nil {
-		return e.sayDeletionHeld(list, b)
-	}
-	v, known := e.deletionBudget.verdict(s)
-	switch {
-	case !known:
-		return list
-	case !v.Held:
-		return condition.Remove(list, fleet.ConditionDeletionHeld)
-	}
-	return condition.Set(list, fleet.Condition{
-		Type: fleet.ConditionDeletionHeld, Status: corev1.ConditionTrue, ObservedGeneration: generation,
-		Reason: heldFor(v.Protected), Message: v.Message(approval(s, v.Hash)),
-	}, e.now())
 }

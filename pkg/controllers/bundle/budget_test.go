@@ -14,7 +14,7 @@ import (
 // A deletion budget of a namespace that cannot be read is a condition of its GitRepos as long
 // as that is so.
 func TestSayBudget(t *testing.T) {
-	e := &Engine{now: func() time.Time { return start }}
+	e := &statusController{base: &base{now: func() time.Time { return start }}}
 	repo := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "shop", Generation: 3}}
 	list := e.sayBudget(nil, repo, "50pct")
 	c := condition.Find(list, fleet.ConditionDeletionBudget)

@@ -23,12 +23,13 @@ const annotationApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 func limitingKinds() []string { return support.Limiting() }
 
-func (e *Engine) makeCaches(c *kube.Client) {
+// makeCaches makes the informers; b shares the texts of objects.
+func makeCaches(b *base, c *kube.Client) *caches {
 	managed := kube.Watch{Labels: fleet.LabelManaged + "=true"}
-	e.cache = caches{
+	out := &caches{
 		bundles:     kube.NewCache(c, kube.Watch{}, stripBundle),
-		deployments: kube.NewCache(c, kube.Watch{}, e.stripDeployment),
-		clusters:    kube.NewCache(c, kube.Watch{}, e.stripCluster),
+		deployments: kube.NewCache(c, kube.Watch{}, b.stripDeployment),
+		clusters:    kube.NewCache(c, kube.Watch{}, b.stripCluster),
 		groups:      kube.NewCache[*fleet.ClusterGroup](c, kube.Watch{}, nil),
 		repos:       kube.NewCache[*fleet.GitRepo](c, kube.Watch{}, nil),
 		contents:    kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Content"), kube.Watch{}, nil),
@@ -36,13 +37,14 @@ func (e *Engine) makeCaches(c *kube.Client) {
 		configMaps: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("ConfigMap"), kube.Watch{
 			Labels: fleet.LabelCarried + "=true"}, stripSecret),
 		brake: kube.NewCache[*corev1.ConfigMap](c, kube.Watch{
-			Namespace: e.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
+			Namespace: b.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
 		limits: map[string]*kube.Cache[*metav1.PartialObjectMetadata]{},
 		mapped: makeMappingCaches(c),
 	}
 	for _, kind := range limitingKinds() {
-		e.cache.limits[kind] = kube.NewMetaCache(c, fleet.GroupVersion.WithKind(kind), kube.Watch{}, stripMeta)
+		out.limits[kind] = kube.NewMetaCache(c, fleet.GroupVersion.WithKind(kind), kube.Watch{}, stripMeta)
 	}
+	return out
 }
 
 // stripped reports whether an object has been stripped before: caches call it twice for
@@ -77,7 +79,7 @@ func resourcesOf(b *fleet.Bundle) string {
 }
 
 // contentOf is the id of a cached Bundle's resources: the one that it names, or
-// that of the Content which the engine makes of them.
+// that of the Content which the manager makes of them.
 // It is empty where there is none, because charts are pulled.
 func contentOf(b *fleet.Bundle) string {
 	if id := fleetstate.NamedBy(b); id != "" || b.Spec.HelmOpOptions != nil {
@@ -89,7 +91,7 @@ func contentOf(b *fleet.Bundle) string {
 // stripDeployment drops the options, except those about the release and what is copied
 // or deleted with it: for the others the ids are enough. It shares the list of objects,
 // which is the same on most clusters.
-func (e *Engine) stripDeployment(bd *fleet.BundleDeployment) {
+func (e *base) stripDeployment(bd *fleet.BundleDeployment) {
 	if stripped(bd) {
 		return
 	}
@@ -112,7 +114,7 @@ func (e *Engine) stripDeployment(bd *fleet.BundleDeployment) {
 }
 
 // stripCluster keeps the agent's heartbeat from managedFields, and drops the rest.
-func (e *Engine) stripCluster(c *fleet.Cluster) {
+func (e *base) stripCluster(c *fleet.Cluster) {
 	if stripped(c) {
 		return
 	}

@@ -52,7 +52,7 @@ type loads struct {
 
 // gatherSources finds out what deployments of a Bundle take along. Each source
 // is read once for each of its versions.
-func (e *Engine) gatherSources(ctx context.Context, s *snapshot) error {
+func (e *copyController) gatherSources(ctx context.Context, s *snapshot) error {
 	list, err := deployment.Sources(&s.bundle.Spec)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (e *Engine) gatherSources(ctx context.Context, s *snapshot) error {
 }
 
 // load reads a source, once for a decision.
-func (e *Engine) load(ctx context.Context, s *snapshot, one deployment.Source) (load, error) {
+func (e *copyController) load(ctx context.Context, s *snapshot, one deployment.Source) (load, error) {
 	s.loaded.mu.Lock()
 	defer s.loaded.mu.Unlock()
 	if l, ok := s.loaded.all[one]; ok {
@@ -157,7 +157,7 @@ func (s *snapshot) work(p *pair) (deployment.Version, error) {
 }
 
 // carry copies what a deployment takes along into the namespace of its cluster.
-func (e *Engine) carry(ctx context.Context, s *snapshot, p *pair) error {
+func (e *copyController) carry(ctx context.Context, s *snapshot, p *pair) error {
 	options := &p.version.Options
 	for _, one := range deployment.CarriedBy(options, s.compiled.Chart()) {
 		key := kube.Key{Namespace: p.place.Namespace, Name: one.Name}
@@ -190,7 +190,7 @@ func named(o *fleet.BundleDeploymentOptions, one deployment.Source) bool {
 }
 
 // copies is the cache of the copies of one kind.
-func (e *Engine) copies(kind string) *kube.Cache[*metav1.PartialObjectMetadata] {
+func (e *copyController) copies(kind string) *kube.Cache[*metav1.PartialObjectMetadata] {
 	if kind == deployment.KindConfigMap {
 		return e.cache.configMaps
 	}
@@ -202,7 +202,7 @@ func isCarried(m *metav1.PartialObjectMetadata) bool {
 }
 
 // putCarried writes one copy.
-func (e *Engine) putCarried(ctx context.Context, key kube.Key, l load) error {
+func (e *copyController) putCarried(ctx context.Context, key kube.Key, l load) error {
 	meta := metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: key.Name,
 		Labels:      map[string]string{fleet.LabelManaged: "true", fleet.LabelCarried: "true"},

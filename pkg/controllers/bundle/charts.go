@@ -45,7 +45,7 @@ func pullOf(b *fleet.Bundle) string {
 
 // askForChart asks for the charts of a Bundle that the manager is to pull, and
 // takes that back where it is not.
-func (e *Engine) askForChart(ctx context.Context, b *fleet.Bundle) error {
+func (e *bundleController) askForChart(ctx context.Context, b *fleet.Bundle) error {
 	want := ""
 	if deployment.PulledByManager(&b.Spec) {
 		if charts := deployment.Charts(&b.Spec); len(charts) > 0 {

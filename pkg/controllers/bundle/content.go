@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -30,21 +32,29 @@ const (
 // largestLimit is how much of the text about the largest files is repeated.
 const largestLimit = 300
 
+// A contentController deletes contents, and credentials of registries, that no object holds,
+// and finds those that Bundles name.
+type contentController struct {
+	*base
+	contents *kube.Store[*fleet.Content]
+	secrets  *kube.Store[*corev1.Secret]
+}
+
 // reconcileContent deletes a content that no object has held for contentGrace. A
 // content in several parts is treated as one: its index holds the parts, and they are
 // deleted with it. A process that is about to use the content again updates it first,
 // and then the deletion fails.
-func (e *Engine) reconcileContent(ctx context.Context, key kube.Key) (kube.Result, error) {
+func (e *contentController) reconcileContent(ctx context.Context, key kube.Key) (kube.Result, error) {
 	c, ok := e.cache.contents.Get(key)
 	if !ok {
-		e.setUnused(key.Name, "", time.Time{})
+		e.idle.setUnused(key.Name, "", time.Time{})
 		return e.reconcileCredentials(ctx, key.Name)
 	}
 	if e.contentHeld(c) {
-		e.setUnused(key.Name, "", time.Time{})
+		e.idle.setUnused(key.Name, "", time.Time{})
 		return kube.Done, nil
 	}
-	since := e.setUnused(key.Name, c.ResourceVersion, e.now())
+	since := e.idle.setUnused(key.Name, c.ResourceVersion, e.now())
 	if left := e.cfg.ContentGrace - e.now().Sub(since); left > 0 {
 		return kube.Result{After: left}, nil
 	}
@@ -68,7 +78,7 @@ func (e *Engine) reconcileContent(ctx context.Context, key kube.Key) (kube.Resul
 // deleteContent reports whether a content is this installation's to delete. A content
 // without a manager ID was made by the reference. It is ours only if no other manager
 // may be running.
-func (e *Engine) deleteContent(c *metav1.PartialObjectMetadata) bool {
+func (e *contentController) deleteContent(c *metav1.PartialObjectMetadata) bool {
 	owner := c.Labels[fleet.LabelManagerID]
 	return owner == e.cfg.ManagerID || owner == "" && !e.cfg.Scope.Limited()
 }
@@ -82,7 +92,7 @@ func indexOf(c *metav1.PartialObjectMetadata) string {
 }
 
 // contentHeld reports whether a Content is in use. A part is in use if its index is.
-func (e *Engine) contentHeld(c *metav1.PartialObjectMetadata) bool {
+func (e *contentController) contentHeld(c *metav1.PartialObjectMetadata) bool {
 	index := indexOf(c)
 	if index == c.Name {
 		return e.table.InUse(index)
@@ -92,7 +102,7 @@ func (e *Engine) contentHeld(c *metav1.PartialObjectMetadata) bool {
 }
 
 // partsOf are the parts of an index that are there.
-func (e *Engine) partsOf(index *metav1.PartialObjectMetadata) []*metav1.PartialObjectMetadata {
+func (e *contentController) partsOf(index *metav1.PartialObjectMetadata) []*metav1.PartialObjectMetadata {
 	n, err := content.Parts(index)
 	if err != nil {
 		return nil // parts of nothing are swept as such
@@ -114,9 +124,17 @@ type idle struct {
 	version string
 }
 
+// idleTimes remembers since when no object holds an object, by its name.
+type idleTimes struct {
+	mu     sync.Mutex
+	unused map[string]idle
+}
+
+func newIdleTimes() *idleTimes { return &idleTimes{unused: map[string]idle{}} }
+
 // setUnused notes since when an object is not held, unless that is already known for
 // this version. The zero time means that it is held. It returns the time that is noted.
-func (e *Engine) setUnused(id, version string, at time.Time) time.Time {
+func (e *idleTimes) setUnused(id, version string, at time.Time) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if at.IsZero() {
@@ -132,7 +150,7 @@ func (e *Engine) setUnused(id, version string, at time.Time) time.Time {
 // named looks for the content that a Bundle names instead of holding resources, and
 // returns in how many parts it is stored; 0 for one that every agent can read. For a
 // missing content the error is a wait.
-func (e *Engine) named(b *fleet.Bundle) (parts int, err error) {
+func (e *contentController) named(b *fleet.Bundle) (parts int, err error) {
 	id := fleetstate.NamedBy(b)
 	switch {
 	case deployment.PulledByManager(&b.Spec) && !pulled(b):

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -17,18 +18,27 @@ func portKey(namespace string, one deployment.Source) kube.Key {
 	return kube.Key{Namespace: namespace, Name: one.Kind + "/" + one.Name}
 }
 
+// A copyController keeps the copies of Secrets and ConfigMaps that deployments take along.
+type copyController struct {
+	*base
+	secrets    *kube.Store[*corev1.Secret]
+	configMaps *kube.Store[*corev1.ConfigMap]
+	sources    *sources
+	pairs      *pairState
+}
+
 // recarry enqueues the copies that a deployment no longer names, and, after a delay,
 // those that it names now.
-func (e *Engine) recarry(old, changed *fleet.BundleDeployment) {
+func (e *copyController) recarry(old, changed *fleet.BundleDeployment) {
 	before, after := carriedBy(old), carriedBy(changed)
 	for _, one := range before {
 		if !slices.Contains(after, one) {
-			e.copyController.Add(portKey(old.Namespace, one))
+			e.copyQueue.Add(portKey(old.Namespace, one))
 		}
 	}
 	for _, one := range after {
 		if !slices.Contains(before, one) {
-			e.copyController.AddAfter(portKey(changed.Namespace, one), carriedGrace)
+			e.copyQueue.AddAfter(portKey(changed.Namespace, one), carriedGrace)
 		}
 	}
 }
@@ -41,18 +51,18 @@ func carriedBy(bd *fleet.BundleDeployment) []deployment.Source {
 }
 
 // onCarried notes that a copy is gone that may be needed.
-func (e *Engine) onCarried(kind string, old, changed *metav1.PartialObjectMetadata) {
+func (e *copyController) onCarried(kind string, old, changed *metav1.PartialObjectMetadata) {
 	if changed == nil {
-		e.copyController.Add(portKey(old.Namespace, deployment.Source{Kind: kind, Name: old.Name}))
+		e.copyQueue.Add(portKey(old.Namespace, deployment.Source{Kind: kind, Name: old.Name}))
 	}
 }
 
 // sweepCarried looks at everything that is there at the start.
-func (e *Engine) sweepCarried() {
+func (e *copyController) sweepCarried() {
 	for _, kind := range []string{deployment.KindSecret, deployment.KindConfigMap} {
 		for _, m := range e.copies(kind).List("") {
 			if isCarried(m) {
-				e.copyController.AddAfter(portKey(m.Namespace, deployment.Source{Kind: kind, Name: m.Name}), carriedGrace)
+				e.copyQueue.AddAfter(portKey(m.Namespace, deployment.Source{Kind: kind, Name: m.Name}), carriedGrace)
 			}
 		}
 	}
@@ -60,7 +70,7 @@ func (e *Engine) sweepCarried() {
 
 // reconcileCarried deletes a copy that no deployment of its namespace names, or that
 // may no longer be copied. It has a missing copy written again.
-func (e *Engine) reconcileCarried(ctx context.Context, key kube.Key) (kube.Result, error) {
+func (e *copyController) reconcileCarried(ctx context.Context, key kube.Key) (kube.Result, error) {
 	kind, name, _ := strings.Cut(key.Name, "/")
 	one := deployment.Source{Kind: kind, Name: name}
 	there, ok := e.copies(kind).Get(kube.Key{Namespace: key.Namespace, Name: name})
@@ -74,8 +84,8 @@ func (e *Engine) reconcileCarried(ctx context.Context, key kube.Key) (kube.Resul
 	case len(users) > 0 && !ok:
 		for _, bd := range users {
 			if bundle, _, wanted := e.table.PairOf(kube.KeyOf(bd)); wanted && bd.Annotations[fleet.AnnotationWithdrawn] == "" {
-				e.markStale(kube.KeyOf(bd))
-				e.bundleController.Add(bundle)
+				e.pairs.markStale(kube.KeyOf(bd))
+				e.bundleQueue.Add(bundle)
 			}
 		}
 		return kube.Done, nil

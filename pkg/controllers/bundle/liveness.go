@@ -2,7 +2,6 @@ package bundle
 
 import (
 	"context"
-	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
@@ -12,10 +11,18 @@ import (
 // eventOnline is the reason of the event about an agent that is back.
 const eventOnline = "Online"
 
+// A livenessController finds the clusters that are offline, and those that do not answer.
+type livenessController struct {
+	*base
+	clusters    *kube.Store[*fleet.Cluster]
+	deployments *kube.Store[*fleet.BundleDeployment]
+	targeting   *targeting
+}
+
 // reconcileLife finds out whether the agent of a cluster has been silent for too long.
 // Before it says so it reads the Cluster from the API server: the manager itself may
 // have missed the check-ins.
-func (e *Engine) reconcileLife(ctx context.Context, key kube.Key) (kube.Result, error) {
+func (e *livenessController) reconcileLife(ctx context.Context, key kube.Key) (kube.Result, error) {
 	silent, after := e.table.Silent(key)
 	if !silent {
 		return kube.Result{After: after}, nil
@@ -27,7 +34,7 @@ func (e *Engine) reconcileLife(ctx context.Context, key kube.Key) (kube.Result, 
 	if err != nil {
 		return kube.Done, err
 	}
-	e.observeCluster(live)
+	e.targeting.observeCluster(live)
 	if silent, after = e.table.Silent(key); !silent {
 		return kube.Result{After: after}, nil
 	}
@@ -41,35 +48,11 @@ func (e *Engine) reconcileLife(ctx context.Context, key kube.Key) (kube.Result, 
 	return kube.Done, nil
 }
 
-// observeCluster stores a Cluster as the API server returned it, before the watch
-// reports it.
-func (e *Engine) observeCluster(c *fleet.Cluster) {
-	e.stripCluster(c)
-	delta, change := e.table.SetCluster(c)
-	e.enqueue(delta)
-	e.clusterChanged(c, change)
-}
-
-// revived emits an event for an agent that reports after it was silent, or for the
-// first time: away is 0 then. Orders and versions that waited for the agent are looked
-// at.
-func (e *Engine) revived(c *fleet.Cluster, away time.Duration) {
-	if e.cfg.Scope.Owns(c) {
-		if away > 0 {
-			e.events.Event(c, kube.Normal, eventOnline, "the agent reports again after "+away.Round(time.Second).String())
-		}
-		e.log.WithField("cluster", kube.KeyOf(c).String()).Info("cluster online")
-	}
-	for _, key := range e.table.BundlesOn(kube.KeyOf(c)) {
-		e.bundleController.Add(key)
-	}
-}
-
 // reconcileSilence finds out which clusters have left promotions of a Bundle unanswered
 // for too long. Rollouts do not wait for these clusters until they report again. Before
 // it says so it reads the objects from the API server: the manager itself may have
 // missed their reports.
-func (e *Engine) reconcileSilence(ctx context.Context, key kube.Key) (kube.Result, error) {
+func (e *livenessController) reconcileSilence(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if !e.mine(key) {
 		return kube.Done, nil
 	}
@@ -90,7 +73,7 @@ func (e *Engine) reconcileSilence(ctx context.Context, key kube.Key) (kube.Resul
 }
 
 // confirmSilence looks for a sign of life of a cluster at the API server.
-func (e *Engine) confirmSilence(ctx context.Context, o fleetstate.Overdue) error {
+func (e *livenessController) confirmSilence(ctx context.Context, o fleetstate.Overdue) error {
 	bd, err := e.deployments.Get(ctx, o.Deployment)
 	if err != nil && !kube.IsGone(err) {
 		return err
@@ -104,7 +87,7 @@ func (e *Engine) confirmSilence(ctx context.Context, o fleetstate.Overdue) error
 		return err
 	}
 	if err == nil {
-		e.observeCluster(c)
+		e.targeting.observeCluster(c)
 	}
 	delta := e.table.SetSilent(o.Cluster)
 	e.enqueue(delta)

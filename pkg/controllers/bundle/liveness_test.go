@@ -85,18 +85,18 @@ func TestSilenceIsConfirmed(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := New(Config{Namespace: "cattle-fleet-system", ManagerID: "me", CheckinInterval: time.Hour, Now: func() time.Time { return now }},
-				client, logrus.NewEntry(log))
-			e.observeCluster(cluster("1", begin))
+				client, logrus.NewEntry(log)).handlers
+			e.targeting.observeCluster(cluster("1", begin))
 			key := kube.Key{Namespace: "ns", Name: "app"}
 			for _, bd := range []*fleet.BundleDeployment{deployment("2", "s-1:x", "s-1:x"), deployment("3", "s-2:x", "s-1:x")} {
 				e.stripDeployment(bd)
 				e.enqueue(e.table.SetDeployment(bd))
 			}
-			if next, err := e.reconcileSilence(t.Context(), key); err != nil || next.After != rollout.SilentAfter || len(c.server.asked) > 0 {
+			if next, err := e.liveness.reconcileSilence(t.Context(), key); err != nil || next.After != rollout.SilentAfter || len(c.server.asked) > 0 {
 				t.Fatalf("too early: %v, %v, %v", next, err, c.server.asked)
 			}
 			now = now.Add(rollout.SilentAfter)
-			next, err := e.reconcileSilence(t.Context(), key)
+			next, err := e.liveness.reconcileSilence(t.Context(), key)
 			if (err != nil) != c.fails || next.After != 0 {
 				t.Errorf("%v, %v", next, err)
 			}
@@ -105,7 +105,7 @@ func TestSilenceIsConfirmed(t *testing.T) {
 			}
 			if c.fails {
 				c.server.status, c.server.objects = 0, map[string]any{"bundledeployments/app": old, "clusters/c1": silent}
-				next, err = e.reconcileSilence(t.Context(), key)
+				next, err = e.liveness.reconcileSilence(t.Context(), key)
 				if err != nil || next.After != rollout.SilentAfter || silentOf(e.table) {
 					t.Errorf("it has its time anew: %v, %v", next, err)
 				}

@@ -21,7 +21,7 @@ type loss struct {
 }
 
 // lossOf gathers what the Bundles of a GitRepo would lose.
-func (e *Engine) lossOf(repo *fleet.GitRepo, own, marked []*fleet.Bundle) *loss {
+func (e *budgets) lossOf(repo *fleet.GitRepo, own, marked []*fleet.Bundle) *loss {
 	l := &loss{
 		repo: repo, own: own, marked: marked, replaced: map[kube.Key]*replacements{},
 		granted: len(marked) == 0 || e.deletionBudget.isApproved(kube.KeyOf(repo), repo.Annotations[fleet.AnnotationPrune]),
@@ -48,7 +48,7 @@ func (e *Engine) lossOf(repo *fleet.GitRepo, own, marked []*fleet.Bundle) *loss 
 // all else at once. after is when to look again if that is unknown yet: while a commit
 // is being written, or while a deployment is on its way that may claim objects of the
 // Bundles.
-func (e *Engine) judgeLoss(l *loss) (rest withdrawal.Removal, v withdrawal.Verdict, after time.Duration) {
+func (e *budgets) judgeLoss(l *loss) (rest withdrawal.Removal, v withdrawal.Verdict, after time.Duration) {
 	age := e.now().Sub(l.newest)
 	if len(l.replaced) > 0 && (age < collect || age < claimGrace && !l.written()) {
 		return rest, v, collect
@@ -72,7 +72,7 @@ func (e *Engine) judgeLoss(l *loss) (rest withdrawal.Removal, v withdrawal.Verdi
 // removalOfRepo is all that the Bundles of a GitRepo would lose by a change that
 // began at since. It is undecided where the list of precious things may get shorter
 // in a moment.
-func (e *Engine) removalOfRepo(l *loss, since time.Time) (r withdrawal.Removal, undecided bool) {
+func (e *budgets) removalOfRepo(l *loss, since time.Time) (r withdrawal.Removal, undecided bool) {
 	key := kube.KeyOf(l.repo)
 	r = withdrawal.Removal{
 		Unit: "bundle", Approved: l.repo.Annotations[fleet.AnnotationApproveDeletion],
@@ -111,7 +111,7 @@ func (e *Engine) removalOfRepo(l *loss, since time.Time) (r withdrawal.Removal, 
 }
 
 // removedItem is a Bundle that would be removed.
-func (e *Engine) removedItem(l *loss, b *fleet.Bundle) (item withdrawal.Item, undecided bool) {
+func (e *budgets) removedItem(l *loss, b *fleet.Bundle) (item withdrawal.Item, undecided bool) {
 	item = withdrawal.Item{Name: b.Name, UID: b.UID, Protected: withdrawal.Protects(b)}
 	deployments, _ := e.table.Deployments(kube.KeyOf(b))
 	for cluster, bd := range deployments {
@@ -123,7 +123,7 @@ func (e *Engine) removedItem(l *loss, b *fleet.Bundle) (item withdrawal.Item, un
 }
 
 // replacedItem is a Bundle whose releases would be replaced on some clusters.
-func (e *Engine) replacedItem(l *loss, b *fleet.Bundle) (item withdrawal.Item, undecided bool) {
+func (e *budgets) replacedItem(l *loss, b *fleet.Bundle) (item withdrawal.Item, undecided bool) {
 	item = withdrawal.Item{Name: b.Name, UID: b.UID}
 	for _, one := range l.replaced[kube.KeyOf(b)].open {
 		things, more := e.lostWith(one, kube.KeyOf(l.repo), l.leaves(one.cluster))
@@ -177,7 +177,7 @@ func (l *loss) mayPrune(rest withdrawal.Removal, v withdrawal.Verdict) bool {
 }
 
 // permitAll lets releases be replaced that may be.
-func (e *Engine) permitAll(l *loss, rest withdrawal.Removal, v withdrawal.Verdict) {
+func (e *budgets) permitAll(l *loss, rest withdrawal.Removal, v withdrawal.Verdict) {
 	repo := kube.KeyOf(l.repo)
 	for key, r := range l.replaced {
 		judged := slices.ContainsFunc(rest.Items, func(i withdrawal.Item) bool { return i.Name == key.Name })

@@ -25,10 +25,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// A testEngine is an engine whose loops do not run, with an API server that answers
+// testControllers are controllers whose loops do not run, with an API server that answers
 // reads with objects of the test and writes down what is deleted.
-type testEngine struct {
-	*Engine
+type testControllers struct {
+	*eventHandlers
 	clock time.Time
 
 	mu      sync.Mutex
@@ -36,9 +36,9 @@ type testEngine struct {
 	deleted []string
 }
 
-func newTestEngine(t *testing.T) *testEngine {
+func newTestControllers(t *testing.T) *testControllers {
 	t.Helper()
-	d := &testEngine{clock: time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC), objects: map[string]any{}}
+	d := &testControllers{clock: time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC), objects: map[string]any{}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -64,14 +64,14 @@ func newTestEngine(t *testing.T) *testEngine {
 	}
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	d.Engine = New(Config{Namespace: fleet.NamespaceSystem, ManagerID: "me", CheckinInterval: time.Minute, Now: func() time.Time { return d.clock }},
-		c, logrus.NewEntry(log))
+	d.eventHandlers = New(Config{Namespace: fleet.NamespaceSystem, ManagerID: "me", CheckinInterval: time.Minute, Now: func() time.Time { return d.clock }},
+		c, logrus.NewEntry(log)).handlers
 	return d
 }
 
-func (d *testEngine) after(t time.Duration) { d.clock = d.clock.Add(t) }
+func (d *testControllers) after(t time.Duration) { d.clock = d.clock.Add(t) }
 
-func (d *testEngine) repo(commit string, annotations ...string) *fleet.GitRepo {
+func (d *testControllers) repo(commit string, annotations ...string) *fleet.GitRepo {
 	r := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "shops", UID: "repo", ResourceVersion: "1", Annotations: map[string]string{}}}
 	for i := 0; i < len(annotations); i += 2 {
 		r.Annotations[annotations[i]] = annotations[i+1]
@@ -82,14 +82,14 @@ func (d *testEngine) repo(commit string, annotations ...string) *fleet.GitRepo {
 }
 
 // read is the repository with what a reading has left: commits of Bundles by name.
-func (d *testEngine) read(commit string, commits map[string]string) {
+func (d *testControllers) read(commit string, commits map[string]string) {
 	r := d.repo(commit).DeepCopy()
 	r.ResourceVersion = "2"
 	r.Status.Reading = reading.Next(nil, fleet.Reading{Commit: commit, Complete: true}, commits, nil)
 	d.table.SetRepo(r)
 }
 
-func (d *testEngine) bundle(name, commit string) *fleet.Bundle {
+func (d *testControllers) bundle(name, commit string) *fleet.Bundle {
 	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Generation: 1, ResourceVersion: "1",
 		Labels: map[string]string{fleet.LabelRepoName: "shops", fleet.LabelCommit: commit}}}
 	d.table.SetBundle(b)
@@ -99,7 +99,7 @@ func (d *testEngine) bundle(name, commit string) *fleet.Bundle {
 
 // moves has the planner find that a Bundle replaces its release on c1, where it has
 // deployed objects of these kinds.
-func (d *testEngine) moves(name, to string, kinds ...string) {
+func (d *testControllers) moves(name, to string, kinds ...string) {
 	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "c-c1", Name: name, UID: types.UID(name + "-c1"), ResourceVersion: "1",
 		Labels: map[string]string{fleet.LabelCommit: "old"}}}
 	bd.Spec.DeploymentID, bd.Status.AppliedDeploymentID, bd.Spec.Options.DefaultNamespace = "s-1:a", "s-1:a", "shop"
@@ -114,14 +114,14 @@ func (d *testEngine) moves(name, to string, kinds ...string) {
 
 // judged is what becomes of the Bundles of the repository: those that may go on,
 // what is held, or how long to wait.
-func (d *testEngine) judged(marked ...*fleet.Bundle) string {
+func (d *testControllers) judged(marked ...*fleet.Bundle) string {
 	repo, own := d.table.Owned(kube.Key{Namespace: "ns", Name: "shops"})
-	l := d.lossOf(repo, own, marked)
-	rest, v, after := d.judgeLoss(l)
+	l := d.budgets.lossOf(repo, own, marked)
+	rest, v, after := d.budgets.judgeLoss(l)
 	if after > 0 {
 		return "waits"
 	}
-	d.permitAll(l, rest, v)
+	d.budgets.permitAll(l, rest, v)
 	var may []string
 	for _, b := range own {
 		if len(d.deletionBudget.mayReplace(kube.KeyOf(b))) > 0 {
@@ -142,8 +142,8 @@ func (d *testEngine) judged(marked ...*fleet.Bundle) string {
 // What a commit replaces is judged as a whole, as soon as all of it was written,
 // together with what it removes.
 func TestLoss(t *testing.T) {
-	move := func(n int, kinds ...string) func(*testEngine) {
-		return func(d *testEngine) {
+	move := func(n int, kinds ...string) func(*testControllers) {
+		return func(d *testControllers) {
 			for i := range n {
 				name := fmt.Sprintf("b%d", i)
 				d.bundle(name, "new")
@@ -151,7 +151,7 @@ func TestLoss(t *testing.T) {
 			}
 		}
 	}
-	marks := func(d *testEngine, names ...string) (out []*fleet.Bundle) {
+	marks := func(d *testControllers, names ...string) (out []*fleet.Bundle) {
 		for _, name := range names {
 			out = append(out, d.bundle(name, "old"))
 		}
@@ -159,33 +159,33 @@ func TestLoss(t *testing.T) {
 	}
 	cases := map[string]struct {
 		why  string
-		play func(*testEngine) string
+		play func(*testControllers) string
 		want string
 	}{
-		"Few": {"three of few move on", func(d *testEngine) string {
+		"Few": {"three of few move on", func(d *testControllers) string {
 			d.repo("new")
 			move(3)(d)
 			d.after(collect)
 			return d.judged()
 		}, "may b0 b1 b2"},
-		"All": {"a commit that moves everything is held", func(d *testEngine) string {
+		"All": {"a commit that moves everything is held", func(d *testControllers) string {
 			d.repo("new")
 			move(4)(d)
 			d.after(collect)
 			return d.judged()
 		}, "may ; would replace the release of 4 of 4 bundles (budget 3)"},
-		"TooEarly": {"others of the same commit may not have been looked at yet", func(d *testEngine) string {
+		"TooEarly": {"others of the same commit may not have been looked at yet", func(d *testControllers) string {
 			d.repo("new")
 			move(1)(d)
 			return d.judged()
 		}, "waits"},
-		"NotWritten": {"nor be written", func(d *testEngine) string {
+		"NotWritten": {"nor be written", func(d *testControllers) string {
 			d.repo("old")
 			move(1)(d)
 			d.after(claimGrace - time.Second)
 			return d.judged()
 		}, "waits"},
-		"NotHeardOf": {"nor have come to us: the repository is told by another watch than its Bundles", func(d *testEngine) string {
+		"NotHeardOf": {"nor have come to us: the repository is told by another watch than its Bundles", func(d *testControllers) string {
 			d.read("new", map[string]string{"b0": "new", "b1": "new", "b2": "new", "late": "new"})
 			move(3)(d)
 			late := d.bundle("late", "old").DeepCopy()
@@ -197,7 +197,7 @@ func TestLoss(t *testing.T) {
 			d.after(collect)
 			return waits + " | " + d.judged()
 		}, "waits | may ; would replace the release of 4 of 4 bundles (budget 3)"},
-		"NotLookedAt": {"nor have been looked at in a second", func(d *testEngine) string {
+		"NotLookedAt": {"nor have been looked at in a second", func(d *testControllers) string {
 			d.repo("new")
 			move(3)(d)
 			late := d.bundle("late", "new").DeepCopy()
@@ -210,7 +210,7 @@ func TestLoss(t *testing.T) {
 			d.after(collect)
 			return waits + " | " + d.judged()
 		}, "waits | may ; would replace the release of 4 of 4 bundles (budget 3)"},
-		"NeverLookedAt": {"that is waited for a minute", func(d *testEngine) string {
+		"NeverLookedAt": {"that is waited for a minute", func(d *testControllers) string {
 			d.repo("new")
 			move(3)(d)
 			late := d.bundle("late", "new").DeepCopy()
@@ -219,7 +219,7 @@ func TestLoss(t *testing.T) {
 			d.after(claimGrace)
 			return d.judged()
 		}, "may b0 b1 b2"},
-		"WrittenSince": {"another commit was read since, so this one was written", func(d *testEngine) string {
+		"WrittenSince": {"another commit was read since, so this one was written", func(d *testControllers) string {
 			r := d.repo("old")
 			move(1)(d)
 			next := r.DeepCopy()
@@ -228,13 +228,13 @@ func TestLoss(t *testing.T) {
 			d.after(collect)
 			return d.judged()
 		}, "may b0"},
-		"NeverWritten": {"a commit that cannot be written as a whole waits a minute", func(d *testEngine) string {
+		"NeverWritten": {"a commit that cannot be written as a whole waits a minute", func(d *testControllers) string {
 			d.repo("old")
 			move(1)(d)
 			d.after(claimGrace)
 			return d.judged()
 		}, "may b0"},
-		"OneAfterTheOther": {"what moved on a moment ago is a part of the same change", func(d *testEngine) string {
+		"OneAfterTheOther": {"what moved on a moment ago is a part of the same change", func(d *testControllers) string {
 			d.repo("new")
 			move(3)(d)
 			d.after(collect)
@@ -244,7 +244,7 @@ func TestLoss(t *testing.T) {
 			d.after(collect)
 			return first + " | " + d.judged()
 		}, "may b0 b1 b2 | may b0 b1 b2; would replace the release of 1 bundle, with others 4 of 4 (budget 3)"},
-		"AnotherChange": {"what moved on long ago is not", func(d *testEngine) string {
+		"AnotherChange": {"what moved on long ago is not", func(d *testControllers) string {
 			d.repo("new")
 			move(3)(d)
 			d.after(collect)
@@ -255,7 +255,7 @@ func TestLoss(t *testing.T) {
 			d.after(collect)
 			return d.judged()
 		}, "may b0 b1 b2 more"},
-		"Volume": {"one with a volume is held, others go on", func(d *testEngine) string {
+		"Volume": {"one with a volume is held, others go on", func(d *testControllers) string {
 			d.repo("new")
 			move(1)(d)
 			d.bundle("db", "new")
@@ -263,37 +263,37 @@ func TestLoss(t *testing.T) {
 			d.after(collect)
 			return d.judged()
 		}, "may b0; would replace the release of 1 of 2 bundles with 1 PersistentVolumeClaim"},
-		"RemovedToo": {"what the commit removes counts as well", func(d *testEngine) string {
+		"RemovedToo": {"what the commit removes counts as well", func(d *testControllers) string {
 			d.repo("new", fleet.AnnotationPrune, "2-x")
 			move(2)(d)
 			list := marks(d, "x", "y")
 			d.after(collect)
 			return d.judged(list...)
 		}, "may ; would remove 2 and replace the release of 2 of 4 bundles (budget 3); prune false"},
-		"RemovedBesideVolume": {"a Bundle that may be removed does not wait for a volume of another", func(d *testEngine) string {
+		"RemovedBesideVolume": {"a Bundle that may be removed does not wait for a volume of another", func(d *testControllers) string {
 			d.repo("new", fleet.AnnotationPrune, "1-x")
 			move(1, "PersistentVolumeClaim")(d)
 			list := marks(d, "x")
 			d.after(collect)
 			return d.judged(list...)
 		}, "may ; would replace the release of 1 of 2 bundles with 1 PersistentVolumeClaim; prune true"},
-		"Approved": {"the person who has seen this list lets it go on", func(d *testEngine) string {
+		"Approved": {"the person who has seen this list lets it go on", func(d *testControllers) string {
 			r := d.repo("new")
 			move(4, "PersistentVolumeClaim")(d)
 			d.after(collect)
 			repo, own := d.table.Owned(kube.KeyOf(r))
-			_, v, _ := d.judgeLoss(d.lossOf(repo, own, nil))
+			_, v, _ := d.budgets.judgeLoss(d.budgets.lossOf(repo, own, nil))
 			approved := r.DeepCopy()
 			approved.Annotations[fleet.AnnotationApproveDeletion], approved.ResourceVersion = v.Hash, "2"
 			d.table.SetRepo(approved)
 			return d.judged()
 		}, "may b0 b1 b2 b3"},
-		"ApprovedOther": {"another release in its place is another list", func(d *testEngine) string {
+		"ApprovedOther": {"another release in its place is another list", func(d *testControllers) string {
 			r := d.repo("new")
 			move(4)(d)
 			d.after(collect)
 			repo, own := d.table.Owned(kube.KeyOf(r))
-			_, v, _ := d.judgeLoss(d.lossOf(repo, own, nil))
+			_, v, _ := d.budgets.judgeLoss(d.budgets.lossOf(repo, own, nil))
 			approved := r.DeepCopy()
 			approved.Annotations[fleet.AnnotationApproveDeletion], approved.ResourceVersion = v.Hash, "2"
 			d.table.SetRepo(approved)
@@ -301,7 +301,7 @@ func TestLoss(t *testing.T) {
 			d.after(collect)
 			return d.judged()
 		}, "may ; would replace the release of 4 of 4 bundles (budget 3)"},
-		"TakenBack": {"a commit that is taken back replaces nothing", func(d *testEngine) string {
+		"TakenBack": {"a commit that is taken back replaces nothing", func(d *testControllers) string {
 			d.repo("new")
 			move(4)(d)
 			d.after(collect)
@@ -314,7 +314,7 @@ func TestLoss(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := newTestEngine(t)
+			d := newTestControllers(t)
 			d.table.Settle()
 			if diff := cmp.Diff(c.want, c.play(d)); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
@@ -336,12 +336,12 @@ func TestPruneTakenBack(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := newTestEngine(t)
+			d := newTestControllers(t)
 			repo := d.repo("new", fleet.AnnotationPrune, "1-x")
 			live := repo.DeepCopy()
 			live.Annotations[fleet.AnnotationPrune] = c.live
 			d.objects["ns/gitrepos/shops"] = live
-			next, err := d.prune(t.Context(), repo, []*fleet.Bundle{d.bundle("gone", "old")})
+			next, err := d.prune.prune(t.Context(), repo, []*fleet.Bundle{d.bundle("gone", "old")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -358,7 +358,7 @@ func TestPruneTakenBack(t *testing.T) {
 // Before every Bundle was planned it is not known all that a change removes, so
 // nothing leaves, however long it takes.
 func TestWithinBudgetWaitsForCaches(t *testing.T) {
-	d := newTestEngine(t)
+	d := newTestControllers(t)
 	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "app", UID: "app", ResourceVersion: "1"}}
 	d.table.SetBundle(b)
 	d.table.Settle()
@@ -371,22 +371,22 @@ func TestWithinBudgetWaitsForCaches(t *testing.T) {
 		l.cluster = kube.Key{Namespace: "ns", Name: fmt.Sprint("c", i)}
 	}
 	for range 3 {
-		free, approved, again, err := d.withinBudget(t.Context(), s, leave)
+		free, approved, again, err := d.budgets.withinBudget(t.Context(), s, leave)
 		if err != nil || len(free)+len(approved) > 0 || again == 0 {
 			t.Fatalf("not all caches are filled: %d may leave, %d are approved, looked at again after %s, %v", len(free), len(approved), again, err)
 		}
 		d.after(claimGrace)
 	}
 	d.table.SetPlan(s.key, fleetstate.Plan{})
-	if free, _, _, err := d.withinBudget(t.Context(), s, leave); err != nil || len(free) != 2 {
+	if free, _, _, err := d.budgets.withinBudget(t.Context(), s, leave); err != nil || len(free) != 2 {
 		t.Errorf("now they are, and two are within the budget: %d may leave, %v", len(free), err)
 	}
 }
 
-// A GitRepo is not Ready with a commit while the engine has not heard of the Bundles
+// A GitRepo is not Ready with a commit while the manager has not heard of the Bundles
 // of that commit: they come by another watch.
 func TestRepoReadyWithItsBundles(t *testing.T) {
-	d := newTestEngine(t)
+	d := newTestControllers(t)
 	d.table.Settle()
 	web := d.bundle("web", "old").DeepCopy()
 	d.read("new", map[string]string{"web": "new"})
@@ -394,12 +394,12 @@ func TestRepoReadyWithItsBundles(t *testing.T) {
 	repo.Status.GitJobStatus, repo.ResourceVersion = "Current", "3"
 	d.table.SetRepo(repo)
 	d.objects["ns/gitrepos/shops/status"] = repo
-	if n, err := d.reportRepo(t.Context(), kube.KeyOf(repo)); n != 0 || err != nil {
+	if n, err := d.reports.reportRepo(t.Context(), kube.KeyOf(repo)); n != 0 || err != nil {
 		t.Errorf("it is reported as Ready with the Bundle of the commit before: %d, %v", n, err)
 	}
 	web.Labels[fleet.LabelCommit], web.ResourceVersion = "new", "2"
 	d.table.SetBundle(web)
-	if n, err := d.reportRepo(t.Context(), kube.KeyOf(repo)); n == 0 || err != nil {
+	if n, err := d.reports.reportRepo(t.Context(), kube.KeyOf(repo)); n == 0 || err != nil {
 		t.Errorf("it is not reported as Ready with its Bundle: %d, %v", n, err)
 	}
 }

@@ -52,7 +52,7 @@ func (m mappingCaches) parts() []kube.Runner { return []kube.Runner{m.mappings, 
 func (m mappingCaches) any() bool { return len(m.mappings.List("")) > 0 }
 
 // reachOf is how far a Bundle may go.
-func (e *Engine) reachOf(b *fleet.Bundle) target.Reach {
+func (e *targeting) reachOf(b *fleet.Bundle) target.Reach {
 	list := e.cache.mapped.mappings.List(b.Namespace)
 	if len(list) == 0 {
 		return target.Mappings(nil).ReachOf(b.Namespace, b.Labels, nil)
@@ -62,63 +62,6 @@ func (e *Engine) reachOf(b *fleet.Bundle) target.Reach {
 		namespaces[ns.Name] = ns.Labels
 	}
 	return target.CompileMappings(list).ReachOf(b.Namespace, b.Labels, namespaces)
-}
-
-// candidates finds the clusters that a Bundle may be meant for, and those of other
-// namespaces on which it is although it may not be there any more.
-func (e *Engine) candidates(s *snapshot) {
-	s.reach = e.reachOf(s.bundle)
-	s.candidates = e.table.Candidates(s.key.Namespace)
-	s.guests = map[kube.Key]guest{}
-	own := len(s.candidates)
-	for _, ns := range s.reach.Namespaces() {
-		g := guest{}
-		if why, restricted := e.held(ns); restricted {
-			g.held = why
-		}
-		for _, c := range e.table.Candidates(ns) {
-			s.candidates, s.guests[c.Key] = append(s.candidates, c), g
-		}
-	}
-	for key := range s.deployments {
-		in, why := s.reach.Includes(key.Namespace)
-		if in {
-			continue
-		}
-		c, ok := e.table.Candidate(key)
-		if !ok {
-			continue
-		}
-		g := guest{beyond: why}
-		if err := s.reach.Fault(); err != nil {
-			g = guest{held: "stays as it is: " + err.Error()}
-		}
-		s.candidates, s.guests[key] = append(s.candidates, c), g
-	}
-	if len(s.candidates) > own {
-		slices.SortFunc(s.candidates, func(a, b *fleetstate.Candidate) int {
-			return target.CompareClusters(&a.Place.Cluster, &b.Place.Cluster)
-		})
-	}
-	e.findOccupants(s)
-}
-
-// findOccupants finds the clusters on which the Bundle's name is taken: by a Bundle of
-// the same name of another namespace. The Bundle that was there first stays.
-func (e *Engine) findOccupants(s *snapshot) {
-	if !e.cache.mapped.any() {
-		return
-	}
-	s.taken = map[kube.Key]string{}
-	for _, c := range s.candidates {
-		if c.Place.Namespace == "" || s.deployments[c.Key] != nil {
-			continue
-		}
-		owner, _, ok := e.table.PairOf(kube.Key{Namespace: c.Place.Namespace, Name: s.key.Name})
-		if ok && owner != s.key {
-			s.taken[c.Key] = occupied(owner)
-		}
-	}
 }
 
 func occupied(owner kube.Key) string {
@@ -152,7 +95,7 @@ func (s *snapshot) restrain(p *pair) {
 
 // around are the Bundles that may go to the clusters of a namespace: its own, and
 // those that mappings lead there.
-func (e *Engine) around(namespace string) []kube.Key {
+func (e *targeting) around(namespace string) []kube.Key {
 	out := e.table.Bundles(namespace)
 	var labels map[string]string
 	if ns, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok {
@@ -174,20 +117,20 @@ func (e *Engine) around(namespace string) []kube.Key {
 
 // servedBy are the Bundles of a namespace that one of its mappings is for. One
 // that cannot be read concerns all of them.
-func (e *Engine) servedBy(namespace string, m target.Mapping) []kube.Key {
+func (e *targeting) servedBy(namespace string, m target.Mapping) []kube.Key {
 	return slices.DeleteFunc(e.table.Bundles(namespace), func(key kube.Key) bool {
 		b, ok := e.table.Bundle(key)
 		return !ok || m.Fault() == nil && !m.Serves(b.Labels)
 	})
 }
 
-func (e *Engine) handleMappings() {
+func (e *targeting) handleMappings() {
 	e.cache.mapped.mappings.OnChange(e.onMapping)
 	e.cache.mapped.namespaces.OnChange(e.onNamespace)
 }
 
 // onMapping plans the Bundles that a mapping is, or was, for.
-func (e *Engine) onMapping(old, changed *fleet.BundleNamespaceMapping) {
+func (e *targeting) onMapping(old, changed *fleet.BundleNamespaceMapping) {
 	if old != nil && changed != nil && equality.Semantic.DeepEqual(old.BundleSelector, changed.BundleSelector) &&
 		equality.Semantic.DeepEqual(old.NamespaceSelector, changed.NamespaceSelector) {
 		return
@@ -211,7 +154,7 @@ func (e *Engine) onMapping(old, changed *fleet.BundleNamespaceMapping) {
 
 // onNamespace plans the Bundles that mappings lead to a namespace, or led there
 // before its labels changed.
-func (e *Engine) onNamespace(old, changed *metav1.PartialObjectMetadata) {
+func (e *targeting) onNamespace(old, changed *metav1.PartialObjectMetadata) {
 	if old != nil && changed != nil && maps.Equal(old.Labels, changed.Labels) {
 		return
 	}
@@ -232,13 +175,13 @@ func (e *Engine) onNamespace(old, changed *metav1.PartialObjectMetadata) {
 }
 
 // onLimit plans the Bundles for which a limit of a namespace has come or gone.
-func (e *Engine) onLimit(namespace string) {
+func (e *targeting) onLimit(namespace string) {
 	e.table.Move()
 	e.planSome(e.around(namespace))
 }
 
 // freed plans the Bundles that may have waited for a name to become free.
-func (e *Engine) freed(name string) {
+func (e *targeting) freed(name string) {
 	if e.cache.mapped.any() {
 		e.planSome(e.table.BundlesNamed(name))
 	}

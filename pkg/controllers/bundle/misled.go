@@ -14,7 +14,7 @@ import (
 
 // misled says why targets that do not match any more are no order to withdraw some of
 // a Bundle's deployments; empty where they are. It looks at the API server.
-func (e *Engine) misled(ctx context.Context, b *fleet.Bundle, list []*staleDeployment) (string, error) {
+func (e *budgets) misled(ctx context.Context, b *fleet.Bundle, list []*staleDeployment) (string, error) {
 	if len(list) == 0 {
 		return "", nil
 	}
@@ -57,7 +57,7 @@ func usesGroups(b *fleet.Bundle) bool {
 
 // lacksGroup reports whether a target of a Bundle names a group that is not there, or
 // selects none.
-func (e *Engine) lacksGroup(b *fleet.Bundle) bool {
+func (e *budgets) lacksGroup(b *fleet.Bundle) bool {
 	groups := e.cache.groups.List(b.Namespace)
 	for i := range b.Spec.Targets {
 		t := &b.Spec.Targets[i]
@@ -86,7 +86,7 @@ func anyGroup(groups []*fleet.ClusterGroup, f func(*fleet.ClusterGroup) bool) bo
 
 // bundleLost says why the Bundle of a deployment that was made at a time is gone without
 // an order; empty where its namespace and its kind stayed.
-func (e *Engine) bundleLost(ctx context.Context, bundle kube.Key, made time.Time) (string, error) {
+func (e *budgets) bundleLost(ctx context.Context, bundle kube.Key, made time.Time) (string, error) {
 	origins, err := e.originsOf(ctx, bundle.Namespace, nil)
 	if err != nil {
 		return "", err

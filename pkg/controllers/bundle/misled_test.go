@@ -40,7 +40,7 @@ func TestMisledByKinds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := start
-			e, s := engineAt(t, &now)
+			e, s := controllersAt(t, &now)
 			s.stands(pathGroups, start.Add(-24*time.Hour))
 			s.stands(pathMappings, start.Add(-24*time.Hour))
 			if c.scene != nil {
@@ -49,7 +49,7 @@ func TestMisledByKinds(t *testing.T) {
 			b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "web"}}
 			b.Spec.Targets = []fleet.BundleTarget{c.target}
 			list := []*staleDeployment{{cluster: kube.Key{Namespace: c.namespace, Name: "c1"}, bd: deploymentOf("a:b")}}
-			why, err := e.misled(t.Context(), b, list)
+			why, err := e.budgets.misled(t.Context(), b, list)
 			if err != nil || (why != "") != c.want {
 				t.Errorf("%s: got %q, %v", c.why, why, err)
 			}

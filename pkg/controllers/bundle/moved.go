@@ -24,11 +24,19 @@ const (
 	movedEvent = "Withdrawing"
 )
 
+// A moveController withdraws, from clusters that have moved to another workspace, what the new
+// one does not deploy.
+type moveController struct {
+	*base
+	clusters    *kube.Store[*fleet.Cluster]
+	deployments *kube.Store[*fleet.BundleDeployment]
+}
+
 // onMoved enqueues Clusters whose remaining deployments must be withdrawn in another
 // workspace.
-func (e *Engine) onMoved(_, c *fleet.Cluster) {
+func (e *moveController) onMoved(_, c *fleet.Cluster) {
 	if c != nil && movesRest(c) {
-		e.moveController.Add(kube.KeyOf(c))
+		e.moveQueue.Add(kube.KeyOf(c))
 	}
 }
 
@@ -45,7 +53,7 @@ func movesRest(c *fleet.Cluster) bool {
 //  2. decide: withdrawal.Moved (pure)
 //  3. apply:  withdrawn deployments in the namespace of the new Cluster
 //  4. report: an annotation on the old Cluster, which may be deleted then
-func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Result, error) {
+func (e *moveController) reconcileMoved(ctx context.Context, key kube.Key) (kube.Result, error) {
 	old, ok := e.table.Cluster(key)
 	if !ok || !movesRest(old) || !e.cfg.Scope.Owns(old) {
 		return kube.Done, nil
@@ -100,7 +108,7 @@ type departed struct {
 }
 
 // wantedOn reports whether a cluster has a deployment, or is to get it.
-func (e *Engine) wantedOn(cluster kube.Key, namespace, name string) bool {
+func (e *moveController) wantedOn(cluster kube.Key, namespace, name string) bool {
 	if _, there := e.table.Deployment(kube.Key{Namespace: namespace, Name: name}); there {
 		return true
 	}
@@ -108,7 +116,7 @@ func (e *Engine) wantedOn(cluster kube.Key, namespace, name string) bool {
 }
 
 // movedAway notes on the old Cluster that all of it was withdrawn in its new place.
-func (e *Engine) movedAway(ctx context.Context, old *fleet.Cluster, to kube.Key, rest departed) error {
+func (e *moveController) movedAway(ctx context.Context, old *fleet.Cluster, to kube.Key, rest departed) error {
 	have, err := e.clusters.Get(ctx, kube.KeyOf(old)) // the table's is stripped
 	if kube.IsGone(err) {
 		return nil

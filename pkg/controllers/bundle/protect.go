@@ -15,7 +15,7 @@ import (
 // takes the protection off the object, so that it is not asked for twice.
 
 // guardOf says what protects a Bundle; empty where nothing does.
-func (e *Engine) guardOf(b *fleet.Bundle) string {
+func (e *guards) guardOf(b *fleet.Bundle) string {
 	return withdrawal.Guard(b, e.table.Repo(ownerOf(b)))
 }
 
@@ -28,7 +28,7 @@ func heldFor(protected bool) string {
 }
 
 // guard decides about protected Bundles that are being deleted, each alone.
-func (e *Engine) guard(ctx context.Context, list []*fleet.Bundle) (kube.Result, error) {
+func (e *guards) guard(ctx context.Context, list []*fleet.Bundle) (kube.Result, error) {
 	next := kube.Done
 	for _, b := range list {
 		v := e.judgeGuarded(b)
@@ -42,7 +42,7 @@ func (e *Engine) guard(ctx context.Context, list []*fleet.Bundle) (kube.Result, 
 		}
 		next = kube.Result{After: heldAgain}
 		subject := fleetstate.Subject{Kind: fleetstate.KindBundle, Key: kube.KeyOf(b)}
-		if err := e.hold(ctx, subject, b, v); err != nil {
+		if err := e.budgets.hold(ctx, subject, b, v); err != nil {
 			return kube.Done, err
 		}
 		e.decideDeletions([]*fleet.Bundle{b}, deletion{state: held, guarded: true, reason: e.guardOf(b), message: v.Message(approval(subject, v.Hash))})
@@ -51,14 +51,14 @@ func (e *Engine) guard(ctx context.Context, list []*fleet.Bundle) (kube.Result, 
 }
 
 // judgeGuarded decides about a protected Bundle by all of its deployments.
-func (e *Engine) judgeGuarded(b *fleet.Bundle) withdrawal.Verdict {
+func (e *guards) judgeGuarded(b *fleet.Bundle) withdrawal.Verdict {
 	key := kube.KeyOf(b)
 	deployments, _ := e.table.Deployments(key)
 	r := withdrawal.Removal{
 		Unit: "deployment", Total: len(deployments), Deleted: b.UID, Approved: b.Annotations[fleet.AnnotationApproveDeletion],
 	}
 	for cluster, bd := range deployments {
-		item, _ := e.item(cluster, ownerOf(b), bd, func(other kube.Key) bool { return other == key })
+		item, _ := e.budgets.item(cluster, ownerOf(b), bd, func(other kube.Key) bool { return other == key })
 		r.Items = append(r.Items, item)
 	}
 	return withdrawal.JudgeProtected(r, e.guardOf(b))
@@ -66,7 +66,7 @@ func (e *Engine) judgeGuarded(b *fleet.Bundle) withdrawal.Verdict {
 
 // unguard removes the protection of a Bundle whose removal a person, or the budget of
 // its GitRepo, has approved. It returns the Bundle as it is now; nil if it is gone.
-func (e *Engine) unguard(ctx context.Context, b *fleet.Bundle) (*fleet.Bundle, error) {
+func (e *guards) unguard(ctx context.Context, b *fleet.Bundle) (*fleet.Bundle, error) {
 	if e.guardOf(b) == "" {
 		return b, nil
 	}
@@ -86,11 +86,11 @@ func (e *Engine) unguard(ctx context.Context, b *fleet.Bundle) (*fleet.Bundle, e
 // reconcileRepoDeletion holds a protected GitRepo that is being deleted. The process
 // that reads repositories removes its Bundles once it is not protected any more. Where
 // its namespace or its kind is being deleted, its Bundles are held for the workspace.
-func (e *Engine) reconcileRepoDeletion(ctx context.Context, repo *fleet.GitRepo, own []*fleet.Bundle) (kube.Result, error) {
+func (e *guards) reconcileRepoDeletion(ctx context.Context, repo *fleet.GitRepo, own []*fleet.Bundle) (kube.Result, error) {
 	subject := fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: kube.KeyOf(repo)}
 	if !withdrawal.Protects(repo) || !slices.Contains(repo.Finalizers, fleet.FinalizerGitRepo) {
 		e.deletionBudget.forgetRepo(subject.Key)
-		return kube.Done, e.unhold(ctx, subject, repo)
+		return kube.Done, e.budgets.unhold(ctx, subject, repo)
 	}
 	if !e.table.Settled() {
 		return kube.Result{After: collect}, nil
@@ -101,7 +101,7 @@ func (e *Engine) reconcileRepoDeletion(ctx context.Context, repo *fleet.GitRepo,
 	}
 	v := e.judgeRepo(repo, own)
 	if why == "" && v.Held {
-		return kube.Result{After: heldAgain}, e.hold(ctx, subject, repo, v)
+		return kube.Result{After: heldAgain}, e.budgets.hold(ctx, subject, repo, v)
 	}
 	if why == "" {
 		why = "approved as " + v.Hash
@@ -123,7 +123,7 @@ func (e *Engine) reconcileRepoDeletion(ctx context.Context, repo *fleet.GitRepo,
 
 // endingOf says why it is for its workspace to hold what a GitRepo deployed; empty
 // where its namespace and its kind stay.
-func (e *Engine) endingOf(ctx context.Context, repo *fleet.GitRepo) (string, error) {
+func (e *guards) endingOf(ctx context.Context, repo *fleet.GitRepo) (string, error) {
 	origin := withdrawal.Origin{}
 	var err error
 	if origin.Namespace, err = e.client.NamespaceLifetime(ctx, repo.Namespace); err != nil {
@@ -136,7 +136,7 @@ func (e *Engine) endingOf(ctx context.Context, repo *fleet.GitRepo) (string, err
 }
 
 // judgeRepo decides about a protected GitRepo by all Bundles that would be removed.
-func (e *Engine) judgeRepo(repo *fleet.GitRepo, own []*fleet.Bundle) withdrawal.Verdict {
+func (e *guards) judgeRepo(repo *fleet.GitRepo, own []*fleet.Bundle) withdrawal.Verdict {
 	r := withdrawal.Removal{Unit: "bundle", Total: len(own), Deleted: repo.UID, Approved: repo.Annotations[fleet.AnnotationApproveDeletion]}
 	leaves := func(other kube.Key) bool {
 		return slices.ContainsFunc(own, func(b *fleet.Bundle) bool { return kube.KeyOf(b) == other })
@@ -145,7 +145,7 @@ func (e *Engine) judgeRepo(repo *fleet.GitRepo, own []*fleet.Bundle) withdrawal.
 		item := withdrawal.Item{Name: b.Name, UID: b.UID}
 		deployments, _ := e.table.Deployments(kube.KeyOf(b))
 		for cluster, bd := range deployments {
-			part, _ := e.item(cluster, kube.KeyOf(repo), bd, leaves)
+			part, _ := e.budgets.item(cluster, kube.KeyOf(repo), bd, leaves)
 			item.Things = append(item.Things, part.Things...)
 		}
 		r.Items = append(r.Items, item)

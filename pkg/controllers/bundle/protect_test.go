@@ -38,7 +38,7 @@ func TestProtectedBundle(t *testing.T) {
 			})
 			e.table.SetRepo(shop(c.repo))
 			for _, want := range []deletionState{held, ordered} {
-				if _, err := e.reconcileDeletions(t.Context(), kube.Key{Namespace: "ws"}); err != nil {
+				if _, err := e.guards.reconcileDeletions(t.Context(), kube.Key{Namespace: "ws"}); err != nil {
 					t.Fatal(err)
 				}
 				d := e.deletions.of(b)
@@ -48,7 +48,7 @@ func TestProtectedBundle(t *testing.T) {
 				if want == ordered {
 					break
 				}
-				said := condition.Find(e.sayDeletionHeld(nil, b), fleet.ConditionDeletionHeld)
+				said := condition.Find(e.guards.sayDeletionHeld(nil, b), fleet.ConditionDeletionHeld)
 				_, hash, ok := strings.Cut(d.message, "fleet approve -n ws bundle/web ")
 				if said == nil || said.Reason != fleet.ReasonProtected || !ok {
 					t.Fatalf("condition %+v", said)
@@ -92,11 +92,11 @@ func TestProtectedRepo(t *testing.T) {
 			e, s, b := deletedBundle(t, at, func(_ *apiServer, b *fleet.Bundle, _ *fleet.BundleDeployment) { b.DeletionTimestamp = nil })
 			repo := shop("true")
 			repo.DeletionTimestamp = new(metav1.NewTime(at))
-			v := e.judgeRepo(repo, []*fleet.Bundle{b})
+			v := e.guards.judgeRepo(repo, []*fleet.Bundle{b})
 			c.scene(s, repo, v.Hash)
 			s.objects[pathRepo] = repo
 			e.table.SetRepo(repo)
-			if _, err := e.reconcilePrune(t.Context(), kube.KeyOf(repo)); err != nil {
+			if _, err := e.prune.reconcilePrune(t.Context(), kube.KeyOf(repo)); err != nil {
 				t.Fatal(err)
 			}
 			text := strings.Join(s.writes, "\n")
@@ -116,7 +116,7 @@ func TestPruneProtected(t *testing.T) {
 	for name, own := range map[string]string{"Repo": "", "Bundle": "true"} {
 		t.Run(name, func(t *testing.T) {
 			now := start
-			e, s := engineAt(t, &now)
+			e, s := controllersAt(t, &now)
 			b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "web", UID: "b", Labels: map[string]string{fleet.LabelRepoName: "shop"},
 				Annotations: map[string]string{fleet.AnnotationProtect: own}}}
 			repo := shop("true")
@@ -127,7 +127,7 @@ func TestPruneProtected(t *testing.T) {
 			e.table.SetRepo(repo)
 			e.table.SetPlan(kube.KeyOf(b), fleetstate.Plan{Complete: true})
 			e.table.Settle()
-			if _, err := e.reconcilePrune(t.Context(), kube.KeyOf(repo)); err != nil {
+			if _, err := e.prune.reconcilePrune(t.Context(), kube.KeyOf(repo)); err != nil {
 				t.Fatal(err)
 			}
 			text := strings.Join(s.writes, "\n")

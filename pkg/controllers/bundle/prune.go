@@ -22,6 +22,17 @@ const (
 	pruneSoon = 100 * time.Millisecond
 )
 
+// A pruneController removes the Bundles that a GitRepo does not have any more, within its
+// deletion budget.
+type pruneController struct {
+	*base
+	bundles        *kube.Store[*fleet.Bundle]
+	repos          *kube.Store[*fleet.GitRepo]
+	deletionBudget *deletionBudget
+	budgets        *budgets
+	guards         *guards
+}
+
 // reconcilePrune decides what the Bundles of a GitRepo may lose: which of them are
 // removed, and which replace their releases.
 //
@@ -29,14 +40,14 @@ const (
 // asks for the removal of all of them at once; the planner says which releases would be
 // replaced. The decision is made here, because the deployed objects are known here.
 // Held or refused requests change nothing.
-func (e *Engine) reconcilePrune(ctx context.Context, key kube.Key) (kube.Result, error) {
+func (e *pruneController) reconcilePrune(ctx context.Context, key kube.Key) (kube.Result, error) {
 	repo, own := e.table.Owned(key)
 	switch {
 	case repo == nil || !e.cfg.Scope.Owns(repo):
 		e.deletionBudget.forgetRepo(key)
 		return kube.Done, nil
 	case repo.DeletionTimestamp != nil:
-		return e.reconcileRepoDeletion(ctx, repo, own)
+		return e.guards.reconcileRepoDeletion(ctx, repo, own)
 	}
 	subject := fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: key}
 	mark := repo.Annotations[fleet.AnnotationPrune]
@@ -44,9 +55,9 @@ func (e *Engine) reconcilePrune(ctx context.Context, key kube.Key) (kube.Result,
 	if len(marked) == 0 {
 		e.deletionBudget.approve(key, "")
 	}
-	l := e.lossOf(repo, own, marked)
+	l := e.budgets.lossOf(repo, own, marked)
 	if len(marked)+len(l.replaced) == 0 { // nothing is asked, or it is gone; what comes later wakes us up
-		return kube.Done, e.unhold(ctx, subject, repo)
+		return kube.Done, e.budgets.unhold(ctx, subject, repo)
 	}
 	if why, _ := e.held(key.Namespace); why != "" || !e.table.Settled() {
 		return kube.Result{After: pruneRetry}, nil
@@ -56,25 +67,25 @@ func (e *Engine) reconcilePrune(ctx context.Context, key kube.Key) (kube.Result,
 			return next, err
 		}
 	}
-	rest, v, after := e.judgeLoss(l)
+	rest, v, after := e.budgets.judgeLoss(l)
 	if after > 0 {
 		return kube.Result{After: after}, nil
 	}
-	e.permitAll(l, rest, v)
+	e.budgets.permitAll(l, rest, v)
 	if len(marked) > 0 && l.mayPrune(rest, v) {
 		if next, err := e.prune(ctx, repo, marked); err != nil || next != kube.Done {
 			return next, err
 		}
 	}
 	if v.Held {
-		return kube.Result{After: heldAgain}, e.hold(ctx, subject, repo, v)
+		return kube.Result{After: heldAgain}, e.budgets.hold(ctx, subject, repo, v)
 	}
-	return kube.Done, e.unhold(ctx, subject, repo)
+	return kube.Done, e.budgets.unhold(ctx, subject, repo)
 }
 
 // whole makes sure that the caches have all Bundles with a mark, although they
 // are fewer than the mark says: some may be gone already.
-func (e *Engine) whole(ctx context.Context, key kube.Key, mark string, marked []*fleet.Bundle) (kube.Result, error) {
+func (e *pruneController) whole(ctx context.Context, key kube.Key, mark string, marked []*fleet.Bundle) (kube.Result, error) {
 	live, err := e.bundles.List(ctx, key.Namespace, fleet.LabelRepoName+"="+key.Name)
 	if err != nil {
 		return kube.Done, fmt.Errorf("look for bundles to remove: %w", err)
@@ -88,7 +99,7 @@ func (e *Engine) whole(ctx context.Context, key kube.Key, mark string, marked []
 // prune deletes marked Bundles, each as it was judged, unless the request was
 // taken back meanwhile. Their finalizer keeps them until their deployments are
 // withdrawn.
-func (e *Engine) prune(ctx context.Context, repo *fleet.GitRepo, marked []*fleet.Bundle) (kube.Result, error) {
+func (e *pruneController) prune(ctx context.Context, repo *fleet.GitRepo, marked []*fleet.Bundle) (kube.Result, error) {
 	key, mark := kube.KeyOf(repo), repo.Annotations[fleet.AnnotationPrune]
 	live, err := e.repos.Get(ctx, key)
 	switch {
@@ -106,7 +117,7 @@ func (e *Engine) prune(ctx context.Context, repo *fleet.GitRepo, marked []*fleet
 		if b.DeletionTimestamp != nil {
 			continue
 		}
-		b, err := e.unguard(ctx, b)
+		b, err := e.guards.unguard(ctx, b)
 		if err != nil {
 			return kube.Done, err
 		}
@@ -140,7 +151,7 @@ func nilled[P interface {
 
 // asks enqueues the objects that a request for removals, or an answer to one, concerns.
 // Users and the reader of repositories make such requests.
-func (e *Engine) asks(old, changed kube.Object) {
+func (e *pruneController) asks(old, changed kube.Object) {
 	said := func(key string) bool {
 		if old == nil {
 			return changed.GetAnnotations()[key] != ""
@@ -152,24 +163,24 @@ func (e *Engine) asks(old, changed kube.Object) {
 	switch o := changed.(type) {
 	case *fleet.Bundle:
 		if repo := ownerOf(o); mark && repo.Name != "" {
-			e.pruner.Add(repo)
+			e.pruneQueue.Add(repo)
 		}
 		if word || protect {
-			e.bundleController.AddFirst(kube.KeyOf(o))
+			e.bundleQueue.AddFirst(kube.KeyOf(o))
 		}
 	case *fleet.GitRepo:
 		budget := said(fleet.AnnotationDeletionBudget)
 		if mark || word || budget || protect {
-			e.pruner.AddFirst(kube.KeyOf(o))
+			e.pruneQueue.AddFirst(kube.KeyOf(o))
 		}
 		if protect {
-			e.deleter.Add(kube.Key{Namespace: o.Namespace})
+			e.deletionQueue.Add(kube.Key{Namespace: o.Namespace})
 		}
 		if budget && old != nil {
 			e.status[fleetstate.KindGitRepo].wake(kube.KeyOf(o), true)
 			_, own := e.table.Owned(kube.KeyOf(o))
 			for _, b := range own {
-				e.bundleController.Add(kube.KeyOf(b))
+				e.bundleQueue.Add(kube.KeyOf(b))
 			}
 		}
 	}

@@ -8,16 +8,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
-	"github.com/fleetworkspace/fleet/pkg/plan/support"
-	"github.com/fleetworkspace/fleet/pkg/plan/view"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // again is when a Bundle continues that has more to write: at once, but after the keys
@@ -28,6 +27,24 @@ var again = kube.Result{After: time.Millisecond}
 // has announced.
 const valuesRetry = 30 * time.Second
 
+// A bundleController brings the deployments of Bundles in line with their targets.
+type bundleController struct {
+	*base
+	bundles        *kube.Store[*fleet.Bundle]
+	deployments    *kube.Store[*fleet.BundleDeployment]
+	contents       *kube.Store[*fleet.Content]
+	secrets        *kube.Store[*corev1.Secret]
+	slots          *slots
+	deletionBudget *deletionBudget
+	sources        *sources
+	pairs          *pairState
+	budgets        *budgets
+	content        *contentController
+	copies         *copyController
+	targeting      *targeting
+	withdrawals    *withdrawals
+}
+
 // Reconcile brings the deployments of one Bundle in line with its targets.
 //
 //  1. gather: read the Bundle, its clusters and deployments from the table
@@ -36,26 +53,26 @@ const valuesRetry = 30 * time.Second
 //  4. report: update the table; status follows from there
 //
 // It may run at any time and any number of times.
-func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
+func (e *bundleController) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	b, ok := e.table.Bundle(key)
 	if ok && !e.cfg.Scope.Owns(b) {
 		return e.observeForeign(b)
 	}
-	switch w := e.resume(key, b); {
+	switch w := e.pairs.resume(key, b); {
 	case w != nil:
 		return e.carryOut(ctx, w)
 	case !ok:
 		return kube.Done, nil
 	case b.DeletionTimestamp != nil:
-		return e.remove(ctx, b)
+		return e.withdrawals.remove(ctx, b)
 	}
 	s, err := e.gather(ctx, b)
 	if err != nil {
 		return kube.Done, err
 	}
 	d := decide(s)
-	e.remember(key, d)
-	e.noteReplaced(s, d)
+	e.pairs.remember(key, d)
+	e.budgets.noteReplaced(s, d)
 	if err := e.adopt(ctx, s, d); err != nil {
 		return kube.Done, err
 	}
@@ -66,73 +83,38 @@ func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Result, erro
 }
 
 // gather reads all that the decision needs.
-func (e *Engine) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error) {
+func (e *bundleController) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error) {
 	s := &snapshot{key: kube.KeyOf(b), bundle: b, moves: e.table.Moves()}
 	refused := e.sources.refusedOf(s.key)
-	if s.parts, s.compiledErr = e.named(b); s.compiledErr == nil {
+	if s.parts, s.compiledErr = e.content.named(b); s.compiledErr == nil {
 		s.compiled, s.compiledErr = e.compiled(ctx, b) // before the clusters: their changes are judged by it
-		if err := e.gatherSources(ctx, s); s.compiledErr == nil {
+		if err := e.copies.gatherSources(ctx, s); s.compiledErr == nil {
 			s.compiledErr = err
 		}
 	} else {
-		e.dropCompiled(s.key)
+		e.pairs.dropCompiled(s.key)
 	}
 	s.deployments, s.seen = e.table.Deployments(s.key)
-	e.checkCopies(s, refused)
+	e.copies.checkCopies(s, refused)
 	e.candidates(s)
 	s.hold, s.restricted = e.held(s.key.Namespace)
-	s.replacing = e.replacingOf(b)
+	s.replacing = e.budgets.replacingOf(b)
 	if s.compiledErr != nil && !reconcile.IsTerminal(s.compiledErr) && !reconcile.IsRequeue(s.compiledErr) {
 		return nil, s.compiledErr
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s.memos, s.lost = e.memos[s.key], maps.Clone(e.lost)
+	e.pairs.mu.Lock()
+	defer e.pairs.mu.Unlock()
+	s.memos, s.lost = e.pairs.versions[s.key], maps.Clone(e.pairs.lost)
 	return s, nil
-}
-
-// remember keeps what was worked out but needs no write.
-func (e *Engine) remember(key kube.Key, d *decision) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.memos[key] = d.memos
-}
-
-// held says why nothing new may be written in a namespace.
-func (e *Engine) held(namespace string) (why string, restricted bool) {
-	var limits []support.Limit
-	for kind, c := range e.cache.limits {
-		for _, o := range c.List(namespace) {
-			limits = append(limits, support.Limit{Kind: kind, Name: o.Name})
-		}
-	}
-	if text := support.FailClosed(limits); text != "" {
-		return text, true
-	}
-	return e.brake()
-}
-
-// brake returns why nothing new may be written anywhere: a user has put on the brake.
-func (e *Engine) brake() (why string, restricted bool) {
-	cm, ok := e.cache.brake.Get(kube.Key{Namespace: e.cfg.Namespace, Name: fleet.ConfigMapBrake})
-	if !ok {
-		return "", false
-	}
-	brake := view.ParseBrake(cm.Data)
-	if !brake.On {
-		return "", false
-	}
-	brake.Since = nil // messages do not contain times
-	return brake.Text(time.Time{}), false
 }
 
 // compiled returns the compiled Bundle, compiled again only if the Bundle has changed.
 // It costs one read where the Bundle has values.
-func (e *Engine) compiled(ctx context.Context, b *fleet.Bundle) (*deployment.Compiled, error) {
+func (e *bundleController) compiled(ctx context.Context, b *fleet.Bundle) (*deployment.Compiled, error) {
 	key := kube.KeyOf(b)
-	e.mu.Lock()
-	entry := e.kits[key]
-	e.mu.Unlock()
+	e.pairs.mu.Lock()
+	entry := e.pairs.compiled[key]
+	e.pairs.mu.Unlock()
 	if entry != nil {
 		if fits(entry.compiled, b) {
 			return entry.compiled, nil
@@ -148,13 +130,13 @@ func (e *Engine) compiled(ctx context.Context, b *fleet.Bundle) (*deployment.Com
 	}
 	compiled, err := deployment.Compile(b, contentOf(b), next.values)
 	if err != nil {
-		e.dropCompiled(key)
+		e.pairs.dropCompiled(key)
 		return nil, err
 	}
 	next.compiled = compiled
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.kits[key] = next
+	e.pairs.mu.Lock()
+	defer e.pairs.mu.Unlock()
+	e.pairs.compiled[key] = next
 	return compiled, nil
 }
 
@@ -164,7 +146,7 @@ func fits(compiled *deployment.Compiled, b *fleet.Bundle) bool {
 	return old.UID == b.UID && old.Generation == b.Generation && maps.Equal(old.Labels, b.Labels) && contentOf(old) == contentOf(b)
 }
 
-func (e *Engine) readValues(ctx context.Context, b *fleet.Bundle, entry *compiledEntry) error {
+func (e *bundleController) readValues(ctx context.Context, b *fleet.Bundle, entry *compiledEntry) error {
 	secret, err := e.secrets.Get(ctx, kube.KeyOf(b))
 	switch {
 	case kube.IsGone(err):
@@ -181,32 +163,9 @@ func (e *Engine) readValues(ctx context.Context, b *fleet.Bundle, entry *compile
 	return nil
 }
 
-func (e *Engine) dropCompiled(key kube.Key) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.kits, key)
-}
-
-// markStale forces a rewrite of a deployment even if its IDs match: another writer has
-// changed it, or its values are gone.
-func (e *Engine) markStale(key kube.Key) {
-	if bundle, _, ok := e.table.PairOf(key); ok && !e.mine(bundle) {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.lost[key] = true
-}
-
-func (e *Engine) isWriting(key kube.Key) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.writing[key]
-}
-
 // adopt puts our finalizer on a Bundle before the first deployment is made, so
 // that its deletion is not missed. A protected one has it in any case.
-func (e *Engine) adopt(ctx context.Context, s *snapshot, d *decision) error {
+func (e *bundleController) adopt(ctx context.Context, s *snapshot, d *decision) error {
 	needed := len(d.pairs)+len(s.deployments) > 0 || withdrawal.Protects(s.bundle)
 	if slices.Contains(s.bundle.Finalizers, fleet.FinalizerBundle) || !needed {
 		return nil
@@ -221,30 +180,98 @@ func (e *Engine) adopt(ctx context.Context, s *snapshot, d *decision) error {
 	return nil
 }
 
-// observe stores a Bundle as the API server returned it, before the watch reports it.
-func (e *Engine) observe(b *fleet.Bundle) {
-	stripBundle(b)
-	b.ManagedFields = nil
-	e.enqueue(e.table.SetBundle(b))
-}
-
-func (e *Engine) logFor(key kube.Key) *logrus.Entry {
-	fields := logrus.Fields{"workspace": key.Namespace, "bundle": key.Name}
-	if b, ok := e.table.Bundle(key); ok {
-		if repo := b.Labels[fleet.LabelRepoName]; repo != "" {
-			fields["gitrepo"] = repo
-		}
-		if commit := b.Labels[fleet.LabelCommit]; commit != "" {
-			fields["commit"] = commit
-		}
-	}
-	return e.log.WithFields(fields)
-}
-
 // joined is at most three of many errors, each once, as one.
 func joined(errs []error) error {
 	if len(errs) <= 3 {
 		return errors.Join(errs...)
 	}
 	return fmt.Errorf("%w (and %d more)", errors.Join(errs[:3]...), len(errs)-3)
+}
+
+// forget drops what is kept about a Bundle that is gone.
+func (e *bundleController) forget(key kube.Key) {
+	e.pairs.forget(key)
+	e.withdrawals.forget(key)
+	e.deletionBudget.forget(key)
+	e.sources.forget(key)
+}
+
+// observeForeign records the state of a Bundle that another manager looks after. It
+// waits for writes that were begun while the Bundle was ours, and then forgets them.
+func (e *bundleController) observeForeign(b *fleet.Bundle) (kube.Result, error) {
+	key := kube.KeyOf(b)
+	e.pairs.resume(key, nil)
+	e.forget(key)
+	deployments, seen := e.table.Deployments(key)
+	p := fleetstate.Plan{
+		Generation: b.Generation, Complete: true, Foreign: true, Named: fleetstate.NamedBy(b),
+		Waiting: true, Seen: seen, // whatever comes is looked at
+		Wants: make(map[kube.Key]fleetstate.Desired, len(deployments)),
+	}
+	for cluster, bd := range deployments {
+		if bd.Annotations[fleet.AnnotationWithdrawn] == "" && bd.DeletionTimestamp == nil {
+			p.Order = append(p.Order, cluster)
+			p.Wants[cluster] = fleetstate.Desired{ID: bd.Spec.StagedDeploymentID, Paused: bd.Spec.Paused}
+		}
+	}
+	slices.SortFunc(p.Order, fleetstate.CompareKeys)
+	e.enqueue(e.table.SetPlan(key, p))
+	return kube.Done, nil
+}
+
+// candidates finds the clusters that a Bundle may be meant for, and those of other
+// namespaces on which it is although it may not be there any more.
+func (e *bundleController) candidates(s *snapshot) {
+	s.reach = e.targeting.reachOf(s.bundle)
+	s.candidates = e.table.Candidates(s.key.Namespace)
+	s.guests = map[kube.Key]guest{}
+	own := len(s.candidates)
+	for _, ns := range s.reach.Namespaces() {
+		g := guest{}
+		if why, restricted := e.held(ns); restricted {
+			g.held = why
+		}
+		for _, c := range e.table.Candidates(ns) {
+			s.candidates, s.guests[c.Key] = append(s.candidates, c), g
+		}
+	}
+	for key := range s.deployments {
+		in, why := s.reach.Includes(key.Namespace)
+		if in {
+			continue
+		}
+		c, ok := e.table.Candidate(key)
+		if !ok {
+			continue
+		}
+		g := guest{beyond: why}
+		if err := s.reach.Fault(); err != nil {
+			g = guest{held: "stays as it is: " + err.Error()}
+		}
+		s.candidates, s.guests[key] = append(s.candidates, c), g
+	}
+	if len(s.candidates) > own {
+		slices.SortFunc(s.candidates, func(a, b *fleetstate.Candidate) int {
+			return target.CompareClusters(&a.Place.Cluster, &b.Place.Cluster)
+		})
+	}
+	e.findOccupants(s)
+}
+
+// findOccupants finds the clusters on which the Bundle's name is taken: by a Bundle of
+// the same name of another namespace. The Bundle that was there first stays.
+func (e *bundleController) findOccupants(s *snapshot) {
+	if !e.cache.mapped.any() {
+		return
+	}
+	s.taken = map[kube.Key]string{}
+	for _, c := range s.candidates {
+		if c.Place.Namespace == "" || s.deployments[c.Key] != nil {
+			continue
+		}
+		owner, _, ok := e.table.PairOf(kube.Key{Namespace: c.Place.Namespace, Name: s.key.Name})
+		if ok && owner != s.key {
+			s.taken[c.Key] = occupied(owner)
+		}
+	}
 }

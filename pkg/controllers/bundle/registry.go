@@ -39,7 +39,7 @@ const (
 
 // checkCredential waits for the Secret of a Bundle's registry. The text of a
 // wait that a watch will not end is the same.
-func (e *Engine) checkCredential(b *fleet.Bundle) error {
+func (e *contentController) checkCredential(b *fleet.Bundle) error {
 	if _, ok := e.cache.secrets.Get(credentialOf(b)); ok {
 		return nil
 	}
@@ -56,7 +56,7 @@ func versionOf(m metav1.Object) string { return string(m.GetUID()) + "/" + m.Get
 
 // ensureCredentials copies the Secret of the Bundle's registry to the clusters
 // that are about to need it, or hold an older copy.
-func (e *Engine) ensureCredentials(ctx context.Context, s *snapshot, d *decision) error {
+func (e *contentController) ensureCredentials(ctx context.Context, s *snapshot, d *decision) error {
 	source, ok := e.cache.secrets.Get(credentialOf(s.bundle))
 	if !ok {
 		return e.checkCredential(s.bundle)
@@ -88,7 +88,7 @@ func (e *Engine) ensureCredentials(ctx context.Context, s *snapshot, d *decision
 	return nil
 }
 
-func (e *Engine) putCopy(ctx context.Context, key kube.Key, version string, data map[string][]byte) error {
+func (e *contentController) putCopy(ctx context.Context, key kube.Key, version string, data map[string][]byte) error {
 	want := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace, Name: key.Name,
@@ -126,21 +126,21 @@ func copied(m *metav1.PartialObjectMetadata) bool {
 
 // onCredential handles a change of a Secret of a registry. It returns false for other
 // Secrets.
-func (e *Engine) onCredential(m *metav1.PartialObjectMetadata, gone bool) bool {
+func (e *contentController) onCredential(m *metav1.PartialObjectMetadata, gone bool) bool {
 	if !ofRegistry(m) {
 		return false
 	}
 	if !copied(m) || gone && e.table.Holders(m.Name)[m.Namespace] {
 		e.planSome(e.table.Naming(m.Name))
 	}
-	e.sweep.Add(kube.Key{Name: m.Name})
+	e.contentQueue.Add(kube.Key{Name: m.Name})
 	return true
 }
 
 // reconcileCredentials deletes the copies of a registry's Secret where no deployment
 // needs them. It also deletes from the registry what is no longer needed, together with
 // its Secret.
-func (e *Engine) reconcileCredentials(ctx context.Context, id string) (kube.Result, error) {
+func (e *contentController) reconcileCredentials(ctx context.Context, id string) (kube.Result, error) {
 	var next kube.Result
 	var errs []error
 	holders := e.table.Holders(id)
@@ -164,7 +164,7 @@ func (e *Engine) reconcileCredentials(ctx context.Context, id string) (kube.Resu
 // written. used reports whether a deployment of the copy's namespace holds the content.
 // A Secret that is no copy is needed by the Bundles of its namespace that name the
 // content, and by those of which a deployment still holds it.
-func (e *Engine) credentialNeeded(m *metav1.PartialObjectMetadata, used bool) time.Duration {
+func (e *contentController) credentialNeeded(m *metav1.PartialObjectMetadata, used bool) time.Duration {
 	key := kube.KeyOf(m).String()
 	naming := e.table.Naming(m.Name)
 	if !copied(m) {
@@ -172,10 +172,10 @@ func (e *Engine) credentialNeeded(m *metav1.PartialObjectMetadata, used bool) ti
 			e.table.Workspaces(m.Name)[m.Namespace]
 	}
 	if used {
-		e.setUnused(key, "", time.Time{})
+		e.idle.setUnused(key, "", time.Time{})
 		return -1
 	}
-	since := e.setUnused(key, m.ResourceVersion, e.now())
+	since := e.idle.setUnused(key, m.ResourceVersion, e.now())
 	if copied(m) && len(naming) == 0 {
 		return 0
 	}
@@ -184,7 +184,7 @@ func (e *Engine) credentialNeeded(m *metav1.PartialObjectMetadata, used bool) ti
 
 // dropCredential deletes a Secret of a registry. With one that is no copy goes
 // what it leads to.
-func (e *Engine) dropCredential(ctx context.Context, m *metav1.PartialObjectMetadata) error {
+func (e *contentController) dropCredential(ctx context.Context, m *metav1.PartialObjectMetadata) error {
 	if !copied(m) {
 		secret, err := e.secrets.Get(ctx, kube.KeyOf(m))
 		if kube.IsGone(err) {
@@ -210,7 +210,7 @@ func (e *Engine) dropCredential(ctx context.Context, m *metav1.PartialObjectMeta
 // dismissArtifact deletes the artifact of a Bundle from its registry when the Bundle is
 // deleted. If another Bundle of the namespace names it or still runs it, the sweep
 // deletes it later. A failure is reported, and blocks nothing.
-func (e *Engine) dismissArtifact(ctx context.Context, b *fleet.Bundle) error {
+func (e *contentController) dismissArtifact(ctx context.Context, b *fleet.Bundle) error {
 	id := b.Spec.ContentsID
 	if id == "" {
 		return nil
@@ -236,14 +236,14 @@ func (e *Engine) dismissArtifact(ctx context.Context, b *fleet.Bundle) error {
 }
 
 // stays reports whether a Bundle is there and not being deleted.
-func (e *Engine) stays(key kube.Key) bool {
+func (e *contentController) stays(key kube.Key) bool {
 	b, ok := e.table.Bundle(key)
 	return ok && b.DeletionTimestamp == nil
 }
 
 // deleteArtifact deletes from a registry the artifact that a Secret leads to, unless
 // another namespace needs the same artifact.
-func (e *Engine) deleteArtifact(ctx context.Context, secret *corev1.Secret) error {
+func (e *contentController) deleteArtifact(ctx context.Context, secret *corev1.Secret) error {
 	id := secret.Name
 	storage, err := oci.StorageOf(string(secret.Type), secret.Data)
 	if err != nil {

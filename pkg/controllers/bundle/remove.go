@@ -21,7 +21,7 @@ const reasonDeleting = "Deleting"
 // remove withdraws all deployments of a Bundle that is being deleted, and removes the
 // Bundle's finalizer when they are gone. A user has asked for it, so there is no pace;
 // a Bundle that is deleted with its namespace or its kind waits for a user.
-func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
+func (e *withdrawals) remove(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
 	key := kube.KeyOf(b)
 	e.release(key)
 	if !slices.Contains(b.Finalizers, fleet.FinalizerBundle) { // another finalizer keeps it
@@ -31,7 +31,7 @@ func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Result, erro
 	d := e.deletions.of(b)
 	switch d.state {
 	case undecided, held:
-		e.deleter.Add(kube.Key{Namespace: key.Namespace})
+		e.deletionQueue.Add(kube.Key{Namespace: key.Namespace})
 		plan := leavingPlan(b, "")
 		if d.state == held {
 			plan = heldPlan(b, d)
@@ -71,7 +71,7 @@ func leavingPlan(b *fleet.Bundle, withdrawing string) fleetstate.Plan {
 
 // dismiss orders the withdrawal of all deployments of a Bundle, for at most a slice of
 // time. It returns what blocks an order, if anything does, and whether there are more.
-func (e *Engine) dismiss(ctx context.Context, b *fleet.Bundle) (blocked string, rest bool, err error) {
+func (e *withdrawals) dismiss(ctx context.Context, b *fleet.Bundle) (blocked string, rest bool, err error) {
 	key := kube.KeyOf(b)
 	hold, _ := e.brake()
 	e.wait(key, true) // before judging: changes in between must not be lost
@@ -102,7 +102,7 @@ func (e *Engine) dismiss(ctx context.Context, b *fleet.Bundle) (blocked string, 
 // remnants are the deployments of a deleted Bundle that are still there, and since when
 // they may be gone. Agents of a namespace that is being deleted cannot check in any
 // more, which does not mean that they are offline.
-func (e *Engine) remnants(key kube.Key, b *fleet.Bundle, d deletion) (out []withdrawal.Remnant, since time.Time) {
+func (e *withdrawals) remnants(key kube.Key, b *fleet.Bundle, d deletion) (out []withdrawal.Remnant, since time.Time) {
 	since = b.DeletionTimestamp.Time
 	if !d.since.IsZero() {
 		since = d.since
@@ -123,7 +123,7 @@ func (e *Engine) remnants(key kube.Key, b *fleet.Bundle, d deletion) (out []with
 
 // letGo deletes the values of a Bundle and its artifact in a registry, and removes its
 // finalizer.
-func (e *Engine) letGo(ctx context.Context, b *fleet.Bundle, left int) error {
+func (e *withdrawals) letGo(ctx context.Context, b *fleet.Bundle, left int) error {
 	secret, err := e.valuesOf(ctx, b)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (e *Engine) letGo(ctx context.Context, b *fleet.Bundle, left int) error {
 			return err
 		}
 	}
-	if err := e.dismissArtifact(ctx, b); err != nil {
+	if err := e.content.dismissArtifact(ctx, b); err != nil {
 		return err
 	}
 	changed := b.DeepCopy()
@@ -146,5 +146,46 @@ func (e *Engine) letGo(ctx context.Context, b *fleet.Bundle, left int) error {
 		log = log.WithField("reason", fmt.Sprintf("%d deployments stay as orders for clusters that are away", left))
 	}
 	log.Info("bundle gone")
+	return nil
+}
+
+// keep lets a Bundle be deleted and leaves its deployments as they are. They bear a
+// mark, without which the manager would withdraw them because their Bundle is missing.
+func (e *withdrawals) keep(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
+	deployments, _ := e.table.Deployments(kube.KeyOf(b))
+	turn, rest := e.slots.turn(), false
+	for _, bd := range deployments {
+		if withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil || bd.Annotations[fleet.AnnotationKept] != "" {
+			continue
+		}
+		if rest = turn.over(); rest {
+			break
+		}
+		turn.write(func() error { return e.markKept(ctx, bd) }, nil)
+	}
+	if err := turn.wait(); err != nil {
+		return kube.Done, err
+	}
+	if rest {
+		return again, nil
+	}
+	return kube.Done, e.letGo(ctx, b, 0)
+}
+
+func (e *withdrawals) markKept(ctx context.Context, bd *fleet.BundleDeployment) error {
+	changed := bd.DeepCopy()
+	if changed.Annotations == nil {
+		changed.Annotations = map[string]string{}
+	}
+	changed.Annotations[fleet.AnnotationKept] = "true"
+	got, err := e.deployments.Patch(ctx, bd, changed)
+	if kube.IsGone(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("keep deployment %q: %w", kube.KeyOf(bd), err)
+	}
+	e.stripDeployment(got)
+	e.enqueue(e.table.SetDeployment(got))
 	return nil
 }

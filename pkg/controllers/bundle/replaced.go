@@ -88,7 +88,7 @@ func (s *snapshot) named() string {
 }
 
 // replacingOf is what is known before a Bundle is decided.
-func (e *Engine) replacingOf(b *fleet.Bundle) replacing {
+func (e *budgets) replacingOf(b *fleet.Bundle) replacing {
 	repo := e.judgedBy(b)
 	budget, _ := e.budget(repo, b.Namespace, withdrawal.BundleBudget) // an error is logged when something is judged
 	out := replacing{free: budget.Off(), owned: repo != nil, may: e.deletionBudget.mayReplace(kube.KeyOf(b))}
@@ -100,7 +100,7 @@ func (e *Engine) replacingOf(b *fleet.Bundle) replacing {
 
 // judgedBy is the GitRepo that all that a Bundle replaces is judged with; nil
 // where the Bundle is judged alone.
-func (e *Engine) judgedBy(b *fleet.Bundle) *fleet.GitRepo {
+func (e *budgets) judgedBy(b *fleet.Bundle) *fleet.GitRepo {
 	repo := e.table.Repo(ownerOf(b))
 	if repo == nil || repo.DeletionTimestamp != nil || !e.cfg.Scope.Owns(repo) {
 		return nil
@@ -110,18 +110,18 @@ func (e *Engine) judgedBy(b *fleet.Bundle) *fleet.GitRepo {
 
 // noteReplaced stores what was decided, and enqueues the judgment for the time after
 // everything that the same change concerns was looked at.
-func (e *Engine) noteReplaced(s *snapshot, d *decision) {
+func (e *budgets) noteReplaced(s *snapshot, d *decision) {
 	if d.frozen {
 		return
 	}
 	if e.deletionBudget.replaces(s.key, d.replaced, s.replacing.at, e.now()) && s.replacing.owned {
-		e.pruner.AddAfter(ownerOf(s.bundle), collect)
+		e.pruneQueue.AddAfter(ownerOf(s.bundle), collect)
 	}
 }
 
 // lostWith are the precious objects that go with a release that is replaced. See
 // fleetstate.Lost.
-func (e *Engine) lostWith(l *replaced, repo kube.Key, leaves func(kube.Key) bool) (things []withdrawal.Thing, undecided bool) {
+func (e *budgets) lostWith(l *replaced, repo kube.Key, leaves func(kube.Key) bool) (things []withdrawal.Thing, undecided bool) {
 	if things = withdrawal.ReplacedThings(l.cluster.String(), l.bd); len(things) == 0 {
 		return nil, false
 	}
@@ -129,12 +129,12 @@ func (e *Engine) lostWith(l *replaced, repo kube.Key, leaves func(kube.Key) bool
 }
 
 // permit lets deployments of a Bundle replace their releases.
-func (e *Engine) permit(key kube.Key, list []*replaced) {
+func (e *budgets) permit(key kube.Key, list []*replaced) {
 	if len(list) == 0 {
 		return
 	}
 	e.deletionBudget.permit(key, list)
-	e.bundleController.AddFirst(key)
+	e.bundleQueue.AddFirst(key)
 }
 
 // replaces records which deployments of a Bundle replace their release, and reports

@@ -10,6 +10,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // size is how many bytes a status takes.
@@ -21,8 +23,20 @@ func size(status any) int {
 	return len(raw)
 }
 
+// A statusController writes the status of Bundles, GitRepos, Clusters and ClusterGroups.
+type statusController struct {
+	*base
+	bundles        *kube.Store[*fleet.Bundle]
+	clusters       *kube.Store[*fleet.Cluster]
+	groups         *kube.Store[*fleet.ClusterGroup]
+	repos          *kube.Store[*fleet.GitRepo]
+	deletionBudget *deletionBudget
+	guards         *guards
+	targeting      *targeting
+}
+
 // reportBundle writes the status of a Bundle.
-func (e *Engine) reportBundle(ctx context.Context, key kube.Key) (int, error) {
+func (e *statusController) reportBundle(ctx context.Context, key kube.Key) (int, error) {
 	b, facts, accepted, ok := e.table.BundleFacts(key)
 	if !ok {
 		return 0, nil
@@ -55,7 +69,7 @@ func (e *Engine) reportBundle(ctx context.Context, key kube.Key) (int, error) {
 
 // accept puts condition Accepted into a list, or takes it out where there is
 // nothing to say.
-func (e *Engine) accept(list []fleet.Condition, c *fleet.Condition) []fleet.Condition {
+func (e *statusController) accept(list []fleet.Condition, c *fleet.Condition) []fleet.Condition {
 	if c == nil {
 		return condition.Remove(list, fleet.ConditionAccepted)
 	}
@@ -92,7 +106,7 @@ func shallow(b *fleet.Bundle) *fleet.Bundle {
 
 // shows reports whether the known Bundles are those that the GitRepo names as the
 // result of its commit. The watch may report the GitRepo before them.
-func (e *Engine) shows(repo *fleet.GitRepo) bool {
+func (e *statusController) shows(repo *fleet.GitRepo) bool {
 	_, own := e.table.Owned(kube.KeyOf(repo))
 	shows, known := reading.Shows(repo, own)
 	return shows || !known
@@ -101,7 +115,7 @@ func (e *Engine) shows(repo *fleet.GitRepo) bool {
 // reportRepo writes the summary part of a GitRepo's status. It never reports
 // Ready while a Bundle of the repository has a version that was not planned, or is not
 // known.
-func (e *Engine) reportRepo(ctx context.Context, key kube.Key) (int, error) {
+func (e *statusController) reportRepo(ctx context.Context, key kube.Key) (int, error) {
 	repo, sources, fresh, ok := e.table.RepoFacts(key)
 	if !ok {
 		return 0, nil
@@ -141,7 +155,7 @@ func (e *Engine) reportRepo(ctx context.Context, key kube.Key) (int, error) {
 }
 
 // reportCluster writes the summary part of a Cluster's status.
-func (e *Engine) reportCluster(ctx context.Context, key kube.Key) (int, error) {
+func (e *statusController) reportCluster(ctx context.Context, key kube.Key) (int, error) {
 	c, facts, ok := e.table.ClusterFacts(key)
 	if !ok || c.DeletionTimestamp != nil {
 		return 0, nil
@@ -161,7 +175,7 @@ func (e *Engine) reportCluster(ctx context.Context, key kube.Key) (int, error) {
 		return 0, err
 	}
 	e.status[fleetstate.KindCluster].answered(key, got.Status, status)
-	e.observeCluster(got)
+	e.targeting.observeCluster(got)
 	if delta := newlyFalse(c.Status.Conditions, status.Conditions, fleet.ConditionAccepted); delta != nil {
 		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
 	}
@@ -169,7 +183,7 @@ func (e *Engine) reportCluster(ctx context.Context, key kube.Key) (int, error) {
 }
 
 // reportGroup writes the status of a ClusterGroup.
-func (e *Engine) reportGroup(ctx context.Context, key kube.Key) (int, error) {
+func (e *statusController) reportGroup(ctx context.Context, key kube.Key) (int, error) {
 	g, members, ok := e.table.GroupFacts(key)
 	if !ok || g.DeletionTimestamp != nil {
 		return 0, nil
@@ -192,7 +206,39 @@ func (e *Engine) reportGroup(ctx context.Context, key kube.Key) (int, error) {
 	delta, changes := e.table.SetGroup(got)
 	e.enqueue(delta)
 	for _, change := range changes {
-		e.retarget(key.Namespace, change)
+		e.targeting.retarget(key.Namespace, change)
 	}
 	return size(status), nil
+}
+
+// sayHeld keeps condition DeletionHeld as long as something waits to be approved.
+// Before that was decided it stays as it is.
+func (e *statusController) sayHeld(list []fleet.Condition, s fleetstate.Subject, generation int64) []fleet.Condition {
+	if b, ok := e.table.Bundle(s.Key); ok && s.Kind == fleetstate.KindBundle && b.DeletionTimestamp != nil {
+		return e.guards.sayDeletionHeld(list, b)
+	}
+	v, known := e.deletionBudget.verdict(s)
+	switch {
+	case !known:
+		return list
+	case !v.Held:
+		return condition.Remove(list, fleet.ConditionDeletionHeld)
+	}
+	return condition.Set(list, fleet.Condition{
+		Type: fleet.ConditionDeletionHeld, Status: corev1.ConditionTrue, ObservedGeneration: generation,
+		Reason: heldFor(v.Protected), Message: v.Message(approval(s, v.Hash)),
+	}, e.now())
+}
+
+// sayBudget keeps condition DeletionBudget on a GitRepo as long as the budget of its workspace
+// cannot be read and would count.
+func (e *statusController) sayBudget(list []fleet.Condition, repo *fleet.GitRepo, shared string) []fleet.Condition {
+	text := withdrawal.SharedBudgetFault(repo.Annotations[fleet.AnnotationDeletionBudget], repo.Namespace, shared)
+	if text == "" {
+		return condition.Remove(list, fleet.ConditionDeletionBudget)
+	}
+	return condition.Set(list, fleet.Condition{
+		Type: fleet.ConditionDeletionBudget, Status: corev1.ConditionFalse, ObservedGeneration: repo.Generation,
+		Reason: withdrawal.ReasonInvalidBudget, Message: condition.Message(text),
+	}, e.now())
 }

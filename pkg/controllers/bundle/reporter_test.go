@@ -139,7 +139,7 @@ func TestDiets(t *testing.T) {
 			t.Errorf("id %s, want %s", id, want)
 		}
 	}
-	e := &Engine{lists: newLists()}
+	e := &base{lists: newLists()}
 	made := func() *fleet.BundleDeployment {
 		bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}}}
 		bd.Spec.Options.DefaultNamespace, bd.Spec.Options.ServiceAccount = "x", "y"

@@ -58,7 +58,7 @@ func TestDeleteContent(t *testing.T) {
 		"ShardReference":   {scope.Scope{Shard: "x"}, "", false},
 		"WorkspaceUnknown": {scope.Scope{Workspaces: []string{"a"}}, "", false},
 	} {
-		e := &Engine{cfg: Config{ManagerID: "me", Scope: c.scope}}
+		e := &contentController{base: &base{cfg: Config{ManagerID: "me", Scope: c.scope}}}
 		m := &metav1.PartialObjectMetadata{}
 		if c.owner != "" {
 			m.Labels = map[string]string{fleet.LabelManagerID: c.owner}

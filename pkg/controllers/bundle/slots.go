@@ -84,7 +84,7 @@ func (s *slots) drain() {
 }
 
 // A batchTurn is what one Bundle writes before others have theirs: as much as begins
-// within a slice of time, through the engine's slots. It may be given another
+// within a slice of time, through the manager's slots. It may be given another
 // slice while answers are still to come: waiting for the slowest of them after
 // each slice would leave the slots empty where answers take longer than a slice.
 type batchTurn struct {

@@ -73,6 +73,19 @@ func (d *deletions) forget(uid types.UID) {
 	delete(d.byUID, uid)
 }
 
+// guards decides about Bundles and GitRepos whose deletion is no order: because it came with
+// a namespace or a kind, or because they are protected.
+type guards struct {
+	*base
+	client         *kube.Client
+	bundles        *kube.Store[*fleet.Bundle]
+	repos          *kube.Store[*fleet.GitRepo]
+	namespaces     *kube.Store[*corev1.Namespace]
+	deletionBudget *deletionBudget
+	deletions      *deletions
+	budgets        *budgets
+}
+
 // reconcileDeletions decides about all Bundles of a workspace that are being deleted.
 //
 //  1. gather: the Bundles from the table, then, at the API server, since when their
@@ -80,7 +93,7 @@ func (d *deletions) forget(uid types.UID) {
 //  2. decide: withdrawal.Origin, withdrawal.Guard, withdrawal.JudgeUnordered (pure)
 //  3. apply:  the list of what is held, on the namespace, and on each protected
 //     Bundle; the Bundles' own loop does the rest
-func (e *Engine) reconcileDeletions(ctx context.Context, key kube.Key) (kube.Result, error) {
+func (e *guards) reconcileDeletions(ctx context.Context, key kube.Key) (kube.Result, error) {
 	workspace := key.Namespace
 	if !e.cfg.Scope.Holds(workspace) {
 		return kube.Done, nil
@@ -89,7 +102,7 @@ func (e *Engine) reconcileDeletions(ctx context.Context, key kube.Key) (kube.Res
 	if len(open) == 0 {
 		return kube.Done, e.listHeld(ctx, workspace, "", !going)
 	}
-	origins, err := e.originsOf(ctx, workspace, open)
+	origins, err := e.budgets.originsOf(ctx, workspace, open)
 	if err != nil {
 		return kube.Done, err
 	}
@@ -134,7 +147,7 @@ func approvalOf(workspace, hash string) string {
 
 // deletedIn returns the Bundles of a workspace that are being deleted and need a
 // decision, whether others are being deleted, and how many Bundles there are.
-func (e *Engine) deletedIn(workspace string) (open []*fleet.Bundle, going bool, total int) {
+func (e *guards) deletedIn(workspace string) (open []*fleet.Bundle, going bool, total int) {
 	for _, key := range e.table.Bundles(workspace) {
 		b, ok := e.table.Bundle(key)
 		if !ok {
@@ -155,7 +168,7 @@ func (e *Engine) deletedIn(workspace string) (open []*fleet.Bundle, going bool, 
 
 // originsOf looks since when there is what Bundles of a workspace need to exist: by
 // the label of their owner.
-func (e *Engine) originsOf(ctx context.Context, workspace string, list []*fleet.Bundle) (map[string]withdrawal.Origin, error) {
+func (e *budgets) originsOf(ctx context.Context, workspace string, list []*fleet.Bundle) (map[string]withdrawal.Origin, error) {
 	var base withdrawal.Origin
 	var err error
 	if base.Namespace, err = e.client.NamespaceLifetime(ctx, workspace); err != nil {
@@ -193,7 +206,7 @@ func ownerKind(b *fleet.Bundle) string {
 
 // unordered are the Bundles whose deletion is no order, and why, and those that are
 // protected; that of the others is decided.
-func (e *Engine) unordered(open []*fleet.Bundle, origins map[string]withdrawal.Origin) (rest, guarded []*fleet.Bundle, why string) {
+func (e *guards) unordered(open []*fleet.Bundle, origins map[string]withdrawal.Origin) (rest, guarded []*fleet.Bundle, why string) {
 	reasons := map[string]bool{}
 	for _, b := range open {
 		reason := origins[ownerKind(b)].Unordered(b.DeletionTimestamp.Time)
@@ -213,7 +226,7 @@ func (e *Engine) unordered(open []*fleet.Bundle, origins map[string]withdrawal.O
 // judgeDeletions decides about Bundles whose deletion is no order. It returns the
 // verdict about those that a person has to decide about; it notes its decision about
 // those with which nothing would be removed.
-func (e *Engine) judgeDeletions(open []*fleet.Bundle, why string, total int, word string) (v withdrawal.Verdict, waits []*fleet.Bundle) {
+func (e *guards) judgeDeletions(open []*fleet.Bundle, why string, total int, word string) (v withdrawal.Verdict, waits []*fleet.Bundle) {
 	r := withdrawal.Removal{Unit: "bundle", Total: total, Approved: word}
 	leaving := map[kube.Key]bool{}
 	for _, b := range open {
@@ -235,7 +248,7 @@ func (e *Engine) judgeDeletions(open []*fleet.Bundle, why string, total int, wor
 
 // removedWith returns a Bundle as a part of a removal, whether that would remove
 // anything from a cluster, and whether a withdrawal is ordered already.
-func (e *Engine) removedWith(b *fleet.Bundle, leaving map[kube.Key]bool) (item withdrawal.Item, removes, leaves bool) {
+func (e *guards) removedWith(b *fleet.Bundle, leaving map[kube.Key]bool) (item withdrawal.Item, removes, leaves bool) {
 	item = withdrawal.Item{Name: b.Name, UID: b.UID}
 	deployments, _ := e.table.Deployments(kube.KeyOf(b))
 	for cluster, bd := range deployments {
@@ -246,7 +259,7 @@ func (e *Engine) removedWith(b *fleet.Bundle, leaving map[kube.Key]bool) (item w
 			continue
 		}
 		removes = true
-		one, _ := e.item(cluster, ownerOf(b), bd, func(other kube.Key) bool { return leaving[other] })
+		one, _ := e.budgets.item(cluster, ownerOf(b), bd, func(other kube.Key) bool { return leaving[other] })
 		item.Things = append(item.Things, one.Things...)
 	}
 	return item, removes, leaves
@@ -254,10 +267,10 @@ func (e *Engine) removedWith(b *fleet.Bundle, leaving map[kube.Key]bool) (item w
 
 // decideDeletions notes a decision about Bundles, and enqueues those for which it has
 // changed.
-func (e *Engine) decideDeletions(list []*fleet.Bundle, d deletion) {
+func (e *guards) decideDeletions(list []*fleet.Bundle, d deletion) {
 	for _, b := range list {
 		if e.deletions.set(b, d) {
-			e.bundleController.AddFirst(kube.KeyOf(b))
+			e.bundleQueue.AddFirst(kube.KeyOf(b))
 			e.status[fleetstate.KindBundle].wake(kube.KeyOf(b), true)
 		}
 	}
@@ -266,7 +279,7 @@ func (e *Engine) decideDeletions(list []*fleet.Bundle, d deletion) {
 // listHeld writes the list of what is held on the namespace of a workspace; an empty
 // text takes it off. With done the word of the person is taken off as well: nothing is
 // left that it is about.
-func (e *Engine) listHeld(ctx context.Context, workspace, text string, done bool) error {
+func (e *guards) listHeld(ctx context.Context, workspace, text string, done bool) error {
 	cached, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: workspace})
 	if text == "" && (!ok || cached.Annotations[fleet.AnnotationDeletionHeld] == "" && (!done || cached.Annotations[fleet.AnnotationApproveDeletion] == "")) {
 		return nil
@@ -306,7 +319,7 @@ func heldPlan(b *fleet.Bundle, d deletion) fleetstate.Plan {
 }
 
 // sayDeletionHeld is sayHeld for a Bundle that is being deleted.
-func (e *Engine) sayDeletionHeld(list []fleet.Condition, b *fleet.Bundle) []fleet.Condition {
+func (e *guards) sayDeletionHeld(list []fleet.Condition, b *fleet.Bundle) []fleet.Condition {
 	d := e.deletions.of(b)
 	switch d.state {
 	case undecided:
@@ -320,49 +333,8 @@ func (e *Engine) sayDeletionHeld(list []fleet.Condition, b *fleet.Bundle) []flee
 	return condition.Remove(list, fleet.ConditionDeletionHeld)
 }
 
-// keep lets a Bundle be deleted and leaves its deployments as they are. They bear a
-// mark, without which the manager would withdraw them because their Bundle is missing.
-func (e *Engine) keep(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
-	deployments, _ := e.table.Deployments(kube.KeyOf(b))
-	turn, rest := e.slots.turn(), false
-	for _, bd := range deployments {
-		if withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil || bd.Annotations[fleet.AnnotationKept] != "" {
-			continue
-		}
-		if rest = turn.over(); rest {
-			break
-		}
-		turn.write(func() error { return e.markKept(ctx, bd) }, nil)
-	}
-	if err := turn.wait(); err != nil {
-		return kube.Done, err
-	}
-	if rest {
-		return again, nil
-	}
-	return kube.Done, e.letGo(ctx, b, 0)
-}
-
-func (e *Engine) markKept(ctx context.Context, bd *fleet.BundleDeployment) error {
-	changed := bd.DeepCopy()
-	if changed.Annotations == nil {
-		changed.Annotations = map[string]string{}
-	}
-	changed.Annotations[fleet.AnnotationKept] = "true"
-	got, err := e.deployments.Patch(ctx, bd, changed)
-	if kube.IsGone(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("keep deployment %q: %w", kube.KeyOf(bd), err)
-	}
-	e.stripDeployment(got)
-	e.enqueue(e.table.SetDeployment(got))
-	return nil
-}
-
 // onApproval decides again about deletions of a workspace when a person has spoken.
-func (e *Engine) onApproval(old, changed *metav1.PartialObjectMetadata) {
+func (e *guards) onApproval(old, changed *metav1.PartialObjectMetadata) {
 	if changed == nil {
 		return
 	}
@@ -371,6 +343,6 @@ func (e *Engine) onApproval(old, changed *metav1.PartialObjectMetadata) {
 		was = old.Annotations[fleet.AnnotationApproveDeletion]
 	}
 	if was != changed.Annotations[fleet.AnnotationApproveDeletion] {
-		e.deleter.Add(kube.Key{Namespace: changed.Name})
+		e.deletionQueue.Add(kube.Key{Namespace: changed.Name})
 	}
 }

@@ -57,7 +57,7 @@ func TestReconcileDeletions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, s, b := deletedBundle(t, at, c.scene)
-			if _, err := e.reconcileDeletions(t.Context(), kube.Key{Namespace: "ws"}); err != nil {
+			if _, err := e.guards.reconcileDeletions(t.Context(), kube.Key{Namespace: "ws"}); err != nil {
 				t.Fatal(err)
 			}
 			d := e.deletions.of(b)
@@ -77,7 +77,7 @@ func TestHeldDeletionIsApproved(t *testing.T) {
 	at := start.Add(-time.Minute)
 	e, s, b := deletedBundle(t, at, func(s *apiServer, _ *fleet.Bundle, _ *fleet.BundleDeployment) { s.ends(pathNamespace, at) })
 	for _, want := range []deletionState{held, ordered} {
-		if _, err := e.reconcileDeletions(t.Context(), kube.Key{Namespace: "ws"}); err != nil {
+		if _, err := e.guards.reconcileDeletions(t.Context(), kube.Key{Namespace: "ws"}); err != nil {
 			t.Fatal(err)
 		}
 		d := e.deletions.of(b)
@@ -93,12 +93,12 @@ func TestHeldDeletionIsApproved(t *testing.T) {
 	}
 }
 
-// deletedBundle is an engine with one Bundle that was deleted at a time, and its
+// deletedBundle returns controllers with one Bundle that was deleted at a time, and its
 // deployment.
-func deletedBundle(t *testing.T, at time.Time, scene func(*apiServer, *fleet.Bundle, *fleet.BundleDeployment)) (*Engine, *apiServer, *fleet.Bundle) {
+func deletedBundle(t *testing.T, at time.Time, scene func(*apiServer, *fleet.Bundle, *fleet.BundleDeployment)) (*eventHandlers, *apiServer, *fleet.Bundle) {
 	t.Helper()
 	now := start
-	e, s := engineAt(t, &now)
+	e, s := controllersAt(t, &now)
 	s.stands(pathRepos, start.Add(-24*time.Hour))
 	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ws", Name: "web", UID: "b", Labels: map[string]string{fleet.LabelRepoName: "shop"},

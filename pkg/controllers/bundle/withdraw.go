@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,10 +22,29 @@ import (
 // Bundle may be about to be restored.
 const orphanGrace = 10 * time.Minute
 
+// withdrawals orders the withdrawal of deployments that are not wanted any more, and deletes
+// those that agents have uninstalled.
+type withdrawals struct {
+	*base
+	bundles     *kube.Store[*fleet.Bundle]
+	deployments *kube.Store[*fleet.BundleDeployment]
+	secrets     *kube.Store[*corev1.Secret]
+	slots       *slots
+	deletions   *deletions
+	budgets     *budgets
+	content     *contentController
+	pairs       *pairState
+
+	mu      sync.Mutex
+	orphans map[kube.Key]time.Time
+	paces   map[kube.Key]withdrawal.Pace
+	waiting map[kube.Key]bool // Bundles whose withdrawals wait for others of their repository
+}
+
 // withdraw orders the withdrawal of deployments that are no longer desired, within the
 // deletion budget, at a pace that leaves time to undo a mistake; those that a user has
 // approved at once. Those with an order already belong to the deletion controller.
-func (e *Engine) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Result, error) {
+func (e *withdrawals) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Result, error) {
 	e.wait(s.key, true) // before judging: changes in between must not be lost
 	var open, kept, ordered []*staleDeployment
 	for _, l := range d.leaving {
@@ -38,7 +58,7 @@ func (e *Engine) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.R
 			open = append(open, l)
 		}
 	}
-	free, approved, again, err := e.withinBudget(ctx, s, open)
+	free, approved, again, err := e.budgets.withinBudget(ctx, s, open)
 	if err != nil {
 		return kube.Done, err
 	}
@@ -61,7 +81,7 @@ func (e *Engine) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.R
 
 // ready are those of the deployments on their way out that nothing has to come
 // before, and whether there are others.
-func (e *Engine) ready(s *snapshot, list []*staleDeployment) (ready []*staleDeployment, blocked bool) {
+func (e *withdrawals) ready(s *snapshot, list []*staleDeployment) (ready []*staleDeployment, blocked bool) {
 	for _, l := range list {
 		if l.action, _ = e.judge(s.key, l, s.hold); l.action == withdrawal.Wait {
 			blocked = true
@@ -81,7 +101,7 @@ func sooner(a, b time.Duration) time.Duration {
 }
 
 // judge decides what is next for a deployment that is not desired.
-func (e *Engine) judge(bundle kube.Key, l *staleDeployment, hold string) (withdrawal.Action, string) {
+func (e *withdrawals) judge(bundle kube.Key, l *staleDeployment, hold string) (withdrawal.Action, string) {
 	f := withdrawal.Read(l.bd)
 	agent, known := e.table.AgentOf(l.cluster)
 	f.Orphaned = !known
@@ -94,7 +114,7 @@ func (e *Engine) judge(bundle kube.Key, l *staleDeployment, hold string) (withdr
 }
 
 // take asks for withdrawals at the Bundle's pace.
-func (e *Engine) take(key kube.Key, want, total int) (int, time.Duration) {
+func (e *withdrawals) take(key kube.Key, want, total int) (int, time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n, next, after := e.paces[key].Take(want, total, e.now())
@@ -103,14 +123,14 @@ func (e *Engine) take(key kube.Key, want, total int) (int, time.Duration) {
 }
 
 // giveBack returns what was taken and not used.
-func (e *Engine) giveBack(key kube.Key, n int) {
+func (e *withdrawals) giveBack(key kube.Key, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.paces[key] = e.paces[key].Back(n)
 }
 
 // wait notes that withdrawals of a Bundle wait for others of its repository.
-func (e *Engine) wait(key kube.Key, yes bool) {
+func (e *withdrawals) wait(key kube.Key, yes bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if yes {
@@ -122,19 +142,19 @@ func (e *Engine) wait(key kube.Key, yes bool) {
 
 // release enqueues the Bundles of the same repository whose withdrawals waited for this
 // one.
-func (e *Engine) release(key kube.Key) {
+func (e *withdrawals) release(key kube.Key) {
 	for _, sibling := range e.table.Siblings(key) {
 		e.mu.Lock()
 		waits := e.waiting[sibling]
 		e.mu.Unlock()
 		if waits {
-			e.bundleController.Add(sibling)
+			e.bundleQueue.Add(sibling)
 		}
 	}
 }
 
 // order carries out what judge decided: it marks a deployment, or deletes it.
-func (e *Engine) order(ctx context.Context, bundle kube.Key, l *staleDeployment) error {
+func (e *withdrawals) order(ctx context.Context, bundle kube.Key, l *staleDeployment) error {
 	log := e.logFor(bundle).WithField("cluster", l.cluster.String()).WithField("reason", l.reason)
 	if l.action == withdrawal.Delete {
 		if err := e.erase(ctx, l.bd); err != nil {
@@ -172,7 +192,7 @@ func newOrder() string {
 }
 
 // erase deletes a deployment exactly as it was decided on, and then its values.
-func (e *Engine) erase(ctx context.Context, bd *fleet.BundleDeployment) error {
+func (e *withdrawals) erase(ctx context.Context, bd *fleet.BundleDeployment) error {
 	key := kube.KeyOf(bd)
 	err := e.deployments.Delete(ctx, key, kube.Precondition{UID: bd.UID, ResourceVersion: bd.ResourceVersion})
 	if err != nil {
@@ -186,7 +206,7 @@ func (e *Engine) erase(ctx context.Context, bd *fleet.BundleDeployment) error {
 
 // eraseSecret deletes the values of a deployment that is gone. erased is the
 // UID of the one that was deleted just now; the table may not know yet.
-func (e *Engine) eraseSecret(ctx context.Context, key kube.Key, erased types.UID) error {
+func (e *withdrawals) eraseSecret(ctx context.Context, key kube.Key, erased types.UID) error {
 	meta, ok := e.cache.secrets.Get(key)
 	if !ok || meta.Labels[fleet.LabelBundleName] == "" {
 		return nil
@@ -196,7 +216,7 @@ func (e *Engine) eraseSecret(ctx context.Context, key kube.Key, erased types.UID
 			return err
 		}
 	}
-	if e.isWriting(key) {
+	if e.pairs.isWriting(key) {
 		return nil // it is made again
 	}
 	err := e.secrets.Delete(ctx, key, kube.Precondition{UID: meta.UID, ResourceVersion: meta.ResourceVersion})
@@ -209,7 +229,7 @@ func (e *Engine) eraseSecret(ctx context.Context, key kube.Key, erased types.UID
 // reconcileLeaving handles one deployment that is being withdrawn: it strips the
 // reference's finalizer, deletes what an agent has uninstalled, and orders the
 // withdrawal of a deployment without Bundle.
-func (e *Engine) reconcileLeaving(ctx context.Context, key kube.Key) (kube.Result, error) {
+func (e *withdrawals) reconcileLeaving(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if e.elsewhere(key) {
 		return kube.Done, nil
 	}
@@ -238,7 +258,7 @@ func (e *Engine) reconcileLeaving(ctx context.Context, key kube.Key) (kube.Resul
 
 // unlock strips the reference's finalizer from a deployment that is being
 // deleted.
-func (e *Engine) unlock(ctx context.Context, bd *fleet.BundleDeployment) error {
+func (e *withdrawals) unlock(ctx context.Context, bd *fleet.BundleDeployment) error {
 	if !slices.Contains(bd.Finalizers, fleet.FinalizerBundleDeployment) {
 		return nil
 	}
@@ -254,7 +274,7 @@ func (e *Engine) unlock(ctx context.Context, bd *fleet.BundleDeployment) error {
 // orphan orders the withdrawal of a deployment whose Bundle has been gone for 10
 // minutes without our finalizer having run. That the cache lacks the Bundle is not
 // enough.
-func (e *Engine) orphan(ctx context.Context, bundle kube.Key, l *staleDeployment) (kube.Result, error) {
+func (e *withdrawals) orphan(ctx context.Context, bundle kube.Key, l *staleDeployment) (kube.Result, error) {
 	key := kube.KeyOf(l.bd)
 	_, alive := e.table.Bundle(bundle)
 	_, known := e.table.AgentOf(l.cluster)
@@ -275,7 +295,7 @@ func (e *Engine) orphan(ctx context.Context, bundle kube.Key, l *staleDeployment
 	if why, _ := e.held(bundle.Namespace); why != "" {
 		return kube.Result{After: orphanGrace}, nil
 	}
-	why, err := e.bundleLost(ctx, bundle, l.bd.CreationTimestamp.Time)
+	why, err := e.budgets.bundleLost(ctx, bundle, l.bd.CreationTimestamp.Time)
 	if err != nil || why != "" {
 		return kube.Result{After: orphanGrace}, err
 	}
@@ -288,7 +308,7 @@ func (e *Engine) orphan(ctx context.Context, bundle kube.Key, l *staleDeployment
 
 // setOrphan notes whether a deployment is without Bundle, and returns since
 // when it is.
-func (e *Engine) setOrphan(key kube.Key, yes bool) time.Time {
+func (e *withdrawals) setOrphan(key kube.Key, yes bool) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !yes {
@@ -304,28 +324,28 @@ func (e *Engine) setOrphan(key kube.Key, yes bool) time.Time {
 // sweepSecrets enqueues the values of deployments that are gone, left behind when a
 // manager was stopped between two writes. Recent ones may belong to a deployment that
 // is about to be written.
-func (e *Engine) sweepSecrets() {
+func (e *withdrawals) sweepSecrets() {
 	for _, s := range e.cache.secrets.List("") {
 		key := kube.KeyOf(s)
 		if s.Labels[fleet.LabelBundleName] == "" {
 			continue
 		}
 		if _, ok := e.table.Deployment(key); !ok {
-			e.deletionController.AddAfter(key, max(time.Millisecond, orphanGrace-e.now().Sub(s.CreationTimestamp.Time)))
+			e.withdrawalQueue.AddAfter(key, max(time.Millisecond, orphanGrace-e.now().Sub(s.CreationTimestamp.Time)))
 		}
 	}
 	for _, bd := range e.table.All() {
 		if _, ok := e.cache.secrets.Get(kube.KeyOf(bd)); !ok && bd.Spec.ValuesHash != "" {
-			e.markStale(kube.KeyOf(bd))
+			e.pairs.markStale(kube.KeyOf(bd))
 			if key, _, ok := e.table.PairOf(kube.KeyOf(bd)); ok {
-				e.bundleController.Add(key)
+				e.bundleQueue.Add(key)
 			}
 		}
 	}
 }
 
 // valuesOf is the Secret with the values of a Bundle.
-func (e *Engine) valuesOf(ctx context.Context, b *fleet.Bundle) (*corev1.Secret, error) {
+func (e *withdrawals) valuesOf(ctx context.Context, b *fleet.Bundle) (*corev1.Secret, error) {
 	if b.Spec.ValuesHash == "" {
 		return nil, nil
 	}
@@ -334,4 +354,25 @@ func (e *Engine) valuesOf(ctx context.Context, b *fleet.Bundle) (*corev1.Secret,
 		return nil, nil
 	}
 	return s, err
+}
+
+// watchLeaving enqueues a deployment that is being withdrawn, if its loop may have
+// something to do.
+func (e *withdrawals) watchLeaving(bd *fleet.BundleDeployment) {
+	key, _, ok := e.table.PairOf(kube.KeyOf(bd))
+	if !ok {
+		return
+	}
+	_, alive := e.table.Bundle(key)
+	if bd.DeletionTimestamp != nil || !alive || withdrawal.Read(bd).Order != "" {
+		e.withdrawalQueue.Add(kube.KeyOf(bd))
+	}
+}
+
+// forget drops what is remembered of the withdrawals of a Bundle.
+func (e *withdrawals) forget(key kube.Key) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.paces, key)
+	delete(e.waiting, key)
 }

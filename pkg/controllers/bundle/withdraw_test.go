@@ -90,9 +90,9 @@ const (
 // start is the time of the tests with an apiServer.
 var start = time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)
 
-// engineAt is an engine whose caches do not run, on an API server that has a
+// controllersAt returns controllers whose caches do not run, on an API server that has a
 // workspace and the kind of Bundles since a day before start.
-func engineAt(t *testing.T, now *time.Time) (*Engine, *apiServer) {
+func controllersAt(t *testing.T, now *time.Time) (*eventHandlers, *apiServer) {
 	t.Helper()
 	s := &apiServer{objects: map[string]any{}}
 	server := httptest.NewServer(s)
@@ -105,11 +105,11 @@ func engineAt(t *testing.T, now *time.Time) (*Engine, *apiServer) {
 	s.stands(pathBundles, start.Add(-24*time.Hour))
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	return New(Config{CheckinInterval: time.Minute, Now: func() time.Time { return *now }}, client, logrus.NewEntry(log)), s
+	return New(Config{CheckinInterval: time.Minute, Now: func() time.Time { return *now }}, client, logrus.NewEntry(log)).handlers, s
 }
 
 // withAgent adds a Cluster whose agent has reported with a protocol; negative: never.
-func (e *Engine) withAgent(protocol int) {
+func (e *eventHandlers) withAgent(protocol int) {
 	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "c1", UID: "c"}}
 	c.Status.Namespace = "cluster-c1"
 	if protocol >= 0 {
@@ -122,7 +122,7 @@ func (e *Engine) withAgent(protocol int) {
 		c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: manager, Subresource: "status", Time: &at,
 			FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:agent":{"f:lastSeen":{}}}}`)}}
 	}
-	e.observeCluster(c)
+	e.targeting.observeCluster(c)
 }
 
 // deploymentOf is the deployment of Bundle "ws/web" on that Cluster.
@@ -153,10 +153,10 @@ func TestJudgeByProtocol(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := start
-			e, _ := engineAt(t, &now)
+			e, _ := controllersAt(t, &now)
 			e.withAgent(c.protocol)
 			l := &staleDeployment{cluster: kube.Key{Namespace: "ws", Name: "c1"}, bd: deploymentOf(c.applied)}
-			if got, why := e.judge(kube.Key{Namespace: "ws", Name: "web"}, l, ""); got != c.want {
+			if got, why := e.withdrawals.judge(kube.Key{Namespace: "ws", Name: "web"}, l, ""); got != c.want {
 				t.Errorf("%s: got %d (%s), want %d", c.why, got, why, c.want)
 			}
 		})
@@ -188,7 +188,7 @@ func TestLostBundle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := start
-			e, s := engineAt(t, &now)
+			e, s := controllersAt(t, &now)
 			e.withAgent(fleet.ProtocolVersion)
 			bd := deploymentOf("a:b")
 			if c.scene != nil {
@@ -197,7 +197,7 @@ func TestLostBundle(t *testing.T) {
 			s.objects["/apis/fleet.cattle.io/v1alpha1/namespaces/cluster-c1/bundledeployments/web"] = bd
 			e.table.SetDeployment(bd)
 			for _, now = range []time.Time{start, start.Add(c.after)} {
-				if _, err := e.reconcileLeaving(t.Context(), kube.KeyOf(bd)); err != nil {
+				if _, err := e.withdrawals.reconcileLeaving(t.Context(), kube.KeyOf(bd)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -12,13 +12,13 @@ import (
 )
 
 // secretUses are what Secrets of a namespace are for on the management cluster.
-func (e *Engine) secretUses(namespace string) []deployment.SecretUse {
+func (e *copyController) secretUses(namespace string) []deployment.SecretUse {
 	clusters := e.cache.clusters.List("") // each may name a Secret of another namespace
 	return deployment.SecretUses(namespace, clusters, e.cache.repos.List(namespace), e.cache.bundles.List(namespace))
 }
 
 // withheld says why a source of a Bundle may not go along; empty if it may.
-func (e *Engine) withheld(s *snapshot, one deployment.Source, o deployment.Origin) string {
+func (e *copyController) withheld(s *snapshot, one deployment.Source, o deployment.Origin) string {
 	return deployment.Withheld(one, o, s.secretUses, e.cfg.RequireDownstreamLabel, !deployment.Named(&s.bundle.Spec, one))
 }
 
@@ -33,35 +33,35 @@ func withheldError(reasons []string) error {
 
 // refuses reports whether the Bundle of a deployment names a source that may
 // not go along.
-func (e *Engine) refuses(bd *fleet.BundleDeployment, one deployment.Source) bool {
+func (e *copyController) refuses(bd *fleet.BundleDeployment, one deployment.Source) bool {
 	bundle, ok := fleetstate.BundleOf(bd)
 	return ok && slices.Contains(e.sources.refusedOf(bundle), one)
 }
 
 // checkCopies looks at the copies of what a Bundle named, and may not go along
 // now, and of what may go along again.
-func (e *Engine) checkCopies(s *snapshot, before []deployment.Source) {
+func (e *copyController) checkCopies(s *snapshot, before []deployment.Source) {
 	now := e.sources.refusedOf(s.key)
 	for _, one := range slices.Concat(before, now) {
 		if slices.Contains(before, one) && slices.Contains(now, one) {
 			continue
 		}
 		for _, bd := range s.deployments {
-			e.copyController.Add(portKey(bd.Namespace, one))
+			e.copyQueue.Add(portKey(bd.Namespace, one))
 		}
 	}
 }
 
 // onClusterSecrets, onRepoSecrets and onBundleSecrets plan the Bundles that take
 // along a Secret which is a credential now, or is none any more.
-func (e *Engine) onClusterSecrets(old, changed *fleet.Cluster) {
+func (e *copyController) onClusterSecrets(old, changed *fleet.Cluster) {
 	e.sources.judge(deployment.UsesOfCluster(old), deployment.UsesOfCluster(changed))
 }
 
-func (e *Engine) onRepoSecrets(old, changed *fleet.GitRepo) {
+func (e *copyController) onRepoSecrets(old, changed *fleet.GitRepo) {
 	e.sources.judge(deployment.UsesOfRepo(old), deployment.UsesOfRepo(changed))
 }
 
-func (e *Engine) onBundleSecrets(old, changed *fleet.Bundle) {
+func (e *copyController) onBundleSecrets(old, changed *fleet.Bundle) {
 	e.sources.judge(deployment.UsesOfBundle(old), deployment.UsesOfBundle(changed))
 }

@@ -20,7 +20,7 @@ func TestWithheldSources(t *testing.T) {
 	})
 	s.secretUses = []deployment.SecretUse{{Namespace: "ns", Name: "named", For: "the kubeconfig of Cluster \"east\""}}
 	named, charts, other := deployment.Source{Kind: deployment.KindSecret, Name: "named"}, deployment.Source{Kind: deployment.KindSecret, Name: "charts"}, deployment.Source{Kind: deployment.KindSecret, Name: "other"}
-	e := &Engine{}
+	e := &copyController{base: &base{}}
 	for _, c := range []struct {
 		one     deployment.Source
 		typ     corev1.SecretType

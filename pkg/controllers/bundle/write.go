@@ -31,7 +31,7 @@ const (
 // returns whether something is left; answers may be still to come then. Faults of
 // single clusters show in their Want and do not stop the others. Other faults are
 // returned, when no write is under way any more.
-func (e *Engine) apply(ctx context.Context, w *work) (rest bool, err error) {
+func (e *bundleController) apply(ctx context.Context, w *work) (rest bool, err error) {
 	if len(w.pairs) == 0 {
 		return false, nil
 	}
@@ -87,9 +87,9 @@ func (d *decision) answered(p *pair, err error) error {
 
 // ensureContent stores the Bundle's resources once for all clusters. Content that a
 // Bundle names was stored by the Bundle's author.
-func (e *Engine) ensureContent(ctx context.Context, s *snapshot, d *decision) error {
+func (e *bundleController) ensureContent(ctx context.Context, s *snapshot, d *decision) error {
 	if s.compiled.InRegistry() {
-		return e.ensureCredentials(ctx, s, d)
+		return e.content.ensureCredentials(ctx, s, d)
 	}
 	id := s.compiled.Content()
 	if id == "" || fleetstate.NamedBy(s.bundle) == id {
@@ -117,11 +117,11 @@ func (e *Engine) ensureContent(ctx context.Context, s *snapshot, d *decision) er
 }
 
 // write does what was decided for one pair: the Secret first, then the object.
-func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) (err error) {
+func (e *bundleController) write(ctx context.Context, s *snapshot, p *pair) (err error) {
 	var got *fleet.BundleDeployment
 	key := kube.Key{Namespace: p.place.Namespace, Name: s.key.Name}
-	lost := e.beginWrite(key)
-	defer func() { e.endWrite(s.key, key, lost && err != nil) }()
+	lost := e.pairs.beginWrite(key)
+	defer func() { e.pairs.endWrite(s.key, key, lost && err != nil) }()
 	switch p.write {
 	case create, replace:
 		got, err = e.place(ctx, s, p)
@@ -150,7 +150,7 @@ func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) (err error) {
 
 // adoptExisting handles AlreadyExists for a deployment: the object is ours, and the
 // watch has not reported it yet, or it is foreign.
-func (e *Engine) adoptExisting(ctx context.Context, wanted, key kube.Key, cause error) error {
+func (e *bundleController) adoptExisting(ctx context.Context, wanted, key kube.Key, cause error) error {
 	live, err := e.deployments.Get(ctx, key)
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (e *Engine) adoptExisting(ctx context.Context, wanted, key kube.Key, cause 
 }
 
 // place writes the whole object: a new one, or one that takes its new version.
-func (e *Engine) place(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
+func (e *bundleController) place(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
 	order, err := order(s, p)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (e *Engine) place(ctx context.Context, s *snapshot, p *pair) (*fleet.Bundle
 		return nil, err
 	}
 	if order.Move {
-		if err := e.carry(ctx, s, p); err != nil {
+		if err := e.copies.carry(ctx, s, p); err != nil {
 			return nil, err
 		}
 	}
@@ -192,7 +192,7 @@ func (e *Engine) place(ctx context.Context, s *snapshot, p *pair) (*fleet.Bundle
 
 // stage writes the new version next to the current one. It reads only the values of the
 // current one, if any: both share a Secret and a hash.
-func (e *Engine) stage(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
+func (e *bundleController) stage(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
 	key := kube.KeyOf(p.old)
 	var values []byte
 	if p.old.Spec.ValuesHash != "" {
@@ -233,7 +233,7 @@ func order(s *snapshot, p *pair) (deployment.Order, error) {
 
 // putSecret writes the values of a deployment, nil for none. A Secret of that
 // name that is not ours is left alone.
-func (e *Engine) putSecret(ctx context.Context, want *corev1.Secret) error {
+func (e *bundleController) putSecret(ctx context.Context, want *corev1.Secret) error {
 	if want == nil {
 		return nil
 	}
@@ -256,34 +256,6 @@ func (e *Engine) putSecret(ctx context.Context, want *corev1.Secret) error {
 		_, err = e.secrets.Create(ctx, want)
 	}
 	return err
-}
-
-// beginWrite notes that a deployment is being written, so that the watch may be ahead
-// of the answer. It returns whether the deployment had to be written again: this write
-// does that. A loss from now on is noted separately.
-func (e *Engine) beginWrite(key kube.Key) (lost bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	lost = e.lost[key]
-	delete(e.lost, key)
-	e.writing[key] = true
-	return lost
-}
-
-// endWrite notes that a write has ended. still says that the deployment must still be
-// written again: its Bundle will be tried again. For one that was lost meanwhile the
-// Bundle is planned.
-func (e *Engine) endWrite(bundle, key kube.Key, still bool) {
-	e.mu.Lock()
-	delete(e.writing, key)
-	again := e.lost[key]
-	if still {
-		e.lost[key] = true
-	}
-	e.mu.Unlock()
-	if again {
-		e.bundleController.Add(bundle)
-	}
 }
 
 // short is a deployment id for logs: the first 8 characters of both digests.

@@ -10,7 +10,7 @@ import (
 )
 
 // A pruning asks for Bundles of a GitRepo to be removed, on the GitRepo itself.
-// The engine, which knows what they have deployed, decides when. Until then they
+// The manager, which knows what they have deployed, decides when. Until then they
 // are as they were, and a word less takes it back.
 type pruning struct {
 	w    *Worker

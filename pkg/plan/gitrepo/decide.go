@@ -108,7 +108,7 @@ type Step struct {
 // spec changed, the user forced it, a Bundle was lost, or the last reading failed in a way
 // that may pass. It reads nothing while something holds that back. It removes the Bundles
 // of a deleted GitRepo in any case, with two exceptions: the brake is on, or the GitRepo is
-// protected and the engine has not taken the protection off yet.
+// protected and the manager has not taken the protection off yet.
 func Decide(f Facts) Step {
 	repo, status := f.Repo, f.Repo.Status
 	switch {

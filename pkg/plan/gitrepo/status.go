@@ -52,7 +52,7 @@ func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 		// this reading finds unchanged.
 		changed := r.Changed || !r.Follows && condition.IsTrue(s.Conditions, fleet.ConditionReady)
 		if !r.IsOf(s) && changed {
-			// The engine writes Ready. Its last value is about what was read before and
+			// The manager writes Ready. Its last value is about what was read before and
 			// must not be taken for this commit.
 			w.set(fleet.ConditionReady, no(fleet.ReasonProgressing, fmt.Sprintf("commit %.7s is being rolled out", r.Commit)))
 		}

@@ -289,7 +289,7 @@ func withoutCommit(labels map[string]string) map[string]string {
 	return out
 }
 
-// approval are the annotations of a Bundle that people and the engine set, and no
+// approval are the annotations of a Bundle that people and the manager set, and no
 // repository.
 var approval = []string{fleet.AnnotationDeletionHeld, fleet.AnnotationApproveDeletion, fleet.AnnotationDeletionBudget, fleet.AnnotationProtect}
 

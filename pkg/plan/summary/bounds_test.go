@@ -304,7 +304,7 @@ func processor(b *testing.B, f func()) {
 	b.ReportMetric(float64(spent)/1e6/float64(b.N), "cpu-ms/op")
 }
 
-// The engine works out these once a second while a rollout runs.
+// The manager works out these once a second while a rollout runs.
 func BenchmarkStatus5000(b *testing.B) {
 	mixed, worst, bad := large(), failing("app", 5000, 5), failing("app", 5000, 5)
 	for _, x := range bad {

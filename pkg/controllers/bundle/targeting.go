@@ -1,0 +1,137 @@
+package bundle
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/display"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+// targeting finds the Bundles that a change of a cluster, a group, a namespace or a
+// mapping affects.
+type targeting struct {
+	*base
+	pairs    *pairState
+	displays *display.Controller
+}
+
+// clusterChanged enqueues the Bundles that a change of a cluster affects.
+func (e *targeting) clusterChanged(c *fleet.Cluster, change fleetstate.ClusterChange) {
+	key := kube.KeyOf(c)
+	if change.Is == nil {
+		return // nothing new
+	}
+	if change.Life {
+		e.revived(c, change.Away)
+	}
+	if change.Life || change.Was == nil {
+		e.heartbeatQueue.Add(key)
+	}
+	if change.Targeting {
+		e.retarget(key.Namespace, change)
+		if change.Was == nil || change.Was.Protocol != change.Is.Protocol || change.Was.Unseen != change.Is.Unseen {
+			e.redisplay(key)
+		}
+	}
+}
+
+// retarget plans the Bundles for which a cluster of a namespace has become
+// another.
+func (e *targeting) retarget(namespace string, change fleetstate.ClusterChange) {
+	for _, key := range e.around(namespace) {
+		if e.concerns(key, change) {
+			e.bundleQueue.Add(key)
+		}
+	}
+}
+
+// concerns reports whether a Bundle decides otherwise for a cluster than before.
+// A Bundle that was not planned yet will be planned anyway.
+func (e *targeting) concerns(key kube.Key, change fleetstate.ClusterChange) bool {
+	e.pairs.mu.Lock()
+	entry := e.pairs.compiled[key]
+	e.pairs.mu.Unlock()
+	was, is := change.Was, change.Is
+	if entry != nil && was != nil && (was.Protocol != is.Protocol || was.Unseen != is.Unseen) && fleetstate.NamedBy(entry.compiled.Bundle()) != "" {
+		return true // it may be able to read now what it was not, and the other way round
+	}
+	if entry == nil || was == nil || was.Deleting != is.Deleting || was.Emptied != is.Emptied || was.Other != is.Other ||
+		was.NoPlace != is.NoPlace || was.Place.Namespace != is.Place.Namespace {
+		return true
+	}
+	before, after := entry.compiled.Pick(&was.Place.Cluster), entry.compiled.Pick(&is.Place.Cluster)
+	if !before.Same(after) {
+		return true
+	}
+	if !after.Deploy {
+		// A message may say so.
+		return e.table.Nowhere(key) || e.table.Holds(key, is.Key) &&
+			entry.compiled.Match(&was.Place.Cluster).Reason != entry.compiled.Match(&is.Place.Cluster).Reason
+	}
+	if was.Place.Paused != is.Place.Paused ||
+		rollout.Moves(entry.compiled.Bundle().Spec.RolloutStrategy, &was.Place.Cluster, &is.Place.Cluster) {
+		return true
+	}
+	x, errX := entry.compiled.Inputs(before, was.Place)
+	y, errY := entry.compiled.Inputs(after, is.Place)
+	return errX != nil || errY != nil || x != y
+}
+
+// observeCluster stores a Cluster as the API server returned it, before the watch
+// reports it.
+func (e *targeting) observeCluster(c *fleet.Cluster) {
+	e.stripCluster(c)
+	delta, change := e.table.SetCluster(c)
+	e.enqueue(delta)
+	e.clusterChanged(c, change)
+}
+
+// reporterOf is the agent that reports a deployment; false where another manager looks
+// after the deployment, or its Cluster is not known.
+func (e *targeting) reporterOf(bd *fleet.BundleDeployment) (summary.Reporter, bool) {
+	key := kube.KeyOf(bd)
+	_, cluster, ok := e.table.PairOf(key)
+	if !ok || e.elsewhere(key) {
+		return summary.Reporter{}, false
+	}
+	agent, known := e.table.AgentOf(cluster)
+	return summary.Reporter{Protocol: agent.Protocol, Life: agent.Life}, known
+}
+
+// redisplay checks the deployments of a cluster whose agent has become another.
+func (e *targeting) redisplay(cluster kube.Key) {
+	for _, bd := range e.table.DeploymentsOn(cluster) {
+		e.displays.Check(bd)
+	}
+}
+
+// followNamespaces watches the namespaces of clusters, where this manager does not mark
+// Clusters itself.
+func (e *targeting) followNamespaces(c *kube.Client) {
+	if !e.cfg.Scope.Limited() {
+		return
+	}
+	e.table.FollowNamespaces()
+	e.cache.owned = kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Namespace"),
+		kube.Watch{Labels: fleet.LabelManaged + "=true"}, stripOwned)
+	e.cache.owned.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
+		owner := ""
+		if changed != nil && changed.DeletionTimestamp == nil {
+			owner = registration.NamespaceOwner(changed)
+		}
+		for _, change := range e.table.SetOwner(either(old, changed).Name, owner) {
+			e.retarget(change.Is.Key.Namespace, change)
+		}
+	})
+}
+
+func stripOwned(m *metav1.PartialObjectMetadata) {
+	only(m, fleet.AnnotationCluster, fleet.AnnotationClusterNamespace)
+	m.Labels = nil
+}
