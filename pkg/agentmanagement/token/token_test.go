@@ -2,10 +2,8 @@ package token
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,14 +12,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/grant"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -256,68 +253,42 @@ func TestTokenEndsUnfinished(t *testing.T) {
 	}
 }
 
-// Whatever request fails, and however, in the end all is there once, and then there is
-// rest.
-func TestTokenFaults(t *testing.T) {
-	faults := map[string]func(*kubetest.Server, kubetest.Match){
-		"Conflict": func(s *kubetest.Server, m kubetest.Match) { s.Conflict(2, m) },
-		"Busy":     func(s *kubetest.Server, m kubetest.Match) { s.Busy(3, m, 2*time.Second) },
-		"Broken":   func(s *kubetest.Server, m kubetest.Match) { s.Broken(5, m) },
-		"Forbid":   func(s *kubetest.Server, m kubetest.Match) { s.Forbid(5, m) },
-		"CutAfter": func(s *kubetest.Server, m kubetest.Match) { s.CutAfter(1, m) },
-	}
-	for _, m := range []kubetest.Match{
-		{Verb: "create", Resource: "serviceaccounts"}, {Verb: "create", Resource: "secrets"}, {Verb: "create", Resource: "secrets", Name: "token"},
-		{Verb: "create", Resource: "roles"}, {Verb: "create", Resource: "rolebindings"}, {Verb: "get", Resource: "secrets"},
-		{Verb: "patch", Resource: "clusterregistrationtokens", Subresource: "status"},
-	} {
-		for name, fault := range faults {
-			if name == "Conflict" && m.Verb != "patch" {
-				continue // nothing but a patch is refused so
-			}
-			t.Run(strings.Join([]string{name, m.Verb, m.Resource, m.Name}, "/"), func(t *testing.T) {
-				testTokens(t, Config{}, func(t *tokenTest) {
-					fault(t.server, m)
-					t.create(0)
-					time.Sleep(time.Minute)
-					t.server.FillAccountTokens()
-					time.Sleep(time.Minute)
-					t.wantsAll()
-					t.wantsRestFor(10 * time.Minute)
-				})
-			})
-		}
+// loop is the loop for tokens as a process runs it.
+func loop(cfg Config) func(*kube.Client) []kube.Runner {
+	cfg.System = registration.System{Namespace: fleet.NamespaceSystem, ManagerID: "manager"}
+	cfg.Now = time.Now
+	return func(c *kube.Client) []kube.Runner {
+		log := logrus.New()
+		log.SetOutput(io.Discard)
+		caches, events := cache.New(c, cfg.System), kube.NewRecorder(c, "agentmanagement")
+		return append(append(caches.Runnables(), events), New(cfg, c, caches, events, logrus.NewEntry(log)).Runnables()...)
 	}
 }
 
-// While watches are late the loop does not know what it has made. It makes nothing twice
-// and takes nothing back.
-func TestTokenLateWatches(t *testing.T) {
-	for _, gvr := range []schema.GroupVersionResource{
-		tokenKind, corev1.SchemeGroupVersion.WithResource("secrets"), corev1.SchemeGroupVersion.WithResource("serviceaccounts"),
-		rbacv1.SchemeGroupVersion.WithResource("roles"), rbacv1.SchemeGroupVersion.WithResource("rolebindings"),
-	} {
-		t.Run(gvr.Resource, func(t *testing.T) {
-			testTokens(t, Config{}, func(t *tokenTest) {
-				release := t.server.HoldWatches(gvr)
-				t.create(0)
-				t.server.FillAccountTokens()
-				for i := range 3 {
-					change := fmt.Appendf(nil, `{"metadata":{"labels":{"change":"%d"}}}`, i)
-					if _, err := t.tokens.PatchRaw(t.Context(), tokenKey, types.MergePatchType, change); err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(10 * time.Minute)
-				}
-				release()
-				synctest.Wait()
-				t.server.FillAccountTokens()
-				time.Sleep(time.Minute)
-				t.wantsAll()
-				t.wantsRest()
-			})
-		})
-	}
+// Whatever goes wrong, a token has all that it needs in the end, once.
+func TestTokenFaults(t *testing.T) {
+	looptest.Run(t, looptest.Loop{
+		Start: loop(Config{}),
+		Given: func(w *looptest.World) { w.Server.MakeNamespace("workspace") },
+		When: func(w *looptest.World) {
+			looptest.Make(w, &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: "workspace", Name: "token"}})
+		},
+		Then: func(w *looptest.World) {
+			token := looptest.Read[*fleet.ClusterRegistrationToken](w, "workspace", "token")
+			g := registration.GrantToken(token, registration.System{Namespace: fleet.NamespaceSystem, ManagerID: "manager"})
+			got := slices.Concat(looptest.Names[*corev1.ServiceAccount](w, "workspace"), looptest.Names[*rbacv1.Role](w, "workspace"),
+				looptest.Names[*rbacv1.RoleBinding](w, "workspace"), looptest.Names[*corev1.Secret](w, "workspace"))
+			want := []string{g.ServiceAccount.Name, g.Role.Name, g.RoleBinding.Name, g.Secret.Name, "token"}
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				w.Errorf("want %v, got %v", want, got)
+			}
+			if token.Status.SecretName != "token" {
+				w.Errorf("the status does not name the Secret: %+v", token.Status)
+			}
+		},
+	})
 }
 
 // A token that was deleted and made again lives by its own ttl, also where the loop has
@@ -342,27 +313,5 @@ func TestTokenMadeAgainOutlivesTheFirst(t *testing.T) {
 		t.server.CollectGarbage() // what was made anew for the first one
 		t.wantsAll()
 		t.wantsRest()
-	})
-}
-
-// A process that ends at any time leaves what the next one finishes; where all is done
-// the next one writes nothing.
-func TestTokenRestart(t *testing.T) {
-	testTokens(t, Config{}, func(t *tokenTest) {
-		t.server.Broken(1, kubetest.Match{Verb: "create", Resource: "rolebindings"})
-		t.server.CutAfter(1, kubetest.Match{Verb: "create", Resource: "roles"})
-		t.create(0)
-		t.stop()
-		t.server.FillAccountTokens()
-		t.start()
-		time.Sleep(time.Minute)
-		t.wantsAll()
-		before := len(t.server.Writes())
-		t.stop()
-		t.start()
-		t.wantsRest()
-		if now := t.server.Writes(); len(now) > before {
-			t.Errorf("a new start has written: %v", now[before:])
-		}
 	})
 }

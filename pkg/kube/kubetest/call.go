@@ -118,7 +118,7 @@ func (s *Server) read(req *http.Request, body []byte) (*call, answer) {
 		return nil, s.discover(req.URL.Path)
 	}
 	c.Namespace, rest = namespaceIn(rest)
-	c.Resource = rest[0]
+	c.Resource, c.Kind = rest[0], gv.WithResource(rest[0])
 	if len(rest) > 1 {
 		c.Name = rest[1]
 	}

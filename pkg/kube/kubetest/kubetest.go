@@ -126,6 +126,7 @@ func (s *Server) MakeNamespace(name string) {
 // A Request is one that the server has answered, or cut.
 type Request struct {
 	Verb        string // get, list, watch, create, update, patch, delete
+	Kind        schema.GroupVersionResource
 	Resource    string // plural
 	Subresource string
 	Namespace   string
