@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -274,7 +275,7 @@ func runClusterForget(ctx context.Context, o forgetOptions, s *session) error {
 	}
 	say(s.std.out, "cluster %s/%s is forgotten; %s\n", s.scope, o.name, stays)
 	if !seen.IsZero() {
-		s.std.note("to take the agent off there: kubectl -n %s delete deployment fleet-agent", or(c.Status.Agent.Namespace, s.system))
+		s.std.note("to take the agent off there: kubectl -n %s delete deployment fleet-agent", cmp.Or(c.Status.Agent.Namespace, s.system))
 	}
 	if len(left) > 0 {
 		return reported{errPartly}

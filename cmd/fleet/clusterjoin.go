@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -271,7 +272,7 @@ func (o clusterJoinOptions) await(ctx context.Context, s *session, before time.T
 				return err
 			}
 			if a := c.Status.Agent; a.LastSeen.After(before) {
-				say(s.std.out, "cluster %s/%s has joined: agent %s, Kubernetes %s\n", s.scope, o.name, or(a.Version, "unknown"), or(a.Kubernetes, "unknown"))
+				say(s.std.out, "cluster %s/%s has joined: agent %s, Kubernetes %s\n", s.scope, o.name, cmp.Or(a.Version, "unknown"), cmp.Or(a.Kubernetes, "unknown"))
 				return nil
 			}
 		}

@@ -18,6 +18,7 @@ type Document struct {
 	Kind string `json:"kind"`
 }
 
+// document is the head of a document of a kind.
 func document(kind string) Document { return Document{documentVersion, kind} }
 
 // FleetStatus is what fleet status prints.

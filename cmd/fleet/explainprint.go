@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -206,7 +207,7 @@ func (p paragraph) chain(e explain.Explanation) {
 }
 
 // linkText is the text of a link for people.
-func linkText(l explain.Link) string { return or(l.Screen, or(l.Text, "not known")) }
+func linkText(l explain.Link) string { return cmp.Or(l.Screen, cmp.Or(l.Text, "not known")) }
 
 // hints prints what helps, commands below each other.
 func (p paragraph) hints(list []explain.Hint) {

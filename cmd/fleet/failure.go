@@ -170,7 +170,7 @@ func (g *globals) finish(cmd *cobra.Command, std stdio, end ending, env func(str
 	}
 	reportError(std.err, err, env)
 	if o := documentFormat(cmd); o != "" && !g.answered {
-		_ = o.write(g.guarded(std).out, failure(cmd, err, code, g.ran), following(cmd)) // there is no one left to say it to
+		_ = o.write(guard(std, &g.answered, g.colored).out, failure(cmd, err, code, g.ran), following(cmd)) // there is no one left to say it to
 	}
 	return code
 }

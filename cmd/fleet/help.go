@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -23,7 +24,7 @@ func wrapHelp(root *cobra.Command, std stdio) {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		cmd.InitDefaultHelpFlag()
 		h := helper{paragraph{out: cmd.OutOrStdout(), width: width}}
-		h.text(or(cmd.Long, cmd.Short))
+		h.text(cmp.Or(cmd.Long, cmd.Short))
 		fmt.Fprintln(h.out)
 		h.usage(cmd)
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ import (
 )
 
 // address is where the fake server is said to be.
-func (f *fake) address() string { return or(f.url, "https://127.0.0.1:31001") }
+func (f *fake) address() string { return cmp.Or(f.url, "https://127.0.0.1:31001") }
 
 // answer is what the fake server says of its version.
 func (f *fake) answer() diagnose.ServerSeen {

@@ -4,7 +4,14 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
+
+// ownDocument is a document of this program.
+type ownDocument struct {
+	Clusters view.Count `json:"clusters"`
+}
 
 // A jsonpath with a field that cannot be there says so; one that is only unset is quiet.
 func TestMisspelt(t *testing.T) {
@@ -86,7 +93,7 @@ func TestMisspelt(t *testing.T) {
 		},
 		"Whole":   {why: "the object itself", path: "{@}", doc: bundle(), found: true},
 		"Unknown": {why: "of other kinds nothing is known", path: "{.involvedObject.nam}", doc: map[string]any{"kind": "Event", "apiVersion": "v1"}},
-		"Own":     {why: "documents of this program", path: "{.clusters.stats}", doc: FleetStatus{}, want: []string{`no field "stats" in .clusters; did you mean "states"?`}},
+		"Own":     {why: "documents of this program", path: "{.clusters.stats}", doc: ownDocument{}, want: []string{`no field "stats" in .clusters; did you mean "states"?`}},
 		"NoItems": {why: "no object, nothing to compare with", path: "{.items[*].stauts}", doc: list()},
 	}
 	for name, c := range cases {

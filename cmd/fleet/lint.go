@@ -345,7 +345,7 @@ func lintable(dir string) error {
 // directory that was probably meant.
 func absentDir(dir string) error {
 	parent, name := filepath.Split(filepath.Clean(dir))
-	entries, err := os.ReadDir(or(parent, "."))
+	entries, err := os.ReadDir(cmp.Or(parent, "."))
 	if err != nil {
 		return fmt.Errorf("there is no directory %s, nor the one above it", dir)
 	}

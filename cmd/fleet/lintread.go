@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -79,7 +80,7 @@ func (o *lintOptions) cluster(c *fleet.Cluster, groups plantarget.Groups, withWo
 	if withWorkspace {
 		out.Title = c.Namespace + "/" + c.Name
 	}
-	out.Facts = planvalues.ClusterFacts{Name: c.Name, Namespace: or(c.Namespace, lint.Workspace), Labels: c.Labels, Annotations: c.Annotations}
+	out.Facts = planvalues.ClusterFacts{Name: c.Name, Namespace: cmp.Or(c.Namespace, lint.Workspace), Labels: c.Labels, Annotations: c.Annotations}
 	if v := c.Spec.TemplateValues; v != nil {
 		out.Facts.TemplateValues = v.Data
 	}

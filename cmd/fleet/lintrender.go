@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func (t *trial) run(ctx context.Context) []finding.Finding {
 		place := placeOf(c)
 		verdict := compiled.Match(&place.Cluster)
 		if !verdict.Deploy {
-			refusal = or(refusal, verdict.Reason)
+			refusal = cmp.Or(refusal, verdict.Reason)
 			continue
 		}
 		t.tried = append(t.tried, c.Sample)
@@ -211,7 +212,7 @@ func (t *trial) render(c lintCluster, m content.Manifest, v deployment.Version, 
 
 // kubeOf is the version of Kubernetes that charts see on a cluster.
 func (t *trial) kubeOf(c lintCluster) string {
-	return or(or(t.o.kubeVersion, c.kubeVersion), recentKubernetes)
+	return cmp.Or(cmp.Or(t.o.kubeVersion, c.kubeVersion), recentKubernetes)
 }
 
 func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Version, kube, key string, customizations []int) []finding.Finding {

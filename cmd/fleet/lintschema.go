@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -74,7 +75,7 @@ func (l *lintObjects) take(t *trial, dir string) {
 		b.bundle.Chart.Path = t.result.Dir.Path
 	}
 	if len(b.rendered) == 0 {
-		t.keep(or(t.o.kubeVersion, recentKubernetes), helm.Deployment{}, nil, "")
+		t.keep(cmp.Or(t.o.kubeVersion, recentKubernetes), helm.Deployment{}, nil, "")
 	}
 	l.bundles = append(l.bundles, b)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -53,7 +54,7 @@ func heldBy(d helm.Deployment, rendered []helm.Object, uncertain string) lintHel
 		held := heldObject{source: sourceOf(d, o, uncertain)}
 		held.APIVersion, held.Kind, held.Name = o.GetAPIVersion(), o.GetKind(), o.GetName()
 		if helm.BuiltIn(o.GroupVersionKind().GroupKind()) {
-			held.Namespace = or(o.GetNamespace(), d.ID.Namespace)
+			held.Namespace = cmp.Or(o.GetNamespace(), d.ID.Namespace)
 		}
 		if o.GetAnnotations()[hookAnnotation] != "" {
 			out.hooks = append(out.hooks, held)

@@ -23,6 +23,7 @@ const (
 	formatYAML = "yaml"
 )
 
+// jsonpathPrefix begins the value of -o that is a jsonpath.
 const jsonpathPrefix = "jsonpath="
 
 // output is the value of -o.

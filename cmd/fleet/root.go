@@ -78,8 +78,8 @@ func newGlobals(std stdio) *globals {
 
 // command is the whole command line.
 func (g *globals) command(std stdio) *cobra.Command {
-	std = g.guarded(std)
-	std.err = quietable{to: std.err, quiet: &g.quiet}
+	std = guard(std, &g.answered, g.colored)
+	std.err = quieted(std.err, &g.quiet)
 	root := &cobra.Command{
 		Use: "fleet", Short: "GitOps for one Kubernetes cluster or a million", Long: rootText,
 		SilenceErrors: true, SilenceUsage: true,

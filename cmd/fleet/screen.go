@@ -249,10 +249,12 @@ func longest(o view.Offline, now time.Time) string {
 	return text
 }
 
+// pad fills a text with blanks up to n characters.
 func pad(s string, n int) string {
 	return s + strings.Repeat(" ", max(0, n-utf8.RuneCountInString(s)))
 }
 
+// plural is a number of things, such as "2 clusters".
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -28,14 +28,15 @@ func (s stdio) note(format string, args ...any) { say(s.err, format+"\n", args..
 // repository or a cluster may have written them.
 func say(w io.Writer, format string, args ...any) { printable.Fprintf(w, format, args...) }
 
-// guarded returns std for a command: it keeps control and format characters of all
-// output from a terminal, and notes whether the command has answered.
-func (g *globals) guarded(std stdio) stdio {
+// guard returns std for a command: it keeps control and format characters of all
+// output from a terminal, and notes in answered whether the command has written its
+// answer. colored reports whether the answer has colours, on a terminal or elsewhere.
+func guard(std stdio, answered *bool, colored func(terminal bool) bool) stdio {
 	_, terminal := terminalOf(std.out)
 	terminal = terminal || std.columns > 0
-	to := noticed{to: std.out, any: &g.answered}
+	to := noticed{to: std.out, any: answered}
 	std.out = guardedOutput{
-		Writer: printable.NewWriter(to), to: to, terminal: terminal, colored: func() bool { return g.colored(terminal) },
+		Writer: printable.NewWriter(to), to: to, terminal: terminal, colored: func() bool { return colored(terminal) },
 	}
 	std.err = printable.NewWriter(std.err)
 	return std
@@ -118,6 +119,9 @@ func (s stdio) ask(question string) (answer string, asked bool) {
 	line, err := bufio.NewReader(io.LimitReader(in, 1<<10)).ReadString('\n')
 	return strings.TrimSpace(line), err == nil
 }
+
+// quieted returns a writer that drops what is written while quiet is set.
+func quieted(to io.Writer, quiet *bool) io.Writer { return quietable{to, quiet} }
 
 // quietable drops what is written while quiet is set.
 type quietable struct {

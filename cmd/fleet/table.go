@@ -22,8 +22,10 @@ type column struct {
 const gap = "   "
 
 const (
-	minText = 24     // columns that a text needs to say something
-	indent  = "    " // of a text in a line of its own
+	// minText is how many columns a text needs to say something.
+	minText = 24
+	// indent begins a text in a line of its own.
+	indent = "    "
 )
 
 // table prints rows in columns. Where they do not fit the width, the columns that

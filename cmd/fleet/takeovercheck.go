@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,13 +113,13 @@ func (o takeoverCheckOptions) show(s *session, doc TakeoverReport) error {
 	counts := map[string]int{}
 	for i, b := range doc.Bundles {
 		workspace, name, _ := strings.Cut(b.Name, "/")
-		rows[i] = []string{workspace, name, or(b.Shard, "-"), b.Verdict, fmt.Sprint(b.Clusters), strings.Join(b.Reasons, "; ")}
+		rows[i] = []string{workspace, name, cmp.Or(b.Shard, "-"), b.Verdict, fmt.Sprint(b.Clusters), strings.Join(b.Reasons, "; ")}
 		counts[b.Verdict]++
 	}
 	autoscaler := 0
 	for _, op := range doc.HelmOps {
 		workspace, name, _ := strings.Cut(op.Name, "/")
-		rows = append(rows, []string{workspace, "helmop/" + name, or(op.Shard, "-"), op.Verdict, "-", op.Reason})
+		rows = append(rows, []string{workspace, "helmop/" + name, cmp.Or(op.Shard, "-"), op.Verdict, "-", op.Reason})
 		if op.Autoscaler {
 			autoscaler++
 		}
@@ -138,7 +139,7 @@ func (o takeoverCheckOptions) show(s *session, doc TakeoverReport) error {
 			sums = append(sums, fmt.Sprintf("%d %s", n, v))
 		}
 	}
-	s.std.note("%s: %s", plural(len(doc.Bundles), "bundle"), or(strings.Join(sums, ", "), "nothing to compare"))
+	s.std.note("%s: %s", plural(len(doc.Bundles), "bundle"), cmp.Or(strings.Join(sums, ", "), "nothing to compare"))
 	if n := len(doc.HelmOps); n > 0 {
 		s.std.note("%s: %d %s, %d of Rancher's cluster autoscaler", plural(n, "HelmOp"), n, takeover.Unsupported, autoscaler)
 	}

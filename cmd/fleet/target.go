@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -314,25 +315,18 @@ func (s *source) add(name string, std stdio) error {
 	s.file.secrets = append(s.file.secrets, more.secrets...)
 	s.file.contents = append(s.file.contents, more.contents...)
 	for _, c := range s.file.clusters {
-		c.Namespace = or(c.Namespace, s.bundle.Namespace)
+		c.Namespace = cmp.Or(c.Namespace, s.bundle.Namespace)
 	}
 	for _, g := range s.file.groups {
-		g.Namespace = or(g.Namespace, s.bundle.Namespace)
+		g.Namespace = cmp.Or(g.Namespace, s.bundle.Namespace)
 	}
 	for _, m := range s.file.mappings {
-		m.Namespace = or(m.Namespace, s.bundle.Namespace)
+		m.Namespace = cmp.Or(m.Namespace, s.bundle.Namespace)
 	}
 	if n := len(s.file.clusters); n == 0 {
 		return fmt.Errorf("%w: no Cluster in %s", errInput, shownFile(name))
 	}
 	return nil
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // preview works it out. A live cluster is asked for Secrets only where they
