@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 )
@@ -18,7 +19,7 @@ import (
 func sessionAt(t *testing.T, f *fake) (*session, *strings.Builder) {
 	t.Helper()
 	notes := &strings.Builder{}
-	s, err := (&stage{fake: f}).globals(func() {}).connect(t.Context(), stdio{out: notes, err: notes}, true)
+	s, err := (&stage{fake: f}).globals(func() {}).connect(t.Context(), printer.Stdio{Out: notes, Err: notes}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func TestMissingRightOfNobody(t *testing.T) {
 		if got := missingRight(err); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", user, got)
 		}
-		root := (&stage{}).globals(nil).command(stdio{out: &strings.Builder{}, err: &strings.Builder{}})
+		root := (&stage{}).globals(nil).command(printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
 		if got := failure(root, err, 1, true); got.Reason != "Forbidden" || strings.Contains(got.Hint, "--kubeconfig") != (user != "ana") {
 			t.Errorf("%s: %+v", user, got)
 		}

@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 )
 
@@ -66,7 +67,7 @@ func applyObjects(ctx context.Context, to access, objects []*unstructured.Unstru
 
 // openKubeconfig is access by another kubeconfig or context than that of the
 // command.
-func openKubeconfig(std stdio, file, context string) (access, error) {
+func openKubeconfig(std printer.Stdio, file, context string) (access, error) {
 	return (&globals{kubeconfig: file, context: context}).open(std)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
@@ -60,7 +61,7 @@ type applyOptions struct {
 	helm        helmAccess
 }
 
-func newApplyCommand(g *globals, std stdio) *cobra.Command {
+func newApplyCommand(g *globals, std printer.Stdio) *cobra.Command {
 	o := applyOptions{}
 	cmd := &cobra.Command{
 		Use: "apply NAME [PATH...]", Short: "Make Bundles of directories, and write or print them", Long: applyText,
@@ -256,15 +257,15 @@ func number(text string, otherwise int) (int, error) {
 
 // noteDirectory notes that NAME is no PATH, where it is a directory too and no PATH is
 // given. Where the bundles would be written that is an error (complete).
-func (o *applyOptions) noteDirectory(std stdio) {
+func (o *applyOptions) noteDirectory(std printer.Stdio) {
 	if info, err := os.Stat(o.name); len(o.paths) == 0 && err == nil && info.IsDir() {
-		std.note("note: %s is the NAME of the bundles and a directory here: the working directory is read; fleet apply -o %s NAME %[1]s reads that directory",
+		std.Note("note: %s is the NAME of the bundles and a directory here: the working directory is read; fleet apply -o %s NAME %[1]s reads that directory",
 			o.name, o.output)
 	}
 }
 
 // runApply reads the directories, and prints or writes their Bundles.
-func runApply(ctx context.Context, g *globals, o applyOptions, std stdio) error {
+func runApply(ctx context.Context, g *globals, o applyOptions, std printer.Stdio) error {
 	if err := o.gather(std); err != nil {
 		return err
 	}
@@ -280,7 +281,7 @@ func runApply(ctx context.Context, g *globals, o applyOptions, std stdio) error 
 		return fmt.Errorf("%w: nothing to deploy in %s", errInput, strings.Join(o.paths, ", "))
 	}
 	if o.output != "" {
-		return o.print(std.out, set)
+		return o.print(std.Out, set)
 	}
 	return o.write(ctx, g, set, std)
 }

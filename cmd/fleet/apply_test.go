@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 // apply runs the command as a person would, in dir.
@@ -26,7 +28,7 @@ func alone(t *testing.T, dir string, args ...string) (out, notes string, err err
 	t.Setenv("NAMESPACE", "")
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	var stdout, stderr bytes.Buffer
-	root := newRootCommand(stdio{in: strings.NewReader(""), out: &stdout, err: &stderr})
+	root := newRootCommand(printer.Stdio{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
 	root.SetArgs(args)
 	err = root.ExecuteContext(t.Context())
 	return stdout.String(), stderr.String(), err
@@ -242,7 +244,7 @@ func TestApplyUnderTheNameOfAGitRepo(t *testing.T) {
 		f.refuse["gitrepos fleet-default"] = c.forbidden
 		o := applyOptions{name: c.name, file: c.file}
 		o.bundle.Namespace = "fleet-default"
-		err := o.unowned(t.Context(), &session{access: access{api: f}, std: stdio{err: &notes}})
+		err := o.unowned(t.Context(), &session{access: access{api: f}, std: printer.Stdio{Err: &notes}})
 		if err != nil || !strings.Contains(notes.String(), c.note) || c.note == "" && notes.Len() > 0 {
 			t.Errorf("%s: got %v, %q", c.why, err, notes.String())
 		}

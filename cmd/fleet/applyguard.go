@@ -26,7 +26,7 @@ func (o *applyOptions) unowned(ctx context.Context, s *session) error {
 	case apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsForbidden(err):
-		s.std.note("warning: you may not read GitRepos in %s: whether one named %s manages these bundles is not known", o.bundle.Namespace, o.name)
+		s.std.Note("warning: you may not read GitRepos in %s: whether one named %s manages these bundles is not known", o.bundle.Namespace, o.name)
 		return nil
 	}
 	return reached(s.server, err)
@@ -59,10 +59,10 @@ func (o *applyOptions) guard(s *session) func(context.Context, []*fleet.Bundle, 
 		if !v.Held {
 			return nil
 		}
-		s.std.note("%s:", v.Summary)
+		s.std.Note("%s:", v.Summary)
 		_, _, lines := withdrawal.ReadText(v.Text())
 		for _, line := range lines {
-			s.std.note("  %s", line)
+			s.std.Note("  %s", line)
 		}
 		return fmt.Errorf("%w: what is new was written, nothing was removed; to remove this list: --approve %s", errRefused, v.Hash)
 	}
@@ -89,7 +89,7 @@ func (o *applyOptions) things(ctx context.Context, s *session, remove []*fleet.B
 	wide.scope = ""
 	list, err := listAs[fleet.BundleDeployment](ctx, &wide, mustKind("deployments"), fleet.LabelBundleNamespace+"="+o.bundle.Namespace)
 	if apierrors.IsForbidden(err) {
-		s.std.note("warning: you may not list deployments: fleet could not check whether volumes, namespaces or CRDs go along")
+		s.std.Note("warning: you may not list deployments: fleet could not check whether volumes, namespaces or CRDs go along")
 		return nil, nil
 	}
 	if err != nil {

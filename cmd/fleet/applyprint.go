@@ -9,21 +9,22 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 )
 
 // print writes Bundles, each with its image scans, to where -o says: as YAML
 // one document each, with "---" between them, as JSON one list.
 func (o *applyOptions) print(out io.Writer, set bundle.Set) error {
-	format, file := formatYAML, ""
+	format, file := printer.FormatYAML, ""
 	switch o.output {
-	case formatJSON:
-		format = formatJSON
-	case "-", formatYAML:
+	case printer.FormatJSON:
+		format = printer.FormatJSON
+	case "-", printer.FormatYAML:
 	default:
 		file = o.output
 		if strings.HasSuffix(file, ".json") {
-			format = formatJSON
+			format = printer.FormatJSON
 		}
 	}
 	docs, err := exported(set)
@@ -31,7 +32,7 @@ func (o *applyOptions) print(out io.Writer, set bundle.Set) error {
 		return err
 	}
 	var text bytes.Buffer
-	if err := printObjects(&text, output(format), docs); err != nil {
+	if err := printObjects(&text, printer.Output(format), docs); err != nil {
 		return err
 	}
 	if file == "" {
@@ -85,12 +86,12 @@ func plainObject(obj any) (map[string]any, error) {
 
 // printObjects writes objects as YAML documents with "---" between them, or as
 // one list in JSON.
-func printObjects(w io.Writer, format output, docs []any) error {
-	if format == formatJSON {
-		return format.write(w, map[string]any{"apiVersion": "v1", "kind": "List", "items": docs}, false)
+func printObjects(w io.Writer, format printer.Output, docs []any) error {
+	if format == printer.FormatJSON {
+		return format.Encode(w, map[string]any{"apiVersion": "v1", "kind": "List", "items": docs}, false)
 	}
 	for i, doc := range docs {
-		if err := format.write(w, doc, i > 0); err != nil {
+		if err := format.Encode(w, doc, i > 0); err != nil {
 			return err
 		}
 	}

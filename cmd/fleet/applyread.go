@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/git"
@@ -112,7 +113,7 @@ func (h *helmAccess) unsent() bool {
 }
 
 // gather reads what comes from files and from around the command.
-func (o *applyOptions) gather(std stdio) error {
+func (o *applyOptions) gather(std printer.Stdio) error {
 	if o.commit == "" {
 		head, err := git.Head(".")
 		if err != nil && !errors.Is(err, git.ErrNoCheckout) {
@@ -134,7 +135,7 @@ func (o *applyOptions) gather(std stdio) error {
 	}
 	targets, found := fleetyaml.ParseTargets(o.targetsFile, data)
 	if n := reportFound(std, found, o.strict); n > 0 {
-		return fmt.Errorf("%w: %s in %s", errInput, plural(n, "error"), o.targetsFile)
+		return fmt.Errorf("%w: %s in %s", errInput, printer.Plural(n, "error"), o.targetsFile)
 	}
 	o.bundle.Targets, o.bundle.Restrictions = targets.Targets, targets.TargetRestrictions
 	return nil
@@ -142,13 +143,13 @@ func (o *applyOptions) gather(std stdio) error {
 
 // read makes the bundles of the working directory. A PATH that leads to no directory is an
 // error: the bundles of the directory that is meant would be removed.
-func (o *applyOptions) read(ctx context.Context, std stdio) (bundle.Set, error) {
+func (o *applyOptions) read(ctx context.Context, std printer.Stdio) (bundle.Set, error) {
 	access, err := o.helm.access()
 	if err != nil {
 		return bundle.Set{}, err
 	}
 	if o.helm.unsent() {
-		std.note("note: the credentials for charts are sent nowhere without --helm-repo-url-regex")
+		std.Note("note: the credentials for charts are sent nowhere without --helm-repo-url-regex")
 	}
 	entries, err := o.places()
 	if err != nil {
@@ -258,7 +259,7 @@ func below(here, arg string) (string, error) {
 
 // reportFindings says what was found, and fails if any of it is an error, or with
 // strict anything at all.
-func reportFindings(std stdio, set bundle.Set, strict, printing bool) error {
+func reportFindings(std printer.Stdio, set bundle.Set, strict, printing bool) error {
 	n := reportFound(std, set.All(), strict)
 	if n == 0 {
 		return nil
@@ -267,12 +268,12 @@ func reportFindings(std stdio, set bundle.Set, strict, printing bool) error {
 	if printing {
 		done = "printed"
 	}
-	return fmt.Errorf("%w: %s, nothing is %s", errInput, plural(n, "error"), done)
+	return fmt.Errorf("%w: %s, nothing is %s", errInput, printer.Plural(n, "error"), done)
 }
 
 // reportFound says what was found, and returns how much of it is an error: with strict all
 // of it.
-func reportFound(std stdio, found []finding.Finding, strict bool) int {
+func reportFound(std printer.Stdio, found []finding.Finding, strict bool) int {
 	n := 0
 	for _, f := range found {
 		if strict {
@@ -287,9 +288,9 @@ func reportFound(std stdio, found []finding.Finding, strict bool) int {
 }
 
 // reportFinding says one thing that is wrong, and what would help.
-func reportFinding(std stdio, f finding.Finding) {
-	std.note("%s", f)
+func reportFinding(std printer.Stdio, f finding.Finding) {
+	std.Note("%s", f)
 	if f.Hint != "" {
-		std.note("    %s", f.Hint)
+		std.Note("    %s", f.Hint)
 	}
 }

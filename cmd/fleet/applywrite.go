@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource/publish"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -24,7 +25,7 @@ import (
 )
 
 // runApplyFile prints or writes the one Bundle of a file.
-func runApplyFile(ctx context.Context, g *globals, o applyOptions, std stdio) error {
+func runApplyFile(ctx context.Context, g *globals, o applyOptions, std printer.Stdio) error {
 	all, err := readObjects(o.file, std)
 	if err != nil {
 		return ofFlag("file", err)
@@ -41,7 +42,7 @@ func runApplyFile(ctx context.Context, g *globals, o applyOptions, std stdio) er
 	}
 	set := bundle.Set{Results: []bundle.Result{{Dir: bundle.Dir{Path: shownFile(o.file)}, Name: b.Name, Bundle: b}}}
 	if o.output != "" {
-		return o.print(std.out, set)
+		return o.print(std.Out, set)
 	}
 	o.bundle.Namespace, o.name = b.Namespace, b.Labels[fleet.LabelRepoName]
 	return o.write(ctx, g, set, std)
@@ -75,7 +76,7 @@ func complete(b *fleet.Bundle, all objects) error {
 }
 
 // write brings the workspace in line with a set of bundles.
-func (o *applyOptions) write(ctx context.Context, g *globals, set bundle.Set, std stdio) error {
+func (o *applyOptions) write(ctx context.Context, g *globals, set bundle.Set, std printer.Stdio) error {
 	s, err := g.connect(ctx, std, true)
 	if err != nil {
 		return err
@@ -100,7 +101,7 @@ func (o *applyOptions) write(ctx context.Context, g *globals, set bundle.Set, st
 	if err != nil {
 		return err
 	}
-	std.note("%s, workspace %s", s.server, o.bundle.Namespace)
+	std.Note("%s, workspace %s", s.server, o.bundle.Namespace)
 	p := publish.New(publish.Config{
 		Client: client, OCI: o.registries(), Writers: o.writers, Log: progress(std), ManagerID: s.installation,
 	})
@@ -138,7 +139,7 @@ func (o *applyOptions) untargeted(ctx context.Context, s *session, set bundle.Se
 	}
 	for _, r := range set.Results {
 		if r.Bundle != nil && !preview.Targets(preview.Input{Bundle: inWorkspace(r.Bundle, o.bundle.Namespace), Clusters: clusters, Groups: groups}) {
-			s.std.note("note: bundle %s matches no cluster of %s, which has %s", r.Bundle.Name, o.bundle.Namespace, plural(len(clusters), "cluster"))
+			s.std.Note("note: bundle %s matches no cluster of %s, which has %s", r.Bundle.Name, o.bundle.Namespace, printer.Plural(len(clusters), "cluster"))
 		}
 	}
 }
@@ -193,9 +194,9 @@ func (o *applyOptions) wrote(done publish.Done, s *session, err error) error {
 		}
 		return reached(s.server, err)
 	}
-	say(s.std.out, "%s written, %d removed, %d unchanged\n", plural(done.Written, "bundle"), done.Removed, done.Unchanged)
+	printer.Say(s.std.Out, "%s written, %d removed, %d unchanged\n", printer.Plural(done.Written, "bundle"), done.Removed, done.Unchanged)
 	if done.Held != "" && len(done.Findings) == 0 {
-		s.std.note("nothing was removed: %s", done.Held)
+		s.std.Note("nothing was removed: %s", done.Held)
 	}
 	if len(done.Findings) == 0 {
 		return nil
@@ -204,13 +205,13 @@ func (o *applyOptions) wrote(done publish.Done, s *session, err error) error {
 	if slices.ContainsFunc(done.Findings, func(f finding.Finding) bool { return f.Rule == finding.RuleConflict }) {
 		kind = errRefused
 	}
-	return fmt.Errorf("%w: %s could not be written", kind, plural(len(done.Findings), "bundle"))
+	return fmt.Errorf("%w: %s could not be written", kind, printer.Plural(len(done.Findings), "bundle"))
 }
 
 // progress is a log that people read, one line on stderr for each bundle.
-func progress(std stdio) *logrus.Entry {
+func progress(std printer.Stdio) *logrus.Entry {
 	log := logrus.New()
-	log.SetOutput(std.err)
+	log.SetOutput(std.Err)
 	log.SetFormatter(progressLine{})
 	return logrus.NewEntry(log)
 }

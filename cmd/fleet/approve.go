@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -38,10 +39,10 @@ type approveOptions struct {
 	hash    string
 	yes     bool
 	keep    bool
-	output  output
+	output  printer.Output
 }
 
-func newApproveCommand(g *globals, std stdio) *cobra.Command {
+func newApproveCommand(g *globals, std printer.Stdio) *cobra.Command {
 	o := approveOptions{}
 	cmd := &cobra.Command{
 		Use: "approve [KIND/NAME... [HASH]]", Short: "Let go on what would remove much", Long: approveText,
@@ -65,7 +66,7 @@ func newApproveCommand(g *globals, std stdio) *cobra.Command {
 			return runApprove(cmd.Context(), o, s)
 		},
 	}
-	o.output.addFlag(cmd.Flags(), brakeFormats...)
+	o.output.AddFlag(cmd.Flags(), brakeFormats...)
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "whatever the list is now")
 	cmd.Flags().BoolVar(&o.keep, "keep", false, "of workspace/NAME: let its deleted bundles go and keep all that they deployed")
 	cmd.ValidArgsFunction = g.completeObjects(std, approveGrammar)
@@ -73,7 +74,7 @@ func newApproveCommand(g *globals, std stdio) *cobra.Command {
 }
 
 func (o *approveOptions) complete(args []string) error {
-	if err := o.output.checkBefore(DeletionApproval{}, brakeFormats...); err != nil {
+	if err := o.output.CheckBefore(DeletionApproval{}, brakeFormats...); err != nil {
 		return err
 	}
 	refs, rest, err := approveGrammar.parse(args)
@@ -195,7 +196,7 @@ func runHeld(ctx context.Context, o approveOptions, s *session) error {
 		s.noteNoManager(ctx)
 		s.emptyWorkspace()
 	}
-	doc := DeletionApproval{Document: document("DeletionApproval"), Objects: found.objects}
+	doc := DeletionApproval{Document: printer.NewDocument("DeletionApproval"), Objects: found.objects}
 	rows, undecided := found.rows, found.undecided
 	spaces, err := s.heldOfWorkspaces(ctx, found.workspaces)
 	if err != nil {
@@ -213,17 +214,17 @@ func runHeld(ctx context.Context, o approveOptions, s *session) error {
 		undecided = errors.Join(undecided, fmt.Errorf("%w: %s: whether more waits to be approved is not known", errNotReady, absence))
 	}
 	switch {
-	case o.output.machine():
-		return cmp.Or(o.output.print(s.std, doc, false), undecided)
+	case o.output.Machine():
+		return cmp.Or(o.output.Print(s.std, doc, false), undecided)
 	case len(rows) == 0 && undecided != nil:
 		return undecided
 	case len(rows) == 0:
-		fmt.Fprintln(s.std.out, "nothing waits to be approved")
+		fmt.Fprintln(s.std.Out, "nothing waits to be approved")
 		return nil
 	}
-	t := &table{out: s.std.out, width: s.std.width(), columns: []column{{title: "WORKSPACE"}, {title: "OBJECT"}, {title: "HASH"}, {title: "WAITS", text: true}}}
-	t.print(rows, false)
-	s.std.note("to see one whole: fleet approve -n %s %s", rows[0][0], rows[0][1])
+	t := &printer.Table{Out: s.std.Out, Width: s.std.Width(), Columns: []printer.Column{{Title: "WORKSPACE"}, {Title: "OBJECT"}, {Title: "HASH"}, {Title: "WAITS", Text: true}}}
+	t.Print(rows, false)
+	s.std.Note("to see one whole: fleet approve -n %s %s", rows[0][0], rows[0][1])
 	return undecided
 }
 
@@ -240,11 +241,11 @@ func runApprove(ctx context.Context, o approveOptions, s *session) error {
 	if t := o.targets[0]; t.kind.Kind == workspaceKind.Kind {
 		scope = t.name
 	}
-	s.std.note("%s, workspace %s", s.server, scope)
+	s.std.Note("%s, workspace %s", s.server, scope)
 	if err := s.allPresent(ctx, o.targets); err != nil {
 		return err
 	}
-	doc := DeletionApproval{Document: document("DeletionApproval")}
+	doc := DeletionApproval{Document: printer.NewDocument("DeletionApproval")}
 	var failed []error
 	for _, t := range o.targets {
 		held, err := o.one(ctx, s, t)
@@ -254,8 +255,8 @@ func runApprove(ctx context.Context, o approveOptions, s *session) error {
 		}
 		doc.Objects = append(doc.Objects, held)
 	}
-	if o.output.machine() {
-		if err := o.output.print(s.std, doc, false); err != nil {
+	if o.output.Machine() {
+		if err := o.output.Print(s.std, doc, false); err != nil {
 			return err
 		}
 	}
@@ -338,7 +339,7 @@ func (o approveOptions) nothing(s *session, what, approved string) error {
 
 // say writes a line for people.
 func (o approveOptions) say(s *session, format string, args ...any) {
-	if !o.output.machine() {
-		say(s.std.out, format, args...)
+	if !o.output.Machine() {
+		printer.Say(s.std.Out, format, args...)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -60,7 +61,7 @@ func (o approveOptions) heldAtRepo(ctx context.Context, s *session, u *unstructu
 // notDecided returns the error of undecided for n bundles of a GitRepo.
 func notDecided(u *unstructured.Unstructured, n int) error {
 	return fmt.Errorf("%w: the manager was asked to remove %s of repo %s and has not decided yet; try again", errNotReady,
-		plural(n, "bundle"), u.GetName())
+		printer.Plural(n, "bundle"), u.GetName())
 }
 
 // ordered is how many bundles bear the mark of an order to remove them, and are still

@@ -17,11 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-var brakeFormats = []string{formatJSON, formatYAML}
+var brakeFormats = []string{printer.FormatJSON, printer.FormatYAML}
 
 var selfReviews = authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews")
 
@@ -42,13 +43,13 @@ type brakeOptions struct {
 	all     bool
 	reason  string
 	targets []objectRef
-	output  output
+	output  printer.Output
 }
 
 // suspendable are the objects that suspend and resume work with.
 var suspendable = grammar{kinds: grammarOf("repos", "bundles", "clusters").kinds, many: true}
 
-func newSuspendCommand(g *globals, std stdio) *cobra.Command {
+func newSuspendCommand(g *globals, std printer.Stdio) *cobra.Command {
 	o := brakeOptions{suspend: true}
 	cmd := &cobra.Command{
 		Use: "suspend KIND/NAME...", Short: "Hold back what is new", Long: suspendText,
@@ -59,7 +60,7 @@ func newSuspendCommand(g *globals, std stdio) *cobra.Command {
 	return cmd
 }
 
-func newResumeCommand(g *globals, std stdio) *cobra.Command {
+func newResumeCommand(g *globals, std printer.Stdio) *cobra.Command {
 	o := brakeOptions{}
 	cmd := &cobra.Command{Use: "resume KIND/NAME...", Short: "Go on with what was held back", Long: resumeText}
 	o.complete(cmd, g, std)
@@ -67,8 +68,8 @@ func newResumeCommand(g *globals, std stdio) *cobra.Command {
 }
 
 // complete adds what suspend and resume share.
-func (o *brakeOptions) complete(cmd *cobra.Command, g *globals, std stdio) {
-	o.output.addFlag(cmd.Flags(), brakeFormats...)
+func (o *brakeOptions) complete(cmd *cobra.Command, g *globals, std printer.Stdio) {
+	o.output.AddFlag(cmd.Flags(), brakeFormats...)
 	cmd.Flags().BoolVar(&o.all, "all", false, "the whole fleet")
 	cmd.ValidArgsFunction = g.completeObjects(std, suspendable)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -93,7 +94,7 @@ func (o *brakeOptions) complete(cmd *cobra.Command, g *globals, std stdio) {
 }
 
 func (o brakeOptions) check(workspace string) error {
-	if err := o.output.checkBefore(Suspension{}, brakeFormats...); err != nil {
+	if err := o.output.CheckBefore(Suspension{}, brakeFormats...); err != nil {
 		return err
 	}
 	switch {
@@ -125,7 +126,7 @@ func runBrake(ctx context.Context, o brakeOptions, s *session) error {
 	if err := s.managerAbsent(ctx); err != nil {
 		return err
 	}
-	s.std.note("%s, all workspaces", s.server)
+	s.std.Note("%s, all workspaces", s.server)
 	was, err := o.before(ctx, s)
 	if err != nil {
 		return err
@@ -143,16 +144,16 @@ func runBrake(ctx context.Context, o brakeOptions, s *session) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return reached(s.server, fmt.Errorf("write the brake: %w", err))
 	}
-	if o.output.machine() {
-		return o.output.print(s.std, Suspension{Document: document("Suspension"), Suspended: is.On, Brake: &is}, false)
+	if o.output.Machine() {
+		return o.output.Print(s.std, Suspension{Document: printer.NewDocument("Suspension"), Suspended: is.On, Brake: &is}, false)
 	}
 	switch {
 	case o.suspend && was.On:
-		say(s.std.out, "already %s\n", was.Text(s.now()))
+		printer.Say(s.std.Out, "already %s\n", was.Text(s.now()))
 	case o.suspend:
-		say(s.std.out, "%s\nnothing new is rolled out until: fleet resume --all\n", is.Text(s.now()))
+		printer.Say(s.std.Out, "%s\nnothing new is rolled out until: fleet resume --all\n", is.Text(s.now()))
 	case was.On:
-		say(s.std.out, "resumed; was %s\n", was.Text(s.now()))
+		printer.Say(s.std.Out, "resumed; was %s\n", was.Text(s.now()))
 	default:
 		return s.notBraked(ctx)
 	}
@@ -178,7 +179,7 @@ func (s *session) notBraked(ctx context.Context) error {
 	all.scope = ""
 	f, err := all.look(ctx)
 	if apierrors.IsForbidden(err) {
-		say(s.std.out, "the brake on the whole fleet is not on; this user may not see which objects are suspended\n")
+		printer.Say(s.std.Out, "the brake on the whole fleet is not on; this user may not see which objects are suspended\n")
 		return nil
 	}
 	if err != nil {
@@ -186,15 +187,15 @@ func (s *session) notBraked(ctx context.Context) error {
 	}
 	rows := view.PausedObjects(f)
 	if len(rows) == 0 {
-		say(s.std.out, "the brake on the whole fleet is not on, and no object is suspended\n")
+		printer.Say(s.std.Out, "the brake on the whole fleet is not on, and no object is suspended\n")
 		return nil
 	}
-	say(s.std.out, "the brake on the whole fleet is not on; to resume what is suspended by itself:\n")
+	printer.Say(s.std.Out, "the brake on the whole fleet is not on; to resume what is suspended by itself:\n")
 	for _, p := range rows[:min(len(rows), maxPaused)] {
-		say(s.std.out, "  %s   (%s %s)\n", resumes(p), p.Label(), p.Text(s.now()))
+		printer.Say(s.std.Out, "  %s   (%s %s)\n", resumes(p), p.Label(), p.Text(s.now()))
 	}
 	if more := len(rows) - maxPaused; more > 0 {
-		say(s.std.out, "  and %d more: fleet status -o wide\n", more)
+		printer.Say(s.std.Out, "  and %d more: fleet status -o wide\n", more)
 	}
 	return nil
 }
@@ -256,11 +257,11 @@ func runSuspend(ctx context.Context, o brakeOptions, s *session) error {
 	if err := s.certain(ctx, o.targets); err != nil {
 		return err
 	}
-	s.std.note("%s, workspace %s", s.server, s.scope)
+	s.std.Note("%s, workspace %s", s.server, s.scope)
 	if err := s.allPresent(ctx, o.targets); err != nil {
 		return err
 	}
-	doc := Suspension{Document: document("Suspension"), Suspended: o.suspend}
+	doc := Suspension{Document: printer.NewDocument("Suspension"), Suspended: o.suspend}
 	at := s.now().UTC().Truncate(time.Second)
 	pause := view.Pause{Reason: o.reason, Since: &at}
 	if o.suspend {
@@ -274,12 +275,12 @@ func runSuspend(ctx context.Context, o brakeOptions, s *session) error {
 			done.Error = err.Error()
 		}
 		doc.Objects = append(doc.Objects, done)
-		if err == nil && !o.output.machine() {
-			say(s.std.out, "%s\n", o.said(done, s.now()))
+		if err == nil && !o.output.Machine() {
+			printer.Say(s.std.Out, "%s\n", o.said(done, s.now()))
 		}
 	}
-	if o.output.machine() {
-		if err := o.output.print(s.std, doc, false); err != nil {
+	if o.output.Machine() {
+		if err := o.output.Print(s.std, doc, false); err != nil {
 			return err
 		}
 	}
@@ -331,7 +332,7 @@ func (o brakeOptions) one(ctx context.Context, s *session, t objectRef, pause vi
 		return done, nil
 	}
 	if repo := u.GetLabels()[fleet.LabelRepoName]; k.plural == "bundles" && repo != "" {
-		s.std.note("warning: the next commit of repo %s that changes this bundle sets this anew; fleet suspend repo/%s holds all of it", repo, repo)
+		s.std.Note("warning: the next commit of repo %s that changes this bundle sets this anew; fleet suspend repo/%s holds all of it", repo, repo)
 	}
 	if err := s.merge(ctx, k, name, o.pauseFields(pause)); err != nil {
 		return done, err

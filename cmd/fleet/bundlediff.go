@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/suggest"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -29,7 +30,7 @@ Of a cluster that is Offline it shows what differed at its last check-in, and st
 Exit codes: 0 nothing differs, or with --fleet-yaml all of it can be ignored; 2 there are differences; 6 nothing is known to differ, and a cluster is
 Offline, or with --fleet-yaml: a part of it cannot be ignored.`
 
-var bundleDiffFormats = []string{formatWide, formatJSON, formatYAML}
+var bundleDiffFormats = []string{printer.FormatWide, printer.FormatJSON, printer.FormatYAML}
 
 type bundleDiffOptions struct {
 	bundle     string
@@ -38,12 +39,12 @@ type bundleDiffOptions struct {
 	json       bool
 	fleetYAML  bool
 	missing    bool
-	output     output
+	output     printer.Output
 	bare       bool
 	watch      bool
 }
 
-func newBundleDiffCommand(g *globals, std stdio) *cobra.Command {
+func newBundleDiffCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o bundleDiffOptions
 	cmd := &cobra.Command{
 		Use: "bundlediff [BUNDLE [CLUSTER]]", Short: "Show what was changed on clusters, or ignore it", Long: bundleDiffText,
@@ -68,7 +69,7 @@ func newBundleDiffCommand(g *globals, std stdio) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	o.output.addFlag(fs, bundleDiffFormats...)
+	o.output.AddFlag(fs, bundleDiffFormats...)
 	nameVar(fs, &o.bundle, "bundles", "bundle", "b", "only this `bundle`")
 	fs.StringVar(&o.deployment, "bundle-deployment", "", "only the BundleDeployment of this `name`; -n may be its namespace")
 	nameVar(fs, &o.cluster, "clusters", "cluster", "", "only on this `cluster`")
@@ -93,7 +94,7 @@ func (o *bundleDiffOptions) complete(args []string) error {
 		*v.flag = cmp.Or(*v.flag, *v.arg)
 	}
 	if o.json {
-		o.output = formatJSON
+		o.output = printer.FormatJSON
 	}
 	switch {
 	case o.fleetYAML && o.output != "":
@@ -105,7 +106,7 @@ func (o *bundleDiffOptions) complete(args []string) error {
 	case o.missing && !o.fleetYAML:
 		return errors.New("--missing goes with --fleet-yaml")
 	}
-	return o.output.check(bundleDiffFormats...)
+	return o.output.Check(bundleDiffFormats...)
 }
 
 func runBundleDiff(ctx context.Context, o bundleDiffOptions, s *session) error {
@@ -123,7 +124,7 @@ func runBundleDiff(ctx context.Context, o bundleDiffOptions, s *session) error {
 	sortDeployments(differing)
 	for _, bd := range differing {
 		if bd.Status.IncompleteState {
-			s.std.note("%s on %s: only the first %d objects that differ are known", bd.Name, view.ClusterOf(bd).Name, fleet.StatusListLimit)
+			s.std.Note("%s on %s: only the first %d objects that differ are known", bd.Name, view.ClusterOf(bd).Name, fleet.StatusListLimit)
 		}
 	}
 	away, err := s.noteAway(ctx, all)
@@ -165,7 +166,7 @@ func (s *session) noteAway(ctx context.Context, all []*fleet.BundleDeployment) (
 		return false, nil
 	}
 	slices.Sort(away)
-	s.std.note("Offline, so that what differs is known as of the last check-in only: %s", view.List(away, maxNames))
+	s.std.Note("Offline, so that what differs is known as of the last check-in only: %s", view.List(away, maxNames))
 	return true, nil
 }
 
@@ -187,7 +188,7 @@ func noteFailed(s *session, all []*fleet.BundleDeployment) {
 	if n := len(failed) - 1; n > 0 {
 		where += fmt.Sprintf(" and %d more", n)
 	}
-	s.std.note("%s: the wanted version could not be applied; compared with the version before it", where)
+	s.std.Note("%s: the wanted version could not be applied; compared with the version before it", where)
 }
 
 // deployments are those that are asked for, by name and cluster.
@@ -265,22 +266,22 @@ func (o bundleDiffOptions) unknownDeployment(ctx context.Context, s *session, k 
 	return k.unknown(o.deployment, s.scope, slices.Compact(names))
 }
 
-var diffColumns = []column{
-	{title: "WORKSPACE"}, {title: "BUNDLE"}, {title: "CLUSTER"}, {title: "OBJECT"}, {title: "FIELD"}, {title: "BY", text: true},
-	{title: "WANTED", text: true}, {title: "THERE", text: true},
+var diffColumns = []printer.Column{
+	{Title: "WORKSPACE"}, {Title: "BUNDLE"}, {Title: "CLUSTER"}, {Title: "OBJECT"}, {Title: "FIELD"}, {Title: "BY", Text: true},
+	{Title: "WANTED", Text: true}, {Title: "THERE", Text: true},
 }
 
 // show prints what differs, one line for each field.
 func (o bundleDiffOptions) show(s *session, all int, differing []*fleet.BundleDeployment) error {
-	if o.output.machine() {
-		if err := o.output.print(s.std, o.document(s, differing), false); err != nil {
+	if o.output.Machine() {
+		if err := o.output.Print(s.std, o.document(s, differing), false); err != nil {
 			return err
 		}
 	} else if len(differing) > 0 {
 		o.table(s, differing)
 	}
 	if len(differing) == 0 {
-		s.std.note("nothing differs; looked at: %d", all)
+		s.std.Note("nothing differs; looked at: %d", all)
 		return nil
 	}
 	return reported{errDifferences}
@@ -296,17 +297,17 @@ func (o bundleDiffOptions) table(s *session, differing []*fleet.BundleDeployment
 	for _, bd := range differing {
 		spaces[view.ClusterOf(bd).Namespace] = true
 	}
-	t, show := o.newTable(s, map[string]bool{"WORKSPACE": len(spaces) < 2 && !o.output.wide(), "BY": !known, "WANTED": !wanted})
-	t.print(diffRows(differing, s.now(), show), o.bare)
+	t, show := o.newTable(s, map[string]bool{"WORKSPACE": len(spaces) < 2 && !o.output.Wide(), "BY": !known, "WANTED": !wanted})
+	t.Print(diffRows(differing, s.now(), show), o.bare)
 }
 
 // newTable is an empty table without these columns, and a function that picks cells.
-func (o bundleDiffOptions) newTable(s *session, hidden map[string]bool) (*table, func([]string) []string) {
-	t := &table{out: s.std.out}
-	if !o.output.wide() {
-		t.width = s.std.width()
+func (o bundleDiffOptions) newTable(s *session, hidden map[string]bool) (*printer.Table, func([]string) []string) {
+	t := &printer.Table{Out: s.std.Out}
+	if !o.output.Wide() {
+		t.Width = s.std.Width()
 	}
-	return t, t.show(diffColumns, func(c column) bool { return !hidden[c.title] })
+	return t, t.Show(diffColumns, func(c printer.Column) bool { return !hidden[c.Title] })
 }
 
 // diffRows are the rows of deployments, one for each field.
@@ -379,7 +380,7 @@ func fieldsOf(m fleet.ModifiedStatus, now time.Time) [][]string {
 
 // BundleDiff is what fleet bundlediff prints. Its fields are the reference's.
 type BundleDiff struct {
-	Document
+	printer.Document
 	// BundleName is the bundle that was asked for.
 	BundleName string `json:"bundleName,omitempty"`
 	// Namespace is the one that was asked for with -n.
@@ -406,7 +407,7 @@ type DeploymentDiff struct {
 
 func (o bundleDiffOptions) document(s *session, differing []*fleet.BundleDeployment) BundleDiff {
 	doc := BundleDiff{
-		Document: document("BundleDiff"), BundleName: o.bundle, Namespace: s.scope, BundleDeploymentDiffs: []DeploymentDiff{},
+		Document: printer.NewDocument("BundleDiff"), BundleName: o.bundle, Namespace: s.scope, BundleDeploymentDiffs: []DeploymentDiff{},
 	}
 	for _, bd := range differing {
 		doc.BundleDeploymentDiffs = append(doc.BundleDeploymentDiffs, DeploymentDiff{
@@ -427,7 +428,7 @@ func (o bundleDiffOptions) suggest(ctx context.Context, s *session, differing []
 		bundles[view.Key{Namespace: bd.Labels[fleet.LabelBundleNamespace], Name: bd.Labels[fleet.LabelBundleName]}] = true
 	}
 	if len(modified) == 0 {
-		s.std.note("nothing differs: there is nothing to ignore")
+		s.std.Note("nothing differs: there is nothing to ignore")
 		return nil
 	}
 	if len(bundles) > 1 {
@@ -447,15 +448,15 @@ func (o bundleDiffOptions) suggest(ctx context.Context, s *session, differing []
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprint(exact(s.std.out), text); err != nil {
+	if _, err := fmt.Fprint(printer.Exact(s.std.Out), text); err != nil {
 		return err
 	}
 	for _, wide := range unique(sg.Wide) {
-		s.std.note("ignores the whole list, a part of it cannot be named: %s", wide)
+		s.std.Note("ignores the whole list, a part of it cannot be named: %s", wide)
 	}
 	left := unique(sg.Left)
 	for _, l := range left {
-		s.std.note("cannot be ignored: %s", l)
+		s.std.Note("cannot be ignored: %s", l)
 	}
 	if len(left) > 0 {
 		return reported{errPartly}
@@ -471,7 +472,7 @@ func existingPatches(ctx context.Context, s *session, bundles map[view.Key]bool)
 			return nil, err
 		}
 		if b == nil {
-			s.std.note("bundle %s cannot be read: what it ignores already is not part of this", key)
+			s.std.Note("bundle %s cannot be read: what it ignores already is not part of this", key)
 			return nil, nil
 		}
 		if b.Spec.Diff != nil {

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -18,7 +19,7 @@ import (
 type diffWatch struct {
 	o     bundleDiffOptions
 	s     *session
-	table *table
+	table *printer.Table
 	show  func([]string) []string
 	shown map[string]string // the differences of a deployment, as printed
 }
@@ -90,18 +91,18 @@ func (w *diffWatch) take(batch []change) error {
 func (w *diffWatch) print(differing, alike []*fleet.BundleDeployment) error {
 	sortDeployments(differing)
 	sortDeployments(alike)
-	if w.o.output.machine() {
+	if w.o.output.Machine() {
 		if len(differing)+len(alike) == 0 {
 			return nil
 		}
-		return w.o.output.print(w.s.std, w.o.document(w.s, slices.Concat(differing, alike)), true)
+		return w.o.output.Print(w.s.std, w.o.document(w.s, slices.Concat(differing, alike)), true)
 	}
 	if len(differing) > 0 {
-		w.table.print(diffRows(differing, w.s.now(), w.show), w.o.bare)
+		w.table.Print(diffRows(differing, w.s.now(), w.show), w.o.bare)
 		w.o.bare = true
 	}
 	for _, bd := range alike {
-		w.s.std.note("nothing differs any more: %s on %s", bd.Name, view.ClusterOf(bd))
+		w.s.std.Note("nothing differs any more: %s on %s", bd.Name, view.ClusterOf(bd))
 	}
 	return nil
 }

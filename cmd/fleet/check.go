@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	signs "github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/git"
@@ -28,16 +29,16 @@ version and their credentials, clocks, identities that are used twice, and accou
 
 Ends with 3 if a line says FAIL, and with 1 if most checks could not look.`
 
-var checkFormats = []string{formatJSON, formatYAML}
+var checkFormats = []string{printer.FormatJSON, printer.FormatYAML}
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-func newCheckCommand(g *globals, std stdio) *cobra.Command {
-	var o output
+func newCheckCommand(g *globals, std printer.Stdio) *cobra.Command {
+	var o printer.Output
 	cmd := &cobra.Command{
 		Use: "check", Short: "Look for what is wrong with the installation", Long: checkText, Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(checkFormats...); err != nil {
+			if err := o.Check(checkFormats...); err != nil {
 				return err
 			}
 			s, err := g.connect(cmd.Context(), std, true) // the brake is not a fault
@@ -54,25 +55,25 @@ func newCheckCommand(g *globals, std stdio) *cobra.Command {
 			return runCheck(o, s, diagnose.Examine(c.seen))
 		},
 	}
-	o.addFlag(cmd.Flags(), checkFormats...)
+	o.AddFlag(cmd.Flags(), checkFormats...)
 	return cmd
 }
 
 // runCheck prints findings. The error is for those that fail.
-func runCheck(o output, s *session, findings []diagnose.Finding) error {
+func runCheck(o printer.Output, s *session, findings []diagnose.Finding) error {
 	worst := diagnose.Worst(findings)
-	if o.machine() {
-		doc := CheckReport{Document: document("CheckReport"), Server: s.server, Verdict: worst, Findings: findings}
-		if err := o.print(s.std, doc, false); err != nil {
+	if o.Machine() {
+		doc := CheckReport{Document: printer.NewDocument("CheckReport"), Server: s.server, Verdict: worst, Findings: findings}
+		if err := o.Print(s.std, doc, false); err != nil {
 			return err
 		}
 	} else {
-		p := paragraph{out: s.std.out, width: s.std.width()}
+		p := printer.Paragraph{Out: s.std.Out, Width: s.std.Width()}
 		for _, f := range findings {
-			p.state = string(f.Verdict)
-			p.lines(fmt.Sprintf("%-5s %-11s ", f.Verdict, f.Check), f.Message)
+			p.State = string(f.Verdict)
+			p.Lines(fmt.Sprintf("%-5s %-11s ", f.Verdict, f.Check), f.Message)
 			if f.Hint != "" {
-				say(s.std.out, "%17s %s\n", "", f.Hint)
+				printer.Say(s.std.Out, "%17s %s\n", "", f.Hint)
 			}
 		}
 	}
@@ -275,7 +276,7 @@ func (c *checker) readSettings(ctx context.Context) (registration.Settings, bool
 
 // CheckReport is what fleet check prints.
 type CheckReport struct {
-	Document
+	printer.Document
 	// Server is the address of the API server.
 	Server string `json:"server"`
 	// Verdict is the worst of the findings: ok, warn or FAIL.

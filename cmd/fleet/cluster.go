@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -18,7 +19,7 @@ import (
 
 const clusterText = `Lets clusters in, shows them, looks after their agents and credentials, and lets them go.`
 
-func newClusterCommand(g *globals, std stdio) *cobra.Command {
+func newClusterCommand(g *globals, std printer.Stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cluster", Short: "Let clusters in, look after their agents, let them go", Long: clusterText,
 		Args: knownCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -32,7 +33,7 @@ func newClusterCommand(g *globals, std stdio) *cobra.Command {
 
 const clusterListText = `Shows clusters, as fleet get clusters does, and on stderr which agents wait to be accepted.`
 
-func newClusterListCommand(g *globals, std stdio) *cobra.Command {
+func newClusterListCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o getOptions
 	cmd := &cobra.Command{
 		Use: "list [NAME...]", Short: "Show clusters, and who waits to be let in", Long: clusterListText,
@@ -60,7 +61,7 @@ func newClusterListCommand(g *globals, std stdio) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	o.output.addFlag(fs, getFormats...)
+	o.output.AddFlag(fs, getFormats...)
 	fs.StringVarP(&o.labels, "selector", "l", "", "only clusters with labels that match `SELECTOR`")
 	fs.BoolVarP(&o.all, "all-namespaces", "A", false, "all workspaces, with a column for them")
 	fs.StringSliceVar(&o.states, "state", nil, "only those in one of these `STATES`: A,B")
@@ -93,7 +94,7 @@ func reportWaiting(ctx context.Context, s *session) error {
 			continue
 		}
 		seen[key] = true
-		s.std.note("another agent asks for %s since %s; to let it in: fleet cluster accept -n %s %s", key.Name,
+		s.std.Note("another agent asks for %s since %s; to let it in: fleet cluster accept -n %s %s", key.Name,
 			view.Ago(r.CreationTimestamp.Time, s.now()), key.Namespace, key.Name)
 	}
 	return nil
@@ -104,7 +105,7 @@ request is refused by deleting the ClusterRegistration.
 
 The same is done by: kubectl annotate clusters.fleet.cattle.io NAME ` + fleet.AnnotationAcceptRegistration + `=REQUEST`
 
-func newClusterAcceptCommand(g *globals, std stdio) *cobra.Command {
+func newClusterAcceptCommand(g *globals, std printer.Stdio) *cobra.Command {
 	request := ""
 	cmd := &cobra.Command{
 		Use: "accept NAME", Short: "Let another agent take a cluster", Long: clusterAcceptText, Args: oneCluster,
@@ -151,7 +152,7 @@ func runClusterAccept(ctx context.Context, name, request string, s *session) err
 	if err := s.certainCluster(ctx, name); err != nil {
 		return err
 	}
-	s.std.note("%s, workspace %s", s.server, s.scope)
+	s.std.Note("%s, workspace %s", s.server, s.scope)
 	k := mustKind("clusters")
 	u, err := s.present(ctx, k, name)
 	if err != nil {
@@ -185,7 +186,7 @@ func runClusterAccept(ctx context.Context, name, request string, s *session) err
 	if err := s.merge(ctx, k, name, map[string]any{"metadata": map[string]any{"annotations": accept}}); err != nil {
 		return err
 	}
-	say(s.std.out, "accepted %s: it takes cluster %s/%s, and the agent before it loses its credential\n", s.asked(held[0]), s.scope, name)
+	printer.Say(s.std.Out, "accepted %s: it takes cluster %s/%s, and the agent before it loses its credential\n", s.asked(held[0]), s.scope, name)
 	return nil
 }
 
@@ -215,7 +216,7 @@ type forgetOptions struct {
 	timeout   time.Duration
 }
 
-func newClusterForgetCommand(g *globals, std stdio) *cobra.Command {
+func newClusterForgetCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o forgetOptions
 	cmd := &cobra.Command{
 		Use: "forget NAME", Short: "Let a cluster go; what runs there stays", Long: clusterForgetText, Args: oneCluster,
@@ -249,7 +250,7 @@ func runClusterForget(ctx context.Context, o forgetOptions, s *session) error {
 	if err := s.certainCluster(ctx, o.name); err != nil {
 		return err
 	}
-	s.std.note("%s, workspace %s", s.server, s.scope)
+	s.std.Note("%s, workspace %s", s.server, s.scope)
 	c, err := s.clusterHere(ctx, o.name)
 	if err != nil {
 		return err
@@ -273,9 +274,9 @@ func runClusterForget(ctx context.Context, o forgetOptions, s *session) error {
 	if err := s.api.Delete(ctx, mustKind("clusters").resource(), s.scope, o.name); err != nil {
 		return reached(s.server, err)
 	}
-	say(s.std.out, "cluster %s/%s is forgotten; %s\n", s.scope, o.name, stays)
+	printer.Say(s.std.Out, "cluster %s/%s is forgotten; %s\n", s.scope, o.name, stays)
 	if !seen.IsZero() {
-		s.std.note("to take the agent off there: kubectl -n %s delete deployment fleet-agent", cmp.Or(c.Status.Agent.Namespace, s.system))
+		s.std.Note("to take the agent off there: kubectl -n %s delete deployment fleet-agent", cmp.Or(c.Status.Agent.Namespace, s.system))
 	}
 	if len(left) > 0 {
 		return reported{errPartly}

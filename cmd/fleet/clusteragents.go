@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/agentrollout"
 )
 
@@ -30,7 +31,7 @@ const clusterAgentsResumeText = `Takes back what fleet cluster agents rollback h
 
 // AgentRollout is what fleet cluster agents prints.
 type AgentRollout struct {
-	Document
+	printer.Document
 	// Phase is Current, Rolling, Halted or Returned.
 	Phase string `json:"phase"`
 	// Message says the same in one line.
@@ -79,13 +80,13 @@ type CalledBack struct {
 }
 
 type clusterAgentsOptions struct {
-	output   output
+	output   printer.Output
 	exitCode bool
 	to       string
 	reason   string
 }
 
-func newClusterAgentsCommand(g *globals, std stdio) *cobra.Command {
+func newClusterAgentsCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o clusterAgentsOptions
 	cmd := &cobra.Command{
 		Use: "agents", Short: "Show how far the agents are updated; rollback, resume", Long: clusterAgentsText, Args: knownCommand,
@@ -93,7 +94,7 @@ func newClusterAgentsCommand(g *globals, std stdio) *cobra.Command {
 			return g.aboutAgents(cmd.Context(), std, o, runClusterAgents)
 		},
 	}
-	o.output.addFlag(cmd.Flags(), brakeFormats...)
+	o.output.AddFlag(cmd.Flags(), brakeFormats...)
 	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "end with 3 if the update is halted or not all agents are up to date")
 	var back, on clusterAgentsOptions
 	rollback := &cobra.Command{
@@ -102,7 +103,7 @@ func newClusterAgentsCommand(g *globals, std stdio) *cobra.Command {
 			return g.aboutAgents(cmd.Context(), std, back, runAgentsRollback)
 		},
 	}
-	back.output.addFlag(rollback.Flags(), brakeFormats...)
+	back.output.AddFlag(rollback.Flags(), brakeFormats...)
 	rollback.Flags().StringVar(&back.to, "to", "", "`image` for agents that had no other before; default: what most of them had")
 	rollback.Flags().StringVar(&back.reason, "reason", "", "why, for everybody to read")
 	resume := &cobra.Command{
@@ -111,14 +112,14 @@ func newClusterAgentsCommand(g *globals, std stdio) *cobra.Command {
 			return g.aboutAgents(cmd.Context(), std, on, runAgentsResume)
 		},
 	}
-	on.output.addFlag(resume.Flags(), brakeFormats...)
+	on.output.AddFlag(resume.Flags(), brakeFormats...)
 	cmd.AddCommand(rollback, resume)
 	return cmd
 }
 
 // aboutAgents runs a command about the agents of the whole fleet.
-func (g *globals) aboutAgents(ctx context.Context, std stdio, o clusterAgentsOptions, run func(context.Context, clusterAgentsOptions, *session) error) error {
-	if err := o.output.checkBefore(AgentRollout{}, brakeFormats...); err != nil {
+func (g *globals) aboutAgents(ctx context.Context, std printer.Stdio, o clusterAgentsOptions, run func(context.Context, clusterAgentsOptions, *session) error) error {
+	if err := o.output.CheckBefore(AgentRollout{}, brakeFormats...); err != nil {
 		return err
 	}
 	s, err := g.connect(ctx, std, true)
@@ -155,10 +156,10 @@ func runClusterAgents(ctx context.Context, o clusterAgentsOptions, s *session) e
 	if err != nil {
 		return err
 	}
-	if o.output.machine() {
-		err = o.output.print(s.std, rolloutOf(state, order), false)
+	if o.output.Machine() {
+		err = o.output.Print(s.std, rolloutOf(state, order), false)
 	} else {
-		err = printAgents(s.std.out, state)
+		err = printAgents(s.std.Out, state)
 	}
 	if err == nil && o.exitCode && (state.Phase != agentrollout.Current || state.UpToDate < state.Agents) {
 		return reported{errNotReady}
@@ -168,7 +169,7 @@ func runClusterAgents(ctx context.Context, o clusterAgentsOptions, s *session) e
 
 func rolloutOf(s agentrollout.State, order agentrollout.Order) AgentRollout {
 	out := AgentRollout{
-		Document: document("AgentRollout"), Phase: string(s.Phase), Message: s.Message, Image: s.Image, From: s.From,
+		Document: printer.NewDocument("AgentRollout"), Phase: string(s.Phase), Message: s.Message, Image: s.Image, From: s.From,
 		Agents: s.Agents, Current: s.UpToDate, Waiting: s.Wave, Offline: s.Offline, Held: s.Held, FailedCount: s.FailedCount,
 	}
 	for _, f := range s.Failed {
@@ -181,10 +182,10 @@ func rolloutOf(s agentrollout.State, order agentrollout.Order) AgentRollout {
 }
 
 func printAgents(out io.Writer, s agentrollout.State) error {
-	say(out, "%s: %s\n", s.Phase, s.Message)
+	printer.Say(out, "%s: %s\n", s.Phase, s.Message)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "IMAGE\tFROM\tAGENTS\tCURRENT\tWAITING\tOFFLINE\tHELD\tFAILED")
-	say(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", s.Image, dash(s.From), s.Agents, s.UpToDate, s.Wave, s.Offline, s.Held, s.FailedCount)
+	printer.Say(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", s.Image, dash(s.From), s.Agents, s.UpToDate, s.Wave, s.Offline, s.Held, s.FailedCount)
 	if err := w.Flush(); err != nil || len(s.Failed) == 0 {
 		return err
 	}
@@ -192,10 +193,10 @@ func printAgents(out io.Writer, s agentrollout.State) error {
 	w = tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "FAILED\tREASON")
 	for _, f := range s.Failed {
-		say(w, "%s\t%s\n", f.Cluster, f.Reason)
+		printer.Say(w, "%s\t%s\n", f.Cluster, f.Reason)
 	}
 	if more := s.FailedCount - len(s.Failed); more > 0 {
-		say(w, "and %d more\t\n", more)
+		printer.Say(w, "and %d more\t\n", more)
 	}
 	if err := w.Flush(); err != nil || s.Phase != agentrollout.Halted {
 		return err
@@ -222,16 +223,16 @@ func runAgentsRollback(ctx context.Context, o clusterAgentsOptions, s *session) 
 	if to == state.Image {
 		return fmt.Errorf("--to %s: that is the image that agents should have now", to)
 	}
-	s.std.note("%s, all workspaces", s.server)
+	s.std.Note("%s, all workspaces", s.server)
 	order = agentrollout.Order{Image: state.Image, To: to, By: s.whoami(ctx), Reason: o.reason, At: s.now().UTC().Truncate(time.Second)}
 	if err := s.reportAgents(ctx, order.String()); err != nil {
 		return err
 	}
-	if o.output.machine() {
+	if o.output.Machine() {
 		state.Phase = agentrollout.Returned
-		return o.output.print(s.std, rolloutOf(state, order), false)
+		return o.output.Print(s.std, rolloutOf(state, order), false)
 	}
-	say(s.std.out, "called back: %s; agents that have it return to %s\nto see how far they are:  fleet cluster agents\n", order.Image, to)
+	printer.Say(s.std.Out, "called back: %s; agents that have it return to %s\nto see how far they are:  fleet cluster agents\n", order.Image, to)
 	return nil
 }
 
@@ -242,17 +243,17 @@ func runAgentsResume(ctx context.Context, o clusterAgentsOptions, s *session) er
 	}
 	text := "nothing was called back\n"
 	if order != (agentrollout.Order{}) {
-		s.std.note("%s, all workspaces", s.server)
+		s.std.Note("%s, all workspaces", s.server)
 		if err := s.reportAgents(ctx, nil); err != nil {
 			return err
 		}
 		text = fmt.Sprintf("agents are updated to %s again\n", order.Image)
 		state.Phase = agentrollout.Rolling
 	}
-	if o.output.machine() {
-		return o.output.print(s.std, rolloutOf(state, agentrollout.Order{}), false)
+	if o.output.Machine() {
+		return o.output.Print(s.std, rolloutOf(state, agentrollout.Order{}), false)
 	}
-	_, err = io.WriteString(s.std.out, text)
+	_, err = io.WriteString(s.std.Out, text)
 	return err
 }
 

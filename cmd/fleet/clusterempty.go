@@ -42,7 +42,7 @@ func (s *session) empty(ctx context.Context, o forgetOptions, c *fleet.Cluster) 
 	if err := s.merge(ctx, mustKind("clusters"), o.name, fields); err != nil {
 		return 0, nil, err
 	}
-	s.std.note("ordered: %d deployments of cluster %s/%s are withdrawn", len(deployed), s.scope, o.name)
+	s.std.Note("ordered: %d deployments of cluster %s/%s are withdrawn", len(deployed), s.scope, o.name)
 	left, err := s.emptied(ctx, o, c)
 	return len(deployed), left, err
 }
@@ -61,7 +61,7 @@ func (s *session) emptied(ctx context.Context, o forgetOptions, c *fleet.Cluster
 			return nil, nil
 		}
 		if last >= 0 && len(deployed) != last {
-			s.std.note("%d left", len(deployed))
+			s.std.Note("%d left", len(deployed))
 		}
 		last = len(deployed)
 		if kube.Sleep(ctx, tokenPoll) == nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/install"
@@ -44,7 +45,7 @@ type clusterJoinOptions struct {
 	timeout time.Duration
 }
 
-func newClusterJoinCommand(g *globals, std stdio) *cobra.Command {
+func newClusterJoinCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o clusterJoinOptions
 	cmd := &cobra.Command{
 		Use: "join NAME", Short: "Let a new cluster in", Long: clusterJoinText, Args: oneCluster,
@@ -148,7 +149,7 @@ func runClusterJoin(ctx context.Context, o clusterJoinOptions, ttl time.Duration
 	if err := to.bring(ctx, to.access, objects); err != nil {
 		return fmt.Errorf("install the agent on %s: %w", to.server, err)
 	}
-	s.std.note("agent installed on %s in namespace %s", to.server, s.system)
+	s.std.Note("agent installed on %s in namespace %s", to.server, s.system)
 	if err := o.await(ctx, s, before); err != nil {
 		return err
 	}
@@ -218,7 +219,7 @@ func (s *session) expect(ctx context.Context, o clusterJoinOptions, id string) (
 			fields := map[string]any{"spec": map[string]any{"clientID": id}}
 			return c.Status.Agent.LastSeen.Time, id, s.merge(ctx, mustKind("clusters"), c.Name, fields)
 		default:
-			s.std.note("cluster %s is there already: its agent comes back to it", c.Name)
+			s.std.Note("cluster %s is there already: its agent comes back to it", c.Name)
 			return c.Status.Agent.LastSeen.Time, c.Spec.ClientID, nil
 		}
 	}
@@ -250,7 +251,7 @@ func (s *session) newCluster(ctx context.Context, o clusterJoinOptions, id strin
 	if len(o.labels) > 0 {
 		text = labels.Set(o.labels).String()
 	}
-	s.std.note("cluster %s/%s made, %s", s.scope, o.name, text)
+	s.std.Note("cluster %s/%s made, %s", s.scope, o.name, text)
 	return nil
 }
 
@@ -272,7 +273,7 @@ func (o clusterJoinOptions) await(ctx context.Context, s *session, before time.T
 				return err
 			}
 			if a := c.Status.Agent; a.LastSeen.After(before) {
-				say(s.std.out, "cluster %s/%s has joined: agent %s, Kubernetes %s\n", s.scope, o.name, cmp.Or(a.Version, "unknown"), cmp.Or(a.Kubernetes, "unknown"))
+				printer.Say(s.std.Out, "cluster %s/%s has joined: agent %s, Kubernetes %s\n", s.scope, o.name, cmp.Or(a.Version, "unknown"), cmp.Or(a.Kubernetes, "unknown"))
 				return nil
 			}
 		}
@@ -305,6 +306,6 @@ func (s *session) endToken(ctx context.Context, t *fleet.ClusterRegistrationToke
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("end registration token %q: %w", t.Name, reached(s.server, err))
 	}
-	s.std.note("token %s is ended", t.Name)
+	s.std.Note("token %s is ended", t.Name)
 	return nil
 }

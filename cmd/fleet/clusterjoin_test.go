@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
@@ -66,7 +67,7 @@ func joinCluster(t *testing.T, objects string, outcome error, args string) (stri
 	st.fake.take(step{objects: []*unstructured.Unstructured{other}})
 	g := st.globals(func() {})
 	var out, notes bytes.Buffer
-	root := g.command(stdio{in: strings.NewReader(""), out: &out, err: &notes})
+	root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes})
 	g.other = func(string, string) (access, error) {
 		return access{api: there, server: "https://there.example.com"}, nil
 	}

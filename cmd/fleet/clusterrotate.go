@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -30,7 +31,7 @@ type clusterRotateOptions struct {
 	noWait  bool
 }
 
-func newClusterRotateCommand(g *globals, std stdio) *cobra.Command {
+func newClusterRotateCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o clusterRotateOptions
 	cmd := &cobra.Command{
 		Use: "rotate NAME", Short: "Give the agent of a cluster another credential", Long: clusterRotateText, Args: oneCluster,
@@ -63,7 +64,7 @@ func runClusterRotate(ctx context.Context, o clusterRotateOptions, s *session) e
 	if err := s.certainCluster(ctx, o.name); err != nil {
 		return err
 	}
-	s.std.note("%s, workspace %s", s.server, s.scope)
+	s.std.Note("%s, workspace %s", s.server, s.scope)
 	k := mustKind("clusters")
 	c, err := s.clusterHere(ctx, o.name)
 	if err != nil {
@@ -85,20 +86,20 @@ func runClusterRotate(ctx context.Context, o clusterRotateOptions, s *session) e
 		return err
 	}
 	if absence != "" {
-		s.std.note("%s: the agent is given no credential meanwhile", absence)
+		s.std.Note("%s: the agent is given no credential meanwhile", absence)
 	}
 	seen := c.Status.Agent.LastSeen.Time
 	switch {
 	case o.noWait:
-		say(s.std.out, "another credential for cluster %s/%s is ordered\n", s.scope, o.name)
+		printer.Say(s.std.Out, "another credential for cluster %s/%s is ordered\n", s.scope, o.name)
 		return nil
 	case c.Status.Display.State == fleet.Offline:
-		say(s.std.out, "another credential for cluster %s/%s is ordered; it is Offline, last seen %s (%s ago), and takes it when it is back: until then the one before is good\n",
+		printer.Say(s.std.Out, "another credential for cluster %s/%s is ordered; it is Offline, last seen %s (%s ago), and takes it when it is back: until then the one before is good\n",
 			s.scope, o.name, view.Clock(seen, s.now()), view.Ago(seen, s.now()))
 		return reported{errPartly}
 	}
 	if absence == "" {
-		s.std.note("ordered; the agent hears of it with its next check-in")
+		s.std.Note("ordered; the agent hears of it with its next check-in")
 	}
 	return o.await(ctx, s, order)
 }
@@ -123,7 +124,7 @@ func (o clusterRotateOptions) await(ctx context.Context, s *session, order strin
 			switch c.Annotations[fleet.AnnotationRotate] {
 			case order:
 			case "":
-				say(s.std.out, "the agent of cluster %s/%s uses a new credential; the one before is void\n", s.scope, o.name)
+				printer.Say(s.std.Out, "the agent of cluster %s/%s uses a new credential; the one before is void\n", s.scope, o.name)
 				return nil
 			default:
 				return fmt.Errorf("somebody else has ordered another credential for cluster %s/%s meanwhile", s.scope, o.name)

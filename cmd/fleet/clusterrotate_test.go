@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestClusterRotateWaits(t *testing.T) {
 	st := stage{fake: newFake(t, "testdata/fleets/gate.yaml")}
 	var out, notes bytes.Buffer
-	root := st.globals(func() {}).command(stdio{in: strings.NewReader(""), out: &out, err: &notes})
+	root := st.globals(func() {}).command(printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes})
 	root.SetArgs([]string{"cluster", "rotate", "-n", "fleet-default", "c1"})
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()

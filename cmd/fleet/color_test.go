@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 // codes are the escape sequences that colours are made of.
@@ -20,13 +22,13 @@ func TestColors(t *testing.T) {
 		colors  bool
 		want    []string // none: no colours
 	}{
-		{"a table on a terminal", []string{"get", "clusters"}, 120, true, []string{green + "Ready" + plainly, red + "ErrApplied" + plainly}},
-		{"status on a terminal", []string{"status"}, 120, true, []string{"  " + red + "ErrApplied" + plainly + "  examples-web"}},
-		{"an explanation on a terminal", []string{"explain", "examples-web", "c3", "--all"}, 120, true, []string{"  " + green + "ok" + plainly + "    source"}},
+		{"a table on a terminal", []string{"get", "clusters"}, 120, true, []string{printer.Green + "Ready" + printer.Plainly, printer.Red + "ErrApplied" + printer.Plainly}},
+		{"status on a terminal", []string{"status"}, 120, true, []string{"  " + printer.Red + "ErrApplied" + printer.Plainly + "  examples-web"}},
+		{"an explanation on a terminal", []string{"explain", "examples-web", "c3", "--all"}, 120, true, []string{"  " + printer.Green + "ok" + printer.Plainly + "    source"}},
 		{"no terminal", []string{"get", "clusters"}, 0, true, nil},
 		{"NO_COLOR or a dumb terminal", []string{"get", "clusters"}, 120, false, nil},
 		{"--color=never", []string{"get", "clusters", "--color=never"}, 120, true, nil},
-		{"--color=always", []string{"get", "clusters", "--color=always"}, 0, false, []string{green + "Ready" + plainly}},
+		{"--color=always", []string{"get", "clusters", "--color=always"}, 0, false, []string{printer.Green + "Ready" + printer.Plainly}},
 		{"a document", []string{"get", "clusters", "-o", "json", "--color=always"}, 120, true, nil},
 	} {
 		st := &stage{columns: c.columns}
@@ -39,7 +41,7 @@ func TestColors(t *testing.T) {
 				t.Errorf("%s: no %q in %q", c.why, w, got)
 			}
 		}
-		if strings.Contains(got, yellow+"STATE") {
+		if strings.Contains(got, printer.Yellow+"STATE") {
 			t.Errorf("%s: the title has a colour: %q", c.why, got)
 		}
 		if len(c.want) == 0 && strings.Contains(got, "\x1b") {
@@ -58,7 +60,7 @@ func TestColorsOfTheEnvironment(t *testing.T) {
 		plain         bool
 	}{{"", "xterm", false}, {"1", "xterm", true}, {"", "dumb", true}} {
 		env := map[string]string{"NO_COLOR": c.noColor, "TERM": c.term}
-		if got := plainTerminal(func(key string) string { return env[key] }); got != c.plain {
+		if got := printer.PlainTerminal(func(key string) string { return env[key] }); got != c.plain {
 			t.Errorf("%v: got %t", env, got)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	planreading "github.com/fleetworkspace/fleet/pkg/plan/reading"
@@ -85,17 +86,17 @@ func (r ready) String() string { return fmt.Sprintf("%d/%d", r.ready, r.all) }
 
 // withPause puts the pause of a row into its cells: a word behind its state, as
 // kubectl shows a node that takes no pods, and a text behind its message.
-func (r row) withPause(columns []column, now time.Time) row {
+func (r row) withPause(columns []printer.Column, now time.Time) row {
 	if r.pause == nil {
 		return r
 	}
 	for i, c := range columns {
 		switch {
-		case c.title == "STATE":
+		case c.Title == "STATE":
 			r.cells[i] += "," + string(view.Paused)
-		case c.title == "MESSAGE" && (r.cells[i] == "" || strings.HasSuffix(r.cells[i], "paused")):
+		case c.Title == "MESSAGE" && (r.cells[i] == "" || strings.HasSuffix(r.cells[i], "paused")):
 			r.cells[i] = r.pause.Text(now)
-		case c.title == "MESSAGE" && !strings.HasPrefix(r.cells[i], "paused"):
+		case c.Title == "MESSAGE" && !strings.HasPrefix(r.cells[i], "paused"):
 			r.cells[i] += "; " + r.pause.Text(now)
 		}
 	}
@@ -132,18 +133,18 @@ func rowOf[T any](f func(*T, around) row) rowFunc {
 	}
 }
 
-var repoColumns = []column{
-	{title: "WORKSPACE"},
-	{title: "NAME"},
-	{title: "BRANCH", drop: 3},
-	{title: "COMMIT", drop: 4},
-	{title: "BUNDLES"},
-	{title: "CLUSTERS"},
-	{title: "STATE", state: true},
-	{title: "READ", clock: true, drop: 2},
-	{title: "AGE", clock: true, drop: 1},
-	{title: "REPO", wide: true},
-	{title: "MESSAGE", text: true},
+var repoColumns = []printer.Column{
+	{Title: "WORKSPACE"},
+	{Title: "NAME"},
+	{Title: "BRANCH", Drop: 3},
+	{Title: "COMMIT", Drop: 4},
+	{Title: "BUNDLES"},
+	{Title: "CLUSTERS"},
+	{Title: "STATE", State: true},
+	{Title: "READ", Clock: true, Drop: 2},
+	{Title: "AGE", Clock: true, Drop: 1},
+	{Title: "REPO", Wide: true},
+	{Title: "MESSAGE", Text: true},
 }
 
 var repoRow = rowOf(func(r *fleet.GitRepo, x around) row {
@@ -162,15 +163,15 @@ var repoRow = rowOf(func(r *fleet.GitRepo, x around) row {
 	}}
 })
 
-var bundleColumns = []column{
-	{title: "WORKSPACE"},
-	{title: "NAME"},
-	{title: "CLUSTERS"},
-	{title: "STATE", state: true},
-	{title: "COMMIT", drop: 2},
-	{title: "FOR", clock: true, drop: 1},
-	{title: "REPO", wide: true},
-	{title: "MESSAGE", text: true},
+var bundleColumns = []printer.Column{
+	{Title: "WORKSPACE"},
+	{Title: "NAME"},
+	{Title: "CLUSTERS"},
+	{Title: "STATE", State: true},
+	{Title: "COMMIT", Drop: 2},
+	{Title: "FOR", Clock: true, Drop: 1},
+	{Title: "REPO", Wide: true},
+	{Title: "MESSAGE", Text: true},
 }
 
 var bundleRow = rowOf(func(b *fleet.Bundle, x around) row {
@@ -182,18 +183,18 @@ var bundleRow = rowOf(func(b *fleet.Bundle, x around) row {
 	}}
 })
 
-var clusterColumns = []column{
-	{title: "WORKSPACE"},
-	{title: "NAME"},
-	{title: "LABELS", drop: 4},
-	{title: "BUNDLES"},
-	{title: "STATE", state: true},
-	{title: "SEEN", clock: true, drop: 5},
-	{title: "AGENT", drop: 3},
-	{title: "KUBERNETES", drop: 2},
-	{title: "AGE", clock: true, drop: 1},
-	{title: "NAMESPACE", wide: true},
-	{title: "MESSAGE", wide: true, text: true},
+var clusterColumns = []printer.Column{
+	{Title: "WORKSPACE"},
+	{Title: "NAME"},
+	{Title: "LABELS", Drop: 4},
+	{Title: "BUNDLES"},
+	{Title: "STATE", State: true},
+	{Title: "SEEN", Clock: true, Drop: 5},
+	{Title: "AGENT", Drop: 3},
+	{Title: "KUBERNETES", Drop: 2},
+	{Title: "AGE", Clock: true, Drop: 1},
+	{Title: "NAMESPACE", Wide: true},
+	{Title: "MESSAGE", Wide: true, Text: true},
 }
 
 var clusterRow = rowOf(func(c *fleet.Cluster, x around) row {
@@ -215,15 +216,15 @@ func clusterMessage(c *fleet.Cluster, now time.Time) string {
 	return message
 }
 
-var groupColumns = []column{
-	{title: "WORKSPACE"},
-	{title: "NAME"},
-	{title: "CLUSTERS"},
-	{title: "BUNDLES"},
-	{title: "STATE", state: true},
-	{title: "AGE", clock: true, drop: 1},
-	{title: "NOT-READY", wide: true},
-	{title: "MESSAGE", text: true},
+var groupColumns = []printer.Column{
+	{Title: "WORKSPACE"},
+	{Title: "NAME"},
+	{Title: "CLUSTERS"},
+	{Title: "BUNDLES"},
+	{Title: "STATE", State: true},
+	{Title: "AGE", Clock: true, Drop: 1},
+	{Title: "NOT-READY", Wide: true},
+	{Title: "MESSAGE", Text: true},
 }
 
 var groupRow = rowOf(func(g *fleet.ClusterGroup, x around) row {
@@ -235,17 +236,17 @@ var groupRow = rowOf(func(g *fleet.ClusterGroup, x around) row {
 	}}
 })
 
-var deploymentColumns = []column{
-	{title: "WORKSPACE"},
-	{title: "BUNDLE"},
-	{title: "CLUSTER"},
-	{title: "STATE", state: true},
-	{title: "COMMIT", drop: 3},
-	{title: "RELEASE", drop: 1},
-	{title: "FOR", clock: true, drop: 2},
-	{title: "WANTED", wide: true},
-	{title: "NAMESPACE", wide: true},
-	{title: "MESSAGE", text: true},
+var deploymentColumns = []printer.Column{
+	{Title: "WORKSPACE"},
+	{Title: "BUNDLE"},
+	{Title: "CLUSTER"},
+	{Title: "STATE", State: true},
+	{Title: "COMMIT", Drop: 3},
+	{Title: "RELEASE", Drop: 1},
+	{Title: "FOR", Clock: true, Drop: 2},
+	{Title: "WANTED", Wide: true},
+	{Title: "NAMESPACE", Wide: true},
+	{Title: "MESSAGE", Text: true},
 }
 
 var deploymentRow = rowOf(func(bd *fleet.BundleDeployment, x around) row {
@@ -265,12 +266,12 @@ var deploymentRow = rowOf(func(bd *fleet.BundleDeployment, x around) row {
 	}}
 })
 
-var tokenColumns = []column{
-	{title: "WORKSPACE"},
-	{title: "NAME"},
-	{title: "SECRET", drop: 2},
-	{title: "EXPIRES", clock: true},
-	{title: "AGE", clock: true, drop: 1},
+var tokenColumns = []printer.Column{
+	{Title: "WORKSPACE"},
+	{Title: "NAME"},
+	{Title: "SECRET", Drop: 2},
+	{Title: "EXPIRES", Clock: true},
+	{Title: "AGE", Clock: true, Drop: 1},
 }
 
 var tokenRow = rowOf(func(t *fleet.ClusterRegistrationToken, x around) row {

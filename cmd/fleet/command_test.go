@@ -25,6 +25,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
@@ -55,7 +56,7 @@ func run(t *testing.T, fleetFile string, args ...string) (out, notes string, err
 	st := stage{fake: newFake(t, "testdata/fleets/"+fleetFile)}
 	var o, n bytes.Buffer
 	g := st.globals(func() {})
-	root := g.command(stdio{in: strings.NewReader(""), out: &o, err: &n})
+	root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &o, Err: &n})
 	root.SetArgs(args)
 	err = root.ExecuteContext(t.Context())
 	return o.String(), n.String(), err
@@ -82,7 +83,7 @@ func TestVersionWithoutServer(t *testing.T) {
 	t.Setenv("KUBECONFIG", t.TempDir()+"/none")
 	t.Setenv("HOME", t.TempDir())
 	var o, n bytes.Buffer
-	root := newRootCommand(stdio{out: &o, err: &n})
+	root := newRootCommand(printer.Stdio{Out: &o, Err: &n})
 	root.SetArgs([]string{"version"})
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
@@ -195,7 +196,7 @@ func TestQuiet(t *testing.T) {
 
 // The commands are those of the README's table.
 func TestCommands(t *testing.T) {
-	root := newRootCommand(stdio{out: io.Discard, err: io.Discard})
+	root := newRootCommand(printer.Stdio{Out: io.Discard, Err: io.Discard})
 	for _, name := range []string{"apply", "get", "status", "wait", "events", "suspend", "resume", "version"} {
 		if c, _, err := root.Find([]string{name}); err != nil || c.Name() != name {
 			t.Errorf("no command %q: %v", name, err)
@@ -238,7 +239,7 @@ func TestMissingKubeconfig(t *testing.T) {
 	missing := t.TempDir() + "/none"
 	t.Setenv("KUBECONFIG", missing)
 	t.Setenv("HOME", t.TempDir())
-	root := newRootCommand(stdio{out: io.Discard, err: io.Discard})
+	root := newRootCommand(printer.Stdio{Out: io.Discard, Err: io.Discard})
 	root.SetArgs([]string{"get", "clusters"})
 	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "KUBECONFIG names "+missing) {
 		t.Errorf("got %v", err)
@@ -275,7 +276,7 @@ func TestBrokenKubeconfig(t *testing.T) {
 			}
 			t.Setenv("KUBECONFIG", t.TempDir()+"/other")
 			t.Setenv("HOME", t.TempDir())
-			_, err := (&globals{kubeconfig: file}).open(stdio{err: io.Discard})
+			_, err := (&globals{kubeconfig: file}).open(printer.Stdio{Err: io.Discard})
 			if err == nil || !strings.HasPrefix(strings.ReplaceAll(err.Error(), file, "FILE"), c.want) {
 				t.Errorf("want %s\ngot  %v", c.want, err)
 			}
@@ -301,7 +302,7 @@ func TestOtherScheme(t *testing.T) {
 		if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		root := newRootCommand(stdio{out: io.Discard, err: io.Discard})
+		root := newRootCommand(printer.Stdio{Out: io.Discard, Err: io.Discard})
 		root.SetArgs([]string{"get", "clusters", "-k", file})
 		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: want %s\ngot  %v", address, want, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -19,7 +20,7 @@ const completionTimeout = 2 * time.Second
 type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
 // completeGet completes "get KIND NAME..." and "get KIND/NAME...".
-func (g *globals) completeGet(std stdio) completer {
+func (g *globals) completeGet(std printer.Stdio) completer {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		switch {
 		case strings.Contains(typed, "/"):
@@ -33,7 +34,7 @@ func (g *globals) completeGet(std stdio) completer {
 
 // completeObjects completes the objects of a grammar: names of the kind that is
 // typed or stands before, or that the position fixes; kinds where one is needed.
-func (g *globals) completeObjects(std stdio, gr grammar) completer {
+func (g *globals) completeObjects(std printer.Stdio, gr grammar) completer {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if word, _, slashed := strings.Cut(typed, "/"); slashed {
 			var out []string
@@ -61,19 +62,19 @@ func (g *globals) completeObjects(std stdio, gr grammar) completer {
 
 // completeNames are the names of a kind, each once, or none where they cannot be had
 // in time.
-func (g *globals) completeNames(ctx context.Context, std stdio, word string) []string {
+func (g *globals) completeNames(ctx context.Context, std printer.Stdio, word string) []string {
 	return g.objectTexts(ctx, std, word, (*unstructured.Unstructured).GetName)
 }
 
 // objectTexts are what pick finds in the objects of a kind, sorted, each once.
-func (g *globals) objectTexts(ctx context.Context, std stdio, word string, pick func(*unstructured.Unstructured) string) []string {
+func (g *globals) objectTexts(ctx context.Context, std printer.Stdio, word string, pick func(*unstructured.Unstructured) string) []string {
 	k, err := kindOf(word)
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	std.err = io.Discard
+	std.Err = io.Discard
 	s, err := g.connect(ctx, std, true)
 	if err != nil {
 		return nil
@@ -95,11 +96,8 @@ func (g *globals) objectTexts(ctx context.Context, std stdio, word string, pick 
 	return unique(out)
 }
 
-// formatsKey is the annotation of -o that lists the formats of its command.
-const formatsKey = "fleet.cattle.io/formats"
-
 // completeFlags completes the flags that all commands have, and -o.
-func (g *globals) completeFlags(root *cobra.Command, std stdio) {
+func (g *globals) completeFlags(root *cobra.Command, std printer.Stdio) {
 	register(root, "namespace", func(ctx context.Context, _ string) []string {
 		return unique(append(
 			g.objectTexts(ctx, std, "clusters", (*unstructured.Unstructured).GetNamespace),
@@ -107,15 +105,15 @@ func (g *globals) completeFlags(root *cobra.Command, std stdio) {
 	})
 	register(root, "context", func(context.Context, string) []string { return g.contexts() })
 	register(root, "color", func(context.Context, string) []string {
-		return []string{string(colorAlways), string(colorAuto), string(colorNever)}
+		return []string{string(printer.ColorAlways), string(printer.ColorAuto), string(printer.ColorNever)}
 	})
 	completeFormats(root)
 }
 
 // completeFormats completes -o of a command and of all below it.
 func completeFormats(cmd *cobra.Command) {
-	if f := cmd.Flags().Lookup("output"); f != nil && f.Annotations[formatsKey] != nil {
-		formats := f.Annotations[formatsKey]
+	if f := cmd.Flags().Lookup("output"); f != nil && f.Annotations[printer.FormatsKey] != nil {
+		formats := f.Annotations[printer.FormatsKey]
 		register(cmd, "output", func(context.Context, string) []string { return formats })
 	}
 	for _, sub := range cmd.Commands() {
@@ -127,7 +125,7 @@ func completeFormats(cmd *cobra.Command) {
 var objectFlags = map[string]string{"bundle": "bundles", "cluster": "clusters", "repo": "repos"}
 
 // completeObjectFlags completes those flags of a command that name an object.
-func (g *globals) completeObjectFlags(cmd *cobra.Command, std stdio) {
+func (g *globals) completeObjectFlags(cmd *cobra.Command, std printer.Stdio) {
 	for name, kind := range objectFlags {
 		if cmd.Flags().Lookup(name) != nil {
 			register(cmd, name, func(ctx context.Context, _ string) []string { return g.completeNames(ctx, std, kind) })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -40,10 +41,10 @@ type deleteOptions struct {
 	keep    bool
 	wait    bool
 	timeout time.Duration
-	output  output
+	output  printer.Output
 }
 
-func newDeleteCommand(g *globals, std stdio) *cobra.Command {
+func newDeleteCommand(g *globals, std printer.Stdio) *cobra.Command {
 	o := deleteOptions{}
 	cmd := &cobra.Command{
 		Use: "delete KIND/NAME [HASH]", Short: "Delete a repo or bundle, after showing what goes with it", Long: deleteText,
@@ -67,7 +68,7 @@ func newDeleteCommand(g *globals, std stdio) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	o.output.addFlag(fs, brakeFormats...)
+	o.output.AddFlag(fs, brakeFormats...)
 	fs.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	fs.BoolVar(&o.keep, "keep", false, "leave the workloads on the clusters: set keepResources, then delete; without HASH")
 	fs.BoolVar(&o.wait, "wait", true, "wait until it is gone")
@@ -93,7 +94,7 @@ func (o *deleteOptions) complete(args []string) error {
 	case o.keep && o.hash != "":
 		return errors.New("--keep removes nothing: it goes without HASH")
 	}
-	return o.output.checkBefore(Deletion{}, brakeFormats...)
+	return o.output.CheckBefore(Deletion{}, brakeFormats...)
 }
 
 // ref is how commands name the object.
@@ -114,9 +115,9 @@ func runDelete(ctx context.Context, o deleteOptions, s *session) error {
 	if err != nil {
 		return err
 	}
-	s.std.note("%s, workspace %s", s.server, s.scope)
+	s.std.Note("%s, workspace %s", s.server, s.scope)
 	doc := o.document(s, d)
-	if !o.output.machine() {
+	if !o.output.Machine() {
 		o.show(s, doc)
 	}
 	absence, err := s.absence(ctx, view.ShardOf(d.object))
@@ -124,14 +125,14 @@ func runDelete(ctx context.Context, o deleteOptions, s *session) error {
 		return err
 	}
 	if absence != "" {
-		s.std.note("%s: nothing is removed from clusters meanwhile", absence)
+		s.std.Note("%s: nothing is removed from clusters meanwhile", absence)
 	}
 	doc.Outcome, err = o.carryOut(ctx, s, d)
 	if doc.Kept = o.keep && doc.Outcome != outcomeRefused; err != nil {
 		doc.Error = err.Error()
 	}
-	if o.output.machine() {
-		if printed := o.output.print(s.std, doc, false); printed != nil {
+	if o.output.Machine() {
+		if printed := o.output.Print(s.std, doc, false); printed != nil {
 			return printed
 		}
 	}
@@ -150,7 +151,7 @@ const (
 func (o deleteOptions) document(s *session, d *doomed) Deletion {
 	_, message, lines := withdrawal.ReadText(d.verdict.Text())
 	return Deletion{
-		Document: document("Deletion"), Object: o.kind.Kind, Name: s.scope + "/" + o.name, Hash: d.verdict.Hash, Message: message, Removes: lines,
+		Document: printer.NewDocument("Deletion"), Object: o.kind.Kind, Name: s.scope + "/" + o.name, Hash: d.verdict.Hash, Message: message, Removes: lines,
 		WrittenBy: d.writer, Bundles: len(d.bundles), Deployments: len(d.deployments), Clusters: len(withdrawal.Clusters(d.deployments)),
 	}
 }
@@ -161,19 +162,19 @@ func (o deleteOptions) show(s *session, doc Deletion) {
 	if o.keep {
 		message = "everything that it has deployed stays"
 	}
-	has := fmt.Sprintf("%s on %s", plural(doc.Deployments, "deployment"), plural(doc.Clusters, "cluster"))
+	has := fmt.Sprintf("%s on %s", printer.Plural(doc.Deployments, "deployment"), printer.Plural(doc.Clusters, "cluster"))
 	if o.kind.plural == "repos" {
-		has = plural(doc.Bundles, "bundle") + ", " + has
+		has = printer.Plural(doc.Bundles, "bundle") + ", " + has
 	}
-	say(s.std.out, "%s %s has %s: %s\n", o.kind.singular, doc.Name, has, message)
+	printer.Say(s.std.Out, "%s %s has %s: %s\n", o.kind.singular, doc.Name, has, message)
 	if doc.WrittenBy != "" {
-		say(s.std.out, "  it comes back: repo %s makes it again, unless its files are removed from the repository first\n", doc.WrittenBy)
+		printer.Say(s.std.Out, "  it comes back: repo %s makes it again, unless its files are removed from the repository first\n", doc.WrittenBy)
 	}
 	if o.keep {
 		return
 	}
 	for _, line := range doc.Removes {
-		say(s.std.out, "  %s\n", line)
+		printer.Say(s.std.Out, "  %s\n", line)
 	}
 }
 
@@ -222,7 +223,7 @@ func (o deleteOptions) consent(s *session, d *doomed) error {
 	case o.yes:
 		return nil
 	}
-	answer, asked := s.std.ask(fmt.Sprintf("delete %s %s? [y/N] ", kind, name))
+	answer, asked := s.std.Ask(fmt.Sprintf("delete %s %s? [y/N] ", kind, name))
 	if !asked {
 		return fmt.Errorf("%w: not deleted; to do so without a terminal: --yes", errRefused)
 	}
@@ -233,7 +234,7 @@ func (o deleteOptions) consent(s *session, d *doomed) error {
 }
 
 func (o deleteOptions) say(s *session, format string, args ...any) {
-	if !o.output.machine() {
-		say(s.std.out, format, args...)
+	if !o.output.Machine() {
+		printer.Say(s.std.Out, format, args...)
 	}
 }

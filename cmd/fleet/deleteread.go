@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -116,7 +117,7 @@ func (s *session) budget(ctx context.Context, repo *fleet.GitRepo, otherwise wit
 	}
 	budget, err := withdrawal.FirstBudget(otherwise, own, shared)
 	if err != nil {
-		s.std.note("warning: %v", err) // the manager does not use it either
+		s.std.Note("warning: %v", err) // the manager does not use it either
 	}
 	return budget, nil
 }
@@ -138,7 +139,7 @@ func (s *session) keepAll(ctx context.Context, o deleteOptions) error {
 		}
 		if len(open) != last {
 			last = len(open)
-			s.std.note("waits for keepResources on %s", plural(last, "deployment"))
+			s.std.Note("waits for keepResources on %s", printer.Plural(last, "deployment"))
 		}
 		if kube.Sleep(ctx, tokenPoll) == nil {
 			continue
@@ -167,7 +168,7 @@ func (s *session) untilGone(ctx context.Context, o deleteOptions, uid types.UID)
 		}
 		if !said {
 			said = true
-			s.std.note("waits until %s %s/%s is gone", o.kind.singular, s.scope, o.name)
+			s.std.Note("waits until %s %s/%s is gone", o.kind.singular, s.scope, o.name)
 		}
 		if kube.Sleep(ctx, tokenPoll) == nil {
 			continue

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
@@ -34,10 +35,10 @@ type deployOptions struct {
 	kubeVersion    string
 	agentNamespace string
 	cluster        string
-	output         output
+	output         printer.Output
 }
 
-func newDeployCommand(g *globals, std stdio) *cobra.Command {
+func newDeployCommand(g *globals, std printer.Stdio) *cobra.Command {
 	o := deployOptions{}
 	cmd := &cobra.Command{
 		Use: "deploy -i FILE", Short: "Deploy a BundleDeployment from a file, without a manager", Long: deployText, Args: noArguments,
@@ -48,7 +49,7 @@ func newDeployCommand(g *globals, std stdio) *cobra.Command {
 			if o.input == "" {
 				return errors.New("want -i FILE with Content and BundleDeployment; fleet target makes one")
 			}
-			if err := o.output.checkBefore(Deployed{}, formatJSON, formatYAML); err != nil {
+			if err := o.output.CheckBefore(Deployed{}, printer.FormatJSON, printer.FormatYAML); err != nil {
 				return err
 			}
 			if err := checkKubeVersion(o.kubeVersion); err != nil {
@@ -72,11 +73,11 @@ func (o *deployOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.kubeVersion, "kube-version", kubeVersionDry, "`version` of Kubernetes that charts see with --dry-run")
 	fs.StringVarP(&o.agentNamespace, "agent-namespace", "a", fleet.NamespaceSystem, "`namespace` of the agent that may take the release over; service accounts are looked up there")
 	nameVar(fs, &o.cluster, "clusters", "cluster", "", "`name` of the cluster whose deployment is meant, where the file holds several")
-	o.output.addFlag(fs, formatJSON, formatYAML)
+	o.output.AddFlag(fs, printer.FormatJSON, printer.FormatYAML)
 }
 
 // runDeploy deploys what a file holds.
-func runDeploy(ctx context.Context, g *globals, o deployOptions, std stdio) error {
+func runDeploy(ctx context.Context, g *globals, o deployOptions, std printer.Stdio) error {
 	all, err := readObjects(o.input, std)
 	if err != nil {
 		return ofFlag("input-file", err)
@@ -95,7 +96,7 @@ func runDeploy(ctx context.Context, g *globals, o deployOptions, std stdio) erro
 	}
 	o.warn(bd, std)
 	doc := Deployed{
-		Document: document("Deployed"), Deployment: bd.Namespace + "/" + bd.Name, DeploymentID: bd.Spec.DeploymentID,
+		Document: printer.NewDocument("Deployed"), Deployment: bd.Namespace + "/" + bd.Name, DeploymentID: bd.Spec.DeploymentID,
 		Release: d.ID.String(), DryRun: o.dryRun,
 	}
 	if o.dryRun {
@@ -111,7 +112,7 @@ func runDeploy(ctx context.Context, g *globals, o deployOptions, std stdio) erro
 	if err := allowed(ctx, a, d); err != nil {
 		return reached(a.server, err)
 	}
-	std.note("%s, release %s", a.server, d.ID)
+	std.Note("%s, release %s", a.server, d.ID)
 	return o.deploy(ctx, installer{api: a, agent: o.agentNamespace}, d, doc, std)
 }
 
@@ -182,42 +183,42 @@ func (o deployOptions) deployment(ctx context.Context, bd *fleet.BundleDeploymen
 }
 
 // warn says what an agent would do and this command does not.
-func (o deployOptions) warn(bd *fleet.BundleDeployment, std stdio) {
+func (o deployOptions) warn(bd *fleet.BundleDeployment, std printer.Stdio) {
 	if len(bd.Spec.DependsOn) > 0 {
-		std.note("warning: dependsOn is not waited for")
+		std.Note("warning: dependsOn is not waited for")
 	}
 	if len(bd.Spec.Options.DownstreamResources) > 0 {
-		std.note("warning: downstreamResources are not copied")
+		std.Note("warning: downstreamResources are not copied")
 	}
 	if o.dryRun && bd.Spec.Options.AllowedTargetNamespaceSelector != nil {
-		std.note("warning: the labels of the namespace are not known here, so allowedTargetNamespaceSelector is not checked")
+		std.Note("warning: the labels of the namespace are not known here, so allowedTargetNamespaceSelector is not checked")
 	}
 }
 
 // rehearse prints what would be installed.
-func (o deployOptions) rehearse(d helm.Deployment, doc Deployed, std stdio) error {
+func (o deployOptions) rehearse(d helm.Deployment, doc Deployed, std printer.Stdio) error {
 	r, err := helm.Render(d, helm.RenderOptions{KubeVersion: o.kubeVersion, Marks: true})
 	if err != nil {
 		return undeployed(d, err)
 	}
 	for _, place := range r.Unknown {
-		std.note("warning: the values of %s are not known here", place)
+		std.Note("warning: the values of %s are not known here", place)
 	}
 	doc.Reason = "dry run"
 	return o.print(std, doc, r.All())
 }
 
 // print writes the objects, or with -o the whole document.
-func (o deployOptions) print(std stdio, doc Deployed, manifest string) error {
-	if !o.output.machine() {
-		_, err := fmt.Fprint(exact(std.out), manifest)
+func (o deployOptions) print(std printer.Stdio, doc Deployed, manifest string) error {
+	if !o.output.Machine() {
+		_, err := fmt.Fprint(printer.Exact(std.Out), manifest)
 		return err
 	}
 	var err error
 	if doc.Objects, err = documentsOf(manifest); err != nil {
 		return err
 	}
-	return o.output.print(std, doc, false)
+	return o.output.Print(std, doc, false)
 }
 
 // undeployed says whether the input is to blame for an error of Helm's.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/hack/docs/schema"
 )
 
@@ -28,7 +29,11 @@ const docs = "../../docs/cli"
 // comments of their fields. Run with -update after a change; fields are only
 // ever added.
 func TestSchemas(t *testing.T) {
-	comments, err := schema.Read(".", "../../pkg/plan/view", "../../pkg/plan/journal")
+	dirs, err := filepath.Glob("internal/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	comments, err := schema.Read(append(dirs, ".", "../../pkg/plan/view", "../../pkg/plan/journal")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +47,7 @@ func TestSchemas(t *testing.T) {
 			if !strings.Contains(string(page), "("+typ.Name()+".schema.json)") {
 				t.Errorf("docs/cli/README.md does not list kind %s", typ.Name())
 			}
-			text, err := comments.Document(typ, documentVersion)
+			text, err := comments.Document(typ, printer.DocumentVersion)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,8 +72,8 @@ func TestDocumentsInTranscripts(t *testing.T) {
 		for _, block := range strings.Split(string(data), "\n{\n")[1:] {
 			text, _, _ := strings.Cut("{"+block, "\n}\n")
 			text += "\n}"
-			var head Document
-			if err := json.Unmarshal([]byte(text), &head); err != nil || head.APIVersion != documentVersion {
+			var head printer.Document
+			if err := json.Unmarshal([]byte(text), &head); err != nil || head.APIVersion != printer.DocumentVersion {
 				continue
 			}
 			for _, doc := range documents {
@@ -137,7 +142,7 @@ func TestPages(t *testing.T) {
 // docs/cli/reference.md is what --help says. Run with -update after a change.
 func TestReference(t *testing.T) {
 	var out bytes.Buffer
-	root := newRootCommand(stdio{out: io.Discard, err: io.Discard})
+	root := newRootCommand(printer.Stdio{Out: io.Discard, Err: io.Discard})
 	out.WriteString("# Commands\n\nThis is what `fleet COMMAND --help` says; a test keeps it so.\n\n## fleet\n\n" + rootText + "\n\nFlags of all commands:\n\n")
 	flags(&out, root.PersistentFlags())
 	for _, c := range root.Commands() {

@@ -3,27 +3,13 @@ package main
 import (
 	"time"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// documentVersion is the apiVersion of the documents that commands print.
-// Fields are only ever added; docs/cli holds a JSON schema of each kind.
-const documentVersion = "cli.fleet.cattle.io/v1"
-
-// Document begins every document.
-type Document struct {
-	// APIVersion is cli.fleet.cattle.io/v1.
-	APIVersion string `json:"apiVersion"`
-	// Kind is the kind of the document.
-	Kind string `json:"kind"`
-}
-
-// document is the head of a document of a kind.
-func document(kind string) Document { return Document{documentVersion, kind} }
-
 // FleetStatus is what fleet status prints.
 type FleetStatus struct {
-	Document
+	printer.Document
 	// At is when the fleet was looked at.
 	At time.Time `json:"at"`
 	// Server is the address of the API server.
@@ -39,7 +25,7 @@ type FleetStatus struct {
 
 // WaitResult is what fleet wait prints.
 type WaitResult struct {
-	Document
+	printer.Document
 	// Outcome is ready, deferred, failed or timeout.
 	Outcome string `json:"outcome"`
 	// Seconds is how long it took.
@@ -97,7 +83,7 @@ type WaitDeployment struct {
 
 // Suspension is what fleet suspend and fleet resume print.
 type Suspension struct {
-	Document
+	printer.Document
 	// Suspended reports what is so now.
 	Suspended bool `json:"suspended"`
 	// Brake is the brake on everything; only with --all.
@@ -122,7 +108,7 @@ type SuspendedObject struct {
 
 // DeletionApproval is what fleet approve prints.
 type DeletionApproval struct {
-	Document
+	printer.Document
 	// Objects are those of which something waits, or those that were named.
 	Objects []HeldDeletion `json:"objects,omitempty"`
 }
@@ -151,7 +137,7 @@ type HeldDeletion struct {
 
 // Deletion is what fleet delete prints.
 type Deletion struct {
-	Document
+	printer.Document
 	// Object is GitRepo or Bundle.
 	Object string `json:"object"`
 	// Name is "<workspace>/<name>".
@@ -184,7 +170,7 @@ type Deletion struct {
 
 // TakeoverReport is what fleet takeover check prints.
 type TakeoverReport struct {
-	Document
+	printer.Document
 	// Bundles are all that were compared.
 	Bundles []TakeoverBundle `json:"bundles"`
 	// HelmOps are all there are; none of them is acted on.
@@ -231,7 +217,7 @@ type TakeoverDifference struct {
 
 // TakeoverMove is what fleet takeover start and undo print.
 type TakeoverMove struct {
-	Document
+	printer.Document
 	// Shard is the id of the manager that objects were passed to, or given back by.
 	Shard string `json:"shard"`
 	// Back reports that they were given back.
@@ -254,7 +240,7 @@ type MovedObject struct {
 
 // Version is what fleet version prints.
 type Version struct {
-	Document
+	printer.Document
 	// Client is this program.
 	Client ClientVersion `json:"client"`
 	// Server is the address of the API server that was asked.
@@ -281,7 +267,7 @@ type ClientVersion struct {
 
 // Rendering is what fleet test prints.
 type Rendering struct {
-	Document
+	printer.Document
 	// Bundle is the name of the bundle.
 	Bundle string `json:"bundle"`
 	// Cluster is the name of the cluster that the flags describe.
@@ -306,7 +292,7 @@ type Rendering struct {
 
 // Targeting is what fleet target prints.
 type Targeting struct {
-	Document
+	printer.Document
 	// Bundle is "<workspace>/<name>".
 	Bundle string `json:"bundle"`
 	// Content is the id of the bundle's resources.
@@ -342,7 +328,7 @@ type TargetedCluster struct {
 
 // Deployed is what fleet deploy prints.
 type Deployed struct {
-	Document
+	printer.Document
 	// Deployment is "<namespace>/<name>" of the BundleDeployment.
 	Deployment string `json:"deployment"`
 	// DeploymentID is its id.

@@ -14,11 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-var eventFormats = []string{formatWide, formatJSON, formatYAML}
+var eventFormats = []string{printer.FormatWide, printer.FormatJSON, printer.FormatYAML}
 
 const eventsText = `Shows what happened to objects of Fleet, oldest first: all of them, or one.
 
@@ -27,18 +28,18 @@ const eventsText = `Shows what happened to objects of Fleet, oldest first: all o
 type eventsOptions struct {
 	kind   kind
 	name   string // empty: all objects
-	output output
+	output printer.Output
 	watch  bool
 	bare   bool
 }
 
-func newEventsCommand(g *globals, std stdio) *cobra.Command {
+func newEventsCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o eventsOptions
 	cmd := &cobra.Command{
 		Use: "events [KIND/NAME]", Short: "Show what happened", Long: eventsText,
 		ValidArgsFunction: g.completeObjects(std, eventsGrammar()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.output.check(eventFormats...); err != nil {
+			if err := o.output.Check(eventFormats...); err != nil {
 				return err
 			}
 			if len(args) > 0 {
@@ -56,7 +57,7 @@ func newEventsCommand(g *globals, std stdio) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	o.output.addFlag(fs, eventFormats...)
+	o.output.AddFlag(fs, eventFormats...)
 	fs.BoolVarP(&o.watch, "watch", "w", false, "then show every new one")
 	fs.BoolVar(&o.bare, "no-headers", false, "no titles")
 	return cmd
@@ -148,21 +149,21 @@ func runEvents(ctx context.Context, o eventsOptions, s *session) error {
 	if err != nil {
 		return err
 	}
-	if o.output.machine() {
+	if o.output.Machine() {
 		list := getOptions{}
 		entries := make([]entry, len(rows))
 		for i, r := range rows {
 			entries[i].object = r.object
 		}
-		return o.output.print(s.std, list.document(entries), false)
+		return o.output.Print(s.std, list.document(entries), false)
 	}
 	if len(rows) == 0 {
-		s.std.note("no events%s", o.about(s.scope))
+		s.std.Note("no events%s", o.about(s.scope))
 		s.noteNoManager(ctx)
 		return nil
 	}
 	t, show := o.newTable(s, rows)
-	t.print(eventCells(rows, show), o.bare)
+	t.Print(eventCells(rows, show), o.bare)
 	return nil
 }
 
@@ -192,8 +193,8 @@ type eventRow struct {
 	cells  []string
 }
 
-var eventColumns = []column{
-	{title: "AT"}, {title: "TYPE", drop: 1}, {title: "REASON"}, {title: "WORKSPACE"}, {title: "OBJECT"}, {title: "MESSAGE", text: true},
+var eventColumns = []printer.Column{
+	{Title: "AT"}, {Title: "TYPE", Drop: 1}, {Title: "REASON"}, {Title: "WORKSPACE"}, {Title: "OBJECT"}, {Title: "MESSAGE", Text: true},
 }
 
 // eventRows reads events of either API and sorts them by time.
@@ -246,25 +247,25 @@ func occurrences(e *corev1.Event) int32 {
 // newTable is an empty table with the columns that say something, and a
 // function that picks their cells: without the object where one was asked for,
 // and without the workspace where all rows are of one.
-func (o eventsOptions) newTable(s *session, rows []eventRow) (*table, func([]string) []string) {
+func (o eventsOptions) newTable(s *session, rows []eventRow) (*printer.Table, func([]string) []string) {
 	spaces := map[string]bool{}
 	for _, r := range rows {
 		spaces[r.object.GetNamespace()] = true
 	}
 	hidden := map[string]bool{
 		"OBJECT":    o.name != "",
-		"WORKSPACE": s.scope != "" || !o.watch && !o.output.wide() && len(spaces) == 1,
+		"WORKSPACE": s.scope != "" || !o.watch && !o.output.Wide() && len(spaces) == 1,
 	}
-	t := &table{out: s.std.out}
-	if !o.output.wide() {
-		t.width = s.std.width()
+	t := &printer.Table{Out: s.std.Out}
+	if !o.output.Wide() {
+		t.Width = s.std.Width()
 	}
-	return t, t.show(eventColumns, func(c column) bool { return !hidden[c.title] })
+	return t, t.Show(eventColumns, func(c printer.Column) bool { return !hidden[c.Title] })
 }
 
 // follow prints what is there and then every new event until ctx ends.
 func (o eventsOptions) follow(ctx context.Context, s *session, xs []subject) error {
-	var t *table
+	var t *printer.Table
 	var show func([]string) []string
 	var qs []query
 	for _, x := range xs {
@@ -281,9 +282,9 @@ func (o eventsOptions) follow(ctx context.Context, s *session, xs []subject) err
 		if err != nil {
 			return err
 		}
-		if o.output.machine() {
+		if o.output.Machine() {
 			for _, r := range rows {
-				if err := o.output.print(s.std, plain(r.object), true); err != nil {
+				if err := o.output.Print(s.std, plain(r.object), true); err != nil {
 					return err
 				}
 			}
@@ -293,7 +294,7 @@ func (o eventsOptions) follow(ctx context.Context, s *session, xs []subject) err
 		if first {
 			t, show = o.newTable(s, rows)
 		}
-		t.print(eventCells(rows, show), o.bare || !first)
+		t.Print(eventCells(rows, show), o.bare || !first)
 		return nil
 	})
 }

@@ -1,6 +1,8 @@
 package main
 
-import "errors"
+import (
+	"errors"
+)
 
 // How a command ended, where that is neither success nor a failure to do its work. Wrap
 // them with %w; reported marks those that need no error line.

@@ -7,10 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/explain"
 )
 
-var explainFormats = []string{formatWide, formatJSON, formatYAML}
+var explainFormats = []string{printer.FormatWide, printer.FormatJSON, printer.FormatYAML}
 
 const explainText = `Says why a bundle is not Ready on a cluster, or that it is. The first line is the whole answer; then the links from the source to
 healthy objects, up to the first that stops it or waits, what runs meanwhile, and what helps.
@@ -22,13 +23,13 @@ the other links are answered. With --watch it goes on until it is interrupted, a
 type explainOptions struct {
 	bundle  string
 	cluster string // empty: all
-	output  output
+	output  printer.Output
 	all     bool
 	watch   bool
 	changes *explainChanges // with watch: the last output
 }
 
-func newExplainCommand(g *globals, std stdio) *cobra.Command {
+func newExplainCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{
 		Use: "explain BUNDLE [CLUSTER]", Short: "Say why a bundle is not Ready on a cluster", Long: explainText,
@@ -37,7 +38,7 @@ func newExplainCommand(g *globals, std stdio) *cobra.Command {
   fleet explain examples-web c3 -o jsonpath='{.stoppedAt} {.reason}'`,
 		ValidArgsFunction: g.completeObjects(std, bundleGrammar),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.output.check(explainFormats...); err != nil {
+			if err := o.output.Check(explainFormats...); err != nil {
 				return err
 			}
 			var err error
@@ -58,7 +59,7 @@ func newExplainCommand(g *globals, std stdio) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	o.output.addFlag(fs, explainFormats...)
+	o.output.AddFlag(fs, explainFormats...)
 	fs.BoolVarP(&o.watch, "watch", "w", false, "then print each new answer, until interrupted")
 	fs.BoolVar(&o.all, "links", false, "all links, also where all is well")
 	hiddenFlag(fs, "links", "all", "")

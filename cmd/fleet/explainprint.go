@@ -3,18 +3,18 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/explain"
 )
 
 // Explanation is what fleet explain prints about one cluster: how it was
 // decided.
 type Explanation struct {
-	Document
+	printer.Document
 	// Bundle is "<workspace>/<name>".
 	Bundle string `json:"bundle"`
 	// Cluster is "<workspace>/<name>".
@@ -63,7 +63,7 @@ type ExplanationLink struct {
 // BundleExplanation is what fleet explain prints about a bundle on all
 // clusters.
 type BundleExplanation struct {
-	Document
+	printer.Document
 	// Bundle is "<workspace>/<name>".
 	Bundle string `json:"bundle"`
 	// Clusters is how many clusters the bundle is meant for.
@@ -112,64 +112,31 @@ const maxAnswers = 20
 
 // print prints an explanation.
 func (o explainOptions) print(s *session, e explain.Explanation) error {
-	if o.output.machine() {
-		return o.output.print(s.std, explanation(e), o.watch)
+	if o.output.Machine() {
+		return o.output.Print(s.std, explanation(e), o.watch)
 	}
 	now := s.now()
-	p := paragraph{out: s.std.out, width: s.std.width()}
-	if o.output.wide() {
-		p.width = 0
+	p := printer.Paragraph{Out: s.std.Out, Width: s.std.Width()}
+	if o.output.Wide() {
+		p.Width = 0
 	}
-	p.lines("", e.Headline(now))
+	p.Lines("", e.Headline(now))
 	if e.Ready() && !o.all {
 		if e.Paused != "" {
-			p.lines("", linkText(e.Link(explain.Pause)))
+			p.Lines("", linkText(e.Link(explain.Pause)))
 		}
 		for _, text := range e.Warnings {
-			p.lines("warning: ", text)
+			p.Lines("warning: ", text)
 		}
 		return nil
 	}
-	fmt.Fprintln(p.out)
-	p.chain(e)
+	fmt.Fprintln(p.Out)
+	chain(p, e)
 	if len(e.Hints) > 0 {
-		fmt.Fprintln(p.out)
-		p.hints(e.Hints)
+		fmt.Fprintln(p.Out)
+		hints(p, e.Hints)
 	}
 	return nil
-}
-
-// paragraph prints texts that are broken at a width.
-type paragraph struct {
-	out   io.Writer
-	width int    // 0: no limit
-	state string // a word in the prefix that has its colour
-}
-
-// lines prints a text behind a prefix; further lines stand below the text.
-func (p paragraph) lines(prefix, text string) {
-	indent := utf8.RuneCountInString(prefix)
-	line := prefix
-	empty := true
-	for _, word := range strings.Fields(text) {
-		if !empty && p.width > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > p.width {
-			p.line(line)
-			p.state = ""
-			line, empty = strings.Repeat(" ", indent), true
-		}
-		if !empty {
-			line += " "
-		}
-		line += word
-		empty = false
-	}
-	p.line(line)
-}
-
-// line prints one line, with its state in colour.
-func (p paragraph) line(text string) {
-	before, after, _ := strings.Cut(text, p.state)
-	writeLine(p.out, span{text: before}, span{p.state, p.state}, span{text: after})
 }
 
 // words before links.
@@ -178,7 +145,7 @@ var verdictWords = map[explain.Verdict]string{
 }
 
 // chain prints the links up to the first that stops, and what runs meanwhile.
-func (p paragraph) chain(e explain.Explanation) {
+func chain(p printer.Paragraph, e explain.Explanation) {
 	size := len(explain.Healthy)
 	behind := false
 	var shown []explain.Link
@@ -197,11 +164,11 @@ func (p paragraph) chain(e explain.Explanation) {
 	}
 	for i, l := range shown {
 		prefix := fmt.Sprintf("  %-4s  %-*s  ", words[i], size, l.Name)
-		p.state = words[i]
-		p.lines(prefix, linkText(l))
-		p.state = ""
+		p.State = words[i]
+		p.Lines(prefix, linkText(l))
+		p.State = ""
 		for _, d := range l.Details {
-			p.lines(strings.Repeat(" ", len(prefix)), d)
+			p.Lines(strings.Repeat(" ", len(prefix)), d)
 		}
 	}
 }
@@ -210,57 +177,57 @@ func (p paragraph) chain(e explain.Explanation) {
 func linkText(l explain.Link) string { return cmp.Or(l.Screen, cmp.Or(l.Text, "not known")) }
 
 // hints prints what helps, commands below each other.
-func (p paragraph) hints(list []explain.Hint) {
+func hints(p printer.Paragraph, list []explain.Hint) {
 	size := 0
 	for _, h := range list {
 		size = max(size, utf8.RuneCountInString(h.For))
 	}
 	for _, h := range list {
-		say(p.out, "%s\n", pad(h.For+":", size+1)+"  "+h.Do) // never broken: it is there to be copied
+		printer.Say(p.Out, "%s\n", printer.Pad(h.For+":", size+1)+"  "+h.Do) // never broken: it is there to be copied
 	}
 }
 
 // printSurvey prints the answer about all clusters.
 func (o explainOptions) printSurvey(s *session, v explain.Survey) error {
-	if o.output.machine() {
-		return o.output.print(s.std, bundleExplanation(v), o.watch)
+	if o.output.Machine() {
+		return o.output.Print(s.std, bundleExplanation(v), o.watch)
 	}
-	p := paragraph{out: s.std.out, width: s.std.width()}
-	if o.output.wide() {
-		p.width = 0
+	p := printer.Paragraph{Out: s.std.Out, Width: s.std.Width()}
+	if o.output.Wide() {
+		p.Width = 0
 	}
-	p.lines("", v.Headline())
+	p.Lines("", v.Headline())
 	switch {
 	case v.StoppedAt != "":
-		p.lines("", "nothing new comes: "+v.Message)
+		p.Lines("", "nothing new comes: "+v.Message)
 	case v.Message != "" && v.Example.Name != "": // else the headline says it
-		p.lines("", v.Example.Name+": "+v.Message)
+		p.Lines("", v.Example.Name+": "+v.Message)
 		for _, d := range v.Details {
-			p.lines("  ", d)
+			p.Lines("  ", d)
 		}
 	}
 	if v.Waits != "" {
-		p.lines("", "rollout: "+v.Waits)
+		p.Lines("", "rollout: "+v.Waits)
 	}
 	for _, text := range v.Warnings {
-		p.lines("warning: ", text)
+		p.Lines("warning: ", text)
 	}
 	if len(v.Answers) > 0 {
-		fmt.Fprintln(p.out)
-		p.answers(o, v)
+		fmt.Fprintln(p.Out)
+		answers(p, o, v)
 	}
 	if len(v.Hints) > 0 {
-		fmt.Fprintln(p.out)
-		p.hints(v.Hints)
+		fmt.Fprintln(p.Out)
+		hints(p, v.Hints)
 	}
 	return nil
 }
 
 // answers prints one line for each distinct answer. On a terminal it is the
 // answer that is cut, never the name.
-func (p paragraph) answers(o explainOptions, v explain.Survey) {
+func answers(p printer.Paragraph, o explainOptions, v explain.Survey) {
 	list, more := v.Answers, 0
-	if !o.output.wide() && len(list) > maxAnswers {
+	if !o.output.Wide() && len(list) > maxAnswers {
 		more = len(list) - maxAnswers
 		list = list[:maxAnswers]
 	}
@@ -270,23 +237,23 @@ func (p paragraph) answers(o explainOptions, v explain.Survey) {
 		example = max(example, utf8.RuneCountInString(a.Example.Name))
 	}
 	room := 0
-	if p.width > 0 {
-		room = max(p.width-len(title)-2*len(gap)-example, 20)
+	if p.Width > 0 {
+		room = max(p.Width-len(title)-2*len(printer.Gap)-example, 20)
 	}
-	t := table{out: p.out, columns: []column{{title: title}, {title: "ANSWER"}, {title: "EXAMPLE"}}}
+	t := printer.Table{Out: p.Out, Columns: []printer.Column{{Title: title}, {Title: "ANSWER"}, {Title: "EXAMPLE"}}}
 	var rows [][]string
 	for _, a := range list {
-		rows = append(rows, []string{fmt.Sprintf("%*d", len(title), a.Clusters), cut(a.Text, room), dash(a.Example.Name)})
+		rows = append(rows, []string{fmt.Sprintf("%*d", len(title), a.Clusters), printer.Cut(a.Text, room), dash(a.Example.Name)})
 	}
-	t.print(rows, false)
+	t.Print(rows, false)
 	if more > 0 {
-		fmt.Fprintf(p.out, "and %d more answers: fleet explain %s -n %s -o wide\n", more, v.Bundle.Name, v.Bundle.Namespace)
+		fmt.Fprintf(p.Out, "and %d more answers: fleet explain %s -n %s -o wide\n", more, v.Bundle.Name, v.Bundle.Namespace)
 	}
 }
 
 func explanation(e explain.Explanation) Explanation {
 	doc := Explanation{
-		Document: document("Explanation"), Bundle: e.Bundle.String(), Cluster: e.Cluster.String(), State: string(e.State),
+		Document: printer.NewDocument("Explanation"), Bundle: e.Bundle.String(), Cluster: e.Cluster.String(), State: string(e.State),
 		StoppedAt: string(e.StoppedAt), Reason: e.Reason, Since: utc(e.Since), Message: e.Message, Hints: hintTexts(e.Hints), Hidden: hiddenTexts(e.Hidden),
 	}
 	for _, l := range e.Chain {
@@ -299,7 +266,7 @@ func explanation(e explain.Explanation) Explanation {
 
 func bundleExplanation(v explain.Survey) BundleExplanation {
 	doc := BundleExplanation{
-		Document: document("BundleExplanation"), Bundle: v.Bundle.String(), Clusters: v.Clusters, Ready: v.Ready,
+		Document: printer.NewDocument("BundleExplanation"), Bundle: v.Bundle.String(), Clusters: v.Clusters, Ready: v.Ready,
 		StoppedAt: string(v.StoppedAt), Reason: v.Reason, Since: utc(v.Since), Message: v.Message, Hints: hintTexts(v.Hints), Waits: v.Waits,
 		Answers: []ExplanationAnswer{}, Hidden: hiddenTexts(v.Hidden),
 	}

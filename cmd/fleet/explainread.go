@@ -48,7 +48,7 @@ func (r *reading) note() {
 	for i, h := range r.hidden {
 		texts[i] = h.String()
 	}
-	r.s.std.note("this user may not see %s", strings.Join(texts, ", "))
+	r.s.std.Note("this user may not see %s", strings.Join(texts, ", "))
 }
 
 // get reads one object; nil where it is not there, or hidden.

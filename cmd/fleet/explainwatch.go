@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/explain"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -46,8 +47,8 @@ func (o explainOptions) report(r *reading, a answer) error {
 	if first {
 		r.note()
 		o.changes.queries = a.queries(r.hidden)
-	} else if !o.output.machine() {
-		say(r.s.std.out, "\n%s\n", view.Clock(r.s.now(), r.s.now()))
+	} else if !o.output.Machine() {
+		printer.Say(r.s.std.Out, "\n%s\n", view.Clock(r.s.now(), r.s.now()))
 	}
 	return a.print()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
@@ -19,7 +20,7 @@ import (
 // Error is what a command prints with -o json or -o yaml that fails before it has
 // printed anything.
 type Error struct {
-	Document
+	printer.Document
 	// Message is the text that stands on stderr.
 	Message string `json:"message"`
 	// Reason is one CamelCase word that programs may compare: Usage, Unreachable,
@@ -38,7 +39,7 @@ var exitReasons = map[int]string{2: "Differences", 3: "NotReady", 4: "InvalidInp
 // failure is the document about an error that ended a command. ran reports whether
 // the command began its work, so that it was called in a right way.
 func failure(cmd *cobra.Command, err error, code int, ran bool) Error {
-	doc := Error{Document: document("Error"), Message: err.Error(), Reason: exitReasons[code], ExitCode: code}
+	doc := Error{Document: printer.NewDocument("Error"), Message: err.Error(), Reason: exitReasons[code], ExitCode: code}
 	var elsewhere *notManagementError
 	switch {
 	case doc.Reason != "":
@@ -163,27 +164,27 @@ type ending struct {
 // finish reports the error that ended a command: as text on stderr, and where the
 // command was to print a document and has printed nothing, as a document on stdout.
 // It returns the exit code.
-func (g *globals) finish(cmd *cobra.Command, std stdio, end ending, env func(string) string) int {
+func (g *globals) finish(cmd *cobra.Command, std printer.Stdio, end ending, env func(string) string) int {
 	err, code := end.err, exitCode(end.err, end.interrupted)
 	if err == nil || end.interrupted || errors.As(err, new(reported)) {
 		return code
 	}
-	reportError(std.err, err, env)
+	reportError(std.Err, err, env)
 	if o := documentFormat(cmd); o != "" && !g.answered {
-		_ = o.write(guard(std, &g.answered, g.colored).out, failure(cmd, err, code, g.ran), following(cmd)) // there is no one left to say it to
+		_ = o.Encode(printer.Guard(std, &g.answered, g.colored).Out, failure(cmd, err, code, g.ran), following(cmd)) // there is no one left to say it to
 	}
 	return code
 }
 
 // documentFormat is the format of the document that a command was to print; empty
 // where it was to print something else.
-func documentFormat(cmd *cobra.Command) output {
+func documentFormat(cmd *cobra.Command) printer.Output {
 	f := cmd.Flags().Lookup("output")
-	if f == nil || f.Annotations[formatsKey] == nil {
+	if f == nil || f.Annotations[printer.FormatsKey] == nil {
 		return ""
 	}
-	o := output(f.Value.String())
-	if (o == formatJSON || o == formatYAML) && slices.Contains(f.Annotations[formatsKey], string(o)) {
+	o := printer.Output(f.Value.String())
+	if (o == printer.FormatJSON || o == printer.FormatYAML) && slices.Contains(f.Annotations[printer.FormatsKey], string(o)) {
 		return o
 	}
 	return ""

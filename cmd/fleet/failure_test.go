@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 // The reason of an Error says which kind of failure it was, and its exit code is the
@@ -21,7 +23,7 @@ import (
 func TestFailureReasons(t *testing.T) {
 	clusters := schema.GroupResource{Group: "fleet.cattle.io", Resource: "clusters"}
 	noKinds := &apierrors.StatusError{ErrStatus: apierrors.NewGenericServerResponse(404, "list", clusters, "", "", 0, true).ErrStatus}
-	root := (&stage{}).globals(nil).command(stdio{out: &strings.Builder{}, err: &strings.Builder{}})
+	root := (&stage{}).globals(nil).command(printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
 	for want, c := range map[string]struct {
 		err  error
 		code int
@@ -76,7 +78,7 @@ func TestMissingRight(t *testing.T) {
 // The hint to look at one workspace is given where a right everywhere is missing, and not
 // where the workspace, or the namespace of the manager, was asked already.
 func TestForbiddenHint(t *testing.T) {
-	root := (&stage{}).globals(nil).command(stdio{out: &strings.Builder{}, err: &strings.Builder{}})
+	root := (&stage{}).globals(nil).command(printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
 	for scope, want := range map[string]string{
 		`at the cluster scope`:                   "-n WORKSPACE looks at one workspace only",
 		`in the namespace "fleet-default"`:       "",
@@ -92,7 +94,7 @@ func TestForbiddenHint(t *testing.T) {
 
 // A webhook that denies a request with 401 says nothing of the credentials.
 func TestFailureOfWebhook(t *testing.T) {
-	root := (&stage{}).globals(nil).command(stdio{out: &strings.Builder{}, err: &strings.Builder{}})
+	root := (&stage{}).globals(nil).command(printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
 	if got := failure(root, reached("https://x", deniedWith401), 1, true); got.Reason != "Forbidden" || got.Hint != "" {
 		t.Errorf("%+v", got)
 	}
@@ -125,7 +127,7 @@ func TestFailuresAreDocuments(t *testing.T) {
 			return &played{f: st.fake, s: s, over: func() error { return context.DeadlineExceeded }}, nil
 		}
 		var out, notes bytes.Buffer
-		std := stdio{in: strings.NewReader(""), out: &out, err: &notes}
+		std := printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes}
 		root := g.command(std)
 		root.SetArgs(c.args)
 		cmd, err := root.ExecuteContextC(t.Context())
@@ -153,7 +155,7 @@ func TestFailuresAreDocuments(t *testing.T) {
 // An interrupted command, and one that has failed under an interrupt, print no Error.
 func TestInterruptIsNoFailure(t *testing.T) {
 	var out, notes bytes.Buffer
-	std := stdio{out: &out, err: &notes}
+	std := printer.Stdio{Out: &out, Err: &notes}
 	g := (&stage{}).globals(nil)
 	root := g.command(std)
 	if code := g.finish(root, std, ending{err: errors.New("x"), interrupted: true}, func(string) string { return "" }); code != 130 || out.Len()+notes.Len() > 0 {

@@ -8,11 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 // A misspelt flag of any command is answered with a flag of this command.
 func TestUnknownFlag(t *testing.T) {
-	root := newRootCommand(stdio{out: io.Discard, err: io.Discard})
+	root := newRootCommand(printer.Stdio{Out: io.Discard, Err: io.Discard})
 	var all []*cobra.Command
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -104,7 +106,7 @@ func TestImpossibleNamespaceOfEnvironment(t *testing.T) {
 		"apply -o - -n fleet-default x settings": false,
 		"lint settings":                          false,
 	} {
-		root := newRootCommand(stdio{in: strings.NewReader(""), out: io.Discard, err: io.Discard})
+		root := newRootCommand(printer.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
 		root.SetArgs(strings.Fields(line))
 		err := root.ExecuteContext(t.Context())
 		if got := err != nil && strings.HasPrefix(err.Error(), `NAMESPACE "Bad_NS" is not possible: `); got != refused || !refused && err != nil {

@@ -95,10 +95,10 @@ func (o getOptions) entries(ctx context.Context, s *session, items []*unstructur
 // that they speak of.
 func (o getOptions) around(ctx context.Context, s *session) (around, error) {
 	x := around{
-		now: s.now(), wide: o.output.wide(), bundles: map[view.Key]ready{}, own: map[view.Key][]*fleet.Bundle{}, held: map[view.Key]string{},
+		now: s.now(), wide: o.output.Wide(), bundles: map[view.Key]ready{}, own: map[view.Key][]*fleet.Bundle{}, held: map[view.Key]string{},
 		strays: map[view.Key]map[string]string{},
 	}
-	if o.kind.plural != "repos" || o.output.machine() && o.pick.Any() {
+	if o.kind.plural != "repos" || o.output.Machine() && o.pick.Any() {
 		return x, nil
 	}
 	bundles, err := listAs[fleet.Bundle](ctx, s, mustKind("bundles"), fleet.LabelRepoName)
@@ -197,7 +197,7 @@ func (o getOptions) nothing(ctx context.Context, s *session, before int) error {
 	case s.scope != "":
 		text += " in " + s.scope
 	}
-	s.std.note("%s", text)
+	s.std.Note("%s", text)
 	if before == 0 && o.selector() == "" {
 		s.noteNoManager(ctx)
 	}

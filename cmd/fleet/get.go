@@ -10,12 +10,13 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-var getFormats = []string{formatWide, formatName, formatJSON, formatYAML}
+var getFormats = []string{printer.FormatWide, printer.FormatName, printer.FormatJSON, printer.FormatYAML}
 
 const getText = `Shows objects of Fleet, sorted by workspace and name.
 
@@ -26,7 +27,7 @@ Kubernetes objects as they are, as kubectl does.`
 type getOptions struct {
 	kind     kind
 	names    []string
-	output   output
+	output   printer.Output
 	labels   string
 	states   []string
 	notReady bool
@@ -43,7 +44,7 @@ type getOptions struct {
 	pick view.Selection // of states and notReady
 }
 
-func newGetCommand(g *globals, std stdio) *cobra.Command {
+func newGetCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o getOptions
 	cmd := &cobra.Command{
 		Use: "get KIND [NAME...]", Short: "Show objects of Fleet", Long: getText,
@@ -79,7 +80,7 @@ func wantKind(_ *cobra.Command, args []string) error {
 
 func (o *getOptions) addFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	o.output.addFlag(fs, getFormats...)
+	o.output.AddFlag(fs, getFormats...)
 	fs.StringVarP(&o.labels, "selector", "l", "", "only objects with labels that match `SELECTOR`")
 	fs.BoolVarP(&o.all, "all-namespaces", "A", false, "all workspaces, with a column for them")
 	fs.BoolVarP(&o.watch, "watch", "w", false, "then show every change")
@@ -99,7 +100,7 @@ func (o *getOptions) parse(args []string, g *globals) (err error) {
 	if err := o.parseNames(args); err != nil {
 		return err
 	}
-	if err := o.output.check(getFormats...); err != nil {
+	if err := o.output.Check(getFormats...); err != nil {
 		return err
 	}
 	if o.pick.States, err = view.ParseStates(o.states); err != nil {
@@ -214,7 +215,7 @@ func runGet(ctx context.Context, o getOptions, s *session) error {
 	}
 	s.noteStray(ctx, o.stray(entries))
 	if found.next != "" {
-		s.std.note("%s; next page: --continue %s", found.shown(len(entries)), found.next)
+		s.std.Note("%s; next page: --continue %s", found.shown(len(entries)), found.next)
 	}
 	return nil
 }

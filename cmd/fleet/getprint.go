@@ -10,21 +10,23 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 // printAll prints entries in the format that was asked for.
 func (o getOptions) printAll(entries []entry, s *session) error {
 	switch {
-	case o.output == formatName:
+	case o.output == printer.FormatName:
 		for _, e := range entries {
-			say(s.std.out, "%s\n", o.kind.qualified()+"/"+e.object.GetName())
+			printer.Say(s.std.Out, "%s\n", o.kind.qualified()+"/"+e.object.GetName())
 		}
 		return nil
-	case o.output.machine():
+	case o.output.Machine():
 		if len(o.names) > 0 && len(entries) == 0 {
 			return nil
 		}
-		return o.output.print(s.std, o.document(entries), false)
+		return o.output.Print(s.std, o.document(entries), false)
 	case len(entries) == 0:
 		return nil
 	}
@@ -33,7 +35,7 @@ func (o getOptions) printAll(entries []entry, s *session) error {
 	for i, e := range entries {
 		rows[i] = show(e.row)
 	}
-	t.print(rows, o.bare)
+	t.Print(rows, o.bare)
 	return nil
 }
 
@@ -61,19 +63,19 @@ func plain(u *unstructured.Unstructured) map[string]any {
 
 // table is an empty table with the columns that say something, and a function
 // that picks their cells from a row.
-func (o getOptions) table(entries []entry, s *session) (*table, func(row) []string) {
+func (o getOptions) table(entries []entry, s *session) (*printer.Table, func(row) []string) {
 	hidden := map[string]bool{
-		"WORKSPACE": s.scope != "" || !o.all && !o.output.wide() && !o.watch && len(workspacesOf(entries)) == 1,
+		"WORKSPACE": s.scope != "" || !o.all && !o.output.Wide() && !o.watch && len(workspacesOf(entries)) == 1,
 		"BUNDLE":    o.bundle != "",
 		"CLUSTER":   o.cluster != "",
 	}
-	t := &table{out: s.std.out}
-	if !o.output.wide() {
-		t.width = s.std.width()
+	t := &printer.Table{Out: s.std.Out}
+	if !o.output.Wide() {
+		t.Width = s.std.Width()
 	}
 	trouble := slices.ContainsFunc(entries, inTrouble)
-	pick := t.show(o.kind.columns, func(c column) bool {
-		return !hidden[c.title] && (!c.wide || o.output.wide() || trouble && c.title == "MESSAGE")
+	pick := t.Show(o.kind.columns, func(c printer.Column) bool {
+		return !hidden[c.Title] && (!c.Wide || o.output.Wide() || trouble && c.Title == "MESSAGE")
 	})
 	return t, func(r row) []string { return pick(r.cells) }
 }
@@ -92,7 +94,7 @@ func inTrouble(e entry) bool {
 // by value, all else as text. Entries without it come first; a path that none of
 // them has is an error.
 func sortByPath(entries []entry, path string) error {
-	p, err := output(jsonpathPrefix + path).path()
+	p, err := printer.Output(printer.JsonpathPrefix + path).Path()
 	if err != nil {
 		return fmt.Errorf("--sort-by: %w", err)
 	}

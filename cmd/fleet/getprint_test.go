@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 // The message of clusters is shown without -o wide where an agent cannot work: its
@@ -19,13 +21,13 @@ func TestClusterInTroubleShowsItsMessage(t *testing.T) {
 		"the agent cannot work": {"no rights", true},
 	} {
 		o := unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"agent": map[string]any{"trouble": c.trouble}}}}
-		columns := []column{{title: "NAME"}, {title: "MESSAGE", wide: true}}
+		columns := []printer.Column{{Title: "NAME"}, {Title: "MESSAGE", Wide: true}}
 		get := getOptions{kind: kind{columns: columns}, all: true}
 		e := entry{object: &o, row: row{cells: []string{"c1", c.trouble}}}
 		var out bytes.Buffer
-		s := &session{std: stdio{out: &out}}
+		s := &session{std: printer.Stdio{Out: &out}}
 		table, show := get.table([]entry{e}, s)
-		table.print([][]string{show(e.row)}, false)
+		table.Print([][]string{show(e.row)}, false)
 		if got := strings.Contains(out.String(), "MESSAGE"); got != c.want {
 			t.Errorf("%s: got %q", why, out.String())
 		}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
@@ -23,7 +24,7 @@ func watchGet(ctx context.Context, o getOptions, s *session) error {
 		named = append(named, objectRef{o.kind, name})
 	}
 	if err := o.unknowns(ctx, s, named...); err != nil {
-		s.std.note("%v", err) // it may be made yet
+		s.std.Note("%v", err) // it may be made yet
 	}
 	w := getWatch{o: o, s: s, shown: map[string]string{}}
 	return s.followAll(ctx, qs, func(batch []change) error { return w.take(ctx, batch) })
@@ -84,14 +85,14 @@ func (f *firstThenEach) take(c change) error {
 
 // trouble notes that a watch was interrupted.
 func (s *session) trouble(err error) {
-	s.std.note("warning: %v; trying again", reached(s.server, err))
+	s.std.Note("warning: %v; trying again", reached(s.server, err))
 }
 
 // getWatch prints objects as they change.
 type getWatch struct {
 	o     getOptions
 	s     *session
-	table *table
+	table *printer.Table
 	show  func(row) []string
 	shown map[string]string // what was last printed of an object: cells without times, or the version
 }
@@ -121,7 +122,7 @@ func (w *getWatch) take(ctx context.Context, batch []change) error {
 // print prints the entries in which more than a time has changed. It notes objects that
 // are gone.
 func (w *getWatch) print(entries []entry, gone bool) error {
-	if w.o.output.machine() {
+	if w.o.output.Machine() {
 		for _, e := range entries {
 			if err := w.document(e, gone); err != nil {
 				return err
@@ -132,20 +133,20 @@ func (w *getWatch) print(entries []entry, gone bool) error {
 	first := w.table == nil
 	if first {
 		w.table, w.show = w.o.table(entries, w.s)
-		w.table.reserve("STATE", len(fleet.WaitApplied))
+		w.table.Reserve("STATE", len(fleet.WaitApplied))
 	}
 	var rows [][]string
 	for _, e := range entries {
 		if gone {
 			delete(w.shown, keyText(e.object))
-			w.s.std.note("%s %s is deleted", w.o.kind.singular, e.row.workspace+"/"+e.object.GetName())
+			w.s.std.Note("%s %s is deleted", w.o.kind.singular, e.row.workspace+"/"+e.object.GetName())
 			continue
 		}
 		if cells := w.show(e.row); w.changes(e, cells) {
 			rows = append(rows, cells)
 		}
 	}
-	w.table.print(rows, w.o.bare || !first)
+	w.table.Print(rows, w.o.bare || !first)
 	return nil
 }
 
@@ -156,19 +157,19 @@ func (w *getWatch) document(e entry, gone bool) error {
 		return nil
 	}
 	w.shown[keyText(e.object)] = e.object.GetResourceVersion()
-	if w.o.output == formatName {
-		say(w.s.std.out, "%s\n", w.o.kind.qualified()+"/"+e.object.GetName())
+	if w.o.output == printer.FormatName {
+		printer.Say(w.s.std.Out, "%s\n", w.o.kind.qualified()+"/"+e.object.GetName())
 		return nil
 	}
-	return w.o.output.print(w.s.std, plain(e.object), true)
+	return w.o.output.Print(w.s.std, plain(e.object), true)
 }
 
 // changes reports whether the cells of a row differ from what was printed of its
 // object last, in more than times.
 func (w *getWatch) changes(e entry, cells []string) bool {
 	var text strings.Builder
-	for i, c := range w.table.columns {
-		if !c.clock {
+	for i, c := range w.table.Columns {
+		if !c.Clock {
 			text.WriteString(cells[i] + "\x00")
 		}
 	}

@@ -59,7 +59,7 @@ func (h *held) deployment(bd *fleet.BundleDeployment) {
 // bundles and deployments, and where no object is held back.
 func (o getOptions) held(items []*unstructured.Unstructured) (held, error) {
 	var keys held
-	if o.output.machine() {
+	if o.output.Machine() {
 		return keys, nil
 	}
 	switch o.kind.plural {

@@ -24,5 +24,5 @@ func (s *session) noteHelmOps(ctx context.Context) {
 	if more := len(list) - len(names); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	s.std.note("this version deploys no HelmOps: nothing of %s is deployed", text)
+	s.std.Note("this version deploys no HelmOps: nothing of %s is deployed", text)
 }

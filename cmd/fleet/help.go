@@ -7,25 +7,27 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 // plainWidth is how wide help is where stdout is no terminal.
 const plainWidth = 80
 
 // helper prints the help of commands at a width.
-type helper struct{ paragraph }
+type helper struct{ printer.Paragraph }
 
 // wrapHelp makes the help of a command and of all below it fit the terminal.
-func wrapHelp(root *cobra.Command, std stdio) {
-	width := std.width()
+func wrapHelp(root *cobra.Command, std printer.Stdio) {
+	width := std.Width()
 	if width == 0 {
 		width = plainWidth
 	}
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		cmd.InitDefaultHelpFlag()
-		h := helper{paragraph{out: cmd.OutOrStdout(), width: width}}
+		h := helper{printer.Paragraph{Out: cmd.OutOrStdout(), Width: width}}
 		h.text(cmp.Or(cmd.Long, cmd.Short))
-		fmt.Fprintln(h.out)
+		fmt.Fprintln(h.Out)
 		h.usage(cmd)
 	})
 }
@@ -36,7 +38,7 @@ func (h helper) text(text string) {
 	var block []string
 	flush := func() {
 		if len(block) > 0 {
-			h.lines("", strings.Join(block, " "))
+			h.Lines("", strings.Join(block, " "))
 		}
 		block = nil
 	}
@@ -44,7 +46,7 @@ func (h helper) text(text string) {
 		line = strings.TrimRight(line, " \t\n")
 		if line == "" || strings.TrimLeft(line, " \t") != line {
 			flush()
-			fmt.Fprintln(h.out, line)
+			fmt.Fprintln(h.Out, line)
 			continue
 		}
 		block = append(block, line)
@@ -54,7 +56,7 @@ func (h helper) text(text string) {
 
 // usage prints how a command is called, examples, the commands below it, and flags.
 func (h helper) usage(cmd *cobra.Command) {
-	fmt.Fprintln(h.out, "Usage:")
+	fmt.Fprintln(h.Out, "Usage:")
 	if cmd.Runnable() {
 		h.hanging("  ", cmd.UseLine())
 	}
@@ -62,38 +64,38 @@ func (h helper) usage(cmd *cobra.Command) {
 		h.hanging("  ", cmd.CommandPath()+" [command]")
 	}
 	if cmd.HasExample() {
-		fmt.Fprintf(h.out, "\nExamples:\n%s\n", cmd.Example)
+		fmt.Fprintf(h.Out, "\nExamples:\n%s\n", cmd.Example)
 	}
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprint(h.out, "\nAvailable Commands:\n")
+		fmt.Fprint(h.Out, "\nAvailable Commands:\n")
 		for _, sub := range cmd.Commands() {
 			if sub.IsAvailableCommand() || sub.Name() == "help" {
-				h.lines("  "+pad(sub.Name(), sub.NamePadding())+" ", sub.Short)
+				h.Lines("  "+printer.Pad(sub.Name(), sub.NamePadding())+" ", sub.Short)
 			}
 		}
 	}
 	if cmd.HasAvailableLocalFlags() {
-		h.flags("Flags", cmd.LocalFlags().FlagUsagesWrapped(h.width))
+		h.flags("Flags", cmd.LocalFlags().FlagUsagesWrapped(h.Width))
 	}
 	if cmd.HasAvailableInheritedFlags() {
-		h.flags("Global Flags", cmd.InheritedFlags().FlagUsagesWrapped(h.width))
+		h.flags("Global Flags", cmd.InheritedFlags().FlagUsagesWrapped(h.Width))
 	}
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintln(h.out)
-		h.lines("", fmt.Sprintf("Use %q for more information about a command.", cmd.CommandPath()+" [command] --help"))
+		fmt.Fprintln(h.Out)
+		h.Lines("", fmt.Sprintf("Use %q for more information about a command.", cmd.CommandPath()+" [command] --help"))
 	}
 }
 
 // hanging prints a text whose further lines are indented deeper.
 func (h helper) hanging(prefix, text string) {
 	first, rest, _ := strings.Cut(text, " ")
-	h.lines(prefix+first+" ", rest)
+	h.Lines(prefix+first+" ", rest)
 }
 
 // flags prints what flags mean, without blanks at the end of lines.
 func (h helper) flags(title, usages string) {
-	fmt.Fprintf(h.out, "\n%s:\n", title)
+	fmt.Fprintf(h.Out, "\n%s:\n", title)
 	for line := range strings.Lines(usages) {
-		_, _ = io.WriteString(h.out, strings.TrimRight(line, " \n")+"\n")
+		_, _ = io.WriteString(h.Out, strings.TrimRight(line, " \n")+"\n")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 // commandPaths are the words of all commands of a tree, the tree's own first.
@@ -26,7 +28,7 @@ const maxExample = 100
 // longer.
 func TestHelpFits(t *testing.T) {
 	st := &stage{}
-	root := st.globals(nil).command(stdio{out: &strings.Builder{}, err: &strings.Builder{}})
+	root := st.globals(nil).command(printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, columns := range []int{0, 60, 80} {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/fleetworkspace/fleet/charts"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/plan/install"
@@ -20,7 +21,7 @@ import (
 const installText = `Prints what kubectl applies: the manager, an agent for a new cluster, or labels for an agent to ask for. The charts of this version are in this
 program; nothing is downloaded.`
 
-func newInstallCommand(g *globals, std stdio) *cobra.Command {
+func newInstallCommand(g *globals, std printer.Stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "install", Short: "Print what to apply: manager, agent, labels", Long: installText,
 		Args: knownCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -39,7 +40,7 @@ type controllerOptions struct {
 	crdsOnly        bool
 }
 
-func newInstallControllerCommand(g *globals, std stdio) *cobra.Command {
+func newInstallControllerCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o controllerOptions
 	cmd := &cobra.Command{
 		Use: "controller", Short: "Print the manager", Long: installControllerText, Args: noArguments,
@@ -56,7 +57,7 @@ func newInstallControllerCommand(g *globals, std stdio) *cobra.Command {
 }
 
 // runInstallController prints kinds and manager for a namespace.
-func runInstallController(o controllerOptions, system string, std stdio) error {
+func runInstallController(o controllerOptions, system string, std printer.Stdio) error {
 	values := map[string]any{}
 	for _, f := range []struct{ flag, key, image string }{
 		{"--controller-image", "image", o.controllerImage}, {"--agent-image", "agentImage", o.agentImage},
@@ -88,7 +89,7 @@ func runInstallController(o controllerOptions, system string, std stdio) error {
 
 // templated are the objects of one of Fleet's charts, as a release of the
 // chart's name would have them.
-func templated(std stdio, chart, namespace string, values map[string]any) ([]*unstructured.Unstructured, error) {
+func templated(std printer.Stdio, chart, namespace string, values map[string]any) ([]*unstructured.Unstructured, error) {
 	files, err := charts.Files(chart)
 	if err != nil {
 		return nil, err
@@ -98,17 +99,17 @@ func templated(std stdio, chart, namespace string, values map[string]any) ([]*un
 		return nil, err
 	}
 	for _, hook := range t.Hooks {
-		std.note("left out, because only Helm runs it: hook %s of chart %s", hook, chart)
+		std.Note("left out, because only Helm runs it: hook %s of chart %s", hook, chart)
 	}
 	return t.Objects, nil
 }
 
-func printManifest(std stdio, about []string, objects []*unstructured.Unstructured) error {
+func printManifest(std printer.Stdio, about []string, objects []*unstructured.Unstructured) error {
 	text, err := install.Text(about, objects)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(exact(std.out), text)
+	_, err = fmt.Fprint(printer.Exact(std.Out), text)
 	return err
 }
 
@@ -130,7 +131,7 @@ const installConfigText = `Prints the labels that the agent of a cluster asks fo
 The manager gives them to the Cluster when it is made, and never changes them after that. Labels of Fleet and Rancher are not given. No connection
 is made.`
 
-func newInstallConfigCommand(g *globals, std stdio) *cobra.Command {
+func newInstallConfigCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var labels map[string]string
 	cmd := &cobra.Command{
 		Use: "agent-config", Short: "Print labels for an agent to ask for", Long: installConfigText, Args: noArguments,
@@ -202,7 +203,7 @@ func (o reachOptions) upstream(a access) (install.Upstream, error) {
 
 // agentObjects are all objects of an agent: the namespace, its token and itself;
 // or with tokenOnly its bootstrap Secret alone.
-func agentObjects(std stdio, a install.Agent, tokenOnly bool) ([]*unstructured.Unstructured, error) {
+func agentObjects(std printer.Stdio, a install.Agent, tokenOnly bool) ([]*unstructured.Unstructured, error) {
 	values, err := a.Values()
 	if err != nil {
 		return nil, err

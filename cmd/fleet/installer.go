@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -24,21 +25,21 @@ type installer struct {
 }
 
 // deploy brings the release about, and prints what is installed then.
-func (o deployOptions) deploy(ctx context.Context, in installer, d helm.Deployment, doc Deployed, std stdio) error {
+func (o deployOptions) deploy(ctx context.Context, in installer, d helm.Deployment, doc Deployed, std printer.Stdio) error {
 	client, err := helm.Connect(helm.Config{REST: in.api.rest, AgentNamespace: in.agent})
 	if err != nil {
 		return err
 	}
 	found, last, err := bring(ctx, client, d, func(a release.Action) {
 		doc.Changed, doc.Reason = true, a.Message
-		std.note("%s: %s", a.Verb, a.Message)
+		std.Note("%s: %s", a.Verb, a.Message)
 	})
 	if err != nil {
 		return reached(in.api.server, undeployed(d, err))
 	}
 	if !doc.Changed {
 		doc.Reason = last.Message
-		std.note("nothing to do: revision %d is %s", found.Revision, last.Message)
+		std.Note("nothing to do: revision %d is %s", found.Revision, last.Message)
 	}
 	doc.Revision = found.Revision
 	return o.print(std, doc, found.Manifest)

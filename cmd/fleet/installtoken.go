@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/install"
@@ -62,7 +63,7 @@ type agentTokenOptions struct {
 	tokenOnly bool
 }
 
-func newInstallTokenCommand(g *globals, std stdio) *cobra.Command {
+func newInstallTokenCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o agentTokenOptions
 	cmd := &cobra.Command{
 		Use: "agent-token", Short: "Make a token and print an agent", Long: installTokenText, Args: noArguments,
@@ -96,9 +97,9 @@ func (s *session) agent(ctx context.Context, r reachOptions) (install.Agent, err
 	if err != nil {
 		return install.Agent{}, err
 	}
-	s.std.note("%s, workspace %s", s.server, s.scope)
+	s.std.Note("%s, workspace %s", s.server, s.scope)
 	if doubt := up.Doubt(); doubt != "" {
-		s.std.note("warning: %s", doubt)
+		s.std.Note("warning: %s", doubt)
 	}
 	settings, err := s.settings(ctx)
 	if err != nil {
@@ -146,7 +147,7 @@ func (s *session) settings(ctx context.Context) (registration.Settings, error) {
 		return registration.Settings{}, err
 	}
 	if cm == nil {
-		s.std.note("warning: no configuration of a manager to be seen in namespace %s: the agent is that of this program", s.system)
+		s.std.Note("warning: no configuration of a manager to be seen in namespace %s: the agent is that of this program", s.system)
 		return registration.Settings{}, nil
 	}
 	settings, _, err := registration.ParseSettings(cm.Data[fleet.KeyConfig]) // warnings are the manager's to give
@@ -192,11 +193,11 @@ func (s *session) makeToken(ctx context.Context, w tokenWish) (madeToken, error)
 func (s *session) reportEnd(name string, w tokenWish) {
 	switch {
 	case w.ttl == 0:
-		s.std.note("token %s never ends; to end it: kubectl -n %s delete clusterregistrationtoken %s", name, s.scope, name)
+		s.std.Note("token %s never ends; to end it: kubectl -n %s delete clusterregistrationtoken %s", name, s.scope, name)
 	case w.single:
-		s.std.note("token %s ends at %s, in %s", name, view.Clock(s.now().Add(w.ttl), s.now()), view.Age(w.ttl))
+		s.std.Note("token %s ends at %s, in %s", name, view.Clock(s.now().Add(w.ttl), s.now()), view.Age(w.ttl))
 	default:
-		s.std.note("token %s ends at %s, in %s; any number of clusters may join with it until then", name, view.Clock(s.now().Add(w.ttl), s.now()), view.Age(w.ttl))
+		s.std.Note("token %s ends at %s, in %s; any number of clusters may join with it until then", name, view.Clock(s.now().Add(w.ttl), s.now()), view.Age(w.ttl))
 	}
 }
 
@@ -229,10 +230,10 @@ func (s *session) groupFor(ctx context.Context, name string) error {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
 	if len(given) == 0 {
-		s.std.note("group %s takes every cluster; those that join by this token get no label for it", name)
+		s.std.Note("group %s takes every cluster; those that join by this token get no label for it", name)
 		return nil
 	}
-	s.std.note("clusters that join by this token get %s (group %s)", labels.Set(given), name)
+	s.std.Note("clusters that join by this token get %s (group %s)", labels.Set(given), name)
 	return nil
 }
 
@@ -249,7 +250,7 @@ func (s *session) makeGroup(ctx context.Context, name string) error {
 	if _, err := s.api.Create(ctx, mustKind("groups").resource(), u); err != nil {
 		return s.uncreated(fmt.Sprintf("make group %q", name), err)
 	}
-	s.std.note("group %s made; clusters that join by this token get %s", name, labels.Set(given))
+	s.std.Note("group %s made; clusters that join by this token get %s", name, labels.Set(given))
 	return nil
 }
 

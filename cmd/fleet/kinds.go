@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
@@ -18,7 +19,7 @@ type kind struct {
 	singular string
 	Kind     string   // as in an object's kind field
 	names    []string // further names, as kubectl knows them
-	columns  []column
+	columns  []printer.Column
 	row      rowFunc
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 // ofTheReference are the commands that keep the letters of the reference's
@@ -20,7 +22,7 @@ var ofTheReference = []string{"fleet apply", "fleet test", "fleet target", "flee
 func TestLetters(t *testing.T) {
 	meaning, everything := map[string]string{}, map[string]bool{}
 	yes := map[string]string{}
-	root := newRootCommand(stdio{out: io.Discard, err: io.Discard})
+	root := newRootCommand(printer.Stdio{Out: io.Discard, Err: io.Discard})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpFlag()

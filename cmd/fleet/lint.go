@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
@@ -53,11 +54,11 @@ type lintOptions struct {
 	server      bool             // whose CRDs are known
 	served      []map[string]any // CRDs of the server
 	offline     bool
-	output      output
+	output      printer.Output
 	helm        helmAccess
 }
 
-func newLintCommand(g *globals, std stdio) *cobra.Command {
+func newLintCommand(g *globals, std printer.Stdio) *cobra.Command {
 	o := lintOptions{}
 	cmd := &cobra.Command{
 		Use: "lint [DIR...]", Short: "Find mistakes in directories before they are pushed", Long: lintText,
@@ -74,7 +75,7 @@ func newLintCommand(g *globals, std stdio) *cobra.Command {
 			case o.list:
 				return printRules(std)
 			case o.schema:
-				_, err := exact(std.out).Write(schemas.FleetYAML)
+				_, err := printer.Exact(std.Out).Write(schemas.FleetYAML)
 				return err
 			}
 			if err := o.askServer(cmd.Context(), g, std); err != nil {
@@ -102,12 +103,12 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.crdFile, "crd-file", "", "`file` with CRDs that clusters have, as \"kubectl get crds -o yaml\" prints them; - is stdin")
 	fs.BoolVar(&o.server, "server", false, "CRDs and version of Kubernetes are also those of the cluster of the kubeconfig")
 	fs.BoolVar(&o.offline, "offline", false, "download nothing: a chart that is not here is an error")
-	o.output.addFlag(fs, formatJSON, formatYAML, formatSARIF, formatGitHub)
+	o.output.AddFlag(fs, printer.FormatJSON, printer.FormatYAML, formatSARIF, formatGitHub)
 	o.helm.addFlags(fs)
 }
 
 func (o *lintOptions) complete(env func(string) string) error {
-	if err := o.output.check(formatJSON, formatYAML, formatSARIF, formatGitHub); err != nil {
+	if err := o.output.Check(printer.FormatJSON, printer.FormatYAML, formatSARIF, formatGitHub); err != nil {
 		return err
 	}
 	if err := checkKubeVersion(o.kubeVersion); err != nil {
@@ -144,9 +145,9 @@ func unknownRule(name string) error {
 	return fmt.Errorf("no rule %q; fleet lint --rules lists them", name)
 }
 
-func printRules(std stdio) error {
+func printRules(std printer.Stdio) error {
 	for _, r := range lint.Rules() {
-		if _, err := fmt.Fprintf(std.out, "%-16s %-8s %s\n", r.Name, r.Severity, r.Text); err != nil {
+		if _, err := fmt.Fprintf(std.Out, "%-16s %-8s %s\n", r.Name, r.Severity, r.Text); err != nil {
 			return err
 		}
 	}
@@ -154,7 +155,7 @@ func printRules(std stdio) error {
 }
 
 // runLint prints what is wrong in the directories.
-func runLint(ctx context.Context, o lintOptions, std stdio) error {
+func runLint(ctx context.Context, o lintOptions, std printer.Stdio) error {
 	places, err := placesOf(o.dirs)
 	if err != nil {
 		return err
@@ -168,7 +169,7 @@ func runLint(ctx context.Context, o lintOptions, std stdio) error {
 		return err
 	}
 	if o.helm.unsent() {
-		std.note("note: the credentials for charts are sent nowhere without --helm-repo-url-regex")
+		std.Note("note: the credentials for charts are sent nowhere without --helm-repo-url-regex")
 	}
 	var report lintReport
 	for _, p := range places {
@@ -186,7 +187,7 @@ func runLint(ctx context.Context, o lintOptions, std stdio) error {
 	if err := o.print(std, report); err != nil {
 		return err
 	}
-	std.note("%s", report.summary())
+	std.Note("%s", report.summary())
 	if report.Errors > 0 {
 		return reported{errInput}
 	}
@@ -277,10 +278,10 @@ func (r lintReport) summary() string {
 		if r.Bundles == 1 {
 			return "1 bundle: fine"
 		}
-		return plural(r.Bundles, "bundle") + ": all fine"
+		return printer.Plural(r.Bundles, "bundle") + ": all fine"
 	}
-	return fmt.Sprintf("%s: %d fine, %d with problems; %s, %s", plural(r.Bundles, "bundle"), r.Clean, r.Bundles-r.Clean,
-		plural(r.Errors, "error"), plural(r.Warnings, "warning"))
+	return fmt.Sprintf("%s: %d fine, %d with problems; %s, %s", printer.Plural(r.Bundles, "bundle"), r.Clean, r.Bundles-r.Clean,
+		printer.Plural(r.Errors, "error"), printer.Plural(r.Warnings, "warning"))
 }
 
 // A lintPlace is a tree with directories in it that are read together.

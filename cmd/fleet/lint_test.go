@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
@@ -30,7 +31,7 @@ func linted(t *testing.T, dir string, args ...string) (out, notes string, code i
 	t.Chdir(dir)
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	var stdout, stderr bytes.Buffer
-	root := newRootCommand(stdio{in: strings.NewReader(""), out: &stdout, err: &stderr})
+	root := newRootCommand(printer.Stdio{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
 	root.SetArgs(append([]string{"lint"}, args...))
 	err := root.ExecuteContext(t.Context())
 	if err != nil && !errors.As(err, new(reported)) {

@@ -1,6 +1,8 @@
 package main
 
-import "testing"
+import (
+	"testing"
+)
 
 // What is no directory is named, with what to do.
 func TestLintNoDirectory(t *testing.T) {

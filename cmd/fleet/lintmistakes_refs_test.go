@@ -1,6 +1,8 @@
 package main
 
-import "strings"
+import (
+	"strings"
+)
 
 // mistakenPod is a Deployment whose pods have more in their spec and in their container.
 func mistakenPod(spec, container string) string {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
@@ -15,7 +16,7 @@ import (
 
 // LintReport is what fleet lint prints.
 type LintReport struct {
-	Document
+	printer.Document
 	// Root is the directory that paths are relative to: the one that was
 	// looked at, or the working directory where there were several.
 	Root string `json:"root"`
@@ -59,25 +60,25 @@ type LintFinding struct {
 }
 
 // print writes the report to stdout.
-func (o *lintOptions) print(std stdio, r lintReport) error {
+func (o *lintOptions) print(std printer.Stdio, r lintReport) error {
 	switch o.output {
 	case "":
-		printFindings(std.out, r)
+		printFindings(std.Out, r)
 		return nil
 	case formatGitHub:
-		return printAnnotations(std.out, r)
+		return printAnnotations(std.Out, r)
 	case formatSARIF:
-		return printJSON(std.out, sarifOf(r), false)
+		return printer.PrintJSON(std.Out, sarifOf(r), false)
 	}
-	return o.output.print(std, o.document(r), false)
+	return o.output.Print(std, o.document(r), false)
 }
 
 // printFindings writes one line for each finding, and what would help below it.
 func printFindings(out io.Writer, r lintReport) {
 	for _, f := range r.list {
-		say(out, "%s\n", f)
+		printer.Say(out, "%s\n", f)
 		if f.Hint != "" {
-			say(out, "    %s\n", f.Hint)
+			printer.Say(out, "    %s\n", f.Hint)
 		}
 	}
 }
@@ -88,7 +89,7 @@ func (o *lintOptions) document(r lintReport) LintReport {
 		root = filepath.ToSlash(filepath.Clean(o.dirs[0]))
 	}
 	doc := LintReport{
-		Document: document("LintReport"), Root: root, Summary: LintSummary(r.Summary), Findings: []LintFinding{},
+		Document: printer.NewDocument("LintReport"), Root: root, Summary: LintSummary(r.Summary), Findings: []LintFinding{},
 	}
 	for _, f := range r.list {
 		one := LintFinding{

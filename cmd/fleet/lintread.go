@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
@@ -27,7 +28,7 @@ type lintCluster struct {
 }
 
 // clusters are those of --cluster-file, or nil without it.
-func (o *lintOptions) clusters(std stdio) ([]lintCluster, error) {
+func (o *lintOptions) clusters(std printer.Stdio) ([]lintCluster, error) {
 	if o.clusterFile == "" {
 		return nil, nil
 	}
@@ -50,7 +51,7 @@ func (o *lintOptions) clusters(std stdio) ([]lintCluster, error) {
 	for workspace, list := range workspaces {
 		compiled, errs := plantarget.CompileGroups(list)
 		for _, err := range errs {
-			std.note("warning: %v", err)
+			std.Note("warning: %v", err)
 		}
 		groups[workspace] = compiled
 	}

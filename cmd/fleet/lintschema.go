@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
@@ -38,7 +39,7 @@ type lintBundle struct {
 }
 
 // readCRDs reads the CRDs of --crd-file.
-func (o *lintOptions) readCRDs(std stdio) ([]map[string]any, error) {
+func (o *lintOptions) readCRDs(std printer.Stdio) ([]map[string]any, error) {
 	if o.crdFile == "" {
 		return nil, nil
 	}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 // askServer reads the CRDs of the cluster of the kubeconfig, and its version where no
 // flag says another one.
-func (o *lintOptions) askServer(ctx context.Context, g *globals, std stdio) error {
+func (o *lintOptions) askServer(ctx context.Context, g *globals, std printer.Stdio) error {
 	if !o.server {
 		return nil
 	}
@@ -24,7 +26,7 @@ func (o *lintOptions) askServer(ctx context.Context, g *globals, std stdio) erro
 	if o.kubeVersion == "" && o.clusterFile == "" {
 		o.kubeVersion = g.probe(ctx, a).Version
 	}
-	std.note("%s has %s%s", a.server, plural(len(items), "CRD"), ofKubernetes(o.kubeVersion))
+	std.Note("%s has %s%s", a.server, printer.Plural(len(items), "CRD"), ofKubernetes(o.kubeVersion))
 	return nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 // With --server the CRDs of a cluster are known, and its version of Kubernetes. Without it
@@ -49,7 +51,7 @@ func TestLintServer(t *testing.T) {
 			st.fake.refuse[c.refuse] = true
 			t.Chdir(filepath.Join(dir, "apps"))
 			var out, notes bytes.Buffer
-			root := st.globals(func() {}).command(stdio{in: strings.NewReader(""), out: &out, err: &notes})
+			root := st.globals(func() {}).command(printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes})
 			root.SetArgs(append([]string{"lint", "--offline"}, c.args...))
 			if err := root.ExecuteContext(t.Context()); err != nil {
 				notes.WriteString("error: " + err.Error())

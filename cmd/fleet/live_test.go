@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/journal"
 )
 
@@ -87,9 +88,11 @@ func startIn(t *testing.T, fleet *fake, args ...string) *liveCommand {
 	f := &liveCommand{t: t, live: &live{fake: fleet}, ended: make(chan error, 1)}
 	st := stage{fake: f.live.fake}
 	g := st.globals(func() {})
-	g.dial = func(stdio) (access, error) { return access{api: f.live, server: f.live.address(), user: "ana"}, nil }
+	g.dial = func(printer.Stdio) (access, error) {
+		return access{api: f.live, server: f.live.address(), user: "ana"}, nil
+	}
 	g.watch = func(ctx context.Context, s *session, of selection) (world, error) { return s.watch(ctx, of) }
-	root := g.command(stdio{in: strings.NewReader(""), out: &f.out, err: &f.notes})
+	root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &f.out, Err: &f.notes})
 	root.SetArgs(args)
 	var ctx context.Context
 	ctx, f.stop = context.WithCancel(t.Context())

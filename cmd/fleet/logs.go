@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/journal"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -21,25 +22,25 @@ are at most 50. A decision that is made again and again is one line, with a coun
 The agent tells them with its check-ins, so they are as old as the last one; on the site, fleet-agent status shows them too. They hold names,
 words and texts of errors, and no values.`
 
-var logsFormats = []string{formatWide, formatJSON, formatYAML}
+var logsFormats = []string{printer.FormatWide, printer.FormatJSON, printer.FormatYAML}
 
 type logsOptions struct {
 	cluster string
 	bundle  string
 	lines   int
-	output  output
+	output  printer.Output
 	bare    bool
 	follow  bool
 }
 
-func newLogsCommand(g *globals, std stdio) *cobra.Command {
+func newLogsCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o logsOptions
 	cmd := &cobra.Command{
 		Use: "logs CLUSTER", Short: "Show what a cluster's agent has decided", Long: logsText,
 		Example:           "  fleet logs c2\n  fleet logs c2 --bundle shop-web",
 		ValidArgsFunction: g.completeObjects(std, logsGrammar),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.output.check(logsFormats...); err != nil {
+			if err := o.output.Check(logsFormats...); err != nil {
 				return err
 			}
 			switch {
@@ -64,7 +65,7 @@ func newLogsCommand(g *globals, std stdio) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	o.output.addFlag(fs, logsFormats...)
+	o.output.AddFlag(fs, logsFormats...)
 	fs.BoolVarP(&o.follow, "follow", "f", false, "then print each new decision, until interrupted")
 	nameVar(fs, &o.bundle, "bundles", "bundle", "", "only decisions about this `bundle`")
 	fs.IntVar(&o.lines, "lines", journal.MaxLines, "only the last `N`")
@@ -92,17 +93,17 @@ func runLogs(ctx context.Context, o logsOptions, s *session) error {
 		}
 	}
 	lines = lines[max(0, len(lines)-o.lines):]
-	if o.output.machine() {
-		return o.output.print(s.std, agentLog(c, lines), false)
+	if o.output.Machine() {
+		return o.output.Print(s.std, agentLog(c, lines), false)
 	}
 	if len(lines) == 0 {
-		s.std.note("%s", nothingLogged(c, o.bundle))
+		s.std.Note("%s", nothingLogged(c, o.bundle))
 		return nil
 	}
 	log := newLogTable(s, o, slices.ContainsFunc(lines, func(e journal.Entry) bool { return e.Times > 1 }))
 	log.print(lines)
 	if display := c.Status.Display.State; display == fleet.Offline {
-		s.std.note("%s is Offline: this is what was told up to %s (%s ago)", c.Name,
+		s.std.Note("%s is Offline: this is what was told up to %s (%s ago)", c.Name,
 			view.Clock(c.Status.Agent.LastSeen.Time, s.now()), view.Ago(c.Status.Agent.LastSeen.Time, s.now()))
 	}
 	return nil
@@ -193,26 +194,26 @@ func nothingLogged(c *fleet.Cluster, bundle string) string {
 	return fmt.Sprintf("the agent of %s tells none of its decisions: it is older than this, or of another implementation", c.Name)
 }
 
-var logColumns = []column{
-	{title: "LAST"}, {title: "TIMES", drop: 2}, {title: "SINCE", drop: 1}, {title: "BUNDLE"}, {title: "DID"}, {title: "WHY"}, {title: "MESSAGE", text: true},
+var logColumns = []printer.Column{
+	{Title: "LAST"}, {Title: "TIMES", Drop: 2}, {Title: "SINCE", Drop: 1}, {Title: "BUNDLE"}, {Title: "DID"}, {Title: "WHY"}, {Title: "MESSAGE", Text: true},
 }
 
 // logTable prints lines as a table.
 type logTable struct {
 	s     *session
-	table *table
+	table *printer.Table
 	show  func([]string) []string
 	bare  bool
 }
 
 // newLogTable has TIMES and SINCE if anything was repeated, or may be.
 func newLogTable(s *session, o logsOptions, repeated bool) logTable {
-	t := &table{out: s.std.out}
-	if !o.output.wide() {
-		t.width = s.std.width()
+	t := &printer.Table{Out: s.std.Out}
+	if !o.output.Wide() {
+		t.Width = s.std.Width()
 	}
-	show := t.show(logColumns, func(c column) bool {
-		return repeated || o.output.wide() || c.title != "TIMES" && c.title != "SINCE"
+	show := t.Show(logColumns, func(c printer.Column) bool {
+		return repeated || o.output.Wide() || c.Title != "TIMES" && c.Title != "SINCE"
 	})
 	return logTable{s, t, show, o.bare}
 }
@@ -227,13 +228,13 @@ func (l *logTable) print(lines []journal.Entry) {
 		}
 		rows = append(rows, l.show([]string{view.Clock(e.At, l.s.now()), times, since, dash(e.Deployment), e.Verb, dash(e.Reason), e.Message}))
 	}
-	l.table.print(rows, l.bare)
+	l.table.Print(rows, l.bare)
 	l.bare = true
 }
 
 // AgentLog is what fleet logs prints.
 type AgentLog struct {
-	Document
+	printer.Document
 	// Cluster is "<workspace>/<name>".
 	Cluster string `json:"cluster"`
 	// LastSeen is when its agent checked in last.
@@ -243,7 +244,7 @@ type AgentLog struct {
 }
 
 func agentLog(c *fleet.Cluster, lines []journal.Entry) AgentLog {
-	doc := AgentLog{Document: document("AgentLog"), Cluster: c.Namespace + "/" + c.Name, Lines: lines}
+	doc := AgentLog{Document: printer.NewDocument("AgentLog"), Cluster: c.Namespace + "/" + c.Name, Lines: lines}
 	if !c.Status.Agent.LastSeen.IsZero() {
 		at := c.Status.Agent.LastSeen.UTC()
 		doc.LastSeen = &at

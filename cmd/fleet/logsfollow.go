@@ -32,7 +32,7 @@ func followLogs(ctx context.Context, o logsOptions, s *session) error {
 	}
 	if len(lines) == 0 {
 		if err := o.unknownBundle(ctx, s); err != nil {
-			s.std.note("%v", err) // it may be made yet
+			s.std.Note("%v", err) // it may be made yet
 		}
 	}
 	f := logsFollow{o: o, s: s, shown: map[journal.Entry]bool{}, log: newLogTable(s, o, true)}
@@ -44,7 +44,7 @@ func followLogs(ctx context.Context, o logsOptions, s *session) error {
 func (f *logsFollow) take(batch []change) error {
 	for _, x := range batch {
 		if x.kind == watch.Deleted {
-			f.s.std.note("cluster %s is deleted", keyText(x.object))
+			f.s.std.Note("cluster %s is deleted", keyText(x.object))
 			continue
 		}
 		c, err := as[fleet.Cluster](x.object)
@@ -53,7 +53,7 @@ func (f *logsFollow) take(batch []change) error {
 		}
 		lines, err := f.o.linesOf(c)
 		if err != nil {
-			f.s.std.note("warning: %v", err)
+			f.s.std.Note("warning: %v", err)
 			continue
 		}
 		if err := f.print(c, lines); err != nil {
@@ -75,15 +75,15 @@ func (f *logsFollow) print(c *fleet.Cluster, lines []journal.Entry) error {
 	if !f.began {
 		fresh = fresh[max(0, len(fresh)-f.o.lines):]
 		if len(lines) == 0 {
-			f.s.std.note("%s", nothingLogged(c, f.o.bundle))
+			f.s.std.Note("%s", nothingLogged(c, f.o.bundle))
 		}
 	}
 	f.began = true
 	switch {
 	case len(fresh) == 0:
 		return nil
-	case f.o.output.machine():
-		return f.o.output.print(f.s.std, agentLog(c, fresh), true)
+	case f.o.output.Machine():
+		return f.o.output.Print(f.s.std, agentLog(c, fresh), true)
 	}
 	f.log.print(fresh)
 	return nil

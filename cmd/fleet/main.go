@@ -7,10 +7,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 func main() {
-	std := stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	std := printer.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	if silent, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
 		os.Stderr = silent // libraries warn there, without a file or a line; kustomize does
 	}

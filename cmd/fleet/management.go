@@ -248,7 +248,7 @@ func (s *session) managerAbsent(ctx context.Context) error {
 		return err
 	}
 	if !known {
-		s.std.note("this user may not read ConfigMaps and Leases in %s: whether a manager is there is not known", s.system)
+		s.std.Note("this user may not read ConfigMaps and Leases in %s: whether a manager is there is not known", s.system)
 		return nil
 	}
 	others, known := s.namespacesWith(ctx, configMaps, fleet.ConfigMapController)
@@ -267,7 +267,7 @@ func (s *session) noteManager(ctx context.Context, m view.Manager) {
 		return
 	}
 	if err := s.managerAbsent(ctx); err != nil {
-		s.std.note("%v", err)
+		s.std.Note("%v", err)
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 // Commands that watch look at the same kinds as those that list.
@@ -26,7 +28,7 @@ func TestWatchWithoutManager(t *testing.T) {
 		g := (&stage{fake: f}).globals(func() {})
 		g.watch = func(ctx context.Context, s *session, of selection) (world, error) { return s.watch(ctx, of) }
 		var out, notes bytes.Buffer
-		root := g.command(stdio{in: strings.NewReader(""), out: &out, err: &notes})
+		root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes})
 		root.SetArgs(strings.Fields(args))
 		if err := root.ExecuteContext(t.Context()); !errors.As(err, new(*notManagementError)) || out.Len() > 0 {
 			t.Errorf("%s: got %v, %q", args, err, out.String())
@@ -44,10 +46,10 @@ func (w webServer) List(_ context.Context, q query, _ page) (*unstructured.Unstr
 // An address at which no Kubernetes is has another remedy than one without Fleet.
 func TestNoKubernetes(t *testing.T) {
 	g := (&stage{}).globals(func() {})
-	g.dial = func(stdio) (access, error) {
+	g.dial = func(printer.Stdio) (access, error) {
 		return access{api: webServer{newFake(t, "testdata/fleets/examples.yaml")}, server: "https://x"}, nil
 	}
-	root := g.command(stdio{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}})
+	root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 	root.SetArgs([]string{"status"})
 	const want = "https://x does not answer as the API server of Kubernetes does: see the server of the kubeconfig, or choose another context (--context)"
 	if err := root.ExecuteContext(t.Context()); err == nil || err.Error() != want {
@@ -79,10 +81,10 @@ func TestForbiddenWithoutKinds(t *testing.T) {
 			}))
 			defer server.Close()
 			g := (&stage{}).globals(func() {})
-			g.dial = func(stdio) (access, error) {
+			g.dial = func(printer.Stdio) (access, error) {
 				return access{api: forbidding{newFake(t, "testdata/fleets/examples.yaml")}, server: "https://x", rest: &rest.Config{Host: server.URL}}, nil
 			}
-			root := g.command(stdio{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}})
+			root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 			root.SetArgs([]string{"get", "clusters"})
 			if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("want %s\ngot  %v", c.want, err)
@@ -112,11 +114,11 @@ func TestWorkspaceCreateForbidden(t *testing.T) {
 			defer server.Close()
 			g := (&stage{}).globals(func() {})
 			g.now = time.Now
-			g.dial = func(stdio) (access, error) {
+			g.dial = func(printer.Stdio) (access, error) {
 				return access{api: forbidding{newFake(t, "testdata/fleets/examples.yaml")}, server: "https://x", rest: &rest.Config{Host: server.URL}}, nil
 			}
 			var out bytes.Buffer
-			root := g.command(stdio{in: strings.NewReader(""), out: &out, err: &bytes.Buffer{}})
+			root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &bytes.Buffer{}})
 			root.SetArgs([]string{"workspace", "create", "ws9"})
 			if err := root.ExecuteContext(t.Context()); err != nil || out.String() != c.want {
 				t.Errorf("want %s\ngot  %s, %v", c.want, out.String(), err)
@@ -142,10 +144,10 @@ func (l lacking) List(ctx context.Context, q query, p page) (*unstructured.Unstr
 // management cluster.
 func TestOneKindLacks(t *testing.T) {
 	g := (&stage{}).globals(func() {})
-	g.dial = func(stdio) (access, error) {
+	g.dial = func(printer.Stdio) (access, error) {
 		return access{api: lacking{newFake(t, "testdata/fleets/examples.yaml"), "clustergroups"}, server: "https://x"}, nil
 	}
-	s, err := g.connect(t.Context(), stdio{err: &bytes.Buffer{}}, true)
+	s, err := g.connect(t.Context(), printer.Stdio{Err: &bytes.Buffer{}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,10 +156,10 @@ func TestOneKindLacks(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for resource, kind := range map[string]string{"clustergroups": "ClusterGroup", "clusters": "Cluster", "bundles": "Bundle", "gitrepos": "GitRepo"} {
-		g.dial = func(stdio) (access, error) {
+		g.dial = func(printer.Stdio) (access, error) {
 			return access{api: lacking{newFake(t, "testdata/fleets/examples.yaml"), resource}, server: "https://x"}, nil
 		}
-		root := g.command(stdio{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}})
+		root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 		root.SetArgs([]string{"get", resource})
 		want := "the CRD of " + kind + " (" + resource + ".fleet.cattle.io) is missing"
 		if err := root.ExecuteContext(t.Context()); err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "chart fleet-crd") {
@@ -170,7 +172,7 @@ func TestOneKindLacks(t *testing.T) {
 func TestOtherContexts(t *testing.T) {
 	file := contextsFile(t, "a", "b", "c")
 	for context, want := range map[string]string{"": "b c", "b": "a c"} {
-		a, err := (&globals{kubeconfig: file, context: context}).open(stdio{err: &bytes.Buffer{}})
+		a, err := (&globals{kubeconfig: file, context: context}).open(printer.Stdio{Err: &bytes.Buffer{}})
 		if got := strings.Join(a.contexts, " "); err != nil || got != want {
 			t.Errorf("--context %q: want %q, got %q, %v", context, want, got, err)
 		}
@@ -184,7 +186,7 @@ func TestUnknownContext(t *testing.T) {
 		"managemnet": `no context "managemnet" in the kubeconfig; did you mean "management"? (there are: management, shop-eu, shop-us)`,
 		"nope":       `no context "nope" in the kubeconfig; there are: management, shop-eu, shop-us`,
 	} {
-		_, err := (&globals{kubeconfig: file, context: context}).open(stdio{err: &bytes.Buffer{}})
+		_, err := (&globals{kubeconfig: file, context: context}).open(printer.Stdio{Err: &bytes.Buffer{}})
 		if err == nil || err.Error() != want {
 			t.Errorf("--context %q: want %q, got %v", context, want, err)
 		}
@@ -222,10 +224,10 @@ func (b bare) List(ctx context.Context, q query, p page) (*unstructured.Unstruct
 // A workspace that exists is never refused with its own name as the nearest one.
 func TestWorkspaceIsBeingMade(t *testing.T) {
 	g := (&stage{}).globals(func() {})
-	g.dial = func(stdio) (access, error) {
+	g.dial = func(printer.Stdio) (access, error) {
 		return access{api: bare{newFake(t, "testdata/fleets/examples.yaml")}, server: "https://x"}, nil
 	}
-	s, err := g.connect(t.Context(), stdio{err: &bytes.Buffer{}}, true)
+	s, err := g.connect(t.Context(), printer.Stdio{Err: &bytes.Buffer{}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

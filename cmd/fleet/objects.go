@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
@@ -40,8 +41,8 @@ type objects struct {
 }
 
 // readFile reads a file that the user names; - is stdin.
-func readFile(name string, std stdio) ([]byte, error) {
-	in := std.in
+func readFile(name string, std printer.Stdio) ([]byte, error) {
+	in := std.In
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -69,7 +70,7 @@ func shownFile(name string) string {
 
 // readObjects reads the objects of a file that the user names; - is stdin. It says
 // which of their fields nothing reads, and which values are of another type.
-func readObjects(name string, std stdio) (objects, error) {
+func readObjects(name string, std printer.Stdio) (objects, error) {
 	data, err := readFile(name, std)
 	if err != nil {
 		return objects{}, err
@@ -79,7 +80,7 @@ func readObjects(name string, std stdio) (objects, error) {
 		return objects{}, err
 	}
 	if n := reportFound(std, f.found, false); n > 0 {
-		return objects{}, fmt.Errorf("%w: %s in %s", errInput, plural(n, "error"), shownFile(name))
+		return objects{}, fmt.Errorf("%w: %s in %s", errInput, printer.Plural(n, "error"), shownFile(name))
 	}
 	return f.objects, nil
 }

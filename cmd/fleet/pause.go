@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -42,13 +43,13 @@ const maxPaused = 20
 // paused prints what users hold back: since when, who and why.
 func (o statusOptions) paused(s *session, rows []view.PausedObject, names namesakes) {
 	more := 0
-	if !o.output.wide() && len(rows) > maxPaused {
+	if !o.output.Wide() && len(rows) > maxPaused {
 		more = len(rows) - maxPaused
 		rows = rows[:maxPaused]
 	}
-	t := table{out: s.std.out, columns: []column{{title: "PAUSED"}, {title: "SINCE"}, {title: "BY"}, {title: "REASON"}}}
-	if !o.output.wide() {
-		t.width = s.std.width()
+	t := printer.Table{Out: s.std.Out, Columns: []printer.Column{{Title: "PAUSED"}, {Title: "SINCE"}, {Title: "BY"}, {Title: "REASON"}}}
+	if !o.output.Wide() {
+		t.Width = s.std.Width()
 	}
 	var cells [][]string
 	for _, p := range rows {
@@ -58,8 +59,8 @@ func (o statusOptions) paused(s *session, rows []view.PausedObject, names namesa
 		}
 		cells = append(cells, []string{"  " + names.text(p.Label(), p.Name), dash(since), dash(p.By), p.Why()})
 	}
-	t.print(cells, false)
+	t.Print(cells, false)
 	if more > 0 {
-		say(s.std.out, "  and %d more: fleet status -o wide\n", more)
+		printer.Say(s.std.Out, "  and %d more: fleet status -o wide\n", more)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/rancher/norman/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
@@ -52,7 +53,7 @@ type rancherPlace struct {
 }
 
 // openRancher connects to a Rancher server.
-func (g *globals) openRancher(ctx context.Context, o rancherOptions, std stdio) (*rancherStore, error) {
+func (g *globals) openRancher(ctx context.Context, o rancherOptions, std printer.Stdio) (*rancherStore, error) {
 	at, err := g.rancherPlace(o, std)
 	if err != nil {
 		return nil, err
@@ -123,7 +124,7 @@ func fetch(ops *clientbase.APIOperations, address string) (http.Header, []byte, 
 }
 
 // rancherPlace finds address, token and authorities.
-func (g *globals) rancherPlace(o rancherOptions, std stdio) (rancherPlace, error) {
+func (g *globals) rancherPlace(o rancherOptions, std printer.Stdio) (rancherPlace, error) {
 	at := rancherPlace{tls: &tls.Config{MinVersion: tls.VersionTLS12}}
 	address := o.url
 	var cfg *rest.Config
@@ -199,7 +200,7 @@ func (at *rancherPlace) trust(file string, cfg *rest.Config) error {
 
 // rancherToken finds the token: in a file, in the environment, or in the kubeconfig
 // of that Rancher.
-func rancherToken(file string, cfg *rest.Config, std stdio) (string, error) {
+func rancherToken(file string, cfg *rest.Config, std printer.Stdio) (string, error) {
 	if file != "" {
 		data, err := readFile(file, std)
 		if err != nil {

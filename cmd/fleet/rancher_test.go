@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancherapi"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
@@ -61,7 +62,7 @@ type client struct {
 func newClient(t *testing.T, at *rancherapi.Server, token string) client {
 	t.Setenv(envRancherToken, "")
 	g := &globals{defaultNamespace: fleet.NamespaceLocal, now: func() time.Time { return time.Date(2026, 8, 24, 14, 10, 44, 0, time.UTC) }}
-	g.dial = func(stdio) (access, error) {
+	g.dial = func(printer.Stdio) (access, error) {
 		cfg := &rest.Config{Host: at.URL + "/k8s/clusters/local", BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: at.CA}}
 		return access{server: cfg.Host, rest: cfg}, nil
 	}
@@ -70,7 +71,7 @@ func newClient(t *testing.T, at *rancherapi.Server, token string) client {
 
 func (c client) fleet(args ...string) (out, notes string, err error) {
 	var o, n bytes.Buffer
-	root := c.globals.command(stdio{in: strings.NewReader(anasToken + "\n"), out: &o, err: &n})
+	root := c.globals.command(printer.Stdio{In: strings.NewReader(anasToken + "\n"), Out: &o, Err: &n})
 	root.SetArgs(args)
 	err = root.ExecuteContext(c.t.Context())
 	return o.String(), n.String(), err
@@ -260,7 +261,7 @@ func TestRancherInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-asked; cancel() }()
 	g := &globals{now: time.Now}
-	root := g.command(stdio{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}})
+	root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 	root.SetArgs([]string{"workspace", "list", "--rancher=" + silent.URL})
 	if err := root.ExecuteContext(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("want that it was interrupted, got %v", err)

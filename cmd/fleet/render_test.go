@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 // fleet test, lint, target and deploy render without a request and without a
@@ -49,7 +51,7 @@ func TestCommandsRenderWithoutConnection(t *testing.T) {
 			}
 			command := func(args ...string) (string, string, error) {
 				var out, notes bytes.Buffer
-				root := newRootCommand(stdio{in: strings.NewReader(""), out: &out, err: &notes})
+				root := newRootCommand(printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes})
 				root.SetArgs(args)
 				err := root.ExecuteContext(t.Context())
 				return out.String(), notes.String(), err
@@ -115,7 +117,7 @@ func TestNothingIsRendered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(files(t, c.tree))
 			var out, notes bytes.Buffer
-			root := newRootCommand(stdio{in: strings.NewReader(""), out: &out, err: &notes})
+			root := newRootCommand(printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes})
 			root.SetArgs(append([]string{"test"}, c.args...))
 			err := root.ExecuteContext(t.Context())
 			said := fmt.Sprint(notes.String(), err)

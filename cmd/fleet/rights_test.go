@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
 // granting is an API server for a user who has a few rights: on deployments everywhere,
@@ -83,9 +85,9 @@ func forbidden(t *testing.T, line string, rights map[string]bool) bool {
 		out = canceler(cancel)
 	}
 	g := (&stage{fake: f}).globals(func() {})
-	g.dial = func(stdio) (access, error) { return access{api: granting{f, rights}, server: "https://x"}, nil }
+	g.dial = func(printer.Stdio) (access, error) { return access{api: granting{f, rights}, server: "https://x"}, nil }
 	g.watch = func(ctx context.Context, s *session, of selection) (world, error) { return s.watch(ctx, of) }
-	root := g.command(stdio{in: strings.NewReader(""), out: out, err: io.Discard})
+	root := g.command(printer.Stdio{In: strings.NewReader(""), Out: out, Err: io.Discard})
 	root.SetArgs(append(strings.Fields(line), "-n", "fleet-default"))
 	return apierrors.IsForbidden(root.ExecuteContext(ctx))
 }

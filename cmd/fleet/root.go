@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
@@ -23,7 +24,7 @@ type globals struct {
 	system     string
 	quiet      bool
 	debug      bool
-	color      colorMode
+	color      printer.ColorMode
 
 	// plain says that a terminal shows no colours, or that the user wants none.
 	plain bool
@@ -37,7 +38,7 @@ type globals struct {
 	unnamed          *cobra.Command // the command that writes, where the user names no workspace
 
 	// What commands reach beyond themselves; tests put others in their place.
-	dial  func(stdio) (access, error)
+	dial  func(printer.Stdio) (access, error)
 	watch func(ctx context.Context, s *session, of selection) (world, error)
 	now   func() time.Time
 
@@ -61,15 +62,15 @@ Exit codes: 0 yes, done; 1 the command could not do its work; 2 there are differ
 4 the input has errors; 5 refused; 6 done where possible, the rest deferred or skipped; 130 interrupted.`
 
 // newRootCommand is the whole command line, for the user's own environment.
-func newRootCommand(std stdio) *cobra.Command { return newGlobals(std).command(std) }
+func newRootCommand(std printer.Stdio) *cobra.Command { return newGlobals(std).command(std) }
 
 // newGlobals reach the user's own environment.
-func newGlobals(std stdio) *globals {
+func newGlobals(std printer.Stdio) *globals {
 	g := &globals{defaultNamespace: fleet.NamespaceLocal, now: time.Now}
 	if ns := os.Getenv("NAMESPACE"); ns != "" {
 		g.defaultNamespace, g.environment = ns, true
 	}
-	g.plain = plainTerminal(os.Getenv)
+	g.plain = printer.PlainTerminal(os.Getenv)
 	g.dial, g.random, g.bring, g.probe, g.visit = g.open, randomWord, applyObjects, probeServer, visitAddress
 	g.other = func(file, context string) (access, error) { return openKubeconfig(std, file, context) }
 	g.watch = func(ctx context.Context, s *session, of selection) (world, error) { return s.watch(ctx, of) }
@@ -77,9 +78,9 @@ func newGlobals(std stdio) *globals {
 }
 
 // command is the whole command line.
-func (g *globals) command(std stdio) *cobra.Command {
-	std = guard(std, &g.answered, g.colored)
-	std.err = quieted(std.err, &g.quiet)
+func (g *globals) command(std printer.Stdio) *cobra.Command {
+	std = printer.Guard(std, &g.answered, g.colored)
+	std.Err = printer.Quieted(std.Err, &g.quiet)
 	root := &cobra.Command{
 		Use: "fleet", Short: "GitOps for one Kubernetes cluster or a million", Long: rootText,
 		SilenceErrors: true, SilenceUsage: true,
@@ -96,9 +97,9 @@ func (g *globals) command(std stdio) *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(unknownFlag)
-	root.SetIn(std.in)
-	root.SetOut(std.out)
-	root.SetErr(std.err)
+	root.SetIn(std.In)
+	root.SetOut(std.Out)
+	root.SetErr(std.Err)
 	fs := root.PersistentFlags()
 	fs.StringVarP(&g.kubeconfig, "kubeconfig", "k", "", "kubeconfig `file`; default: KUBECONFIG, ~/.kube/config, or a pod's own account")
 	fs.StringVar(&g.context, "context", "", "`name` of the kubeconfig's context")

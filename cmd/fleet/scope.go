@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -210,7 +211,7 @@ func notWorkspace(ns *unstructured.Unstructured) error {
 
 // connectWithin is connect for commands that look at what is in the workspace of -n. It
 // is an error if there is no such workspace.
-func (g *globals) connectWithin(ctx context.Context, std stdio, said bool) (*session, error) {
+func (g *globals) connectWithin(ctx context.Context, std printer.Stdio, said bool) (*session, error) {
 	s, err := g.connect(ctx, std, said)
 	if err != nil {
 		return nil, err

@@ -8,14 +8,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
 // screen prints the screen that people read.
 func (o statusOptions) screen(s *session, doc FleetStatus) {
-	out, now := s.std.out, s.now()
+	out, now := s.std.Out, s.now()
 	if doc.Suspended {
-		say(out, "%s; nothing new is rolled out (fleet resume --all)\n", doc.Brake.Text(now))
+		printer.Say(out, "%s; nothing new is rolled out (fleet resume --all)\n", doc.Brake.Text(now))
 	}
 	if text := doc.Manager.Warning(now); text != "" {
 		fmt.Fprintln(out, text)
@@ -29,14 +30,14 @@ func (o statusOptions) screen(s *session, doc FleetStatus) {
 		}
 		o.beside(s, parts)
 	} else {
-		say(out, "%s\n", clusters)
-		say(out, "%s\n", bundles)
+		printer.Say(out, "%s\n", clusters)
+		printer.Say(out, "%s\n", bundles)
 		if doc.Repositories.Total > 0 {
-			say(out, "%s\n", repositories(doc.Repositories))
+			printer.Say(out, "%s\n", repositories(doc.Repositories))
 		}
 	}
 	if n := doc.Repositories.Warnings; n > 0 {
-		say(out, "%s with warnings: fleet get repos\n", repositoryCount(n))
+		printer.Say(out, "%s with warnings: fleet get repos\n", repositoryCount(n))
 	}
 	if len(doc.Attention) == 0 {
 		fmt.Fprintln(out, "nothing needs attention")
@@ -45,7 +46,7 @@ func (o statusOptions) screen(s *session, doc FleetStatus) {
 		o.attention(s, doc.Attention, doc.names)
 	}
 	if len(doc.Moving) > 0 {
-		say(out, "\nMOVING\n")
+		printer.Say(out, "\nMOVING\n")
 		o.moving(s, doc.Moving, doc.names)
 	}
 	if len(doc.Paused) > 0 {
@@ -53,26 +54,26 @@ func (o statusOptions) screen(s *session, doc FleetStatus) {
 		o.paused(s, doc.Paused, doc.names)
 	}
 	if doc.Offline.Count > 0 {
-		say(out, "\nOFFLINE longest: %s\n", longest(doc.Offline, now))
+		printer.Say(out, "\nOFFLINE longest: %s\n", longest(doc.Offline, now))
 	}
 }
 
 // beside prints texts in one line, or below each other where the terminal is too narrow.
 func (o statusOptions) beside(s *session, texts []string) {
 	line := strings.Join(texts, "        ")
-	if width := s.std.width(); !o.output.wide() && width > 0 && utf8.RuneCountInString(line) > width {
+	if width := s.std.Width(); !o.output.Wide() && width > 0 && utf8.RuneCountInString(line) > width {
 		for _, text := range texts {
-			say(s.std.out, "%s\n", text)
+			printer.Say(s.std.Out, "%s\n", text)
 		}
 		return
 	}
-	say(s.std.out, "%s\n", line)
+	printer.Say(s.std.Out, "%s\n", line)
 }
 
 // sum is "3 clusters: 2 Ready, 1 NotReady". asOf, where not empty, says how old
 // that is; then it is never "all Ready".
 func sum(c view.Count, noun, asOf string) string {
-	text := plural(c.Total, noun)
+	text := printer.Plural(c.Total, noun)
 	switch {
 	case c.Total == 0:
 		return text
@@ -115,7 +116,7 @@ func repositories(r view.Repositories) string {
 // on a terminal.
 func (o statusOptions) attention(s *session, rows []view.Attention, names namesakes) {
 	more, now := 0, s.now()
-	if !o.output.wide() && len(rows) > maxAttention {
+	if !o.output.Wide() && len(rows) > maxAttention {
 		more = len(rows) - maxAttention
 		rows = rows[:maxAttention]
 	}
@@ -125,7 +126,7 @@ func (o statusOptions) attention(s *session, rows []view.Attention, names namesa
 		if a.Since != nil {
 			since = view.Ago(*a.Since, now)
 		}
-		cells[i] = oneLine([]string{string(a.State), names.text(a.Label(), a.Name), a.Message, dash(since), dash(a.Clusters.Text())})
+		cells[i] = printer.OneLine([]string{string(a.State), names.text(a.Label(), a.Name), a.Message, dash(since), dash(a.Clusters.Text())})
 	}
 	var size [5]int
 	for _, c := range cells {
@@ -135,46 +136,46 @@ func (o statusOptions) attention(s *session, rows []view.Attention, names namesa
 	}
 	before := 2 + size[0] + 2 + size[1] + 3
 	after := 3 + max(size[3], len("SINCE")) + 3 + max(size[4], len("CLUSTERS"))
-	width, below := s.std.width(), false
-	if o.output.wide() {
+	width, below := s.std.Width(), false
+	if o.output.Wide() {
 		width = 0
 	}
 	if width > 0 {
 		room := max(width-before-after, 0)
-		below = room < min(size[2], minText)
+		below = room < min(size[2], printer.MinText)
 		size[2] = min(size[2], room)
 	}
 	if below {
-		before, size[2] = before-len(gap), 0
+		before, size[2] = before-len(printer.Gap), 0
 	}
 	first, at := max(before+size[2], len("NEEDS ATTENTION")), max(size[3], len("SINCE"))
-	writeLine(s.std.out, span{text: pad("NEEDS ATTENTION", first) + gap + pad("SINCE", at) + gap + "CLUSTERS"})
+	printer.WriteLine(s.std.Out, printer.Span{Text: printer.Pad("NEEDS ATTENTION", first) + printer.Gap + printer.Pad("SINCE", at) + printer.Gap + "CLUSTERS"})
 	for _, c := range cells {
-		text := "  " + pad(c[1], size[1])
+		text := "  " + printer.Pad(c[1], size[1])
 		if !below {
-			text += gap + cut(c[2], size[2])
+			text += printer.Gap + printer.Cut(c[2], size[2])
 		}
-		writeLine(s.std.out, span{text: "  "}, span{c[0], c[0]},
-			span{text: pad(strings.Repeat(" ", size[0]-utf8.RuneCountInString(c[0]))+text, first-2-utf8.RuneCountInString(c[0])) + gap + pad(c[3], at) + gap + c[4]})
+		printer.WriteLine(s.std.Out, printer.Span{Text: "  "}, printer.Span{Text: c[0], State: c[0]},
+			printer.Span{Text: printer.Pad(strings.Repeat(" ", size[0]-utf8.RuneCountInString(c[0]))+text, first-2-utf8.RuneCountInString(c[0])) + printer.Gap + printer.Pad(c[3], at) + printer.Gap + c[4]})
 		if below && c[2] != "" {
-			writeLine(s.std.out, span{text: cut(indent+c[2], width)})
+			printer.WriteLine(s.std.Out, printer.Span{Text: printer.Cut(printer.Indent+c[2], width)})
 		}
 	}
 	if more > 0 {
-		say(s.std.out, "  and %d more: fleet status -o wide\n", more)
+		printer.Say(s.std.Out, "  and %d more: fleet status -o wide\n", more)
 	}
 }
 
 // moving prints what changes by itself.
 func (o statusOptions) moving(s *session, rows []view.Moving, names namesakes) {
 	more := 0
-	if !o.output.wide() && len(rows) > maxMoving {
+	if !o.output.Wide() && len(rows) > maxMoving {
 		more = len(rows) - maxMoving
 		rows = rows[:maxMoving]
 	}
-	t := table{out: s.std.out, columns: []column{{}, {}, {text: true}}}
-	if !o.output.wide() {
-		t.width = s.std.width()
+	t := printer.Table{Out: s.std.Out, Columns: []printer.Column{{}, {}, {Text: true}}}
+	if !o.output.Wide() {
+		t.Width = s.std.Width()
 	}
 	var cells [][]string
 	for _, m := range rows {
@@ -188,13 +189,13 @@ func (o statusOptions) moving(s *session, rows []view.Moving, names namesakes) {
 			for _, p := range m.Partitions {
 				parts = append(parts, p.Name+" "+ready{p.Ready, p.Count}.String())
 			}
-			progress = strings.Join(parts, gap)
+			progress = strings.Join(parts, printer.Gap)
 		}
 		cells = append(cells, []string{name, progress, m.Reason})
 	}
-	t.print(cells, true)
+	t.Print(cells, true)
 	if more > 0 {
-		say(s.std.out, "  and %d more: fleet status -o wide\n", more)
+		printer.Say(s.std.Out, "  and %d more: fleet status -o wide\n", more)
 	}
 }
 
@@ -247,17 +248,4 @@ func longest(o view.Offline, now time.Time) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
-}
-
-// pad fills a text with blanks up to n characters.
-func pad(s string, n int) string {
-	return s + strings.Repeat(" ", max(0, n-utf8.RuneCountInString(s)))
-}
-
-// plural is a number of things, such as "2 clusters".
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
@@ -105,7 +106,7 @@ type access struct {
 
 // open reads the kubeconfig by kubectl's rules (--kubeconfig, KUBECONFIG,
 // ~/.kube/config, a pod's own account) and sends no request.
-func (g *globals) open(std stdio) (access, error) {
+func (g *globals) open(std printer.Stdio) (access, error) {
 	if err := g.checkContext(); err != nil {
 		return access{}, err
 	}
@@ -123,7 +124,7 @@ func (g *globals) open(std stdio) (access, error) {
 	}
 	cfg.UserAgent = "fleet/" + version.Version
 	cfg.QPS = -1
-	cfg.WarningHandler = rest.NewWarningWriter(std.err, rest.WarningWriterOptions{Deduplicate: true})
+	cfg.WarningHandler = rest.NewWarningWriter(std.Err, rest.WarningWriterOptions{Deduplicate: true})
 	if g.debug {
 		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return tracer{next, std} })
 	}
@@ -190,7 +191,7 @@ func noKubeconfig(environment string) error {
 // tracer notes each request, without headers and bodies.
 type tracer struct {
 	next http.RoundTripper
-	std  stdio
+	std  printer.Stdio
 }
 
 func (t tracer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -198,10 +199,10 @@ func (t tracer) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(r)
 	took := time.Since(began).Round(time.Millisecond)
 	if err != nil {
-		t.std.note("debug: %s %s: %v after %s", r.Method, r.URL, err, took)
+		t.std.Note("debug: %s %s: %v after %s", r.Method, r.URL, err, took)
 		return nil, err
 	}
-	t.std.note("debug: %s %s: %d after %s", r.Method, r.URL, resp.StatusCode, took)
+	t.std.Note("debug: %s %s: %d after %s", r.Method, r.URL, resp.StatusCode, took)
 	return resp, nil
 }
 

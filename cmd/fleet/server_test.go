@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
@@ -141,7 +142,7 @@ func (r *real) fleet(args ...string) (out, notes string, err error) {
 }
 
 func (r *real) start(ctx context.Context, out, notes io.Writer, args ...string) error {
-	root := newRootCommand(stdio{in: strings.NewReader(""), out: out, err: notes})
+	root := newRootCommand(printer.Stdio{In: strings.NewReader(""), Out: out, Err: notes})
 	root.SetArgs(append(args, "--kubeconfig", r.kubeconfig))
 	return root.ExecuteContext(ctx)
 }

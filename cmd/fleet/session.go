@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -24,7 +25,7 @@ const pageSize = 500
 // A session is one user at one API server.
 type session struct {
 	access
-	std    stdio
+	std    printer.Stdio
 	now    func() time.Time
 	scope  string // -n; empty: all workspaces that the user may list
 	system string // the manager's namespace
@@ -45,7 +46,7 @@ var (
 
 // connect opens a session. It warns if the brake is on; said reports that the
 // command says so itself.
-func (g *globals) connect(ctx context.Context, std stdio, said bool) (*session, error) {
+func (g *globals) connect(ctx context.Context, std printer.Stdio, said bool) (*session, error) {
 	a, err := g.dial(std)
 	if err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func (s *session) warn(ctx context.Context) error {
 		return err
 	}
 	if b.On {
-		s.std.note("warning: rollouts are %s (fleet resume --all)", b.Text(s.now()))
+		s.std.Note("warning: rollouts are %s (fleet resume --all)", b.Text(s.now()))
 	}
 	return nil
 }
@@ -168,7 +169,7 @@ func (s *session) wide(ctx context.Context, k kind, labels string) ([]query, err
 func (s *session) noteNarrowed(workspaces []string) {
 	if !s.narrowed {
 		s.narrowed = true
-		s.std.note("only %s: this user may not list all namespaces", strings.Join(workspaces, ", "))
+		s.std.Note("only %s: this user may not list all namespaces", strings.Join(workspaces, ", "))
 	}
 }
 

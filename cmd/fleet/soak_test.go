@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
@@ -204,9 +205,9 @@ func (m *maker) wrong(p push, out string, err error) (outcome, fault string) {
 
 // waitOnce waits for a commit as the command does.
 func (m *maker) waitOnce(ctx context.Context, p push) (outcome, fault string) {
-	o := waitOptions{kind: mustKind("repos"), name: "app", commit: p.commit[:12], timeout: 20 * time.Second, settle: settleTime, output: formatJSON}
+	o := waitOptions{kind: mustKind("repos"), name: "app", commit: p.commit[:12], timeout: 20 * time.Second, settle: settleTime, output: printer.FormatJSON}
 	var out, notes strings.Builder
-	s := &session{access: access{api: m.s, server: "sim"}, std: stdio{out: &out, err: &notes}, now: time.Now}
+	s := &session{access: access{api: m.s, server: "sim"}, std: printer.Stdio{Out: &out, Err: &notes}, now: time.Now}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w, err := s.watch(ctx, o.selection())

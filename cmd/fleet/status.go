@@ -7,10 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-var statusFormats = []string{formatWide, formatJSON, formatYAML}
+var statusFormats = []string{printer.FormatWide, printer.FormatJSON, printer.FormatYAML}
 
 const statusText = `Shows a fleet on one screen: the sums, then only what needs a person, then what moves by itself.
 
@@ -28,17 +29,17 @@ const (
 const askAgain = 10 * time.Second
 
 type statusOptions struct {
-	output   output
+	output   printer.Output
 	watch    bool
 	exitCode bool
 }
 
-func newStatusCommand(g *globals, std stdio) *cobra.Command {
+func newStatusCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o statusOptions
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show a fleet on one screen", Long: statusText, Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.output.check(statusFormats...); err != nil {
+			if err := o.output.Check(statusFormats...); err != nil {
 				return err
 			}
 			s, err := g.connectWithin(cmd.Context(), std, true)
@@ -56,7 +57,7 @@ func newStatusCommand(g *globals, std stdio) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	o.output.addFlag(fs, statusFormats...)
+	o.output.AddFlag(fs, statusFormats...)
 	fs.BoolVarP(&o.watch, "watch", "w", false, "then tell everything that happens")
 	fs.BoolVar(&o.exitCode, "exit-code", false, "end with 3 or 6 if not all is Ready")
 	return cmd
@@ -83,8 +84,8 @@ func runStatus(ctx context.Context, o statusOptions, s *session) error {
 	s.unseen(m)
 	s.noteManager(ctx, m)
 	doc := s.document(f, view.Look(f, m, s.now()), b)
-	if o.output.machine() {
-		err = o.output.print(s.std, doc, false)
+	if o.output.Machine() {
+		err = o.output.Print(s.std, doc, false)
 	} else {
 		o.screen(s, doc)
 	}
@@ -103,7 +104,7 @@ func runStatus(ctx context.Context, o statusOptions, s *session) error {
 // emptyWorkspace notes that nothing of Fleet is in the workspace of -n.
 func (s *session) emptyWorkspace() {
 	if s.scope != "" {
-		s.std.note("workspace %s is empty: it has no clusters, repositories and bundles", s.scope)
+		s.std.Note("workspace %s is empty: it has no clusters, repositories and bundles", s.scope)
 	}
 }
 
@@ -132,14 +133,14 @@ func (s *session) surroundings(ctx context.Context) (view.Manager, view.Brake, e
 // unseen notes that this user may not see whether the manager runs.
 func (s *session) unseen(m view.Manager) {
 	if m.Hidden {
-		s.std.note("this user may not see leases in %s: whether the manager runs is not known", s.system)
+		s.std.Note("this user may not see leases in %s: whether the manager runs is not known", s.system)
 	}
 }
 
 // document is the document of a glance at a fleet.
 func (s *session) document(f view.Fleet, g view.Glance, b view.Brake) FleetStatus {
 	doc := FleetStatus{
-		Document: document("FleetStatus"), At: s.now().UTC().Truncate(time.Second), Server: s.server, Suspended: b.On, Status: g.Status,
+		Document: printer.NewDocument("FleetStatus"), At: s.now().UTC().Truncate(time.Second), Server: s.server, Suspended: b.On, Status: g.Status,
 		names: namesakesOf(f),
 	}
 	if b.On {
@@ -178,8 +179,8 @@ func watchStatus(ctx context.Context, o statusOptions, s *session, w world) erro
 	s.noteManager(ctx, t.manager)
 	t.glance = view.Look(f, t.manager, s.now())
 	t.doc = s.document(f, t.glance, t.brake)
-	if o.output.machine() {
-		err = o.output.print(s.std, t.doc, true)
+	if o.output.Machine() {
+		err = o.output.Print(s.std, t.doc, true)
 	} else {
 		o.screen(s, t.doc)
 	}
@@ -220,10 +221,10 @@ func (t *statusWatch) look(ctx context.Context, f view.Fleet) error {
 	changed := !reflect.DeepEqual(unsigned(t.doc), unsigned(doc))
 	t.glance, t.doc = glance, doc
 	switch {
-	case !t.o.output.machine():
-		printLines(t.s.std.out, "", lines, now.Sub(t.began))
+	case !t.o.output.Machine():
+		printLines(t.s.std.Out, "", lines, now.Sub(t.began))
 	case changed:
-		return t.o.output.print(t.s.std, doc, true)
+		return t.o.output.Print(t.s.std, doc, true)
 	}
 	return nil
 }
@@ -244,7 +245,7 @@ func unsigned(doc FleetStatus) FleetStatus {
 // printLines prints what happened, with the time since the command began.
 func printLines(out interface{ Write([]byte) (int, error) }, prefix string, lines []view.EventLine, elapsed time.Duration) {
 	for _, l := range lines {
-		say(out, "%s  %-6s  %s%s\n", view.Elapsed(elapsed), l.Word, prefix, l.Text)
+		printer.Say(out, "%s  %-6s  %s%s\n", view.Elapsed(elapsed), l.Word, prefix, l.Text)
 	}
 }
 

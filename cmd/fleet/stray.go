@@ -37,7 +37,7 @@ func (s *session) noteStray(ctx context.Context, spaces []string) {
 	with := s.withClusters(ctx)
 	for _, ns := range spaces {
 		if len(with) > 0 && !slices.Contains(with, ns) {
-			s.std.note("%s", view.NoClusters(ns, with))
+			s.std.Note("%s", view.NoClusters(ns, with))
 		}
 	}
 }

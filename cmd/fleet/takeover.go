@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 	"github.com/fleetworkspace/fleet/pkg/plan/takeover"
@@ -33,10 +34,10 @@ type takeoverOptions struct {
 	selector string
 	move     takeover.Move
 	yes      bool
-	output   output
+	output   printer.Output
 }
 
-func newTakeoverCommand(g *globals, std stdio) *cobra.Command {
+func newTakeoverCommand(g *globals, std printer.Stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "takeover", Short: "Pass objects from one manager to another, step by step", Long: takeoverText,
 		Args: knownCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -45,7 +46,7 @@ func newTakeoverCommand(g *globals, std stdio) *cobra.Command {
 	return cmd
 }
 
-func newTakeoverMoveCommand(g *globals, std stdio, back bool) *cobra.Command {
+func newTakeoverMoveCommand(g *globals, std printer.Stdio, back bool) *cobra.Command {
 	o := takeoverOptions{move: takeover.Move{Back: back}}
 	cmd := &cobra.Command{
 		Use: "start -l SELECTOR", Short: "Pass objects to the manager of a shard",
@@ -74,7 +75,7 @@ func newTakeoverMoveCommand(g *globals, std stdio, back bool) *cobra.Command {
 	}
 	fs.StringVarP(&o.selector, "selector", "l", "", "which GitRepos and Bundles, by their `labels`")
 	fs.StringVar(&o.move.Shard, "shard-id", takeover.DefaultShard, "`id` of the manager that this is about")
-	o.output.addFlag(fs, formatJSON, formatYAML)
+	o.output.AddFlag(fs, printer.FormatJSON, printer.FormatYAML)
 	return cmd
 }
 
@@ -91,12 +92,12 @@ func (o takeoverOptions) check() error {
 	if err := (scope.Scope{Shard: o.move.Shard}).Validate(); err != nil {
 		return fmt.Errorf("--shard-id: %w", err)
 	}
-	return o.output.checkBefore(TakeoverMove{}, formatJSON, formatYAML)
+	return o.output.CheckBefore(TakeoverMove{}, printer.FormatJSON, printer.FormatYAML)
 }
 
 // runTakeover passes objects on.
 func runTakeover(ctx context.Context, o takeoverOptions, s *session) error {
-	s.std.note("%s, workspace %s", s.server, s.scope)
+	s.std.Note("%s, workspace %s", s.server, s.scope)
 	if !o.move.Back && !o.yes {
 		if err := s.works(ctx, o.move.Shard); err != nil {
 			return err
@@ -104,9 +105,9 @@ func runTakeover(ctx context.Context, o takeoverOptions, s *session) error {
 	}
 	l := tally{at: map[string]int{}, objects: []MovedObject{}}
 	err := o.pass(ctx, s, &l)
-	doc := TakeoverMove{Document: document("TakeoverMove"), Shard: o.move.Shard, Back: o.move.Back, Objects: l.objects}
-	if o.output.machine() {
-		return errors.Join(o.output.print(s.std, doc, false), err)
+	doc := TakeoverMove{Document: printer.NewDocument("TakeoverMove"), Shard: o.move.Shard, Back: o.move.Back, Objects: l.objects}
+	if o.output.Machine() {
+		return errors.Join(o.output.Print(s.std, doc, false), err)
 	}
 	o.say(s, doc)
 	return err
@@ -304,11 +305,11 @@ func (o takeoverOptions) say(s *session, doc TakeoverMove) {
 	for _, plural := range []string{"repos", "bundles", "deployments"} {
 		k := mustKind(plural)
 		if n := counts[k.Kind]; n[0] > 0 {
-			say(s.std.out, "%d of %s %s\n", n[1], pluralOf(n[0], k), verb)
+			printer.Say(s.std.Out, "%d of %s %s\n", n[1], pluralOf(n[0], k), verb)
 		}
 	}
 	if counts["GitRepo"][1] > 0 && !o.move.Back {
-		s.std.note("if the other manager is the reference, its gitjob goes on asking these repositories until it is restarted: kubectl -n %s rollout restart deployment gitjob", s.system)
+		s.std.Note("if the other manager is the reference, its gitjob goes on asking these repositories until it is restarted: kubectl -n %s rollout restart deployment gitjob", s.system)
 	}
 }
 

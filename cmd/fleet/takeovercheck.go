@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -29,20 +30,20 @@ cluster.
 
 Exit codes: 0 all are identical; 2 not all are.`
 
-var takeoverCheckFormats = []string{formatWide, formatJSON, formatYAML}
+var takeoverCheckFormats = []string{printer.FormatWide, printer.FormatJSON, printer.FormatYAML}
 
 type takeoverCheckOptions struct {
-	output output
+	output printer.Output
 }
 
-func newTakeoverCheckCommand(g *globals, std stdio) *cobra.Command {
+func newTakeoverCheckCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o takeoverCheckOptions
 	cmd := &cobra.Command{
 		Use: "check", Short: "Show what a takeover would change", Long: takeoverCheckText, Args: noArguments,
 		Example: "  fleet takeover check\n  fleet takeover check -n fleet-default -o wide\n" +
 			"  fleet takeover check -o json | jq -r '.bundles[] | select(.verdict != \"identical\") | .name'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.output.check(takeoverCheckFormats...); err != nil {
+			if err := o.output.Check(takeoverCheckFormats...); err != nil {
 				return err
 			}
 			s, err := g.connectWithin(cmd.Context(), std, false)
@@ -52,7 +53,7 @@ func newTakeoverCheckCommand(g *globals, std stdio) *cobra.Command {
 			return runTakeoverCheck(cmd.Context(), o, s)
 		},
 	}
-	o.output.addFlag(cmd.Flags(), takeoverCheckFormats...)
+	o.output.AddFlag(cmd.Flags(), takeoverCheckFormats...)
 	return cmd
 }
 
@@ -62,11 +63,11 @@ func runTakeoverCheck(ctx context.Context, o takeoverCheckOptions, s *session) e
 	if err != nil {
 		return err
 	}
-	doc := TakeoverReport{Document: document("TakeoverReport"), Bundles: []TakeoverBundle{}}
+	doc := TakeoverReport{Document: printer.NewDocument("TakeoverReport"), Bundles: []TakeoverBundle{}}
 	alike := true
 	for _, b := range sight.bundles {
 		if b.DeletionTimestamp != nil {
-			s.std.note("bundle %s/%s is being deleted and is left out", b.Namespace, b.Name)
+			s.std.Note("bundle %s/%s is being deleted and is left out", b.Namespace, b.Name)
 			continue
 		}
 		in, err := sight.input(ctx, s, b)
@@ -102,11 +103,11 @@ func judgedBundle(b *fleet.Bundle, f takeover.Finding) TakeoverBundle {
 
 // show prints the answer.
 func (o takeoverCheckOptions) show(s *session, doc TakeoverReport) error {
-	if o.output.machine() {
-		return o.output.print(s.std, doc, false)
+	if o.output.Machine() {
+		return o.output.Print(s.std, doc, false)
 	}
 	if len(doc.Bundles)+len(doc.HelmOps) == 0 {
-		fmt.Fprintln(s.std.out, "there are no bundles")
+		fmt.Fprintln(s.std.Out, "there are no bundles")
 		return nil
 	}
 	rows := make([][]string, len(doc.Bundles), len(doc.Bundles)+len(doc.HelmOps))
@@ -124,13 +125,13 @@ func (o takeoverCheckOptions) show(s *session, doc TakeoverReport) error {
 			autoscaler++
 		}
 	}
-	t := &table{out: s.std.out, width: s.std.width(), columns: []column{
-		{title: "WORKSPACE"}, {title: "BUNDLE"}, {title: "SHARD", drop: 1}, {title: "VERDICT"}, {title: "CLUSTERS"}, {title: "REASON", text: true}}}
-	if o.output.wide() {
-		t.width = 0
+	t := &printer.Table{Out: s.std.Out, Width: s.std.Width(), Columns: []printer.Column{
+		{Title: "WORKSPACE"}, {Title: "BUNDLE"}, {Title: "SHARD", Drop: 1}, {Title: "VERDICT"}, {Title: "CLUSTERS"}, {Title: "REASON", Text: true}}}
+	if o.output.Wide() {
+		t.Width = 0
 	}
-	t.print(rows, false)
-	if o.output.wide() {
+	t.Print(rows, false)
+	if o.output.Wide() {
 		o.each(s, doc)
 	}
 	var sums []string
@@ -139,9 +140,9 @@ func (o takeoverCheckOptions) show(s *session, doc TakeoverReport) error {
 			sums = append(sums, fmt.Sprintf("%d %s", n, v))
 		}
 	}
-	s.std.note("%s: %s", plural(len(doc.Bundles), "bundle"), cmp.Or(strings.Join(sums, ", "), "nothing to compare"))
+	s.std.Note("%s: %s", printer.Plural(len(doc.Bundles), "bundle"), cmp.Or(strings.Join(sums, ", "), "nothing to compare"))
 	if n := len(doc.HelmOps); n > 0 {
-		s.std.note("%s: %d %s, %d of Rancher's cluster autoscaler", plural(n, "HelmOp"), n, takeover.Unsupported, autoscaler)
+		s.std.Note("%s: %d %s, %d of Rancher's cluster autoscaler", printer.Plural(n, "HelmOp"), n, takeover.Unsupported, autoscaler)
 	}
 	return nil
 }
@@ -150,9 +151,9 @@ func (o takeoverCheckOptions) show(s *session, doc TakeoverReport) error {
 func (o takeoverCheckOptions) each(s *session, doc TakeoverReport) {
 	for _, b := range doc.Bundles {
 		for _, d := range b.Differences {
-			say(s.std.out, "\n%s on %s:\n", b.Name, d.Cluster)
+			printer.Say(s.std.Out, "\n%s on %s:\n", b.Name, d.Cluster)
 			for _, what := range d.What {
-				say(s.std.out, "  %s\n", what)
+				printer.Say(s.std.Out, "  %s\n", what)
 			}
 		}
 	}
@@ -205,7 +206,7 @@ func (s *session) takeoverSight(ctx context.Context) (*takeoverSight, error) {
 func (t *takeoverSight) findUnplaced(ctx context.Context, s *session) error {
 	items, _, err := s.listed(ctx, query{resource: namespaces, labels: fleet.LabelManaged + "=" + registration.True})
 	if apierrors.IsForbidden(err) {
-		s.std.note("warning: you may not list namespaces: fleet could not check whether each cluster has a namespace for its deployments")
+		s.std.Note("warning: you may not list namespaces: fleet could not check whether each cluster has a namespace for its deployments")
 		return nil
 	}
 	if err != nil {

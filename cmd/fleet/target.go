@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
@@ -33,10 +34,10 @@ type targetOptions struct {
 	bundleFile  string
 	clusterFile string
 	dump        bool
-	output      output
+	output      printer.Output
 }
 
-func newTargetCommand(g *globals, std stdio) *cobra.Command {
+func newTargetCommand(g *globals, std printer.Stdio) *cobra.Command {
 	o := targetOptions{}
 	cmd := &cobra.Command{
 		Use: "target -b FILE", Short: "Show the deployments of a Bundle, and why clusters get none", Long: targetText, Args: noArguments,
@@ -56,7 +57,7 @@ func newTargetCommand(g *globals, std stdio) *cobra.Command {
 	fs.StringVarP(&o.bundleFile, "bundle-file", "b", "", "`file` with the Bundle; - is stdin")
 	fs.StringVar(&o.clusterFile, "cluster-file", "", "`file` with the Clusters, instead of a live cluster; - is stdin")
 	fs.BoolVarP(&o.dump, "dump-input-list", "l", false, "print on stderr the Clusters and ClusterGroups that targeting depends on, as YAML")
-	o.output.addFlag(fs, formatJSON, formatYAML)
+	o.output.AddFlag(fs, printer.FormatJSON, printer.FormatYAML)
 	completeFiles(cmd, "bundle-file", "cluster-file")
 	return cmd
 }
@@ -68,11 +69,11 @@ func (o targetOptions) check() error {
 	case o.bundleFile == "-" && o.clusterFile == "-":
 		return errors.New("only one of --bundle-file and --cluster-file can be stdin")
 	}
-	return o.output.check(formatJSON, formatYAML)
+	return o.output.Check(printer.FormatJSON, printer.FormatYAML)
 }
 
 // runTarget prints the deployments of a Bundle.
-func runTarget(ctx context.Context, g *globals, o targetOptions, std stdio) error {
+func runTarget(ctx context.Context, g *globals, o targetOptions, std printer.Stdio) error {
 	file, err := readObjects(o.bundleFile, std)
 	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(o.bundleFile, "./") {
 		return fmt.Errorf("-b names a file with a Bundle: %w; for a bundle of the cluster: fleet get bundles %s -o yaml | fleet target -b -", err, quoted([]string{o.bundleFile})[0])
@@ -108,7 +109,7 @@ func runTarget(ctx context.Context, g *globals, o targetOptions, std stdio) erro
 		return err
 	}
 	if access == nil && b.Spec.ContentsID != "" {
-		std.note("warning: Secret %s/%s, which says in which registry the content is, is not there, or not yours to read", b.Namespace, b.Spec.ContentsID)
+		std.Note("warning: Secret %s/%s, which says in which registry the content is, is not there, or not yours to read", b.Namespace, b.Spec.ContentsID)
 	}
 	objects, err := src.objects(ctx, result, access)
 	if err != nil {
@@ -118,7 +119,7 @@ func runTarget(ctx context.Context, g *globals, o targetOptions, std stdio) erro
 }
 
 // live is a session in one workspace.
-func (g *globals) live(ctx context.Context, std stdio, namespace string) (*session, error) {
+func (g *globals) live(ctx context.Context, std printer.Stdio, namespace string) (*session, error) {
 	g.namespace = namespace
 	return g.connectWithin(ctx, std, false)
 }
@@ -132,7 +133,7 @@ func blamed(b *fleet.Bundle, err error) error {
 }
 
 // dump prints what targeting depends on, in a form that --cluster-file takes.
-func dump(std stdio, in preview.Input) error {
+func dump(std printer.Stdio, in preview.Input) error {
 	var docs []any
 	reach := preview.ReachOf(in)
 	for _, g := range in.Groups {
@@ -173,7 +174,7 @@ func dump(std stdio, in preview.Input) error {
 		doc["status"] = map[string]any{"namespace": c.Status.Namespace, "display": map[string]any{"state": c.Status.Display.State}}
 		docs = append(docs, doc)
 	}
-	return printObjects(std.err, formatYAML, docs)
+	return printObjects(std.Err, printer.FormatYAML, docs)
 }
 
 // objects are all that would be written, in that order. access is the Secret of
@@ -208,8 +209,8 @@ func (s *source) objects(ctx context.Context, r preview.Result, access *corev1.S
 
 // print writes the answer: objects, or with -o the whole document. It notes on stderr
 // what is not deployed.
-func (o targetOptions) print(std stdio, b *fleet.Bundle, r preview.Result, objects []any) error {
-	doc := Targeting{Document: document("Targeting"), Bundle: b.Namespace + "/" + b.Name, Content: r.Content, Objects: []map[string]any{}}
+func (o targetOptions) print(std printer.Stdio, b *fleet.Bundle, r preview.Result, objects []any) error {
+	doc := Targeting{Document: printer.NewDocument("Targeting"), Bundle: b.Namespace + "/" + b.Name, Content: r.Content, Objects: []map[string]any{}}
 	for _, obj := range objects {
 		plain, err := plainObject(obj)
 		if err != nil {
@@ -229,44 +230,44 @@ func (o targetOptions) print(std stdio, b *fleet.Bundle, r preview.Result, objec
 	}
 	o.explain(std, b, r)
 	if broken > 0 {
-		return fmt.Errorf("%w: bundle %q cannot be worked out for %s", errInput, b.Name, plural(broken, "cluster"))
+		return fmt.Errorf("%w: bundle %q cannot be worked out for %s", errInput, b.Name, printer.Plural(broken, "cluster"))
 	}
 	return nil
 }
 
-func (o targetOptions) answer(std stdio, doc Targeting) error {
-	if o.output.machine() {
-		return o.output.print(std, doc, false)
+func (o targetOptions) answer(std printer.Stdio, doc Targeting) error {
+	if o.output.Machine() {
+		return o.output.Print(std, doc, false)
 	}
 	docs := make([]any, len(doc.Objects))
 	for i, obj := range doc.Objects {
 		docs[i] = obj
 	}
-	return printObjects(std.out, formatYAML, docs)
+	return printObjects(std.Out, printer.FormatYAML, docs)
 }
 
 // warnUnknown says which targets of a Bundle name a cluster or cluster group that
 // does not exist. Where mappings lead the Bundle to other workspaces, it says nothing.
-func warnUnknown(std stdio, in preview.Input) {
+func warnUnknown(std printer.Stdio, in preview.Input) {
 	if len(in.Mappings) > 0 {
 		return
 	}
 	known := knownOf(in.Bundle.Namespace, in.Clusters, in.Groups)
 	for _, f := range lint.Unknown(&fleetyaml.File{Spec: in.Bundle.Spec}, known) {
-		std.note("warning: %s", f.Message)
+		std.Note("warning: %s", f.Message)
 		if f.Hint != "" {
-			std.note("    %s", f.Hint)
+			std.Note("    %s", f.Hint)
 		}
 	}
 }
 
 // explain says on stderr what does not stand among the objects.
-func (o targetOptions) explain(std stdio, b *fleet.Bundle, r preview.Result) {
+func (o targetOptions) explain(std printer.Stdio, b *fleet.Bundle, r preview.Result) {
 	for _, text := range r.Ignored {
-		std.note("warning: %s", text)
+		std.Note("warning: %s", text)
 	}
 	if len(r.Clusters) == 0 {
-		std.note("there is no cluster in %s", b.Namespace)
+		std.Note("there is no cluster in %s", b.Namespace)
 	}
 	for _, c := range r.Clusters {
 		name := c.Name
@@ -275,11 +276,11 @@ func (o targetOptions) explain(std stdio, b *fleet.Bundle, r preview.Result) {
 		}
 		switch {
 		case c.Broken != "":
-			std.note("error: %s: %s", name, c.Broken)
+			std.Note("error: %s: %s", name, c.Broken)
 		case !c.Deploy:
-			std.note("not for %s: %s", name, c.Why)
+			std.Note("not for %s: %s", name, c.Why)
 		case !c.Step.Move:
-			std.note("not now on %s: %s", name, c.Step.Reason)
+			std.Note("not now on %s: %s", name, c.Step.Reason)
 		}
 	}
 }
@@ -304,7 +305,7 @@ type source struct {
 
 // add reads the file of clusters beside that of the Bundle. Objects without a namespace
 // are in that of the Bundle.
-func (s *source) add(name string, std stdio) error {
+func (s *source) add(name string, std printer.Stdio) error {
 	more, err := readObjects(name, std)
 	if err != nil {
 		return ofFlag("cluster-file", err)

@@ -49,7 +49,7 @@ func (s *source) lookFurther(ctx context.Context, in *preview.Input) error {
 func everyAs[T any](ctx context.Context, s *session, q query) ([]*T, error) {
 	items, _, err := s.listed(ctx, q)
 	if apierrors.IsForbidden(err) {
-		s.std.note("warning: not yours to see: %s in %s; clusters of other namespaces may be missing here", q.resource.Resource, cmp.Or(q.namespace, "all namespaces"))
+		s.std.Note("warning: not yours to see: %s in %s; clusters of other namespaces may be missing here", q.resource.Resource, cmp.Or(q.namespace, "all namespaces"))
 		return nil, nil
 	}
 	if err != nil {

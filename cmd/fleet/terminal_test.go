@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
@@ -164,7 +165,7 @@ func TestNoCommandWritesControlCharacters(t *testing.T) {
 			}
 		})
 	}
-	root := (&stage{}).globals(nil).command(stdio{out: &strings.Builder{}, err: &strings.Builder{}})
+	root := (&stage{}).globals(nil).command(printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
 	for _, name := range leaves(root, "") {
 		if !seen[name] {
 			t.Errorf("no transcript and no list of this test runs fleet %s", name)
@@ -175,7 +176,7 @@ func TestNoCommandWritesControlCharacters(t *testing.T) {
 // playPoisoned runs the commands of a transcript in a poisoned fleet.
 func playPoisoned(t *testing.T, how, script string, seen map[string]bool) {
 	st := &stage{limit: 300 * time.Millisecond} // some wait for what never comes
-	root := (&stage{}).globals(nil).command(stdio{out: &strings.Builder{}, err: &strings.Builder{}})
+	root := (&stage{}).globals(nil).command(printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
 	for line := range strings.Lines(script) {
 		line = strings.TrimSuffix(line, "\n")
 		switch {

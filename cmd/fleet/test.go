@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/helm"
@@ -51,11 +52,11 @@ type testOptions struct {
 	target      string
 	kubeVersion string
 	offline     bool
-	output      output
+	output      printer.Output
 	helm        helmAccess
 }
 
-func newTestCommand(g *globals, std stdio) *cobra.Command {
+func newTestCommand(g *globals, std printer.Stdio) *cobra.Command {
 	o := testOptions{}
 	cmd := &cobra.Command{
 		Use: "test [PATH]", Short: "Render a directory for one cluster, without a cluster", Long: testText, Args: cobra.MaximumNArgs(1),
@@ -93,12 +94,12 @@ func (o *testOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.target, "target", "t", "", "`name` of the target to take, whatever the cluster")
 	fs.StringVar(&o.kubeVersion, "kube-version", "", "`version` of Kubernetes that charts see; default: that of Helm's library")
 	fs.BoolVar(&o.offline, "offline", false, "download nothing: a chart that is not here is an error")
-	o.output.addFlag(fs, formatJSON, formatYAML)
+	o.output.AddFlag(fs, printer.FormatJSON, printer.FormatYAML)
 	o.helm.addFlags(fs)
 }
 
 func (o *testOptions) complete(env func(string) string) error {
-	if err := o.output.check(formatJSON, formatYAML); err != nil {
+	if err := o.output.Check(printer.FormatJSON, printer.FormatYAML); err != nil {
 		return err
 	}
 	if err := checkKubeVersion(o.kubeVersion); err != nil {
@@ -120,7 +121,7 @@ func (o *testOptions) noMatch(b *fleet.Bundle, reason string) error {
 }
 
 // runTest prints what a bundle is on the cluster that the flags describe.
-func runTest(ctx context.Context, g *globals, o testOptions, std stdio) error {
+func runTest(ctx context.Context, g *globals, o testOptions, std printer.Stdio) error {
 	in, err := o.load(ctx, g, std)
 	if err != nil {
 		return err
@@ -147,12 +148,12 @@ func runTest(ctx context.Context, g *globals, o testOptions, std stdio) error {
 		return o.noMatch(b, verdict.Reason)
 	}
 	doc := Rendering{
-		Document: document("Rendering"), Bundle: b.Name, Cluster: place.Name,
+		Document: printer.NewDocument("Rendering"), Bundle: b.Name, Cluster: place.Name,
 		Reason: verdict.Reason, Objects: []map[string]any{},
 	}
 	doc.Target, doc.Customizations = in.decided(verdict)
-	if o.quiet && !o.output.machine() {
-		say(std.out, "# Matched: %s\n", doc.matched())
+	if o.quiet && !o.output.Machine() {
+		printer.Say(std.Out, "# Matched: %s\n", doc.matched())
 		return nil
 	}
 	version, err := compiled.Render(verdict, place)
@@ -173,7 +174,7 @@ func runTest(ctx context.Context, g *globals, o testOptions, std stdio) error {
 }
 
 // render prints what a deployment would install.
-func (o *testOptions) render(d helm.Deployment, in *testInput, doc Rendering, std stdio) error {
+func (o *testOptions) render(d helm.Deployment, in *testInput, doc Rendering, std printer.Stdio) error {
 	r, err := helm.Render(d, helm.RenderOptions{KubeVersion: o.kubeVersion})
 	if err != nil {
 		if reconcile.IsTerminal(err) {
@@ -186,28 +187,28 @@ func (o *testOptions) render(d helm.Deployment, in *testInput, doc Rendering, st
 		return o.noBundle(in)
 	}
 	doc.Release, doc.Unknown = d.ID.String(), r.Unknown
-	if o.output.machine() {
+	if o.output.Machine() {
 		if doc.Objects, err = documentsOf(r.All()); err != nil {
 			return err
 		}
-		err = o.output.print(std, doc, false)
+		err = o.output.Print(std, doc, false)
 	} else {
-		std.note("# Matched: %s", doc.matched())
+		std.Note("# Matched: %s", doc.matched())
 		if doc.Target == noCustomization {
-			std.note("%s", doc.Reason)
+			std.Note("%s", doc.Reason)
 		}
 		for _, place := range r.Unknown {
-			std.note("warning: the values of %s are not known here", place)
+			std.Note("warning: the values of %s are not known here", place)
 		}
 		if empty && in.empty == "" {
-			std.note("warning: %s", nothingRendered)
+			std.Note("warning: %s", nothingRendered)
 		}
-		_, err = fmt.Fprint(exact(std.out), r.All())
+		_, err = fmt.Fprint(printer.Exact(std.Out), r.All())
 	}
 	if err != nil || doc.NotRendered == "" {
 		return err
 	}
-	std.note("warning: %s", doc.NotRendered)
+	std.Note("warning: %s", doc.NotRendered)
 	return reported{errPartly}
 }
 
@@ -240,7 +241,7 @@ func (in *testInput) templates() string {
 }
 
 // load reads the bundle.
-func (o *testOptions) load(ctx context.Context, g *globals, std stdio) (testInput, error) {
+func (o *testOptions) load(ctx context.Context, g *globals, std printer.Stdio) (testInput, error) {
 	if o.bundleFile == "" {
 		return o.assemble(ctx, g, std)
 	}
@@ -265,7 +266,7 @@ const nameless = "test"
 
 // assemble makes the bundle of the directory. Paths of it are relative to the
 // working directory, if it is below.
-func (o *testOptions) assemble(ctx context.Context, g *globals, std stdio) (testInput, error) {
+func (o *testOptions) assemble(ctx context.Context, g *globals, std printer.Stdio) (testInput, error) {
 	access, err := o.helm.access()
 	if err != nil {
 		return testInput{}, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 )
@@ -148,14 +149,14 @@ func (st *stage) set(t *testing.T, words []string) {
 func (st *stage) globals(end func()) *globals {
 	g := &globals{defaultNamespace: fleet.NamespaceLocal, plain: !st.colors, random: func(n int) string { return strings.Repeat("0b", n) }}
 	if st.fake == nil {
-		g.dial = func(stdio) (access, error) {
+		g.dial = func(printer.Stdio) (access, error) {
 			return access{}, errors.New("no kubeconfig: set KUBECONFIG, or use --kubeconfig FILE")
 		}
 		return g
 	}
 	st.fake.end = end
 	g.now = st.fake.clock.now
-	g.dial = func(stdio) (access, error) {
+	g.dial = func(printer.Stdio) (access, error) {
 		return access{api: st.fake, server: st.fake.address(), user: "ana", contexts: st.fake.others}, nil
 	}
 	g.probe = func(context.Context, access) diagnose.ServerSeen { return st.fake.answer() }
@@ -175,7 +176,7 @@ func (st *stage) run(t *testing.T, args []string) string {
 		}
 		in, args = string(data), args[:n-2]
 	}
-	std := stdio{in: strings.NewReader(in), out: &out, err: marked{&out}, columns: st.columns}
+	std := printer.Stdio{In: strings.NewReader(in), Out: &out, Err: marked{&out}, Columns: st.columns}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if st.limit > 0 {

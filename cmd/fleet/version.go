@@ -7,20 +7,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
 
-var versionFormats = []string{formatJSON, formatYAML}
+var versionFormats = []string{printer.FormatJSON, printer.FormatYAML}
 
 // versionTimeout is how long the manager may take to say who it is.
 const versionTimeout = 5 * time.Second
 
-func newVersionCommand(g *globals, std stdio) *cobra.Command {
-	var o output
+func newVersionCommand(g *globals, std printer.Stdio) *cobra.Command {
+	var o printer.Output
 	cmd := &cobra.Command{
 		Use: "version", Short: "Show the versions of this program and of the manager", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(versionFormats...); err != nil {
+			if err := o.Check(versionFormats...); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), versionTimeout)
@@ -29,14 +30,14 @@ func newVersionCommand(g *globals, std stdio) *cobra.Command {
 			return runVersion(ctx, o, std, s, err)
 		},
 	}
-	o.addFlag(cmd.Flags(), versionFormats...)
+	o.AddFlag(cmd.Flags(), versionFormats...)
 	return cmd
 }
 
 // runVersion prints versions. A manager that cannot be asked, with why as the
 // reason, is no failure.
-func runVersion(ctx context.Context, o output, std stdio, s *session, why error) error {
-	doc := Version{Document: document("Version"), Client: ClientVersion{
+func runVersion(ctx context.Context, o printer.Output, std printer.Stdio, s *session, why error) error {
+	doc := Version{Document: printer.NewDocument("Version"), Client: ClientVersion{
 		Version: version.Version, Commit: version.Commit, Implementation: version.Implementation,
 		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}}
@@ -53,20 +54,20 @@ func runVersion(ctx context.Context, o output, std stdio, s *session, why error)
 	if why != nil {
 		doc.Error = why.Error()
 	}
-	if o.machine() {
-		return o.print(std, doc, false)
+	if o.Machine() {
+		return o.Print(std, doc, false)
 	}
-	say(std.out, "client   %s (%s)\n", doc.Client.Version, doc.Client.Commit)
+	printer.Say(std.Out, "client   %s (%s)\n", doc.Client.Version, doc.Client.Commit)
 	switch {
 	case doc.Manager == nil:
-		std.note("manager  not asked: %s", doc.Error)
+		std.Note("manager  not asked: %s", doc.Error)
 	case doc.Manager.Text(now) == "" && doc.Manager.Hidden:
-		std.note("manager  not known: this user may not read what is of the manager in %s at %s", s.system, doc.Server)
+		std.Note("manager  not known: this user may not read what is of the manager in %s at %s", s.system, doc.Server)
 	case doc.Manager.Text(now) == "":
-		std.note("manager  none to be seen at %s", doc.Server)
+		std.Note("manager  none to be seen at %s", doc.Server)
 		s.noteManager(ctx, *doc.Manager)
 	default:
-		say(std.out, "%-8s %s\n", "manager", managerLine(doc, now))
+		printer.Say(std.Out, "%-8s %s\n", "manager", managerLine(doc, now))
 	}
 	return nil
 }

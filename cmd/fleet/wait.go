@@ -10,12 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-var waitFormats = []string{formatJSON, formatYAML}
+var waitFormats = []string{printer.FormatJSON, printer.FormatYAML}
 
 const waitText = `Waits until a repo, bundle or cluster is Ready, and tells on stderr what happens meanwhile.
 
@@ -47,10 +48,10 @@ type waitOptions struct {
 	reachable   bool
 	all         bool
 	keepWaiting bool
-	output      output
+	output      printer.Output
 }
 
-func newWaitCommand(g *globals, std stdio) *cobra.Command {
+func newWaitCommand(g *globals, std printer.Stdio) *cobra.Command {
 	o := waitOptions{settle: settleTime}
 	cmd := &cobra.Command{
 		Use: "wait KIND/NAME", Short: "Wait until something is Ready", Long: waitText,
@@ -77,7 +78,7 @@ func newWaitCommand(g *globals, std stdio) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	o.output.addFlag(fs, waitFormats...)
+	o.output.AddFlag(fs, waitFormats...)
 	fs.StringVar(&o.commit, "commit", "", "wait for this `commit`, whole or its first digits; @ is HEAD here")
 	fs.DurationVar(&o.timeout, "timeout", 5*time.Minute, "wait so long at most; 0 is without end")
 	fs.BoolVar(&o.reachable, "reachable", false, "Offline clusters do not matter")
@@ -96,7 +97,7 @@ func (o *waitOptions) parse(args ...string) error {
 		return err
 	}
 	o.kind, o.name = ref.kind, ref.name
-	if err := o.output.checkBefore(WaitResult{}, waitFormats...); err != nil {
+	if err := o.output.CheckBefore(WaitResult{}, waitFormats...); err != nil {
 		return err
 	}
 	switch {
@@ -193,7 +194,7 @@ func (o waitOptions) goals(ctx context.Context, s *session, f view.Fleet) ([]vie
 		return nil, s.unknown(ctx, o.kind, o.name, all)
 	}
 	if len(hits) > 1 {
-		s.std.note("waits for %s %s in %s; -n names one workspace", o.kind.singular, o.name, strings.Join(workspacesIn(hits), ", "))
+		s.std.Note("waits for %s %s in %s; -n names one workspace", o.kind.singular, o.name, strings.Join(workspacesIn(hits), ", "))
 	}
 	var goals []view.Goal
 	for _, key := range hits {
@@ -299,7 +300,7 @@ func (t *waiting) look(ctx context.Context, w world) (end view.Progress, proven 
 		if len(t.goals) > 1 {
 			prefix = goal.Key.Namespace + ": "
 		}
-		printLines(t.s.std.err, prefix, view.EventLines(goal, t.verdicts[i], now[i], t.about(now[i]), t.s.now()), t.elapsed())
+		printLines(t.s.std.Err, prefix, view.EventLines(goal, t.verdicts[i], now[i], t.about(now[i]), t.s.now()), t.elapsed())
 	}
 	t.verdicts = now
 	return view.Together(now), proven, nil
@@ -357,5 +358,5 @@ func (t *waiting) about(v view.Verdict) string {
 func (t *waiting) elapsed() time.Duration { return t.s.now().Sub(t.began) }
 
 func (t *waiting) line(word, text string) {
-	printLines(t.s.std.err, "", []view.EventLine{{Word: word, Text: text}}, t.elapsed())
+	printLines(t.s.std.Err, "", []view.EventLine{{Word: word, Text: text}}, t.elapsed())
 }

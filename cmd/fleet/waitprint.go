@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -61,8 +62,8 @@ func (t *waiting) report(end view.Progress) error {
 	case end == view.Deferred && !t.o.reachable:
 		err = reported{errPartly}
 	}
-	if t.o.output.machine() {
-		if printErr := t.o.output.print(t.s.std, t.document(end), false); printErr != nil {
+	if t.o.output.Machine() {
+		if printErr := t.o.output.Print(t.s.std, t.document(end), false); printErr != nil {
 			return printErr
 		}
 		return err
@@ -87,7 +88,7 @@ func (t *waiting) report(end view.Progress) error {
 		case v.End == view.Waiting:
 			text += "; not waited for any longer"
 		}
-		say(t.s.std.out, "%s\n", text)
+		printer.Say(t.s.std.Out, "%s\n", text)
 	}
 	return err
 }
@@ -108,19 +109,19 @@ func (t *waiting) table() {
 	if len(pairs) == 0 {
 		return
 	}
-	t.s.std.note("")
-	tab := table{out: t.s.std.out, width: t.s.std.width(), columns: []column{
-		{title: "BUNDLE"}, {title: "CLUSTER"}, {title: "COMMIT", drop: 1}, {title: "STATE", state: true}, {title: "MESSAGE", text: true},
+	t.s.std.Note("")
+	tab := printer.Table{Out: t.s.std.Out, Width: t.s.std.Width(), Columns: []printer.Column{
+		{Title: "BUNDLE"}, {Title: "CLUSTER"}, {Title: "COMMIT", Drop: 1}, {Title: "STATE", State: true}, {Title: "MESSAGE", Text: true},
 	}}
 	var rows [][]string
 	for _, p := range pairs {
 		rows = append(rows, []string{p.Bundle.Name, p.Cluster.Name, dash(view.Short(p.Commit)), string(p.State), p.Message})
 	}
-	tab.print(rows, false)
+	tab.Print(rows, false)
 	if more > 0 {
-		say(t.s.std.out, "and %d more\n", more)
+		printer.Say(t.s.std.Out, "and %d more\n", more)
 	}
-	fmt.Fprintln(t.s.std.out)
+	fmt.Fprintln(t.s.std.Out)
 }
 
 // why returns the command that shows more about what is not Ready: first about what has
@@ -149,7 +150,7 @@ func (t *waiting) why(goal view.Goal, v view.Verdict) string {
 
 func (t *waiting) document(end view.Progress) WaitResult {
 	doc := WaitResult{
-		Document: document("WaitResult"), Outcome: string(end), Seconds: t.elapsed().Round(time.Millisecond).Seconds(), Goals: []WaitGoal{},
+		Document: printer.NewDocument("WaitResult"), Outcome: string(end), Seconds: t.elapsed().Round(time.Millisecond).Seconds(), Goals: []WaitGoal{},
 	}
 	if end == view.Waiting {
 		doc.Outcome = "timeout"

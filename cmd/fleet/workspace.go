@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -34,7 +35,7 @@ type keepers interface {
 	address() string
 }
 
-func newWorkspaceCommand(g *globals, std stdio) *cobra.Command {
+func newWorkspaceCommand(g *globals, std printer.Stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "workspace", Aliases: []string{"workspaces"}, Short: "Show and make workspaces, move clusters between them", Long: workspaceText,
 		Args: knownCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -44,7 +45,7 @@ func newWorkspaceCommand(g *globals, std stdio) *cobra.Command {
 }
 
 // ask is what a command does with the keepers that the flags name.
-func (o *rancherOptions) ask(ctx context.Context, g *globals, std stdio) (keepers, time.Time, error) {
+func (o *rancherOptions) ask(ctx context.Context, g *globals, std printer.Stdio) (keepers, time.Time, error) {
 	if o.url == "" {
 		if o.tokenFile != "" || o.caFile != "" {
 			return nil, time.Time{}, errors.New("--rancher-token-file and --rancher-ca-file are for --rancher")
@@ -64,16 +65,16 @@ func (o *rancherOptions) ask(ctx context.Context, g *globals, std stdio) (keeper
 
 const workspaceListText = `Shows all workspaces that you may see, with their clusters and bundles that are Ready, and who has made them.`
 
-var workspaceFormats = []string{formatWide, formatName, formatJSON, formatYAML}
+var workspaceFormats = []string{printer.FormatWide, printer.FormatName, printer.FormatJSON, printer.FormatYAML}
 
-func newWorkspaceListCommand(g *globals, std stdio) *cobra.Command {
-	var o output
+func newWorkspaceListCommand(g *globals, std printer.Stdio) *cobra.Command {
+	var o printer.Output
 	var r rancherOptions
 	cmd := &cobra.Command{
 		Use: "list", Short: "Show workspaces", Long: workspaceListText, Args: noArguments,
 		Example: "  fleet workspace list\n  fleet workspace list --rancher",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(workspaceFormats...); err != nil {
+			if err := o.Check(workspaceFormats...); err != nil {
 				return err
 			}
 			k, now, err := r.ask(cmd.Context(), g, std)
@@ -83,36 +84,36 @@ func newWorkspaceListCommand(g *globals, std stdio) *cobra.Command {
 			return runWorkspaceList(cmd.Context(), o, k, std, now)
 		},
 	}
-	o.addFlag(cmd.Flags(), workspaceFormats...)
+	o.AddFlag(cmd.Flags(), workspaceFormats...)
 	r.addFlags(cmd.Flags())
 	return cmd
 }
 
-var workspaceColumns = []column{
-	{title: "WORKSPACE"}, {title: "CLUSTERS"}, {title: "BUNDLES"}, {title: "REPOS"}, {title: "CREATOR", drop: 2}, {title: "AGE", drop: 1}, {title: "MESSAGE", text: true},
+var workspaceColumns = []printer.Column{
+	{Title: "WORKSPACE"}, {Title: "CLUSTERS"}, {Title: "BUNDLES"}, {Title: "REPOS"}, {Title: "CREATOR", Drop: 2}, {Title: "AGE", Drop: 1}, {Title: "MESSAGE", Text: true},
 }
 
 // runWorkspaceList prints workspaces.
-func runWorkspaceList(ctx context.Context, o output, k keepers, std stdio, now time.Time) error {
+func runWorkspaceList(ctx context.Context, o printer.Output, k keepers, std printer.Stdio, now time.Time) error {
 	found, err := k.list(ctx)
 	if err != nil {
 		return err
 	}
 	switch {
-	case o == formatName:
+	case o == printer.FormatName:
 		for _, w := range found {
-			say(std.out, "workspace/%s\n", w.Name)
+			printer.Say(std.Out, "workspace/%s\n", w.Name)
 		}
 		return nil
-	case o.machine():
-		return o.print(std, WorkspaceList{Document: document("WorkspaceList"), Server: k.address(), Workspaces: found}, false)
+	case o.Machine():
+		return o.Print(std, WorkspaceList{Document: printer.NewDocument("WorkspaceList"), Server: k.address(), Workspaces: found}, false)
 	case len(found) == 0:
-		std.note("no workspaces at %s that you may see", k.address())
+		std.Note("no workspaces at %s that you may see", k.address())
 		return nil
 	}
-	t := &table{out: std.out, columns: workspaceColumns}
-	if !o.wide() {
-		t.width = std.width()
+	t := &printer.Table{Out: std.Out, Columns: workspaceColumns}
+	if !o.Wide() {
+		t.Width = std.Width()
 	}
 	rows := make([][]string, len(found))
 	for i, w := range found {
@@ -122,7 +123,7 @@ func runWorkspaceList(ctx context.Context, o output, k keepers, std stdio, now t
 		}
 		rows[i] = []string{w.Name, counts(&w.Clusters), counts(w.Bundles), amount(w.Repositories), dash(w.Creator), dash(created), w.Message}
 	}
-	t.print(rows, false)
+	t.Print(rows, false)
 	return nil
 }
 
@@ -155,7 +156,7 @@ func amount(n *int) string {
 
 // WorkspaceList is what fleet workspace list prints.
 type WorkspaceList struct {
-	Document
+	printer.Document
 	// Server is the address of the API server, or of Rancher.
 	Server string `json:"server"`
 	// Workspaces are in order of their names.
@@ -175,7 +176,7 @@ type createOptions struct {
 	timeout  time.Duration
 }
 
-func newWorkspaceCreateCommand(g *globals, std stdio) *cobra.Command {
+func newWorkspaceCreateCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o createOptions
 	var r rancherOptions
 	cmd := &cobra.Command{
@@ -220,7 +221,7 @@ type moveOptions struct {
 // moveGrammar is a cluster, and a workspace.
 var moveGrammar = grammar{kinds: append(grammarOf("clusters").kinds, workspaceKind), bare: append(grammarOf("clusters").kinds, workspaceKind)}
 
-func newWorkspaceMoveCommand(g *globals, std stdio) *cobra.Command {
+func newWorkspaceMoveCommand(g *globals, std printer.Stdio) *cobra.Command {
 	var o moveOptions
 	var r rancherOptions
 	cmd := &cobra.Command{
@@ -249,15 +250,15 @@ func newWorkspaceMoveCommand(g *globals, std stdio) *cobra.Command {
 }
 
 // act does one thing with the keepers, and prints what was done.
-func act(ctx context.Context, r *rancherOptions, g *globals, std stdio, do func(context.Context, keepers) (string, error)) error {
+func act(ctx context.Context, r *rancherOptions, g *globals, std printer.Stdio, do func(context.Context, keepers) (string, error)) error {
 	k, _, err := r.ask(ctx, g, std)
 	if err != nil {
 		return err
 	}
-	std.note("%s", k.address())
+	std.Note("%s", k.address())
 	answer, err := do(ctx, k)
 	if answer != "" {
-		say(std.out, "%s\n", answer)
+		printer.Say(std.Out, "%s\n", answer)
 	}
 	return err
 }

@@ -140,7 +140,7 @@ func (k *clusterStore) record(ctx context.Context, o createOptions, live *metav1
 		return "", err
 	}
 	if strings.Contains(k.server, proxyPath) {
-		k.std.note("made through the Kubernetes API, so that Rancher does not know who has made it; with --rancher its owner is you")
+		k.std.Note("made through the Kubernetes API, so that Rancher does not know who has made it; with --rancher its owner is you")
 	}
 	why := ""
 	err := k.until(ctx, o.timeout, func() (bool, error) {

@@ -225,6 +225,6 @@ func (k *clusterStore) arrival(ctx context.Context, t transfer, o moveOptions) (
 	if err != nil {
 		return "", err
 	}
-	k.std.note("to see its agent come: fleet wait cluster/%s -n %s", t.cluster.Name, o.to)
+	k.std.Note("to see its agent come: fleet wait cluster/%s -n %s", t.cluster.Name, o.to)
 	return fmt.Sprintf("cluster %s has moved to workspace %s", was, o.to), nil
 }

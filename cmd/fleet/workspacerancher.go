@@ -14,6 +14,7 @@ import (
 	"github.com/rancher/norman/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
@@ -35,7 +36,7 @@ var clusterID = regexp.MustCompile(`^(local|c-[a-z0-9]{5}|c-m-[a-z0-9]{8})$`)
 type rancherStore struct {
 	way    *way
 	client clientbase.APIBaseClient
-	std    stdio
+	std    printer.Stdio
 	scope  string // -n; empty: all workspaces
 }
 

@@ -120,9 +120,9 @@ func (s *session) lease(ctx context.Context, shard string) (lease *coordinationv
 // lease allows: then what it wrote may be old.
 func (s *session) heard(m view.Manager) {
 	if text := m.Unmanaged(); text != "" {
-		s.std.note("%s: this may be old", text)
+		s.std.Note("%s: this may be old", text)
 	} else if m.Gone() {
-		s.std.note("the manager was last heard %s ago: this may be old", view.Ago(*m.LastSign, s.now()))
+		s.std.Note("the manager was last heard %s ago: this may be old", view.Ago(*m.LastSign, s.now()))
 	}
 }
 

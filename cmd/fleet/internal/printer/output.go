@@ -1,4 +1,4 @@
-package main
+package printer
 
 import (
 	"bytes"
@@ -17,55 +17,55 @@ import (
 // Formats of -o besides jsonpath=EXPRESSION. Empty is the table or the text
 // that people read.
 const (
-	formatWide = "wide"
-	formatName = "name"
-	formatJSON = "json"
-	formatYAML = "yaml"
+	FormatWide = "wide"
+	FormatName = "name"
+	FormatJSON = "json"
+	FormatYAML = "yaml"
 )
 
-// jsonpathPrefix begins the value of -o that is a jsonpath.
-const jsonpathPrefix = "jsonpath="
+// JsonpathPrefix begins the value of -o that is a jsonpath.
+const JsonpathPrefix = "jsonpath="
 
-// output is the value of -o.
-type output string
+// Output is the value of -o.
+type Output string
 
-// addFlag adds -o with the formats that a command has; jsonpath goes with
+// AddFlag adds -o with the formats that a command has; jsonpath goes with
 // json.
-func (o *output) addFlag(fs *pflag.FlagSet, formats ...string) {
+func (o *Output) AddFlag(fs *pflag.FlagSet, formats ...string) {
 	fs.StringVarP((*string)(o), "output", "o", "", "output `format`: "+knownFormats(formats))
 	values := slices.Clone(formats)
-	if slices.Contains(formats, formatJSON) {
-		values = append(values, jsonpathPrefix)
+	if slices.Contains(formats, FormatJSON) {
+		values = append(values, JsonpathPrefix)
 	}
 	slices.Sort(values)
-	fs.Lookup("output").Annotations = map[string][]string{formatsKey: values}
+	fs.Lookup("output").Annotations = map[string][]string{FormatsKey: values}
 }
 
 // knownFormats are the values of -o as a text.
 func knownFormats(formats []string) string {
 	known := strings.Join(formats, ", ")
-	if slices.Contains(formats, formatJSON) {
-		known += ", " + jsonpathPrefix + "EXPR"
+	if slices.Contains(formats, FormatJSON) {
+		known += ", " + JsonpathPrefix + "EXPR"
 	}
 	return known
 }
 
-// check refuses a format that the command does not have.
-func (o output) check(formats ...string) error {
+// Check refuses a format that the command does not have.
+func (o Output) Check(formats ...string) error {
 	if o == "" || slices.Contains(formats, string(o)) {
 		return nil
 	}
-	if slices.Contains(formats, formatJSON) && strings.HasPrefix(string(o), jsonpathPrefix) {
-		_, err := o.path()
+	if slices.Contains(formats, FormatJSON) && strings.HasPrefix(string(o), JsonpathPrefix) {
+		_, err := o.Path()
 		return err
 	}
 	return fmt.Errorf("no output format %q; there are %s", string(o), knownFormats(formats))
 }
 
-// checkBefore is check for a command that writes, or waits, before it answers: a jsonpath
+// CheckBefore is check for a command that writes, or waits, before it answers: a jsonpath
 // with a field that its document cannot have is refused before anything is done.
-func (o output) checkBefore(doc any, formats ...string) error {
-	if err := o.check(formats...); err != nil || !strings.HasPrefix(string(o), jsonpathPrefix) {
+func (o Output) CheckBefore(doc any, formats ...string) error {
+	if err := o.Check(formats...); err != nil || !strings.HasPrefix(string(o), JsonpathPrefix) {
 		return err
 	}
 	if wrong, _, _ := misspelt(o.expression(), nil, shapeOf(doc)); len(wrong) > 0 {
@@ -74,25 +74,25 @@ func (o output) checkBefore(doc any, formats ...string) error {
 	return nil
 }
 
-// machine reports whether a program reads the answer.
-func (o output) machine() bool { return o != "" && o != formatWide }
+// Machine reports whether a program reads the answer.
+func (o Output) Machine() bool { return o != "" && o != FormatWide }
 
-// wide reports whether nothing is left out or cut.
-func (o output) wide() bool { return o == formatWide }
+// Wide reports whether nothing is left out or cut.
+func (o Output) Wide() bool { return o == FormatWide }
 
-// print answers with a document in one of the machine's formats. compact is one line of
+// Print answers with a document in one of the machine's formats. compact is one line of
 // JSON.
-func (o output) print(std stdio, doc any, compact bool) error {
-	if strings.HasPrefix(string(o), jsonpathPrefix) {
+func (o Output) Print(std Stdio, doc any, compact bool) error {
+	if strings.HasPrefix(string(o), JsonpathPrefix) {
 		return o.printPath(std, doc)
 	}
-	return o.write(std.out, doc, compact)
+	return o.Encode(std.Out, doc, compact)
 }
 
-// write writes a document as YAML, or else as JSON.
-func (o output) write(w io.Writer, doc any, compact bool) error {
-	if o != formatYAML {
-		return printJSON(w, doc, compact)
+// Encode writes a document as YAML, or else as JSON.
+func (o Output) Encode(w io.Writer, doc any, compact bool) error {
+	if o != FormatYAML {
+		return PrintJSON(w, doc, compact)
 	}
 	data, err := yaml.Marshal(doc)
 	if err != nil {
@@ -101,12 +101,12 @@ func (o output) write(w io.Writer, doc any, compact bool) error {
 	if compact {
 		data = append([]byte("---\n"), data...)
 	}
-	_, err = exact(w).Write(data)
+	_, err = Exact(w).Write(data)
 	return err
 }
 
-// printJSON indents by four spaces, as kubectl does.
-func printJSON(w io.Writer, doc any, compact bool) error {
+// PrintJSON indents by four spaces, as kubectl does.
+func PrintJSON(w io.Writer, doc any, compact bool) error {
 	indent := "    "
 	if compact {
 		indent = ""
@@ -136,9 +136,9 @@ func marshal(doc any, indent string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// path reads the expression of jsonpath=. Braces and the leading dot may be
+// Path reads the expression of jsonpath=. Braces and the leading dot may be
 // left out, as with kubectl.
-func (o output) path() (*jsonpath.JSONPath, error) {
+func (o Output) Path() (*jsonpath.JSONPath, error) {
 	text := o.expression()
 	p := jsonpath.New("output").AllowMissingKeys(true)
 	if err := p.Parse(text); err != nil {
@@ -148,8 +148,8 @@ func (o output) path() (*jsonpath.JSONPath, error) {
 }
 
 // expression is what follows jsonpath=, with the braces and the dot that may be left out.
-func (o output) expression() string {
-	text := strings.TrimPrefix(string(o), jsonpathPrefix)
+func (o Output) expression() string {
+	text := strings.TrimPrefix(string(o), JsonpathPrefix)
 	if !strings.Contains(text, "{") {
 		text = "{." + strings.TrimPrefix(text, ".") + "}"
 	}
@@ -159,8 +159,8 @@ func (o output) expression() string {
 // printPath prints what a jsonpath finds. If it finds nothing because the document
 // cannot have a field that the path names, that is an error; if it finds something
 // else, a note.
-func (o output) printPath(std stdio, doc any) error {
-	p, err := o.path()
+func (o Output) printPath(std Stdio, doc any) error {
+	p, err := o.Path()
 	if err != nil {
 		return err
 	}
@@ -177,9 +177,9 @@ func (o output) printPath(std stdio, doc any) error {
 		return fmt.Errorf("jsonpath: %w", err)
 	}
 	for _, err := range slices.Concat(wrong, doubtful) {
-		std.note("warning: jsonpath: %v", err)
+		std.Note("warning: jsonpath: %v", err)
 	}
-	_, err = fmt.Fprintln(exact(std.out), strings.TrimSuffix(out.String(), "\n"))
+	_, err = fmt.Fprintln(Exact(std.Out), strings.TrimSuffix(out.String(), "\n"))
 	return err
 }
 
@@ -195,3 +195,6 @@ func decoded(doc any) (any, error) {
 	}
 	return plain, nil
 }
+
+// FormatsKey is the annotation of -o that lists the formats of its command.
+const FormatsKey = "fleet.cattle.io/formats"

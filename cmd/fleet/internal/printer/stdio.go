@@ -1,4 +1,4 @@
-package main
+package printer
 
 import (
 	"bufio"
@@ -11,34 +11,34 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 )
 
-// stdio is what a command reads and writes: the answer goes to out, all else
+// Stdio is what a command reads and writes: the answer goes to out, all else
 // to err.
-type stdio struct {
-	in  io.Reader
-	out io.Writer
-	err io.Writer
+type Stdio struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
 
-	columns int // of the terminal that out is; 0: found out
+	Columns int // of the terminal that out is; 0: found out
 }
 
-// note writes a line to err.
-func (s stdio) note(format string, args ...any) { say(s.err, format+"\n", args...) }
+// Note writes a line to err.
+func (s Stdio) Note(format string, args ...any) { Say(s.Err, format+"\n", args...) }
 
-// say prints for people. Texts among the values stay in their line, for a
+// Say prints for people. Texts among the values stay in their line, for a
 // repository or a cluster may have written them.
-func say(w io.Writer, format string, args ...any) { printable.Fprintf(w, format, args...) }
+func Say(w io.Writer, format string, args ...any) { printable.Fprintf(w, format, args...) }
 
-// guard returns std for a command: it keeps control and format characters of all
+// Guard returns std for a command: it keeps control and format characters of all
 // output from a terminal, and notes in answered whether the command has written its
 // answer. colored reports whether the answer has colours, on a terminal or elsewhere.
-func guard(std stdio, answered *bool, colored func(terminal bool) bool) stdio {
-	_, terminal := terminalOf(std.out)
-	terminal = terminal || std.columns > 0
-	to := noticed{to: std.out, any: answered}
-	std.out = guardedOutput{
+func Guard(std Stdio, answered *bool, colored func(terminal bool) bool) Stdio {
+	_, terminal := terminalOf(std.Out)
+	terminal = terminal || std.Columns > 0
+	to := noticed{to: std.Out, any: answered}
+	std.Out = guardedOutput{
 		Writer: printable.NewWriter(to), to: to, terminal: terminal, colored: func() bool { return colored(terminal) },
 	}
-	std.err = printable.NewWriter(std.err)
+	std.Err = printable.NewWriter(std.Err)
 	return std
 }
 
@@ -70,9 +70,9 @@ func paintable(w io.Writer) (io.Writer, bool) {
 	return w, false
 }
 
-// exact is where a document goes that a program reads: as it is, unless it is
+// Exact is where a document goes that a program reads: as it is, unless it is
 // shown on a terminal. JSON needs no such way, for its escapes are the same text.
-func exact(w io.Writer) io.Writer {
+func Exact(w io.Writer) io.Writer {
 	if g, ok := w.(guardedOutput); ok && !g.terminal {
 		return g.to
 	}
@@ -91,13 +91,13 @@ func terminalOf(w io.Writer) (*os.File, bool) {
 	return f, ok && term.IsTerminal(int(f.Fd()))
 }
 
-// width is how many columns the answer may take: 0, without limit, where it
+// Width is how many columns the answer may take: 0, without limit, where it
 // does not go to a terminal.
-func (s stdio) width() int {
-	if s.columns > 0 {
-		return s.columns
+func (s Stdio) Width() int {
+	if s.Columns > 0 {
+		return s.Columns
 	}
-	f, ok := terminalOf(s.out)
+	f, ok := terminalOf(s.Out)
 	if !ok {
 		return 0
 	}
@@ -108,20 +108,20 @@ func (s stdio) width() int {
 	return w
 }
 
-// ask asks a person a question, and returns the answer. Without a terminal on both
+// Ask asks a person a question, and returns the answer. Without a terminal on both
 // sides nothing is asked.
-func (s stdio) ask(question string) (answer string, asked bool) {
-	in, ok := s.in.(*os.File)
+func (s Stdio) Ask(question string) (answer string, asked bool) {
+	in, ok := s.In.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(os.Stderr.Fd())) {
 		return "", false
 	}
-	say(s.err, "%s", question)
+	Say(s.Err, "%s", question)
 	line, err := bufio.NewReader(io.LimitReader(in, 1<<10)).ReadString('\n')
 	return strings.TrimSpace(line), err == nil
 }
 
-// quieted returns a writer that drops what is written while quiet is set.
-func quieted(to io.Writer, quiet *bool) io.Writer { return quietable{to, quiet} }
+// Quieted returns a writer that drops what is written while quiet is set.
+func Quieted(to io.Writer, quiet *bool) io.Writer { return quietable{to, quiet} }
 
 // quietable drops what is written while quiet is set.
 type quietable struct {
