@@ -103,7 +103,8 @@ func (o *applyOptions) write(ctx context.Context, g *globals, set bundle.Set, st
 	}
 	std.Note("%s, workspace %s", s.server, o.bundle.Namespace)
 	p := publish.New(publish.Config{
-		Client: client, OCI: o.registries(), Writers: o.writers, Log: progress(std), ManagerID: s.installation,
+		Client: client, OCI: o.registries(), Writers: o.writers, Log: progress(std),
+		ManagerID: func(ctx context.Context) (string, error) { return s.installation(ctx) },
 	})
 	order := publish.Order{
 		Namespace: o.bundle.Namespace, Owner: o.name, Adopt: true, Keep: o.file != "", OCISecret: o.ociSecret,

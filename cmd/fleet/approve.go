@@ -228,6 +228,16 @@ func runHeld(ctx context.Context, o approveOptions, s *session) error {
 	return undecided
 }
 
+// decidable is an error if there is no such object, or workspace, to decide about.
+func (s *session) decidable(ctx context.Context, ref objectRef) error {
+	if ref.kind.Kind == workspaceKind.Kind {
+		_, err := s.heldOfWorkspace(ctx, ref.name)
+		return err
+	}
+	_, err := s.present(ctx, ref.kind, ref.name)
+	return err
+}
+
 // runApprove shows what would be removed of objects, and approves it.
 func runApprove(ctx context.Context, o approveOptions, s *session) error {
 	var rest []string
@@ -242,7 +252,7 @@ func runApprove(ctx context.Context, o approveOptions, s *session) error {
 		scope = t.name
 	}
 	s.std.Note("%s, workspace %s", s.server, scope)
-	if err := s.allPresent(ctx, o.targets); err != nil {
+	if err := allPresent(ctx, o.targets, func(ctx context.Context, ref objectRef) error { return s.decidable(ctx, ref) }); err != nil {
 		return err
 	}
 	doc := DeletionApproval{Document: printer.NewDocument("DeletionApproval")}

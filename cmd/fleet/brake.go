@@ -258,7 +258,10 @@ func runSuspend(ctx context.Context, o brakeOptions, s *session) error {
 		return err
 	}
 	s.std.Note("%s, workspace %s", s.server, s.scope)
-	if err := s.allPresent(ctx, o.targets); err != nil {
+	if err := allPresent(ctx, o.targets, func(ctx context.Context, ref objectRef) error {
+		_, err := s.present(ctx, ref.kind, ref.name)
+		return err
+	}); err != nil {
 		return err
 	}
 	doc := Suspension{Document: printer.NewDocument("Suspension"), Suspended: o.suspend}
@@ -356,21 +359,15 @@ func (s *session) present(ctx context.Context, k kind, name string) (*unstructur
 	return u, nil
 }
 
-// allPresent is an error if one of several objects of the workspace is not there: then
+// allPresent is an error if look finds one of several objects not to be there: then
 // nothing is written. One alone is left to the command.
-func (s *session) allPresent(ctx context.Context, refs []objectRef) error {
+func allPresent(ctx context.Context, refs []objectRef, look func(context.Context, objectRef) error) error {
 	if len(refs) < 2 {
 		return nil
 	}
 	var missing []error
 	for _, ref := range refs {
-		var err error
-		if ref.kind.Kind == workspaceKind.Kind {
-			_, err = s.heldOfWorkspace(ctx, ref.name)
-		} else {
-			_, err = s.present(ctx, ref.kind, ref.name)
-		}
-		if err != nil {
+		if err := look(ctx, ref); err != nil {
 			missing = append(missing, err)
 		}
 	}

@@ -112,6 +112,7 @@ func pauseIf(paused bool, o metav1.Object) *view.Pause {
 	return &p
 }
 
+// A rowFunc makes a row of an object.
 type rowFunc func(*unstructured.Unstructured, around) (row, error)
 
 // rowOf makes a rowFunc of a function for the kind's own type.
@@ -132,6 +133,18 @@ func rowOf[T any](f func(*T, around) row) rowFunc {
 		return r, nil
 	}
 }
+
+// kindColumns are the columns of each kind, by its name in the plural, and kindRows the
+// functions that fill them.
+var (
+	kindColumns = map[string][]printer.Column{
+		"repos": repoColumns, "bundles": bundleColumns, "clusters": clusterColumns, "groups": groupColumns,
+		"deployments": deploymentColumns, "tokens": tokenColumns,
+	}
+	kindRows = map[string]rowFunc{
+		"repos": repoRow, "bundles": bundleRow, "clusters": clusterRow, "groups": groupRow, "deployments": deploymentRow, "tokens": tokenRow,
+	}
+)
 
 var repoColumns = []printer.Column{
 	{Title: "WORKSPACE"},

@@ -150,12 +150,11 @@ func runEvents(ctx context.Context, o eventsOptions, s *session) error {
 		return err
 	}
 	if o.output.Machine() {
-		list := getOptions{}
-		entries := make([]entry, len(rows))
+		objects := make([]*unstructured.Unstructured, len(rows))
 		for i, r := range rows {
-			entries[i].object = r.object
+			objects[i] = r.object
 		}
-		return o.output.Print(s.std, list.document(entries), false)
+		return o.output.Print(s.std, listDocument(objects), false)
 	}
 	if len(rows) == 0 {
 		s.std.Note("no events%s", o.about(s.scope))

@@ -80,12 +80,12 @@ func (o getOptions) entries(ctx context.Context, s *session, items []*unstructur
 		return nil, err
 	}
 	for _, u := range items {
-		r, err := o.kind.row(u, x)
+		r, err := kindRows[o.kind.plural](u, x)
 		if err != nil {
 			return nil, err
 		}
 		if o.pick.Has(r.state) || r.pause != nil && o.pick.HasPaused() {
-			out = append(out, entry{u, r.withPause(o.kind.columns, x.now)})
+			out = append(out, entry{u, r.withPause(kindColumns[o.kind.plural], x.now)})
 		}
 	}
 	return out, nil

@@ -45,9 +45,18 @@ func (o getOptions) document(entries []entry) any {
 	if len(o.names) == 1 && len(entries) == 1 {
 		return plain(entries[0].object)
 	}
-	items := make([]any, len(entries))
+	objects := make([]*unstructured.Unstructured, len(entries))
 	for i, e := range entries {
-		items[i] = plain(e.object)
+		objects[i] = e.object
+	}
+	return listDocument(objects)
+}
+
+// listDocument is a List as kubectl makes it.
+func listDocument(objects []*unstructured.Unstructured) any {
+	items := make([]any, len(objects))
+	for i, u := range objects {
+		items[i] = plain(u)
 	}
 	return map[string]any{
 		"apiVersion": "v1", "kind": "List", "items": items, "metadata": map[string]any{"resourceVersion": ""},
@@ -64,6 +73,11 @@ func plain(u *unstructured.Unstructured) map[string]any {
 // table is an empty table with the columns that say something, and a function
 // that picks their cells from a row.
 func (o getOptions) table(entries []entry, s *session) (*printer.Table, func(row) []string) {
+	return o.tableOf(kindColumns[o.kind.plural], entries, s)
+}
+
+// tableOf is table with some columns.
+func (o getOptions) tableOf(columns []printer.Column, entries []entry, s *session) (*printer.Table, func(row) []string) {
 	hidden := map[string]bool{
 		"WORKSPACE": s.scope != "" || !o.all && !o.output.Wide() && !o.watch && len(workspacesOf(entries)) == 1,
 		"BUNDLE":    o.bundle != "",
@@ -74,7 +88,7 @@ func (o getOptions) table(entries []entry, s *session) (*printer.Table, func(row
 		t.Width = s.std.Width()
 	}
 	trouble := slices.ContainsFunc(entries, inTrouble)
-	pick := t.Show(o.kind.columns, func(c printer.Column) bool {
+	pick := t.Show(columns, func(c printer.Column) bool {
 		return !hidden[c.Title] && (!c.Wide || o.output.Wide() || trouble && c.Title == "MESSAGE")
 	})
 	return t, func(r row) []string { return pick(r.cells) }

@@ -22,11 +22,11 @@ func TestClusterInTroubleShowsItsMessage(t *testing.T) {
 	} {
 		o := unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"agent": map[string]any{"trouble": c.trouble}}}}
 		columns := []printer.Column{{Title: "NAME"}, {Title: "MESSAGE", Wide: true}}
-		get := getOptions{kind: kind{columns: columns}, all: true}
+		opts := getOptions{all: true}
 		e := entry{object: &o, row: row{cells: []string{"c1", c.trouble}}}
 		var out bytes.Buffer
 		s := &session{std: printer.Stdio{Out: &out}}
-		table, show := get.table([]entry{e}, s)
+		table, show := opts.tableOf(columns, []entry{e}, s)
 		table.Print([][]string{show(e.row)}, false)
 		if got := strings.Contains(out.String(), "MESSAGE"); got != c.want {
 			t.Errorf("%s: got %q", why, out.String())

@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
@@ -19,18 +18,16 @@ type kind struct {
 	singular string
 	Kind     string   // as in an object's kind field
 	names    []string // further names, as kubectl knows them
-	columns  []printer.Column
-	row      rowFunc
 }
 
 // kinds are in the order in which help lists them.
 var kinds = []kind{
-	{"repos", "repo", "GitRepo", []string{"gitrepos", "gitrepo", "gr"}, repoColumns, repoRow},
-	{"bundles", "bundle", "Bundle", []string{"bun"}, bundleColumns, bundleRow},
-	{"clusters", "cluster", "Cluster", []string{"fcl"}, clusterColumns, clusterRow},
-	{"groups", "group", "ClusterGroup", []string{"clustergroups", "clustergroup", "fcg"}, groupColumns, groupRow},
-	{"deployments", "deployment", "BundleDeployment", []string{"bundledeployments", "bundledeployment", "bd"}, deploymentColumns, deploymentRow},
-	{"tokens", "token", "ClusterRegistrationToken", []string{"clusterregistrationtokens", "clusterregistrationtoken", "fcrt"}, tokenColumns, tokenRow},
+	{"repos", "repo", "GitRepo", []string{"gitrepos", "gitrepo", "gr"}},
+	{"bundles", "bundle", "Bundle", []string{"bun"}},
+	{"clusters", "cluster", "Cluster", []string{"fcl"}},
+	{"groups", "group", "ClusterGroup", []string{"clustergroups", "clustergroup", "fcg"}},
+	{"deployments", "deployment", "BundleDeployment", []string{"bundledeployments", "bundledeployment", "bd"}},
+	{"tokens", "token", "ClusterRegistrationToken", []string{"clusterregistrationtokens", "clusterregistrationtoken", "fcrt"}},
 }
 
 // resource is how the API server calls the kind.
@@ -92,6 +89,7 @@ func kindWords() []string {
 	return words
 }
 
+// kindNames are the names of all kinds as people type them.
 func kindNames() []string {
 	var names []string
 	for _, k := range kinds {

@@ -52,6 +52,17 @@ type rancherPlace struct {
 	tls   *tls.Config
 }
 
+// rancherPage is how many objects one answer holds.
+const rancherPage = "200"
+
+// A rancherStore is one user at one Rancher.
+type rancherStore struct {
+	way    *way
+	client clientbase.APIBaseClient
+	std    printer.Stdio
+	scope  string // -n; empty: all workspaces
+}
+
 // openRancher connects to a Rancher server.
 func (g *globals) openRancher(ctx context.Context, o rancherOptions, std printer.Stdio) (*rancherStore, error) {
 	at, err := g.rancherPlace(o, std)
@@ -271,6 +282,36 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 type readCloser struct {
 	io.Reader
 	io.Closer
+}
+
+// address is where the Rancher is.
+func (k *rancherStore) address() string { return k.way.base.String() }
+
+// listRancher lists all objects of a type, page by page.
+func listRancher[T any](k *rancherStore, typ string, filters map[string]any) ([]T, error) {
+	type list struct {
+		types.Collection
+		Data []T `json:"data"`
+	}
+	opts := clientbase.NewListOpts()
+	opts.Filters["limit"] = rancherPage
+	for field, value := range filters {
+		opts.Filters[field] = value
+	}
+	var out []T
+	var page list
+	for err := k.client.List(typ, opts, &page); ; {
+		if err != nil {
+			return nil, k.trouble(err)
+		}
+		out = append(out, page.Data...)
+		if page.Pagination == nil || page.Pagination.Next == "" {
+			return out, nil
+		}
+		next := page.Pagination.Next
+		page = list{}
+		err = k.client.Ops.DoNext(next, &page)
+	}
 }
 
 // trouble puts an error of Rancher's into words.

@@ -60,7 +60,7 @@ func (o *rancherOptions) ask(ctx context.Context, g *globals, std printer.Stdio)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	return r, g.now(), nil
+	return &rancherKeeper{r}, g.now(), nil
 }
 
 const workspaceListText = `Shows all workspaces that you may see, with their clusters and bundles that are Ready, and who has made them.`

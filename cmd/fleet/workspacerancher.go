@@ -14,7 +14,6 @@ import (
 	"github.com/rancher/norman/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
@@ -26,19 +25,11 @@ const (
 	typeCluster   = "cluster"
 )
 
-// rancherPage is how many objects one answer holds.
-const rancherPage = "200"
-
 // clusterID is how Rancher calls clusters.
 var clusterID = regexp.MustCompile(`^(local|c-[a-z0-9]{5}|c-m-[a-z0-9]{8})$`)
 
-// A rancherStore keeps workspaces through Rancher's API.
-type rancherStore struct {
-	way    *way
-	client clientbase.APIBaseClient
-	std    printer.Stdio
-	scope  string // -n; empty: all workspaces
-}
+// rancherKeeper keeps workspaces through Rancher's API.
+type rancherKeeper struct{ *rancherStore }
 
 // rancherWorkspace is what is read of a fleetWorkspace.
 type rancherWorkspace struct {
@@ -60,43 +51,14 @@ type rancherCluster struct {
 	Template    string            `json:"clusterTemplateRevisionId,omitempty"`
 }
 
-func (k *rancherStore) address() string { return k.way.base.String() }
-
-// listRancher lists all objects of a type, page by page.
-func listRancher[T any](k *rancherStore, typ string, filters map[string]any) ([]T, error) {
-	type list struct {
-		types.Collection
-		Data []T `json:"data"`
-	}
-	opts := clientbase.NewListOpts()
-	opts.Filters["limit"] = rancherPage
-	for field, value := range filters {
-		opts.Filters[field] = value
-	}
-	var out []T
-	var page list
-	for err := k.client.List(typ, opts, &page); ; {
-		if err != nil {
-			return nil, k.trouble(err)
-		}
-		out = append(out, page.Data...)
-		if page.Pagination == nil || page.Pagination.Next == "" {
-			return out, nil
-		}
-		next := page.Pagination.Next
-		page = list{}
-		err = k.client.Ops.DoNext(next, &page)
-	}
-}
-
 // list are the workspaces that Rancher shows this user, with the number of the
 // clusters that it shows; with -n that one alone.
-func (k *rancherStore) list(context.Context) ([]view.Workspace, error) {
-	found, err := listRancher[rancherWorkspace](k, typeWorkspace, nil)
+func (k *rancherKeeper) list(context.Context) ([]view.Workspace, error) {
+	found, err := listRancher[rancherWorkspace](k.rancherStore, typeWorkspace, nil)
 	if err != nil {
 		return nil, err
 	}
-	clusters, err := listRancher[rancherCluster](k, typeCluster, nil)
+	clusters, err := listRancher[rancherCluster](k.rancherStore, typeCluster, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +84,7 @@ func (k *rancherStore) list(context.Context) ([]view.Workspace, error) {
 }
 
 // create makes a workspace, whose owner is the user of the token.
-func (k *rancherStore) create(_ context.Context, o createOptions) (string, error) {
+func (k *rancherKeeper) create(_ context.Context, o createOptions) (string, error) {
 	if wrong := validation.IsDNS1123Label(o.name); len(wrong) > 0 {
 		return "", fmt.Errorf("%w: workspace %q: %s", errInput, o.name, strings.Join(wrong, "; "))
 	}
@@ -148,7 +110,7 @@ func (k *rancherStore) create(_ context.Context, o createOptions) (string, error
 
 // move changes the workspace of a cluster: of its fields only that one, and those
 // that Rancher wants to see in every change.
-func (k *rancherStore) move(_ context.Context, o moveOptions) (string, error) {
+func (k *rancherKeeper) move(_ context.Context, o moveOptions) (string, error) {
 	c, err := k.cluster(o)
 	if err != nil {
 		return "", err
@@ -187,7 +149,7 @@ func (k *rancherStore) move(_ context.Context, o moveOptions) (string, error) {
 }
 
 // cluster finds a cluster by its id, or by the name that people see.
-func (k *rancherStore) cluster(o moveOptions) (*rancherCluster, error) {
+func (k *rancherKeeper) cluster(o moveOptions) (*rancherCluster, error) {
 	if clusterID.MatchString(o.cluster) {
 		c := &rancherCluster{}
 		err := k.client.ByID(typeCluster, o.cluster, c)
@@ -198,7 +160,7 @@ func (k *rancherStore) cluster(o moveOptions) (*rancherCluster, error) {
 			return nil, k.trouble(err)
 		}
 	}
-	found, err := listRancher[rancherCluster](k, typeCluster, map[string]any{"name": o.cluster})
+	found, err := listRancher[rancherCluster](k.rancherStore, typeCluster, map[string]any{"name": o.cluster})
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +179,7 @@ func (k *rancherStore) cluster(o moveOptions) (*rancherCluster, error) {
 }
 
 // room returns an error for a workspace that does not exist.
-func (k *rancherStore) room(to string) error {
+func (k *rancherKeeper) room(to string) error {
 	w := rancherWorkspace{}
 	err := k.client.ByID(typeWorkspace, to, &w)
 	switch {
@@ -233,8 +195,8 @@ func (k *rancherStore) room(to string) error {
 
 // unknownWorkspace is the error for a workspace that Rancher does not show, with those that
 // it shows.
-func (k *rancherStore) unknownWorkspace(name string) error {
-	found, err := listRancher[rancherWorkspace](k, typeWorkspace, nil)
+func (k *rancherKeeper) unknownWorkspace(name string) error {
+	found, err := listRancher[rancherWorkspace](k.rancherStore, typeWorkspace, nil)
 	if err != nil {
 		return err
 	}
