@@ -61,7 +61,7 @@ type bundleRow struct {
 	seatsAt  uint64    // and which clusters
 }
 
-func (t *State) bundle(key kube.Key) *bundleRow {
+func (t *core) bundle(key kube.Key) *bundleRow {
 	row := t.bundles[key]
 	if row == nil {
 		row = &bundleRow{key: key, cells: map[kube.Key]*placement{}}
@@ -76,13 +76,13 @@ func (row *bundleRow) planned() bool {
 	return row.plan != nil && row.plan.Complete && row.plan.Generation == row.obj.Generation && row.plan.Named == row.named
 }
 
-func (t *State) dropBundle(row *bundleRow) {
+func (t *core) dropBundle(row *bundleRow) {
 	if row.obj == nil && len(row.cells) == 0 {
 		delete(t.bundles, row.key)
 	}
 }
 
-func (t *State) owners(bundle kube.Key) (repo, helmOp string) {
+func (t *core) owners(bundle kube.Key) (repo, helmOp string) {
 	row := t.bundles[bundle]
 	if row == nil {
 		return "", ""
@@ -97,7 +97,7 @@ func (t *State) owners(bundle kube.Key) (repo, helmOp string) {
 }
 
 // SetBundle stores a Bundle. Its deployments follow it to another owner.
-func (t *State) SetBundle(b *fleet.Bundle) Changes {
+func (t bundleTable) SetBundle(b *fleet.Bundle) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var changed Changes
@@ -126,7 +126,7 @@ func owner(b *fleet.Bundle, label string) kube.Key {
 }
 
 // setOwner moves a Bundle with all that is counted for it to an owner.
-func (t *State) setOwner(row *bundleRow, repo, helmOp kube.Key, changed *Changes) {
+func (t bundleTable) setOwner(row *bundleRow, repo, helmOp kube.Key, changed *Changes) {
 	old := row.repo
 	if old == repo && row.helmOp == helmOp && (repo.Name == "" || t.repos[repo] != nil && t.repos[repo].bundles[row.key]) {
 		return
@@ -154,7 +154,7 @@ func (t *State) setOwner(row *bundleRow, repo, helmOp kube.Key, changed *Changes
 }
 
 // RemoveBundle removes a Bundle that is gone. It keeps the remaining deployments.
-func (t *State) RemoveBundle(key kube.Key) Changes {
+func (t bundleTable) RemoveBundle(key kube.Key) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var changed Changes
@@ -177,7 +177,7 @@ func (t *State) RemoveBundle(key kube.Key) Changes {
 }
 
 // SetPlan stores what was decided for a Bundle.
-func (t *State) SetPlan(key kube.Key, p Plan) Changes {
+func (t bundleTable) SetPlan(key kube.Key, p Plan) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var changed Changes
@@ -203,7 +203,7 @@ func (t *State) SetPlan(key kube.Key, p Plan) Changes {
 	return changed
 }
 
-func (t *State) setPlan(row *bundleRow, p *Plan, changed *Changes) {
+func (t bundleTable) setPlan(row *bundleRow, p *Plan, changed *Changes) {
 	if old := row.plan; old != nil && old.Content != "" && old.Content != p.Content {
 		delete(t.contents[old.Content], row.key)
 		if len(t.contents[old.Content]) == 0 {
@@ -237,7 +237,7 @@ func (t *State) setPlan(row *bundleRow, p *Plan, changed *Changes) {
 
 // settleStates notes when every Bundle has been looked at since the start: from then
 // on what the table says is the whole truth.
-func (t *State) settleStates(changed *Changes) {
+func (t bundleTable) settleStates(changed *Changes) {
 	for _, row := range t.bundles {
 		if row.obj != nil && row.plan == nil {
 			return
@@ -260,7 +260,7 @@ func (t *State) settleStates(changed *Changes) {
 
 // Settle notes that all Bundles that existed at the start are in the table. It is
 // called once: without any Bundle no other call would show that.
-func (t *State) Settle() Changes {
+func (t bundleTable) Settle() Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.loaded = true
@@ -273,7 +273,7 @@ func (t *State) Settle() Changes {
 
 // Bundles returns the keys of the Bundles of a namespace, or of all where it is empty,
 // sorted.
-func (t *State) Bundles(namespace string) []kube.Key {
+func (t bundleTable) Bundles(namespace string) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out []kube.Key
@@ -287,7 +287,7 @@ func (t *State) Bundles(namespace string) []kube.Key {
 }
 
 // Bundle returns a Bundle.
-func (t *State) Bundle(key kube.Key) (*fleet.Bundle, bool) {
+func (t bundleTable) Bundle(key kube.Key) (*fleet.Bundle, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if row := t.bundles[key]; row != nil && row.obj != nil {
@@ -297,14 +297,14 @@ func (t *State) Bundle(key kube.Key) (*fleet.Bundle, bool) {
 }
 
 // NeededBy returns the Bundles whose deployments need a content, sorted.
-func (t *State) NeededBy(content string) []kube.Key {
+func (t bundleTable) NeededBy(content string) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(t.contents[content]), CompareKeys)
 }
 
 // Siblings returns the other Bundles of the same GitRepo or HelmOp, sorted.
-func (t *State) Siblings(key kube.Key) []kube.Key {
+func (t bundleTable) Siblings(key kube.Key) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out []kube.Key
@@ -315,7 +315,7 @@ func (t *State) Siblings(key kube.Key) []kube.Key {
 	return out
 }
 
-func (t *State) siblings(key kube.Key) []*bundleRow {
+func (t bundleTable) siblings(key kube.Key) []*bundleRow {
 	row := t.bundles[key]
 	if row == nil {
 		return nil
@@ -334,7 +334,7 @@ func (t *State) siblings(key kube.Key) []*bundleRow {
 // Blocker returns the other Bundle of the same repository that has to be written to a
 // cluster before this one may be withdrawn there: new deployments come first, so that a
 // renamed bundle takes over its objects. It is empty for none.
-func (t *State) Blocker(key, cluster kube.Key) string {
+func (t bundleTable) Blocker(key, cluster kube.Key) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	name := ""

@@ -68,7 +68,7 @@ type ClusterChange struct {
 }
 
 // SetCluster stores a Cluster and what its managedFields say of its agent.
-func (t *State) SetCluster(c *fleet.Cluster) (Changes, ClusterChange) {
+func (t clusterTable) SetCluster(c *fleet.Cluster) (Changes, ClusterChange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var changed Changes
@@ -115,7 +115,7 @@ func (t *State) SetCluster(c *fleet.Cluster) (Changes, ClusterChange) {
 }
 
 // place determines the place of a cluster again, after it has changed.
-func (t *State) place(row *clusterRow) {
+func (t *core) place(row *clusterRow) {
 	c := row.obj
 	var namespace string
 	namespace, row.noPlace = registration.PlaceOf(c, t.spaceOwners)
@@ -152,7 +152,7 @@ func sameCandidate(a, b *Candidate) bool {
 }
 
 // RemoveCluster removes a Cluster that is gone.
-func (t *State) RemoveCluster(key kube.Key) Changes {
+func (t clusterTable) RemoveCluster(key kube.Key) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var changed Changes
@@ -167,7 +167,7 @@ func (t *State) RemoveCluster(key kube.Key) Changes {
 }
 
 // Candidates returns the clusters of a namespace, sorted by name.
-func (t *State) Candidates(namespace string) []*Candidate {
+func (t clusterTable) Candidates(namespace string) []*Candidate {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := make([]*Candidate, 0, len(t.members[namespace]))
@@ -178,7 +178,7 @@ func (t *State) Candidates(namespace string) []*Candidate {
 }
 
 // join puts a cluster in its place among those of its namespace.
-func (t *State) join(key kube.Key) {
+func (t *core) join(key kube.Key) {
 	list := t.members[key.Namespace]
 	i, _ := slices.BinarySearchFunc(list, key, CompareKeys)
 	t.members[key.Namespace] = slices.Insert(list, i, key)
@@ -186,7 +186,7 @@ func (t *State) join(key kube.Key) {
 }
 
 // leave takes a cluster out again.
-func (t *State) leave(key kube.Key) {
+func (t *core) leave(key kube.Key) {
 	list := t.members[key.Namespace]
 	i, _ := slices.BinarySearchFunc(list, key, CompareKeys)
 	if list = slices.Delete(list, i, i+1); len(list) == 0 {
@@ -199,14 +199,14 @@ func (t *State) leave(key kube.Key) {
 
 // Moves returns a number that changes whenever the inputs of the decisions for Bundles
 // change: clusters that come, go or change.
-func (t *State) Moves() uint64 {
+func (t clusterTable) Moves() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.moves
 }
 
 // Cluster returns a Cluster.
-func (t *State) Cluster(key kube.Key) (*fleet.Cluster, bool) {
+func (t clusterTable) Cluster(key kube.Key) (*fleet.Cluster, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if row := t.clusters[key]; row != nil {
@@ -225,7 +225,7 @@ type Agent struct {
 
 // AgentOf returns what is known of the agent of a cluster; false for a cluster that is
 // gone.
-func (t *State) AgentOf(key kube.Key) (Agent, bool) {
+func (t clusterTable) AgentOf(key kube.Key) (Agent, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := t.clusters[key]
@@ -238,7 +238,7 @@ func (t *State) AgentOf(key kube.Key) (Agent, bool) {
 
 // ClusterFacts returns a Cluster and what the summary part of its status is made of. It
 // returns false while at the start a Bundle was not planned yet.
-func (t *State) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.ClusterView, bool) {
+func (t clusterTable) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.ClusterView, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := t.clusters[key]
@@ -257,7 +257,7 @@ func (t *State) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.ClusterView,
 	return row.obj, v, true
 }
 
-func (t *State) views(key kube.Key) []*summary.Deployment {
+func (t *core) views(key kube.Key) []*summary.Deployment {
 	var out []*summary.Deployment
 	for c := range t.onCluster[key] {
 		if c.want != nil {
@@ -273,7 +273,7 @@ func (t *State) views(key kube.Key) []*summary.Deployment {
 
 // SetGroup stores a ClusterGroup. It returns the clusters that are in other groups than
 // before.
-func (t *State) SetGroup(g *fleet.ClusterGroup) (Changes, []ClusterChange) {
+func (t clusterTable) SetGroup(g *fleet.ClusterGroup) (Changes, []ClusterChange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.departed.known[g.UID] {
@@ -298,7 +298,7 @@ func (t *State) SetGroup(g *fleet.ClusterGroup) (Changes, []ClusterChange) {
 }
 
 // RemoveGroup removes a ClusterGroup that is gone.
-func (t *State) RemoveGroup(key kube.Key) (Changes, []ClusterChange) {
+func (t clusterTable) RemoveGroup(key kube.Key) (Changes, []ClusterChange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if w := t.groups[key.Namespace]; w != nil {
@@ -313,7 +313,7 @@ func (t *State) RemoveGroup(key kube.Key) (Changes, []ClusterChange) {
 	return t.regroup(key.Namespace, key)
 }
 
-func (t *State) regroup(namespace string, group kube.Key) (Changes, []ClusterChange) {
+func (t clusterTable) regroup(namespace string, group kube.Key) (Changes, []ClusterChange) {
 	var changed Changes
 	var changes []ClusterChange
 	w := t.groups[namespace]
@@ -330,7 +330,7 @@ func (t *State) regroup(namespace string, group kube.Key) (Changes, []ClusterCha
 }
 
 // replace determines the place of a cluster again, and adds what that has changed.
-func (t *State) replace(row *clusterRow, changes []ClusterChange) []ClusterChange {
+func (t *core) replace(row *clusterRow, changes []ClusterChange) []ClusterChange {
 	was := row.candidate()
 	t.place(row)
 	is := row.candidate()
@@ -343,7 +343,7 @@ func (t *State) replace(row *clusterRow, changes []ClusterChange) []ClusterChang
 
 // touchGroups notes that the groups of a namespace have to be looked at. Whether
 // their state is final is not known without counting, so it is not said.
-func (t *State) touchGroups(namespace string, changed *Changes) {
+func (t *core) touchGroups(namespace string, changed *Changes) {
 	if w := t.groups[namespace]; w != nil {
 		for name := range w.groups {
 			changed.add(Subject{KindGroup, kube.Key{Namespace: namespace, Name: name}}, false)
@@ -353,7 +353,7 @@ func (t *State) touchGroups(namespace string, changed *Changes) {
 
 // GroupFacts returns a ClusterGroup and its members. It returns false while at the
 // start a Bundle was not planned yet.
-func (t *State) GroupFacts(key kube.Key) (*fleet.ClusterGroup, []summary.Member, bool) {
+func (t clusterTable) GroupFacts(key kube.Key) (*fleet.ClusterGroup, []summary.Member, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.groups[key.Namespace]
@@ -386,7 +386,7 @@ func inGroup(groups []target.Group, name string) bool {
 }
 
 // BundlesOn returns the Bundles that are, or should be, on a cluster, sorted.
-func (t *State) BundlesOn(cluster kube.Key) []kube.Key {
+func (t clusterTable) BundlesOn(cluster kube.Key) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out []kube.Key

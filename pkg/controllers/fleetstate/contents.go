@@ -12,7 +12,7 @@ import (
 
 // hold counts the contents that a deployment holds: those of its current, its
 // staged and its applied version. One that is withdrawn holds nothing.
-func (t *State) hold(was, is *fleet.BundleDeployment, changed *Changes) {
+func (t *core) hold(was, is *fleet.BundleDeployment, changed *Changes) {
 	old, now := heldBy(was), heldBy(is)
 	for _, id := range now {
 		t.uses[id]++
@@ -43,14 +43,14 @@ func heldBy(bd *fleet.BundleDeployment) []string {
 
 // InUse reports whether a deployment holds a content, a Bundle is about to deploy it,
 // or a Bundle names it: no other object has that content.
-func (t *State) InUse(content string) bool {
+func (t deploymentTable) InUse(content string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.uses[content] > 0 || len(t.named[content]) > 0 || len(t.contents[content]) > 0 && t.wanted(content)
 }
 
 // wanted reports whether a Bundle that needs the content gets it to any cluster.
-func (t *State) wanted(content string) bool {
+func (t *core) wanted(content string) bool {
 	for key := range t.contents[content] {
 		if row := t.bundles[key]; row != nil && row.plan != nil && len(row.plan.Order) > 0 {
 			return true
@@ -72,7 +72,7 @@ func NamedBy(b *fleet.Bundle) string {
 }
 
 // name notes which content a Bundle names.
-func (t *State) name(row *bundleRow, id string, changed *Changes) {
+func (t *core) name(row *bundleRow, id string, changed *Changes) {
 	old := row.named
 	if old == id {
 		return
@@ -94,25 +94,25 @@ func (t *State) name(row *bundleRow, id string, changed *Changes) {
 }
 
 // Naming returns the Bundles that name a content, sorted.
-func (t *State) Naming(content string) []kube.Key {
+func (t bundleTable) Naming(content string) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(t.named[content]), CompareKeys)
 }
 
 // Holders returns the namespaces in which a deployment holds a content.
-func (t *State) Holders(content string) map[string]bool {
+func (t deploymentTable) Holders(content string) map[string]bool {
 	return t.holders(content, func(at kube.Key, _ *placement) string { return at.Namespace })
 }
 
 // Workspaces returns the namespaces of the Bundles of which a deployment holds a
 // content, even if the Bundles name another content by now.
-func (t *State) Workspaces(content string) map[string]bool {
+func (t deploymentTable) Workspaces(content string) map[string]bool {
 	return t.holders(content, func(_ kube.Key, c *placement) string { return c.bundle.Namespace })
 }
 
 // holders is something of each deployment that holds a content.
-func (t *State) holders(content string, of func(at kube.Key, c *placement) string) map[string]bool {
+func (t *core) holders(content string, of func(at kube.Key, c *placement) string) map[string]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := map[string]bool{}

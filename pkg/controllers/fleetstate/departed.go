@@ -33,7 +33,7 @@ func (d *departed) add(uid types.UID) {
 
 // Returned notes that a watch has reported a new object. A deleted one may return: an
 // API server may have been restored from a copy.
-func (t *State) Returned(uid types.UID) {
+func (t *core) Returned(uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.departed.known, uid)

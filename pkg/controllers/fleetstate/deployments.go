@@ -24,7 +24,7 @@ func ClusterOf(bd *fleet.BundleDeployment) (kube.Key, bool) {
 
 // SetDeployment stores a deployment, from a watch or from the answer to a write. It
 // ignores a deployment that is older than the stored one.
-func (t *State) SetDeployment(bd *fleet.BundleDeployment) Changes {
+func (t deploymentTable) SetDeployment(bd *fleet.BundleDeployment) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var changed Changes
@@ -73,7 +73,7 @@ func (t *State) SetDeployment(bd *fleet.BundleDeployment) Changes {
 }
 
 // RemoveDeployment removes a deployment that is gone.
-func (t *State) RemoveDeployment(bd *fleet.BundleDeployment) Changes {
+func (t deploymentTable) RemoveDeployment(bd *fleet.BundleDeployment) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var changed Changes
@@ -86,7 +86,7 @@ func (t *State) RemoveDeployment(bd *fleet.BundleDeployment) Changes {
 	return changed
 }
 
-func (t *State) clearDeployment(c *placement, key kube.Key, changed *Changes) {
+func (t deploymentTable) clearDeployment(c *placement, key kube.Key, changed *Changes) {
 	delete(t.deployments, key)
 	t.hold(c.bd, nil, changed)
 	t.tally(c.bundle.Namespace, c.bd, nil)
@@ -101,7 +101,7 @@ func (t *State) clearDeployment(c *placement, key kube.Key, changed *Changes) {
 func order(bd *fleet.BundleDeployment) string { return bd.Annotations[fleet.AnnotationWithdrawn] }
 
 // PairOf returns the Bundle and the Cluster of a known deployment.
-func (t *State) PairOf(key kube.Key) (bundle, cluster kube.Key, ok bool) {
+func (t deploymentTable) PairOf(key kube.Key) (bundle, cluster kube.Key, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if c := t.deployments[key]; c != nil {
@@ -111,7 +111,7 @@ func (t *State) PairOf(key kube.Key) (bundle, cluster kube.Key, ok bool) {
 }
 
 // Deployment returns a deployment by its own key.
-func (t *State) Deployment(key kube.Key) (*fleet.BundleDeployment, bool) {
+func (t deploymentTable) Deployment(key kube.Key) (*fleet.BundleDeployment, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if c := t.deployments[key]; c != nil {
@@ -121,7 +121,7 @@ func (t *State) Deployment(key kube.Key) (*fleet.BundleDeployment, bool) {
 }
 
 // Holds reports whether a cluster has a deployment of a Bundle.
-func (t *State) Holds(bundle, cluster kube.Key) bool {
+func (t deploymentTable) Holds(bundle, cluster kube.Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := t.bundles[bundle]
@@ -130,7 +130,7 @@ func (t *State) Holds(bundle, cluster kube.Key) bool {
 
 // Deployments returns the existing deployments of a Bundle, by Cluster, and a number
 // that changes with them.
-func (t *State) Deployments(bundle kube.Key) (map[kube.Key]*fleet.BundleDeployment, uint64) {
+func (t deploymentTable) Deployments(bundle kube.Key) (map[kube.Key]*fleet.BundleDeployment, uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := map[kube.Key]*fleet.BundleDeployment{}
@@ -147,7 +147,7 @@ func (t *State) Deployments(bundle kube.Key) (map[kube.Key]*fleet.BundleDeployme
 }
 
 // All returns all deployments, in no order.
-func (t *State) All() []*fleet.BundleDeployment {
+func (t deploymentTable) All() []*fleet.BundleDeployment {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := make([]*fleet.BundleDeployment, 0, len(t.deployments))
@@ -158,7 +158,7 @@ func (t *State) All() []*fleet.BundleDeployment {
 }
 
 // Views returns all desired deployments as summaries see them, in no order.
-func (t *State) Views() []summary.Deployment {
+func (t deploymentTable) Views() []summary.Deployment {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out []summary.Deployment
@@ -197,7 +197,7 @@ func sameList(a, b []fleet.BundleDeploymentResource) bool {
 }
 
 // DeploymentsOn returns the known deployments of a cluster.
-func (t *State) DeploymentsOn(cluster kube.Key) []*fleet.BundleDeployment {
+func (t deploymentTable) DeploymentsOn(cluster kube.Key) []*fleet.BundleDeployment {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out []*fleet.BundleDeployment

@@ -10,7 +10,7 @@ import (
 
 // BundleFacts returns a Bundle and what its status is made of. It returns false while
 // the Bundle, or at the start any Bundle, was not planned yet by this manager.
-func (t *State) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, *fleet.Condition, bool) {
+func (t bundleTable) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, *fleet.Condition, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := t.bundles[key]
@@ -56,7 +56,7 @@ type seat struct {
 
 // seats are those of the last plan of a Bundle. They stay the same until the next plan,
 // since what is desired is not dropped, and as long as no cluster comes or goes.
-func (t *State) seats(row *bundleRow) []seat {
+func (t bundleTable) seats(row *bundleRow) []seat {
 	if row.seatsOf != row.plan || row.seatsAt != t.moves {
 		row.seats = make([]seat, len(row.plan.Order))
 		for i, k := range row.plan.Order {
@@ -81,7 +81,7 @@ func (s seat) target() rollout.Target {
 }
 
 // Nowhere reports whether the last plan of a Bundle found no cluster for it.
-func (t *State) Nowhere(key kube.Key) bool {
+func (t bundleTable) Nowhere(key kube.Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := t.bundles[key]
@@ -89,7 +89,7 @@ func (t *State) Nowhere(key kube.Key) bool {
 }
 
 // Size returns how many deployments a Bundle has or should have.
-func (t *State) Size(key kube.Key) int {
+func (t bundleTable) Size(key kube.Key) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if row := t.bundles[key]; row != nil {

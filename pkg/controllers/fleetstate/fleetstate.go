@@ -20,48 +20,87 @@ import (
 
 // A State may be used by several goroutines.
 type State struct {
-	mu          sync.Mutex
+	*core
+	bundleTable
+	clusterTable
+	deploymentTable
+	repoTable
+}
+
+// The tables of a State. They share their rows and its mutex.
+type (
+	bundleTable     struct{ *core }
+	clusterTable    struct{ *core }
+	deploymentTable struct{ *core }
+	repoTable       struct{ *core }
+)
+
+// core is what the tables share.
+type core struct {
+	mu      sync.Mutex
+	ownID   string
+	checkin time.Duration
+	now     func() time.Time
+	bundleRows
+	clusterRows
+	contentUses
+}
+
+// bundleRows are Bundles, what they are made of, and their deployments.
+type bundleRows struct {
 	bundles     map[kube.Key]*bundleRow
-	clusters    map[kube.Key]*clusterRow
-	members     map[string][]kube.Key // Clusters by namespace, sorted
-	moves       uint64                // what Moves returns
-	departed    departed
 	repos       map[kube.Key]*repoRow
+	deployments map[kube.Key]*placement // by BundleDeployment
+	departed    departed
+	spread      map[string]int   // deployments by the namespace of their Bundles
+	targets     []rollout.Target // room for BundleFacts
+	loaded      bool             // all Bundles of the start are here
+	settled     bool
+}
+
+// clusterRows are Clusters and where they are.
+type clusterRows struct {
+	clusters    map[kube.Key]*clusterRow
+	members     map[string][]kube.Key            // Clusters by namespace, sorted
+	moves       uint64                           // what Moves returns
 	groups      map[string]*workspace            // by namespace
-	deployments map[kube.Key]*placement          // by BundleDeployment
 	onCluster   map[kube.Key]map[*placement]bool // by Cluster, known or not
-	contents    map[string]map[kube.Key]bool     // Bundles by the content that they need
-	named       map[string]map[kube.Key]bool     // Bundles by the content that they name
-	uses        map[string]int                   // deployments by the content that they hold
-	spread      map[string]int                   // deployments by the namespace of their Bundles
-	targets     []rollout.Target                 // room for BundleFacts
 	spaceOwners registration.Owners              // nil: see FollowNamespaces
 	expected    map[string]kube.Key              // Clusters by the namespace that the naming rule gives them, with spaceOwners
-	loaded      bool                             // all Bundles of the start are here
-	settled     bool
-	ownID       string
-	checkin     time.Duration
-	now         func() time.Time
+}
+
+// contentUses are who needs a content, by its id.
+type contentUses struct {
+	contents map[string]map[kube.Key]bool // Bundles that need it
+	named    map[string]map[kube.Key]bool // Bundles that name it
+	uses     map[string]int               // deployments that hold it
 }
 
 // New returns an empty table. ownID is this installation's id; checkin is the interval
 // of agents that have no other instruction. Package heartbeat says when a check-in is
 // missed.
 func New(ownID string, checkin time.Duration, now func() time.Time) *State {
-	return &State{
-		bundles:     map[kube.Key]*bundleRow{},
-		clusters:    map[kube.Key]*clusterRow{},
-		members:     map[string][]kube.Key{},
-		repos:       map[kube.Key]*repoRow{},
-		groups:      map[string]*workspace{},
-		deployments: map[kube.Key]*placement{},
-		onCluster:   map[kube.Key]map[*placement]bool{},
-		contents:    map[string]map[kube.Key]bool{},
-		named:       map[string]map[kube.Key]bool{},
-		uses:        map[string]int{},
-		spread:      map[string]int{},
-		ownID:       ownID, checkin: checkin, now: now,
+	t := &core{
+		ownID: ownID, checkin: checkin, now: now,
+		bundleRows: bundleRows{
+			bundles:     map[kube.Key]*bundleRow{},
+			repos:       map[kube.Key]*repoRow{},
+			deployments: map[kube.Key]*placement{},
+			spread:      map[string]int{},
+		},
+		clusterRows: clusterRows{
+			clusters:  map[kube.Key]*clusterRow{},
+			members:   map[string][]kube.Key{},
+			groups:    map[string]*workspace{},
+			onCluster: map[kube.Key]map[*placement]bool{},
+		},
+		contentUses: contentUses{
+			contents: map[string]map[kube.Key]bool{},
+			named:    map[string]map[kube.Key]bool{},
+			uses:     map[string]int{},
+		},
 	}
+	return &State{core: t, bundleTable: bundleTable{t}, clusterTable: clusterTable{t}, deploymentTable: deploymentTable{t}, repoTable: repoTable{t}}
 }
 
 // A Desired says what one Bundle should be on one cluster, by the last plan.
@@ -109,7 +148,7 @@ func (c *counts) final() bool {
 }
 
 // placementOf returns the placement of a pair, and makes it if there is none.
-func (t *State) placementOf(bundle, cluster kube.Key) *placement {
+func (t *core) placementOf(bundle, cluster kube.Key) *placement {
 	row := t.bundle(bundle)
 	c := row.cells[cluster]
 	if c == nil {
@@ -124,7 +163,7 @@ func (t *State) placementOf(bundle, cluster kube.Key) *placement {
 }
 
 // drop forgets a placement that holds nothing.
-func (t *State) drop(c *placement) {
+func (t *core) drop(c *placement) {
 	if c.bd != nil || c.want != nil {
 		return
 	}
@@ -139,7 +178,7 @@ func (t *State) drop(c *placement) {
 }
 
 // refresh computes how a placement is seen now, and updates the counters.
-func (t *State) refresh(c *placement, changed *Changes) {
+func (t *core) refresh(c *placement, changed *Changes) {
 	old, counted := c.view, c.view.State != ""
 	c.view = summary.Deployment{}
 	if c.want != nil {
@@ -153,7 +192,7 @@ func (t *State) refresh(c *placement, changed *Changes) {
 	t.markChanged(c, changed)
 }
 
-func (t *State) observe(c *placement) summary.Deployment {
+func (t *core) observe(c *placement) summary.Deployment {
 	d := summary.Deployment{Bundle: c.bundle.Name, Cluster: c.cluster.String()}
 	d.Repo, d.HelmOp = t.owners(c.bundle)
 	if c.bd == nil {
@@ -171,7 +210,7 @@ func (t *State) observe(c *placement) summary.Deployment {
 }
 
 // count changes the counters that include a placement.
-func (t *State) count(c *placement, s fleet.BundleState, yes bool, n int) {
+func (t *core) count(c *placement, s fleet.BundleState, yes bool, n int) {
 	if !yes {
 		return
 	}
@@ -187,7 +226,7 @@ func (t *State) count(c *placement, s fleet.BundleState, yes bool, n int) {
 }
 
 // markChanged notes that everything that shows a placement has changed.
-func (t *State) markChanged(c *placement, changed *Changes) {
+func (t *core) markChanged(c *placement, changed *Changes) {
 	row := t.bundle(c.bundle)
 	changed.add(Subject{KindBundle, c.bundle}, row.counts.final())
 	if repo := t.repos[row.repo]; repo != nil {

@@ -101,7 +101,7 @@ func ReadHeartbeat(c *fleet.Cluster) Heartbeat {
 // shows until it has been silent for that long by our clock. It reports whether the
 // agent was silent before, and for how long; that is 0 where it reports for the first
 // time.
-func (t *State) setHeartbeat(row *clusterRow, first bool, changed *Changes) (revived bool, away time.Duration) {
+func (t *core) setHeartbeat(row *clusterRow, first bool, changed *Changes) (revived bool, away time.Duration) {
 	s, key := ReadHeartbeat(row.obj), kube.KeyOf(row.obj)
 	timeout := heartbeat.PolicyOf(row.obj, s.Protocol).Deadline(t.checkin)
 	if first {
@@ -128,7 +128,7 @@ func (t *State) setHeartbeat(row *clusterRow, first bool, changed *Changes) (rev
 
 // away returns how long an agent that is back did not report; 0 for one that was not
 // Offline.
-func (t *State) away(row *clusterRow) time.Duration {
+func (t *core) away(row *clusterRow) time.Duration {
 	if row.life != summary.Offline {
 		return 0
 	}
@@ -138,7 +138,7 @@ func (t *State) away(row *clusterRow) time.Duration {
 // Silent reports that the agent of a cluster has been silent for too long as of
 // now, and else when to ask again (0: when it has reported for the first
 // time).
-func (t *State) Silent(key kube.Key) (bool, time.Duration) {
+func (t clusterTable) Silent(key kube.Key) (bool, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := t.clusters[key]
@@ -153,7 +153,7 @@ func (t *State) Silent(key kube.Key) (bool, time.Duration) {
 }
 
 // Absent returns what the agent of a silent cluster did not do.
-func (t *State) Absent(key kube.Key) string {
+func (t clusterTable) Absent(key kube.Key) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := t.clusters[key]
@@ -164,7 +164,7 @@ func (t *State) Absent(key kube.Key) string {
 }
 
 // SetOffline notes that a silent agent was confirmed to be silent.
-func (t *State) SetOffline(key kube.Key) Changes {
+func (t clusterTable) SetOffline(key kube.Key) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var changed Changes

@@ -7,7 +7,7 @@ import (
 )
 
 // Candidate returns a cluster as Bundles see it; false for one that does not exist.
-func (t *State) Candidate(key kube.Key) (*Candidate, bool) {
+func (t clusterTable) Candidate(key kube.Key) (*Candidate, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if row := t.clusters[key]; row != nil {
@@ -17,7 +17,7 @@ func (t *State) Candidate(key kube.Key) (*Candidate, bool) {
 }
 
 // BundlesNamed returns the Bundles of one name, in any namespace, sorted.
-func (t *State) BundlesNamed(name string) []kube.Key {
+func (t bundleTable) BundlesNamed(name string) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out []kube.Key
@@ -32,7 +32,7 @@ func (t *State) BundlesNamed(name string) []kube.Key {
 
 // Move moves the number that Moves returns, for a change that the table does not
 // see: who may go to which namespace, and what may be written there.
-func (t *State) Move() {
+func (t clusterTable) Move() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.moves++

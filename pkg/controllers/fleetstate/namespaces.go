@@ -9,12 +9,12 @@ import (
 // FollowNamespaces makes the table find the namespaces of Clusters that no manager of
 // this project has marked; see registration.PlaceOf. It is called before anything is
 // taken in.
-func (t *State) FollowNamespaces() {
+func (t clusterTable) FollowNamespaces() {
 	t.spaceOwners, t.expected = registration.Owners{}, map[string]kube.Key{}
 }
 
 // expect notes which namespace a Cluster is to have.
-func (t *State) expect(key kube.Key) {
+func (t *core) expect(key kube.Key) {
 	if t.expected != nil {
 		t.expected[naming.ClusterNamespace(key.Namespace, key.Name)] = key
 	}
@@ -22,7 +22,7 @@ func (t *State) expect(key kube.Key) {
 
 // SetOwner stores which Cluster a namespace names as its own, as "namespace/name";
 // empty: none, or the namespace is gone.
-func (t *State) SetOwner(namespace, owner string) []ClusterChange {
+func (t clusterTable) SetOwner(namespace, owner string) []ClusterChange {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	was := t.spaceOwners[namespace]

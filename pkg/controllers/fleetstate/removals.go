@@ -9,14 +9,14 @@ import (
 
 // Settled reports whether every Bundle has been looked at since the start: before that,
 // the removals of a change are not fully known.
-func (t *State) Settled() bool {
+func (t bundleTable) Settled() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.settled
 }
 
 // Planned reports whether the last look at a Bundle was at the version that is known now.
-func (t *State) Planned(key kube.Key) bool {
+func (t bundleTable) Planned(key kube.Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := t.bundles[key]
@@ -24,7 +24,7 @@ func (t *State) Planned(key kube.Key) bool {
 }
 
 // Owned returns a GitRepo, nil where there is none, and its Bundles, in no order.
-func (t *State) Owned(repo kube.Key) (*fleet.GitRepo, []*fleet.Bundle) {
+func (t bundleTable) Owned(repo kube.Key) (*fleet.GitRepo, []*fleet.Bundle) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.repos[repo]
@@ -41,14 +41,14 @@ func (t *State) Owned(repo kube.Key) (*fleet.GitRepo, []*fleet.Bundle) {
 }
 
 // DeploymentsOf returns how many deployments the Bundles of a namespace have.
-func (t *State) DeploymentsOf(namespace string) int {
+func (t deploymentTable) DeploymentsOf(namespace string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.spread[namespace]
 }
 
 // tally updates the number of deployments when one is created or deleted.
-func (t *State) tally(namespace string, old, now *fleet.BundleDeployment) {
+func (t *core) tally(namespace string, old, now *fleet.BundleDeployment) {
 	switch {
 	case old == nil && now != nil:
 		t.spread[namespace]++
@@ -61,7 +61,7 @@ func (t *State) tally(namespace string, old, now *fleet.BundleDeployment) {
 // claims. leaves reports whether the deployments of a Bundle do not remain. undecided
 // reports that a deployment of the repository is on its way to the cluster which may
 // claim more: agents spare what another of their releases has.
-func (t *State) Lost(cluster, repo kube.Key, things []withdrawal.Thing, leaves func(bundle kube.Key) bool) (lost []withdrawal.Thing, undecided bool) {
+func (t deploymentTable) Lost(cluster, repo kube.Key, things []withdrawal.Thing, leaves func(bundle kube.Key) bool) (lost []withdrawal.Thing, undecided bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	claimed := map[withdrawal.Thing]bool{}
@@ -82,7 +82,7 @@ func (t *State) Lost(cluster, repo kube.Key, things []withdrawal.Thing, leaves f
 
 // coming reports whether a deployment of a repository is on its way to a cluster
 // that is there.
-func (t *State) coming(c *placement, repo kube.Key) bool {
+func (t deploymentTable) coming(c *placement, repo kube.Key) bool {
 	row, cluster := t.bundles[c.bundle], t.clusters[c.cluster]
 	if row == nil || repo.Name == "" || row.repo != repo || cluster == nil || cluster.life != summary.Online {
 		return false

@@ -12,7 +12,7 @@ type repoRow struct {
 	counts  counts
 }
 
-func (t *State) repo(key kube.Key) *repoRow {
+func (t *core) repo(key kube.Key) *repoRow {
 	r := t.repos[key]
 	if r == nil {
 		r = &repoRow{bundles: map[kube.Key]bool{}}
@@ -21,14 +21,14 @@ func (t *State) repo(key kube.Key) *repoRow {
 	return r
 }
 
-func (t *State) dropRepo(key kube.Key) {
+func (t *core) dropRepo(key kube.Key) {
 	if r := t.repos[key]; r != nil && r.obj == nil && len(r.bundles) == 0 {
 		delete(t.repos, key)
 	}
 }
 
 // SetRepo stores a GitRepo.
-func (t *State) SetRepo(obj *fleet.GitRepo) Changes {
+func (t repoTable) SetRepo(obj *fleet.GitRepo) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var changed Changes
@@ -45,7 +45,7 @@ func (t *State) SetRepo(obj *fleet.GitRepo) Changes {
 }
 
 // Repo returns a GitRepo; nil where there is none.
-func (t *State) Repo(key kube.Key) *fleet.GitRepo {
+func (t repoTable) Repo(key kube.Key) *fleet.GitRepo {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r := t.repos[key]; r != nil {
@@ -55,7 +55,7 @@ func (t *State) Repo(key kube.Key) *fleet.GitRepo {
 }
 
 // RemoveRepo removes a GitRepo that is gone.
-func (t *State) RemoveRepo(key kube.Key) {
+func (t repoTable) RemoveRepo(key kube.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r := t.repos[key]; r != nil {
@@ -70,7 +70,7 @@ func (t *State) RemoveRepo(key kube.Key) {
 // RepoFacts returns a GitRepo and what the summary part of its status is made of. It
 // returns false while one of its Bundles was not planned yet; fresh reports whether all
 // were planned as they are now.
-func (t *State) RepoFacts(key kube.Key) (obj *fleet.GitRepo, s summary.Sources, fresh, ok bool) {
+func (t repoTable) RepoFacts(key kube.Key) (obj *fleet.GitRepo, s summary.Sources, fresh, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.repos[key]

@@ -32,7 +32,7 @@ type Overdue struct {
 // Overdue returns the deployments of a Bundle that were promoted at least
 // rollout.SilentAfter ago on clusters that have not reported since, by cluster. It also
 // returns when to ask again; 0 means not before Changes name a promotion.
-func (t *State) Overdue(bundle kube.Key) ([]Overdue, time.Duration) {
+func (t clusterTable) Overdue(bundle kube.Key) ([]Overdue, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := t.bundles[bundle]
@@ -70,7 +70,7 @@ func (t *State) Overdue(bundle kube.Key) ([]Overdue, time.Duration) {
 
 // SetSilent notes that a cluster that should have reported was looked up, and had
 // indeed given no sign.
-func (t *State) SetSilent(key kube.Key) Changes {
+func (t clusterTable) SetSilent(key kube.Key) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var changed Changes
@@ -86,7 +86,7 @@ func (t *State) SetSilent(key kube.Key) Changes {
 
 // ResetAck restarts the time limit of a cluster: while the API server was away no
 // cluster could report.
-func (t *State) ResetAck(key kube.Key) {
+func (t clusterTable) ResetAck(key kube.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if row := t.clusters[key]; row != nil && !row.pendingAck.since.IsZero() && !row.pendingAck.silent {
@@ -96,7 +96,7 @@ func (t *State) ResetAck(key kube.Key) {
 
 // learned handles a newer version of a deployment. It shows that its cluster lives, or
 // that the cluster was given something to do.
-func (t *State) learned(c *placement, old *fleet.BundleDeployment, changed *Changes) {
+func (t *core) learned(c *placement, old *fleet.BundleDeployment, changed *Changes) {
 	if old != nil && old.UID == c.bd.UID && !sameReport(&old.Status, &c.bd.Status) {
 		t.heard(c.cluster, changed)
 	}
@@ -129,7 +129,7 @@ func sameReport(a, b *fleet.BundleDeploymentStatus) bool {
 
 // heard records a report as a sign of life at the current time. An agent that has not
 // checked in yet does not become online by it: too little is known of it.
-func (t *State) heard(key kube.Key, changed *Changes) {
+func (t *core) heard(key kube.Key, changed *Changes) {
 	row := t.clusters[key]
 	if row == nil {
 		return
@@ -152,7 +152,7 @@ func (t *State) heard(key kube.Key, changed *Changes) {
 
 // settlePendingAck notes that a cluster has reported. Rollouts may wait for a formerly
 // silent cluster again, and it may get what was withheld while it was silent.
-func (t *State) settlePendingAck(row *clusterRow, key kube.Key, changed *Changes) {
+func (t *core) settlePendingAck(row *clusterRow, key kube.Key, changed *Changes) {
 	was := row.pendingAck.silent
 	if row.pendingAck = (pendingAck{}); !was {
 		return
@@ -166,7 +166,7 @@ func (t *State) settlePendingAck(row *clusterRow, key kube.Key, changed *Changes
 
 // markClusterChanged notes that the part of a cluster in the rollouts of its Bundles
 // has changed.
-func (t *State) markClusterChanged(key kube.Key, changed *Changes) {
+func (t *core) markClusterChanged(key kube.Key, changed *Changes) {
 	for c := range t.onCluster[key] {
 		b := t.bundle(c.bundle)
 		b.changed++
@@ -181,7 +181,7 @@ func (t *State) markClusterChanged(key kube.Key, changed *Changes) {
 
 // expectAck begins the debt of a cluster that comes after its deployments: at the
 // start, caches fill in any order.
-func (t *State) expectAck(row *clusterRow, key kube.Key) {
+func (t *core) expectAck(row *clusterRow, key kube.Key) {
 	for c := range t.onCluster[key] {
 		if rollout.Unanswered(c.bd) {
 			row.pendingAck.since = t.now()
