@@ -153,15 +153,15 @@ func (w *Worker) bundlesNamed(_ context.Context, namespace string, names []strin
 // by another client restores it, one that needs the name gets it, and one that waits
 // for its Bundles is deleted.
 func (w *Worker) bundleGone(b *metav1.PartialObjectMetadata) {
-	ours := w.letGo(b.UID)
+	ours := w.memories.letGo(b.UID)
 	for _, repo := range w.cache.repos.List(b.Namespace) {
 		if !w.cfg.Scope.Owns(repo) {
 			continue
 		}
 		key := kube.KeyOf(repo)
 		owner := repo.Name == b.Labels[fleet.LabelRepoName]
-		if owner && !ours && !asked(repo, b) || slices.Contains(w.recall(key, repo.UID).taken, b.Name) {
-			w.remember(key, repo.UID, func(m *memory) { m.lost = true })
+		if owner && !ours && !asked(repo, b) || slices.Contains(w.memories.recall(key, repo.UID).taken, b.Name) {
+			w.memories.remember(key, repo.UID, func(m *memory) { m.lost = true })
 			w.loop.Add(key)
 		}
 		if owner {

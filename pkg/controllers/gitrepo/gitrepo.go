@@ -58,32 +58,37 @@ type Worker struct {
 	log *logrus.Entry
 	now func() time.Time
 
-	repos   *kube.Store[*fleet.GitRepo]
-	bundles *kube.Store[*fleet.Bundle]
-	secrets *kube.Store[*corev1.Secret]
-	// Whether clusters exist that fleet.yaml names is asked of these.
-	clusters *kube.Store[*fleet.Cluster]
-	groups   *kube.Store[*fleet.ClusterGroup]
-	mappings *kube.Store[*fleet.BundleNamespaceMapping]
-
-	events *kube.Recorder
-
+	repos     *kube.Store[*fleet.GitRepo]
+	bundles   *kube.Store[*fleet.Bundle]
+	events    *kube.Recorder
 	publisher *publish.Publisher
+	cache     *caches
 
-	cache struct {
-		repos   *kube.Cache[*fleet.GitRepo]
-		bundles *kube.Cache[*metav1.PartialObjectMetadata]
-		secrets *kube.Cache[*metav1.PartialObjectMetadata]
-		config  *kube.Cache[*corev1.ConfigMap] // of the system namespace
-		limits  map[string]*kube.Cache[*metav1.PartialObjectMetadata]
-	}
 	loop   *kube.Controller // GitRepos
 	polls  *kube.Controller // remotes
 	poller *poller
 
+	memories    *memories
+	names       *nameFinder
+	credentials *credentials
+}
+
+// caches are the informers of a Worker.
+type caches struct {
+	repos   *kube.Cache[*fleet.GitRepo]
+	bundles *kube.Cache[*metav1.PartialObjectMetadata]
+	secrets *kube.Cache[*metav1.PartialObjectMetadata]
+	config  *kube.Cache[*corev1.ConfigMap] // of the system namespace
+	limits  map[string]*kube.Cache[*metav1.PartialObjectMetadata]
+}
+
+// memories are what is remembered of GitRepos between runs.
+type memories struct {
+	reader *bundlesource.Reader
+
 	mu      sync.Mutex
 	memory  map[kube.Key]*memory
-	removed map[types.UID]bool // Bundles that we have removed and that are still going
+	removed map[types.UID]bool // Bundles that this process has removed and that are still there
 }
 
 // memory is what is remembered of a GitRepo between runs. Without it some work is done
@@ -120,18 +125,20 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Worker {
 	if cfg.Pollers < 1 {
 		cfg.Pollers = 64
 	}
-	w := &Worker{cfg: cfg, log: log, now: time.Now, memory: map[kube.Key]*memory{}, removed: map[types.UID]bool{}}
+	w := &Worker{cfg: cfg, log: log, now: time.Now, cache: &caches{}}
+	w.memories = &memories{reader: cfg.Reader, memory: map[kube.Key]*memory{}, removed: map[types.UID]bool{}}
 	own := c.Loop("gitrepo")
 	w.repos = kube.StoreOf[*fleet.GitRepo](own)
 	w.bundles = kube.StoreOf[*fleet.Bundle](own)
-	w.secrets = kube.StoreOf[*corev1.Secret](own)
-	w.clusters = kube.StoreOf[*fleet.Cluster](own)
-	w.groups = kube.StoreOf[*fleet.ClusterGroup](own)
-	w.mappings = kube.StoreOf[*fleet.BundleNamespaceMapping](own)
+	w.credentials = &credentials{cache: w.cache, namespace: cfg.Namespace, registries: cfg.OCI != nil, secrets: kube.StoreOf[*corev1.Secret](own)}
+	w.names = &nameFinder{
+		log: log, now: w.now, cache: w.cache, memories: w.memories, clusters: kube.StoreOf[*fleet.Cluster](own),
+		groups: kube.StoreOf[*fleet.ClusterGroup](own), mappings: kube.StoreOf[*fleet.BundleNamespaceMapping](own),
+	}
 	w.events = kube.NewRecorder(c, "gitjob")
 	w.publisher = publish.New(publish.Config{
 		Client: own, OCI: cfg.OCI, ManagerID: w.managerID,
-		Suspended: w.suspended, Bundles: w.bundlesNamed, Removing: w.removing, Log: log,
+		Suspended: w.suspended, Bundles: w.bundlesNamed, Removing: w.memories.removing, Log: log,
 	})
 	w.makeCaches(c.Loop("cache"))
 	w.loop = kube.NewController("gitrepo", cfg.Workers, w.Reconcile)
@@ -158,7 +165,7 @@ func (w *Worker) Runnables() []kube.Runner {
 
 // recall is the memory of a GitRepo. Another object of the same name starts
 // with none.
-func (w *Worker) recall(key kube.Key, uid types.UID) memory {
+func (w *memories) recall(key kube.Key, uid types.UID) memory {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if m := w.memory[key]; m != nil && m.uid == uid {
@@ -168,13 +175,13 @@ func (w *Worker) recall(key kube.Key, uid types.UID) memory {
 }
 
 // remember changes the memory of a GitRepo.
-func (w *Worker) remember(key kube.Key, uid types.UID, change func(*memory)) {
+func (w *memories) remember(key kube.Key, uid types.UID, change func(*memory)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := w.memory[key]
 	if m == nil || m.uid != uid {
 		if m != nil {
-			w.cfg.Reader.Forget(m.reading)
+			w.reader.Forget(m.reading)
 		}
 		m = &memory{uid: uid}
 		w.memory[key] = m
@@ -182,17 +189,17 @@ func (w *Worker) remember(key kube.Key, uid types.UID, change func(*memory)) {
 	change(m)
 }
 
-func (w *Worker) forget(key kube.Key) {
+func (w *memories) forget(key kube.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if m := w.memory[key]; m != nil {
-		w.cfg.Reader.Forget(m.reading)
+		w.reader.Forget(m.reading)
 	}
 	delete(w.memory, key)
 }
 
 // removing notes that we remove a Bundle; what it returns takes that back.
-func (w *Worker) removing(uid types.UID) (failed func()) {
+func (w *memories) removing(uid types.UID) (failed func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.removed[uid] = true
@@ -200,7 +207,7 @@ func (w *Worker) removing(uid types.UID) (failed func()) {
 }
 
 // letGo reports, once, whether we removed a Bundle that is gone.
-func (w *Worker) letGo(uid types.UID) bool {
+func (w *memories) letGo(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ours := w.removed[uid]

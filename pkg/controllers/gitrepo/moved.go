@@ -16,7 +16,7 @@ import (
 // that the last reading left, and either this process remembers the inputs of each, or
 // the same commit is read again and the last reading was complete.
 func (w *Worker) unmoved(repo *fleet.GitRepo, commit string, set bundle.Set) func([]*fleet.Bundle) func(string) bool {
-	last, m := repo.Status.Reading, w.recall(kube.KeyOf(repo), repo.UID)
+	last, m := repo.Status.Reading, w.memories.recall(kube.KeyOf(repo), repo.UID)
 	now := map[string]bundle.Inputs{}
 	for _, r := range set.Results {
 		now[r.Name] = r.Inputs

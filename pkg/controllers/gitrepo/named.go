@@ -18,6 +18,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
+	"github.com/sirupsen/logrus"
 )
 
 const (
@@ -208,8 +209,19 @@ func endingWith(names []string, ending string) string {
 	return found
 }
 
+// A nameFinder looks for the clusters, cluster groups and bundles that repositories name.
+type nameFinder struct {
+	log      *logrus.Entry
+	now      func() time.Time
+	cache    *caches
+	memories *memories
+	clusters *kube.Store[*fleet.Cluster]
+	groups   *kube.Store[*fleet.ClusterGroup]
+	mappings *kube.Store[*fleet.BundleNamespaceMapping]
+}
+
 // lacking are those names of bundles that do not exist in a workspace.
-func (w *Worker) lacking(namespace string, bundles []string) []string {
+func (w *nameFinder) lacking(namespace string, bundles []string) []string {
 	var list []string
 	for _, name := range bundles {
 		if _, ok := w.cache.bundles.Get(kube.Key{Namespace: namespace, Name: name}); !ok {
@@ -222,7 +234,7 @@ func (w *Worker) lacking(namespace string, bundles []string) []string {
 // missing returns the names that do not exist in a workspace. It returns no clusters
 // and groups if mappings lead the workspace's bundles to clusters of other workspaces.
 // With an error, the missing clusters and groups are unknown.
-func (w *Worker) missing(ctx context.Context, namespace string, n names) (names, error) {
+func (w *nameFinder) missing(ctx context.Context, namespace string, n names) (names, error) {
 	none := names{bundles: w.lacking(namespace, n.bundles)}
 	if len(n.clusters)+len(n.groups) == 0 {
 		return none, nil
@@ -254,7 +266,7 @@ func (w *Worker) missing(ctx context.Context, namespace string, n names) (names,
 }
 
 // clusterExists looks for a cluster by its name and by the one that Rancher shows.
-func (w *Worker) clusterExists(ctx context.Context, key kube.Key) (bool, error) {
+func (w *nameFinder) clusterExists(ctx context.Context, key kube.Key) (bool, error) {
 	_, err := w.clusters.Get(ctx, key)
 	if !kube.IsGone(err) {
 		return err == nil, err
@@ -268,7 +280,7 @@ func (w *Worker) clusterExists(ctx context.Context, key kube.Key) (bool, error) 
 
 // doubtNames adds warnings about names that do not exist, and remembers these. If they
 // cannot be looked up, there is no warning.
-func (w *Worker) doubtNames(ctx context.Context, repo *fleet.GitRepo, tree fs.FS, set *bundle.Set) {
+func (w *nameFinder) doubtNames(ctx context.Context, repo *fleet.GitRepo, tree fs.FS, set *bundle.Set) {
 	mentioned := mentionedBy(*set, repo)
 	gone, err := w.missing(ctx, repo.Namespace, mentioned.and(targetsOf(repo).distinct()))
 	if err != nil {
@@ -276,12 +288,12 @@ func (w *Worker) doubtNames(ctx context.Context, repo *fleet.GitRepo, tree fs.FS
 	}
 	unknownNames(tree, *set, mentioned, gone, repo.Namespace)
 	set.Findings = slices.Concat(set.Findings, untargeted(repo, gone))
-	w.remember(kube.KeyOf(repo), repo.UID, func(m *memory) { m.missing, m.looked = gone, w.now() })
+	w.memories.remember(kube.KeyOf(repo), repo.UID, func(m *memory) { m.missing, m.looked = gone, w.now() })
 }
 
 // appeared reports whether a name exists now that did not when the repository was
 // read. It asks for clusters and groups every five minutes at most.
-func (w *Worker) appeared(ctx context.Context, repo *fleet.GitRepo, m memory) bool {
+func (w *nameFinder) appeared(ctx context.Context, repo *fleet.GitRepo, m memory) bool {
 	switch others := len(m.missing.clusters) + len(m.missing.groups); {
 	case len(w.lacking(repo.Namespace, m.missing.bundles)) < len(m.missing.bundles):
 		return true
@@ -292,6 +304,6 @@ func (w *Worker) appeared(ctx context.Context, repo *fleet.GitRepo, m memory) bo
 	if err != nil {
 		return false
 	}
-	w.remember(kube.KeyOf(repo), repo.UID, func(m *memory) { m.looked = w.now() })
+	w.memories.remember(kube.KeyOf(repo), repo.UID, func(m *memory) { m.looked = w.now() })
 	return m.missing.without(gone).count() > 0
 }

@@ -34,7 +34,7 @@ func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, ste
 		Commit: commit, Generation: repo.Generation, Force: repo.Spec.ForceSyncGeneration,
 		Follows: facts.Read.IsOf(repo.Status),
 	}
-	w.remember(key, repo.UID, func(m *memory) { m.lost = false }) // what is lost from now on is noted again
+	w.memories.remember(key, repo.UID, func(m *memory) { m.lost = false }) // what is lost from now on is noted again
 	set, err := w.read(ctx, repo, from, git.Commit(commit))
 	var done publish.Done
 	if !w.mine(key) {
@@ -60,7 +60,7 @@ func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, ste
 	}
 	read.Err = err
 	facts.Read, facts.Lost = read, false
-	w.remember(key, repo.UID, func(m *memory) {
+	w.memories.remember(key, repo.UID, func(m *memory) {
 		m.read, m.taken = read, done.Taken
 		m.inputs = inputsOf(set, read, done.Findings)
 		m.fetches++
@@ -84,7 +84,7 @@ func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, ste
 // reportFindings emits an event for each finding of a commit, once.
 func (w *Worker) reportFindings(repo *fleet.GitRepo, commit string, found []finding.Finding) {
 	key := kube.KeyOf(repo)
-	before := w.recall(key, repo.UID).reported
+	before := w.memories.recall(key, repo.UID).reported
 	if before.commit != commit {
 		before = reported{commit: commit}
 	}
@@ -96,7 +96,7 @@ func (w *Worker) reportFindings(repo *fleet.GitRepo, commit string, found []find
 		w.recordEvents(repo, n)
 		after.texts[n.Message] = true
 	}
-	w.remember(key, repo.UID, func(m *memory) { m.reported = after })
+	w.memories.remember(key, repo.UID, func(m *memory) { m.reported = after })
 }
 
 // announce emits an event for a new commit. For a GitRepo that is read for the first
@@ -105,8 +105,8 @@ func (w *Worker) reportFindings(repo *fleet.GitRepo, commit string, found []find
 func (w *Worker) announce(ctx context.Context, facts gitrepo.Facts) (*fleet.GitRepo, error) {
 	repo, commit := facts.Repo, facts.Head.Commit
 	key := kube.KeyOf(repo)
-	if commit != repo.Status.Commit && w.recall(key, repo.UID).announced != commit {
-		w.remember(key, repo.UID, func(m *memory) { m.announced = commit })
+	if commit != repo.Status.Commit && w.memories.recall(key, repo.UID).announced != commit {
+		w.memories.remember(key, repo.UID, func(m *memory) { m.announced = commit })
 		w.recordEvents(repo, gitrepo.Notice{Reason: fleet.EventGotNewCommit, Message: "commit " + commit})
 	}
 	repo, err := w.finalized(ctx, repo)
@@ -131,15 +131,15 @@ func (w *Worker) read(ctx context.Context, repo *fleet.GitRepo, from what, commi
 	o.ImageScans = w.cfg.ImageScans
 	set, left, err := w.cfg.Reader.Read(ctx, bundlesource.Input{
 		Tree: tree, Paths: repo.Spec.Paths, Entries: repo.Spec.Bundles, Options: o,
-		Access: from.access.charts, Previous: w.recall(key, repo.UID).reading,
+		Access: from.access.charts, Previous: w.memories.recall(key, repo.UID).reading,
 	})
-	w.remember(key, repo.UID, func(m *memory) { m.reading = left })
+	w.memories.remember(key, repo.UID, func(m *memory) { m.reading = left })
 	if err != nil {
 		return bundle.Set{}, err
 	}
-	found := doubts(tree, set, w.recall(key, repo.UID).doubts)
-	w.remember(key, repo.UID, func(m *memory) { m.doubts = found })
-	w.doubtNames(ctx, repo, tree, &set)
+	found := doubts(tree, set, w.memories.recall(key, repo.UID).doubts)
+	w.memories.remember(key, repo.UID, func(m *memory) { m.doubts = found })
+	w.names.doubtNames(ctx, repo, tree, &set)
 	if !set.Empty() {
 		return set, nil
 	}

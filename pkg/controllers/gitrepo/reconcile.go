@@ -30,7 +30,7 @@ func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Result, erro
 	repo, ok := w.cache.repos.Get(key)
 	if !ok || !w.cfg.Scope.Owns(repo) { // gone, or of another manager
 		w.poller.unfollow(key)
-		w.forget(key)
+		w.memories.forget(key)
 		return kube.Done, nil
 	}
 	log := w.log.WithFields(logrus.Fields{"workspace": key.Namespace, "gitrepo": key.Name})
@@ -82,15 +82,15 @@ func (w *Worker) next(key kube.Key, facts gitrepo.Facts, err error) (kube.Result
 	repo := facts.Repo
 	switch {
 	case err == nil && facts.Read.Retry && facts.Head != nil && facts.Read.Commit == facts.Head.Commit:
-		return kube.Result{After: gitrepo.Delay(retryBase, w.recall(key, repo.UID).fetches, 0)}, nil
-	case err == nil && w.recall(key, repo.UID).missing.count() > 0:
-		return kube.Result{After: w.recall(key, repo.UID).missing.again()}, nil
+		return kube.Result{After: gitrepo.Delay(retryBase, w.memories.recall(key, repo.UID).fetches, 0)}, nil
+	case err == nil && w.memories.recall(key, repo.UID).missing.count() > 0:
+		return kube.Result{After: w.memories.recall(key, repo.UID).missing.again()}, nil
 	case err == nil, reconcile.IsTerminal(err):
 		return kube.Done, nil
 	case errors.Is(err, context.Canceled):
 		return kube.Done, err
 	}
-	failures := w.recall(key, repo.UID).fetches
+	failures := w.memories.recall(key, repo.UID).fetches
 	return kube.Result{After: gitrepo.Delay(time.Second, failures, 0)}, nil
 }
 
@@ -103,7 +103,7 @@ type what struct {
 // gather collects what the decision depends on.
 func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts, what, error) {
 	key := kube.KeyOf(repo)
-	m := w.recall(key, repo.UID)
+	m := w.memories.recall(key, repo.UID)
 	f := gitrepo.Facts{
 		Repo:      repo,
 		Closed:    support.FailClosed(w.limits(repo.Namespace)),
@@ -122,8 +122,8 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 		}
 		repo, f.Repo = held, held
 	}
-	f.Appeared = w.appeared(ctx, repo, m)
-	a, err := w.access(ctx, repo)
+	f.Appeared = w.names.appeared(ctx, repo, m)
+	a, err := w.credentials.access(ctx, repo)
 	switch {
 	case reconcile.IsTerminal(err):
 		f.Refused = err

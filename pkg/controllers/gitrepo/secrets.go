@@ -72,10 +72,18 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
+// credentials reads the Secrets that GitRepos name.
+type credentials struct {
+	cache      *caches
+	namespace  string // of the manager
+	registries bool   // bundles may be kept in a registry
+	secrets    *kube.Store[*corev1.Secret]
+}
+
 // access reads the Secrets of a GitRepo. A Secret that it names must exist and be
 // usable; otherwise the error is reconcile.Terminal with reason FailedValidatingSecret.
 // So is what gitrepo.SpecError finds.
-func (w *Worker) access(ctx context.Context, repo *fleet.GitRepo) (access, error) {
+func (w *credentials) access(ctx context.Context, repo *fleet.GitRepo) (access, error) {
 	a := access{hashes: map[string]string{}, former: map[string]string{}}
 	if err := gitrepo.SpecError(repo.Spec); err != nil {
 		return a, err
@@ -94,7 +102,7 @@ func (w *Worker) access(ctx context.Context, repo *fleet.GitRepo) (access, error
 }
 
 // completed is what a Secret says with what else is said about all downloads.
-func (w *Worker) completed(repo *fleet.GitRepo, c chart.Credentials) chart.Credentials {
+func (w *credentials) completed(repo *fleet.GitRepo, c chart.Credentials) chart.Credentials {
 	c.InsecureSkipVerify = c.InsecureSkipVerify || repo.Spec.InsecureSkipTLSverify
 	if len(c.KnownHosts) == 0 {
 		c.KnownHosts = w.knownHosts()
@@ -103,8 +111,8 @@ func (w *Worker) completed(repo *fleet.GitRepo, c chart.Credentials) chart.Crede
 }
 
 // knownHosts are those of the installation.
-func (w *Worker) knownHosts() []byte {
-	m, ok := w.cache.config.Get(kube.Key{Namespace: w.cfg.Namespace, Name: fleet.ConfigMapKnownHosts})
+func (w *credentials) knownHosts() []byte {
+	m, ok := w.cache.config.Get(kube.Key{Namespace: w.namespace, Name: fleet.ConfigMapKnownHosts})
 	if !ok {
 		return nil
 	}
@@ -112,7 +120,7 @@ func (w *Worker) knownHosts() []byte {
 }
 
 // gitAccess is for the repository itself.
-func (w *Worker) gitAccess(ctx context.Context, repo *fleet.GitRepo, a *access) error {
+func (w *credentials) gitAccess(ctx context.Context, repo *fleet.GitRepo, a *access) error {
 	a.git = git.Source{
 		URL: repo.Spec.Repo, CABundle: repo.Spec.CABundle, InsecureSkipTLSVerify: repo.Spec.InsecureSkipTLSverify,
 	}
@@ -168,7 +176,7 @@ func withoutUser(s *corev1.Secret) string {
 }
 
 // named is the Secret that a field of the spec names, nil where it names none.
-func (w *Worker) named(ctx context.Context, repo *fleet.GitRepo, field, name string) (*corev1.Secret, error) {
+func (w *credentials) named(ctx context.Context, repo *fleet.GitRepo, field, name string) (*corev1.Secret, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -181,7 +189,7 @@ func (w *Worker) named(ctx context.Context, repo *fleet.GitRepo, field, name str
 }
 
 // chartAccess is for charts, wherever they are named.
-func (w *Worker) chartAccess(ctx context.Context, repo *fleet.GitRepo, a *access) error {
+func (w *credentials) chartAccess(ctx context.Context, repo *fleet.GitRepo, a *access) error {
 	secret, err := w.named(ctx, repo, "helmSecretName", repo.Spec.HelmSecretName)
 	if secret == nil {
 		return err
@@ -195,7 +203,7 @@ func (w *Worker) chartAccess(ctx context.Context, repo *fleet.GitRepo, a *access
 
 // chartAccessByPath is for charts that are named in certain directories. It
 // replaces the one for all.
-func (w *Worker) chartAccessByPath(ctx context.Context, repo *fleet.GitRepo, a *access) error {
+func (w *credentials) chartAccessByPath(ctx context.Context, repo *fleet.GitRepo, a *access) error {
 	secret, err := w.named(ctx, repo, "helmSecretNameForPaths", repo.Spec.HelmSecretNameForPaths)
 	if secret == nil {
 		return err
@@ -217,8 +225,8 @@ func (w *Worker) chartAccessByPath(ctx context.Context, repo *fleet.GitRepo, a *
 
 // storageAccess makes sure that the registry for bundles that a GitRepo names
 // can be used. Its data are read when something is written.
-func (w *Worker) storageAccess(ctx context.Context, repo *fleet.GitRepo, _ *access) error {
-	if w.cfg.OCI == nil {
+func (w *credentials) storageAccess(ctx context.Context, repo *fleet.GitRepo, _ *access) error {
+	if !w.registries {
 		return nil
 	}
 	secret, err := w.named(ctx, repo, "ociRegistrySecret", repo.Spec.OCIRegistrySecret)
@@ -233,7 +241,7 @@ func (w *Worker) storageAccess(ctx context.Context, repo *fleet.GitRepo, _ *acce
 
 // found is err, in the words of a GitRepo where the Secret that a field names does not
 // exist.
-func (w *Worker) found(key kube.Key, field string, err error) error {
+func (w *credentials) found(key kube.Key, field string, err error) error {
 	if !kube.IsGone(err) {
 		return err
 	}
