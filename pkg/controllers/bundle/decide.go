@@ -27,25 +27,40 @@ import (
 type snapshot struct {
 	key         kube.Key
 	bundle      *fleet.Bundle
-	compiled    *deployment.Compiled // nil with kitErr
+	compiled    *deployment.Compiled // nil with compiledErr
 	compiledErr error
-	sources     map[deployment.Source]string // digests of what deployments may take along
-	loaded      *loads                       // the same with their data, as they are needed
-	secretUses  []deployment.SecretUse       // of Secrets of the namespace, where sources are taken along
-	parts       int                          // in how many parts the content is kept; 0: every agent reads it
-	candidates  []*fleetstate.Candidate      // by name
-	reach       target.Reach
-	guests      map[kube.Key]guest  // of other namespaces
-	taken       map[kube.Key]string // why the name of a deployment is not free, by Cluster
+	parts       int // in how many parts the content is kept; 0: every agent reads it
 	deployments map[kube.Key]*fleet.BundleDeployment
-	seen        uint64 // what the table said with the deployments
-	moves       uint64 // and with the clusters
-	memos       map[kube.Key]versionCache
-	lost        map[kube.Key]bool // deployments that have to be written again
-	replacing   replacing         // which releases may be replaced
-	releaseName string            // see named
-	hold        string            // why nothing new may be written; empty: it may
-	restricted  bool              // hold is a limit of the namespace, not the brake
+	replacing   replacing // which releases may be replaced
+	releaseName string    // see named
+	hold        string    // why nothing new may be written; empty: it may
+	restricted  bool      // hold is a limit of the namespace, not the brake
+	carriedSources
+	candidateSet
+	known
+}
+
+// carriedSources are what deployments may take along.
+type carriedSources struct {
+	sources    map[deployment.Source]string // digests
+	loaded     *loads                       // the same with their data, as they are needed
+	secretUses []deployment.SecretUse       // of Secrets of the namespace, where sources are taken along
+}
+
+// A candidateSet is the clusters that a Bundle may be meant for.
+type candidateSet struct {
+	candidates []*fleetstate.Candidate // by name
+	reach      target.Reach
+	guests     map[kube.Key]guest  // of other namespaces
+	taken      map[kube.Key]string // why the name of a deployment is not free, by Cluster
+}
+
+// known is what the table and the controllers said when the snapshot was taken.
+type known struct {
+	seen     uint64 // of the deployments
+	moves    uint64 // of the clusters
+	versions map[kube.Key]versionCache
+	lost     map[kube.Key]bool // deployments that have to be written again
 }
 
 // A writeKind says what is written for a pair.
@@ -69,25 +84,30 @@ type pair struct {
 	verdict target.Verdict
 	old     *fleet.BundleDeployment
 	mark    deployment.Mark // of old
+	newest
+	step  rollout.Step
+	write writeKind
+	want  fleetstate.Desired
+	// replaced is the release that the version would replace, nil where there is none
+	// to be judged.
+	replaced *replaced
+}
+
+// newest is the version that a pair should have.
+type newest struct {
 	inputs  string
 	id      string
 	outcome string
 	release release.ID          // that the version makes; zero where it was not worked out
 	version *deployment.Version // nil where it was not worked out this time
 	late    bool                // working it out took too long, perhaps of a busy machine
-	step    rollout.Step
-	write   writeKind
-	want    fleetstate.Desired
-	// replaced is the release that the version would replace, nil where there is none
-	// to be judged.
-	replaced *replaced
 }
 
 // A decision is what becomes of a Bundle now.
 type decision struct {
-	plan  fleetstate.Plan
-	pairs []*pair // in the order of the rollout
-	memos map[kube.Key]versionCache
+	plan     fleetstate.Plan
+	pairs    []*pair // in the order of the rollout
+	versions map[kube.Key]versionCache
 	// leaving are deployments on clusters that do not get the Bundle any more.
 	leaving []*staleDeployment
 	// replaced are deployments whose release would be replaced, or may be.
@@ -112,7 +132,7 @@ type staleDeployment struct {
 
 // decide works out what a Bundle should be everywhere. It changes nothing.
 func decide(s *snapshot) *decision {
-	d := &decision{memos: map[kube.Key]versionCache{}}
+	d := &decision{versions: map[kube.Key]versionCache{}}
 	d.plan.Generation, d.plan.Seen = s.bundle.Generation, s.seen
 	d.plan.ResourcesDigest, d.plan.Named = resourcesOf(s.bundle), fleetstate.NamedBy(s.bundle)
 	d.plan.Accepted = accepted(s)
@@ -147,7 +167,7 @@ func decide(s *snapshot) *decision {
 		applyStep(s, p)
 		d.costs = d.costs || limited && p.step.Costs && p.write != nothing
 		if p.write == nothing && p.id != "" && p.mark.Inputs != p.inputs {
-			d.memos[p.key] = versionCache{p.inputs, p.id, p.outcome, p.release}
+			d.versions[p.key] = versionCache{p.inputs, p.id, p.outcome, p.release}
 		}
 		if p.replaced != nil {
 			d.replaced = append(d.replaced, p.replaced)
@@ -321,7 +341,7 @@ func workOut(s *snapshot, p *pair) rollout.Target {
 		return t
 	}
 	p.inputs = deployment.WithInputs(p.inputs, s.allSources())
-	m := s.memos[p.key]
+	m := s.versions[p.key]
 	switch p.inputs {
 	case p.mark.Inputs:
 		p.id, p.outcome = p.old.Spec.StagedDeploymentID, p.mark.Outcome

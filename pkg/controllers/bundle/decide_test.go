@@ -254,10 +254,10 @@ func TestDecideRemembers(t *testing.T) {
 	place.Seal()
 	s.candidates[0].Place = &place
 	d := decide(s)
-	if story(d) != "c0000 -\n" || d.pairs[0].version == nil || len(d.memos) != 1 {
-		t.Fatalf("another label, the same outcome: %s %v", story(d), d.memos)
+	if story(d) != "c0000 -\n" || d.pairs[0].version == nil || len(d.versions) != 1 {
+		t.Fatalf("another label, the same outcome: %s %v", story(d), d.versions)
 	}
-	s.memos = d.memos
+	s.versions = d.versions
 	if d = decide(s); d.pairs[0].version != nil {
 		t.Error("worked out twice")
 	}

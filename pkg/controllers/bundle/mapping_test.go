@@ -94,7 +94,7 @@ func reach(namespaces ...string) target.Reach {
 }
 
 func TestWhere(t *testing.T) {
-	s := &snapshot{key: kube.Key{Namespace: "ns", Name: "app"}, reach: reach("a", "b", "c", "d")}
+	s := &snapshot{key: kube.Key{Namespace: "ns", Name: "app"}, candidateSet: candidateSet{reach: reach("a", "b", "c", "d")}}
 	if got, want := s.where(), "ns, a, b and 2 more"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

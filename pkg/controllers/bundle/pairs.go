@@ -47,7 +47,7 @@ func newPairState(b *base, s *sources) *pairState {
 func (e *pairState) remember(key kube.Key, d *decision) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.versions[key] = d.memos
+	e.versions[key] = d.versions
 }
 
 func (e *pairState) dropCompiled(key kube.Key) {

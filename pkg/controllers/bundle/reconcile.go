@@ -84,7 +84,7 @@ func (e *bundleController) Reconcile(ctx context.Context, key kube.Key) (kube.Re
 
 // gather reads all that the decision needs.
 func (e *bundleController) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error) {
-	s := &snapshot{key: kube.KeyOf(b), bundle: b, moves: e.table.Moves()}
+	s := &snapshot{key: kube.KeyOf(b), bundle: b, known: known{moves: e.table.Moves()}}
 	refused := e.sources.refusedOf(s.key)
 	if s.parts, s.compiledErr = e.content.named(b); s.compiledErr == nil {
 		s.compiled, s.compiledErr = e.compiled(ctx, b) // before the clusters: their changes are judged by it
@@ -104,7 +104,7 @@ func (e *bundleController) gather(ctx context.Context, b *fleet.Bundle) (*snapsh
 	}
 	e.pairs.mu.Lock()
 	defer e.pairs.mu.Unlock()
-	s.memos, s.lost = e.pairs.versions[s.key], maps.Clone(e.pairs.lost)
+	s.versions, s.lost = e.pairs.versions[s.key], maps.Clone(e.pairs.lost)
 	return s, nil
 }
 

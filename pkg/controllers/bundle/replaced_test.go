@@ -90,8 +90,8 @@ func TestReleasesAreComparedOnce(t *testing.T) {
 	s = s.changed(t, func(b *fleet.Bundle) { b.Spec.DefaultNamespace = "other" })
 	s.replacing.owned = true
 	d := decide(s)
-	if s.memos = d.memos; len(s.memos) != 1 {
-		t.Fatalf("%d are remembered", len(s.memos))
+	if s.versions = d.versions; len(s.versions) != 1 {
+		t.Fatalf("%d are remembered", len(s.versions))
 	}
 	if d = decide(s); d.pairs[0].version != nil || len(d.replaced) != 1 {
 		t.Error("worked out twice")
