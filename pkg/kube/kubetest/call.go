@@ -62,6 +62,9 @@ func refusal(err error) answer {
 	return text(int(status.Code), body)
 }
 
+// A handler answers requests.
+type handler struct{ *Server }
+
 // RoundTrip answers a request.
 func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := bodyOf(req)
@@ -76,11 +79,11 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	default:
 	}
-	c, a := s.read(req, body)
+	c, a := handler{s}.read(req, body)
 	if c != nil {
 		fault := s.meet(c.Request)
 		if fault == nil || fault.status == nil {
-			a = s.serve(c)
+			a = handler{s}.serve(c)
 		} else {
 			a = refusal(fault.status)
 			a.header = fault.header.Clone()
@@ -110,7 +113,7 @@ func bodyOf(req *http.Request) ([]byte, error) {
 }
 
 // read understands a request. Without a call the answer is given already.
-func (s *Server) read(req *http.Request, body []byte) (*call, answer) {
+func (s handler) read(req *http.Request, body []byte) (*call, answer) {
 	c := &call{ctx: req.Context(), query: req.URL.Query(), contentType: req.Header.Get("Content-Type"), body: body}
 	c.UserAgent, c.User = req.Header.Get("User-Agent"), req.Header.Get("Impersonate-User")
 	gv, rest, ok := groupVersion(req.URL.Path)
@@ -139,7 +142,7 @@ func (s *Server) read(req *http.Request, body []byte) (*call, answer) {
 }
 
 // readMore understands what a request asks for besides its path.
-func (s *Server) readMore(c *call, req *http.Request) error {
+func (s handler) readMore(c *call, req *http.Request) error {
 	c.Verb = verbOf(req.Method, c)
 	c.Body = string(c.body)
 	if c.Verb == "create" && c.Subresource == "" {
@@ -206,7 +209,7 @@ func namespaceIn(parts []string) (namespace string, rest []string) {
 }
 
 // refuse fails the test: the server was asked for something that it cannot do.
-func (s *Server) refuse(format string, args ...any) error {
+func (s handler) refuse(format string, args ...any) error {
 	message := "kubetest " + fmt.Sprintf(format, args...)
 	s.t.Error(message)
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
@@ -215,7 +218,7 @@ func (s *Server) refuse(format string, args ...any) error {
 }
 
 // serve carries a call out.
-func (s *Server) serve(c *call) answer {
+func (s handler) serve(c *call) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, err := s.dispatch(c)
@@ -225,7 +228,7 @@ func (s *Server) serve(c *call) answer {
 	return a
 }
 
-func (s *Server) dispatch(c *call) (answer, error) {
+func (s handler) dispatch(c *call) (answer, error) {
 	if c.res.Namespaced && c.Namespace == "" && c.Verb != "list" && c.Verb != "watch" {
 		return answer{}, apierrors.NewBadRequest("an empty namespace may not be set for an object of a namespaced kind")
 	}
@@ -271,6 +274,6 @@ func (c *call) one(code int) func(*record, error) (answer, error) {
 }
 
 // get answers with one object.
-func (s *Server) get(c *call) (answer, error) {
+func (s handler) get(c *call) (answer, error) {
 	return c.one(http.StatusOK)(c.live())
 }

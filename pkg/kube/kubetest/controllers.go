@@ -26,12 +26,13 @@ import (
 func (s *Server) CollectGarbage() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	c := collector{s}
 	for before := int64(-1); before != s.version; {
 		before = s.version
-		uids := s.owners()
+		uids := c.owners()
 		for _, res := range s.resources {
 			for _, r := range res.sorted(func(*record) bool { return true }) {
-				if err := s.collect(res, r, uids); err != nil {
+				if err := c.collect(res, r, uids); err != nil {
 					s.t.Errorf("kubetest: collect garbage: %s %s: %v", res.Kind.Kind, kube.KeyOf(r), err)
 					return
 				}
@@ -40,8 +41,11 @@ func (s *Server) CollectGarbage() {
 	}
 }
 
+// A collector does the work of the garbage collector and the namespace controller.
+type collector struct{ *Server }
+
 // owners are all objects, by their UIDs.
-func (s *Server) owners() map[types.UID]*record {
+func (s collector) owners() map[types.UID]*record {
 	out := map[types.UID]*record{}
 	for _, res := range s.resources {
 		for _, r := range res.objects {
@@ -52,7 +56,7 @@ func (s *Server) owners() map[types.UID]*record {
 }
 
 // collect does what is to be done about one object.
-func (s *Server) collect(res *resource, r *record, owners map[types.UID]*record) error {
+func (s collector) collect(res *resource, r *record, owners map[types.UID]*record) error {
 	if res.objects[kube.KeyOf(r)] != r {
 		return nil // something else was done about it in this round
 	}
@@ -95,7 +99,7 @@ func (s *Server) collect(res *resource, r *record, owners map[types.UID]*record)
 
 // serves reports whether the kind of an owner is one of the server's: for another kind
 // it is unknown whether the owner is gone.
-func (s *Server) serves(ref metav1.OwnerReference) bool {
+func (s collector) serves(ref metav1.OwnerReference) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return false
@@ -109,7 +113,7 @@ func (s *Server) serves(ref metav1.OwnerReference) bool {
 }
 
 // finish ends a deletion that waits for the object's dependents.
-func (s *Server) finish(res *resource, r *record) error {
+func (s collector) finish(res *resource, r *record) error {
 	if r.GetDeletionTimestamp() == nil {
 		return nil
 	}
@@ -143,7 +147,7 @@ func (s *Server) finish(res *resource, r *record) error {
 }
 
 // empty deletes what is in a namespace, and the namespace once nothing is.
-func (s *Server) empty(res *resource, ns *record) error {
+func (s collector) empty(res *resource, ns *record) error {
 	left := len(ns.GetFinalizers()) > 0
 	for _, other := range s.resources {
 		for key, r := range other.objects {
@@ -204,7 +208,7 @@ func (s *Server) newToken() string {
 }
 
 // makeToken answers a TokenRequest. The token opens nothing.
-func (s *Server) makeToken(c *call) (answer, error) {
+func (s handler) makeToken(c *call) (answer, error) {
 	if c.Verb != "create" || c.Resource != "serviceaccounts" {
 		return answer{}, s.refuse("does not serve %s", c.Request)
 	}

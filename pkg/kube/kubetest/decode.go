@@ -17,7 +17,7 @@ import (
 var fromProtobuf = protobuf.NewSerializer(scheme, scheme)
 
 // fieldsOf reads a body into fields.
-func (s *Server) fieldsOf(c *call) (map[string]any, error) {
+func (s handler) fieldsOf(c *call) (map[string]any, error) {
 	if c.content != nil {
 		return c.content, nil
 	}
@@ -45,7 +45,7 @@ func (s *Server) fieldsOf(c *call) (map[string]any, error) {
 }
 
 // object reads the object of a body.
-func (s *Server) object(c *call) (*unstructured.Unstructured, error) {
+func (s handler) object(c *call) (*unstructured.Unstructured, error) {
 	content, err := s.fieldsOf(c)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func secretDefaults(obj *unstructured.Unstructured) error {
 }
 
 // deleteOptions reads the body of a deletion, which may be empty.
-func (s *Server) deleteOptions(c *call) (metav1.DeleteOptions, error) {
+func (s handler) deleteOptions(c *call) (metav1.DeleteOptions, error) {
 	var out metav1.DeleteOptions
 	if len(c.body) > 0 {
 		content, err := s.fieldsOf(c)

@@ -11,7 +11,7 @@ import (
 )
 
 // delete deletes an object. One with finalizers stays until they are gone.
-func (s *Server) delete(c *call) (answer, error) {
+func (s handler) delete(c *call) (answer, error) {
 	opts, err := s.deleteOptions(c)
 	if err != nil {
 		return answer{}, err

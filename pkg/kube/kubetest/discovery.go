@@ -13,7 +13,7 @@ import (
 )
 
 // discover answers what is asked about the API and not about objects.
-func (s *Server) discover(path string) answer {
+func (s handler) discover(path string) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out any
@@ -42,7 +42,7 @@ func (s *Server) discover(path string) answer {
 }
 
 // groups are all API groups with a name. Each has one version.
-func (s *Server) groups() []metav1.APIGroup {
+func (s handler) groups() []metav1.APIGroup {
 	seen := map[string]metav1.APIGroup{}
 	for r := range s.resources {
 		if r.Group == "" {
@@ -60,7 +60,7 @@ func (s *Server) groups() []metav1.APIGroup {
 }
 
 // kindsOf are the resources of a group and their subresources.
-func (s *Server) kindsOf(gv schema.GroupVersion) []metav1.APIResource {
+func (s handler) kindsOf(gv schema.GroupVersion) []metav1.APIResource {
 	var out []metav1.APIResource
 	for gvr, r := range s.resources {
 		if gvr.GroupVersion() != gv {

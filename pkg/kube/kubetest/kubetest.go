@@ -118,7 +118,8 @@ func (s *Server) MakeNamespace(name string) {
 		return
 	}
 	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name)
-	if _, err := s.create(&call{Request: Request{Verb: "create", Resource: "namespaces"}, res: ns, body: body, manager: "kubetest"}); err != nil {
+	h := handler{s}
+	if _, err := h.create(&call{Request: Request{Verb: "create", Resource: "namespaces"}, res: ns, body: body, manager: "kubetest"}); err != nil {
 		s.t.Errorf("kubetest: make namespace %q: %v", name, err)
 	}
 }

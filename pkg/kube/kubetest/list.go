@@ -22,7 +22,7 @@ type page struct {
 }
 
 // list answers with a list, or a page of it.
-func (s *Server) list(c *call) (answer, error) {
+func (s handler) list(c *call) (answer, error) {
 	selects, err := s.selection(c)
 	if err != nil {
 		return answer{}, err
@@ -51,7 +51,7 @@ func (s *Server) list(c *call) (answer, error) {
 }
 
 // pageOf writes the first objects of a page, and keeps the rest.
-func (s *Server) pageOf(c *call, p page, limit int) (answer, error) {
+func (s handler) pageOf(c *call, p page, limit int) (answer, error) {
 	md := map[string]any{"resourceVersion": strconv.FormatInt(p.version, 10)}
 	now := p.rest
 	if limit > 0 && len(now) > limit {
@@ -97,7 +97,7 @@ func (r *resource) sorted(selects func(*record) bool) []*record {
 
 // checkVersion refuses a list of a version that the server does not know, or does not
 // keep.
-func (s *Server) checkVersion(c *call) error {
+func (s handler) checkVersion(c *call) error {
 	asked, err := number(c, "resourceVersion")
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func number(c *call, name string) (int64, error) {
 }
 
 // selection is the objects that a list or a watch asks for.
-func (s *Server) selection(c *call) (func(*record) bool, error) {
+func (s handler) selection(c *call) (func(*record) bool, error) {
 	byLabel, err := labels.Parse(c.query.Get("labelSelector"))
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())

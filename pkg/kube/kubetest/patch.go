@@ -15,7 +15,7 @@ import (
 )
 
 // patch changes an object, or applies it.
-func (s *Server) patch(c *call) (answer, error) {
+func (s handler) patch(c *call) (answer, error) {
 	form, _, _ := mime.ParseMediaType(c.contentType)
 	if types.PatchType(form) == types.ApplyPatchType {
 		return s.apply(c)
@@ -41,7 +41,7 @@ func (s *Server) patch(c *call) (answer, error) {
 }
 
 // patched is a record's text with a patch.
-func (s *Server) patched(kind types.PatchType, live *record, patch []byte) ([]byte, error) {
+func (s handler) patched(kind types.PatchType, live *record, patch []byte) ([]byte, error) {
 	switch kind {
 	case types.MergePatchType:
 		after, err := jsonpatch.MergePatch(live.json, patch)
@@ -75,7 +75,7 @@ func (c *call) fromJSON(body []byte) (*unstructured.Unstructured, error) {
 }
 
 // apply applies an object on the server's side: it is made where it is not there.
-func (s *Server) apply(c *call) (answer, error) {
+func (s handler) apply(c *call) (answer, error) {
 	if c.query.Get("fieldManager") == "" {
 		return answer{}, apierrors.NewBadRequest("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch")
 	}
@@ -117,7 +117,7 @@ func (s *Server) apply(c *call) (answer, error) {
 }
 
 // applyNew makes an object that is applied.
-func (s *Server) applyNew(c *call, applied *unstructured.Unstructured) (*record, error) {
+func (s handler) applyNew(c *call, applied *unstructured.Unstructured) (*record, error) {
 	if err := s.admit(c); err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ type stream struct {
 }
 
 // watch answers with the changes that follow. The caller holds s.mu.
-func (s *Server) watch(c *call) (answer, error) {
+func (s handler) watch(c *call) (answer, error) {
 	selects, err := s.selection(c)
 	if err != nil {
 		return answer{}, err
@@ -58,7 +58,7 @@ func (s *Server) watch(c *call) (answer, error) {
 		return answer{}, tooLarge(from, s.version)
 	}
 	w := &stream{
-		s: s, res: c.res, ctx: c.ctx, selects: selects, partial: c.partial, bookmarks: c.query.Get("allowWatchBookmarks") == "true",
+		s: s.Server, res: c.res, ctx: c.ctx, selects: selects, partial: c.partial, bookmarks: c.query.Get("allowWatchBookmarks") == "true",
 		tick: time.NewTicker(bookmarkEvery), closed: make(chan struct{}), after: from, cuts: c.res.cuts,
 	}
 	if seconds > 0 {

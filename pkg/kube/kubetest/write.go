@@ -18,7 +18,7 @@ import (
 )
 
 // create makes an object. The caller holds s.mu.
-func (s *Server) create(c *call) (*record, error) {
+func (s handler) create(c *call) (*record, error) {
 	obj, err := s.object(c)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (s *Server) create(c *call) (*record, error) {
 }
 
 // begin sets what the server sets in a new object, and removes what it does not take.
-func (s *Server) begin(res *resource, obj *unstructured.Unstructured) {
+func (s handler) begin(res *resource, obj *unstructured.Unstructured) {
 	s.uids++
 	obj.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
 	obj.SetCreationTimestamp(now())
@@ -77,7 +77,7 @@ func now() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Se
 
 // admit refuses what is to be made in a namespace that is not there or is being
 // deleted.
-func (s *Server) admit(c *call) error {
+func (s handler) admit(c *call) error {
 	if !c.res.Namespaced {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (c *call) invalid(list ...*field.Error) error {
 }
 
 // update replaces an object, or its status. The caller holds s.mu.
-func (s *Server) update(c *call) (*record, error) {
+func (s handler) update(c *call) (*record, error) {
 	obj, err := s.object(c)
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (c *call) current(live *record, obj *unstructured.Unstructured) error {
 }
 
 // replace writes the next version of an object. manage notes who has set what.
-func (s *Server) replace(c *call, live *record, obj *unstructured.Unstructured,
+func (s handler) replace(c *call, live *record, obj *unstructured.Unstructured,
 	manage func(*unstructured.Unstructured) (*unstructured.Unstructured, error),
 ) (*record, error) {
 	next, err := c.merged(live.Unstructured, obj)
@@ -221,7 +221,7 @@ func setOrDrop(in map[string]any, name string, value any) {
 
 // write commits an object, unless the call is a dry run. One that is being deleted and
 // has no finalizer any more goes.
-func (s *Server) write(c *call, obj *unstructured.Unstructured) (*record, error) {
+func (s handler) write(c *call, obj *unstructured.Unstructured) (*record, error) {
 	if c.dryRun {
 		return newRecord(obj)
 	}
