@@ -138,7 +138,7 @@ func runBundleDiff(ctx context.Context, o bundleDiffOptions, s *session) error {
 		err = o.suggest(ctx, s, differing)
 	}
 	if err == nil && away && len(differing) == 0 {
-		return reported{errPartly}
+		return endingWith(errPartly)
 	}
 	return err
 }
@@ -284,7 +284,7 @@ func (o bundleDiffOptions) show(s *session, all int, differing []*fleet.BundleDe
 		s.std.Note("nothing differs; looked at: %d", all)
 		return nil
 	}
-	return reported{errDifferences}
+	return endingWith(errDifferences)
 }
 
 func (o bundleDiffOptions) table(s *session, differing []*fleet.BundleDeployment) {
@@ -459,7 +459,7 @@ func (o bundleDiffOptions) suggest(ctx context.Context, s *session, differing []
 		s.std.Note("cannot be ignored: %s", l)
 	}
 	if len(left) > 0 {
-		return reported{errPartly}
+		return endingWith(errPartly)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func runCheck(o printer.Output, s *session, findings []diagnose.Finding) error {
 		}
 	}
 	if worst == diagnose.Fail {
-		return reported{errNotReady}
+		return endingWith(errNotReady)
 	}
 	if most, skipped, of := diagnose.Blind(findings); most {
 		return fmt.Errorf("%d of %d checks could not look: whether the installation is well is not known; ask a user with more rights to run it", skipped, of)

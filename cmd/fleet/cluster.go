@@ -279,7 +279,7 @@ func runClusterForget(ctx context.Context, o forgetOptions, s *session) error {
 		s.std.Note("to take the agent off there: kubectl -n %s delete deployment fleet-agent", cmp.Or(c.Status.Agent.Namespace, s.system))
 	}
 	if len(left) > 0 {
-		return reported{errPartly}
+		return endingWith(errPartly)
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func runClusterAgents(ctx context.Context, o clusterAgentsOptions, s *session) e
 		err = printAgents(s.std.Out, state)
 	}
 	if err == nil && o.exitCode && (state.Phase != agentrollout.Current || state.UpToDate < state.Agents) {
-		return reported{errNotReady}
+		return endingWith(errNotReady)
 	}
 	return err
 }

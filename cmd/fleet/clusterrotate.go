@@ -96,7 +96,7 @@ func runClusterRotate(ctx context.Context, o clusterRotateOptions, s *session) e
 	case c.Status.Display.State == fleet.Offline:
 		printer.Say(s.std.Out, "another credential for cluster %s/%s is ordered; it is Offline, last seen %s (%s ago), and takes it when it is back: until then the one before is good\n",
 			s.scope, o.name, view.Clock(seen, s.now()), view.Ago(seen, s.now()))
-		return reported{errPartly}
+		return endingWith(errPartly)
 	}
 	if absence == "" {
 		s.std.Note("ordered; the agent hears of it with its next check-in")

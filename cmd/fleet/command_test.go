@@ -36,7 +36,7 @@ func TestExitCode(t *testing.T) {
 		0: nil,
 		1: errors.New("no connection"),
 		2: errDifferences,
-		3: reported{errNotReady},
+		3: endingWith(errNotReady),
 		4: fmt.Errorf("a.yaml: %w", errInput),
 		5: errRefused,
 		6: fmt.Errorf("%w: %w", errPartly, errors.New("x")),

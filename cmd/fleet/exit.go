@@ -17,6 +17,9 @@ var (
 // reported is an ending that the command's own output has explained already.
 type reported struct{ error }
 
+// endingWith is an ending without an error line.
+func endingWith(err error) error { return reported{err} }
+
 func (t reported) Unwrap() error { return t.error }
 
 // exitCode is the one place where endings become numbers. docs/cli promises

@@ -110,7 +110,7 @@ func runExplain(ctx context.Context, o explainOptions, s *session) error {
 		return err
 	}
 	if !e.Ready() {
-		return reported{errNotReady}
+		return endingWith(errNotReady)
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (r *reading) overview(ctx context.Context, o explainOptions, subject explai
 		return err
 	}
 	if v.Stopped() {
-		return reported{errNotReady}
+		return endingWith(errNotReady)
 	}
 	return nil
 }

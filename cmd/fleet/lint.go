@@ -189,7 +189,7 @@ func runLint(ctx context.Context, o lintOptions, std printer.Stdio) error {
 	}
 	std.Note("%s", report.summary())
 	if report.Errors > 0 {
-		return reported{errInput}
+		return endingWith(errInput)
 	}
 	return nil
 }

@@ -94,9 +94,9 @@ func runStatus(ctx context.Context, o statusOptions, s *session) error {
 	}
 	switch {
 	case !doc.Settled():
-		return reported{errNotReady}
+		return endingWith(errNotReady)
 	case doc.Offline.Count > 0:
-		return reported{errPartly}
+		return endingWith(errPartly)
 	}
 	return nil
 }

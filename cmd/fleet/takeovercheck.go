@@ -85,7 +85,7 @@ func runTakeoverCheck(ctx context.Context, o takeoverCheckOptions, s *session) e
 		return err
 	}
 	if !alike || len(doc.HelmOps) > 0 {
-		return reported{errDifferences}
+		return endingWith(errDifferences)
 	}
 	return nil
 }

@@ -209,7 +209,7 @@ func (o *testOptions) render(d helm.Deployment, in *testInput, doc Rendering, st
 		return err
 	}
 	std.Note("warning: %s", doc.NotRendered)
-	return reported{errPartly}
+	return endingWith(errPartly)
 }
 
 // groupFlag is the flag that keeps the cluster in its group beside other flags.

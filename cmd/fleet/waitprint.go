@@ -58,9 +58,9 @@ func (t *waiting) report(end view.Progress) error {
 	var err error
 	switch {
 	case end == view.Failed || end == view.Waiting:
-		err = reported{errNotReady}
+		err = endingWith(errNotReady)
 	case end == view.Deferred && !t.o.reachable:
-		err = reported{errPartly}
+		err = endingWith(errPartly)
 	}
 	if t.o.output.Machine() {
 		if printErr := t.o.output.Print(t.s.std, t.document(end), false); printErr != nil {
