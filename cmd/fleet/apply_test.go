@@ -11,11 +11,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/apply"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/sources"
 )
 
-// apply runs the command as a person would, in dir.
-func apply(t *testing.T, dir string, args ...string) (out, notes string, err error) {
+// applyDir runs the command as a person would, in dir.
+func applyDir(t *testing.T, dir string, args ...string) (out, notes string, err error) {
 	t.Helper()
 	return alone(t, dir, append([]string{"apply"}, args...)...)
 }
@@ -38,13 +42,13 @@ func alone(t *testing.T, dir string, args ...string) (out, notes string, err err
 // working directory as PATH.
 func TestApplyDirectoryAsName(t *testing.T) {
 	t.Run("Alone", func(t *testing.T) {
-		_, _, err := apply(t, "../../examples", "-n", "fleet-default", "web")
+		_, _, err := applyDir(t, "../../examples", "-n", "fleet-default", "web")
 		if err == nil || !strings.Contains(err.Error(), "fleet apply NAME web writes that directory") {
 			t.Errorf("want how to say which is meant, got %v", err)
 		}
 	})
 	t.Run("WithPath", func(t *testing.T) {
-		out, _, err := apply(t, "../../examples", "-o", "json", "-n", "fleet-default", "web", ".")
+		out, _, err := applyDir(t, "../../examples", "-o", "json", "-n", "fleet-default", "web", ".")
 		if err != nil || !strings.Contains(out, `"web-metrics"`) {
 			t.Errorf("want the working directory, which is named, got %v", err)
 		}
@@ -53,7 +57,7 @@ func TestApplyDirectoryAsName(t *testing.T) {
 
 // The examples become three bundles, without a word about them.
 func TestApplyExamples(t *testing.T) {
-	out, notes, err := apply(t, "../../examples", "-o", "json", "-n", "fleet-default", "--commit", "abc", "examples")
+	out, notes, err := applyDir(t, "../../examples", "-o", "json", "-n", "fleet-default", "--commit", "abc", "examples")
 	if err != nil || notes != "" {
 		t.Fatalf("want no words, got %v\n%s", err, notes)
 	}
@@ -158,14 +162,14 @@ func TestApplyFlags(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			out, notes, err := apply(t, dir, c.args...)
-			if got := exitCode(err, false); got != c.code {
+			out, notes, err := applyDir(t, dir, c.args...)
+			if got := cli.ExitCode(err, false); got != c.code {
 				t.Fatalf("%s: want exit code %d, got %d: %v\n%s", c.why, c.code, got, err, notes)
 			}
 			if c.err != "" && err.Error() != c.err {
 				t.Errorf("%s: want %q, got %q", c.why, c.err, err)
 			}
-			if c.code == 4 && !errors.Is(err, errInput) {
+			if c.code == 4 && !errors.Is(err, cli.ErrInput) {
 				t.Errorf("want the input blamed, got %v", err)
 			}
 			if c.file != "" {
@@ -198,8 +202,8 @@ func TestApplyFlags(t *testing.T) {
 // below it without a word about that.
 func TestApplyElsewhere(t *testing.T) {
 	dir := t.TempDir()
-	_, notes, err := apply(t, t.TempDir(), "-o", "-", "repo", dir)
-	if exitCode(err, false) != 4 {
+	_, notes, err := applyDir(t, t.TempDir(), "-o", "-", "repo", dir)
+	if cli.ExitCode(err, false) != 4 {
 		t.Fatalf("want exit code 4, got %v\n%s", err, notes)
 	}
 	for _, want := range []string{dir + " is not below the working directory", "run the command in " + filepath.Dir(dir) + " with PATH " + filepath.Base(dir)} {
@@ -207,14 +211,14 @@ func TestApplyElsewhere(t *testing.T) {
 			t.Errorf("want %q in %v", want, err)
 		}
 	}
-	_, notes, _ = apply(t, t.TempDir(), "-o", "-", "repo", dir+"-none")
+	_, notes, _ = applyDir(t, t.TempDir(), "-o", "-", "repo", dir+"-none")
 	if !strings.Contains(notes, "no such directory") {
 		t.Errorf("a PATH that is nowhere: got %q", notes)
 	}
 }
 
 func TestApplyCommitOfCheckout(t *testing.T) {
-	out, _, err := apply(t, "../../examples", "-o", "-", "examples", "settings")
+	out, _, err := applyDir(t, "../../examples", "-o", "-", "examples", "settings")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,9 +246,9 @@ func TestApplyUnderTheNameOfAGitRepo(t *testing.T) {
 		var notes strings.Builder
 		f := newFake(t, "testdata/fleets/examples.yaml")
 		f.refuse["gitrepos fleet-default"] = c.forbidden
-		o := applyOptions{name: c.name, file: c.file}
-		o.bundle.Namespace = "fleet-default"
-		err := o.unowned(t.Context(), &session{access: access{api: f}, std: printer.Stdio{Err: &notes}})
+		o := apply.Options{Name: c.name, File: c.file}
+		o.Bundle.Namespace = "fleet-default"
+		err := o.Unowned(t.Context(), &client.Session{Access: client.Access{API: f}, Std: printer.Stdio{Err: &notes}})
 		if err != nil || !strings.Contains(notes.String(), c.note) || c.note == "" && notes.Len() > 0 {
 			t.Errorf("%s: got %v, %q", c.why, err, notes.String())
 		}
@@ -278,7 +282,7 @@ func TestIsBundle(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := isBundle([]byte(c.text)); got != c.want {
+			if got := sources.IsBundle([]byte(c.text)); got != c.want {
 				t.Errorf("got %v", got)
 			}
 		})

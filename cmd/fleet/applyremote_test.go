@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
 )
 
@@ -54,8 +56,8 @@ func TestApplyRemoteChart(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			requests, sent := s.Requests(""), len(s.Authorizations())
-			out, notes, err := apply(t, dir, append([]string{"-o", "-", "--commit", "c1"}, append(c.args, "x", "app")...)...)
-			if got := exitCode(err, false); got != c.code || !strings.Contains(notes, c.says) {
+			out, notes, err := applyDir(t, dir, append([]string{"-o", "-", "--commit", "c1"}, append(c.args, "x", "app")...)...)
+			if got := cli.ExitCode(err, false); got != c.code || !strings.Contains(notes, c.says) {
 				t.Fatalf("%s: want exit code %d and %q, got %d: %v\n%s", c.why, c.code, c.says, got, err, notes)
 			}
 			if err == nil && !strings.Contains(out, "/app/templates/cm.yaml") && !strings.Contains(out, "templates/cm.yaml") {
@@ -102,8 +104,8 @@ func TestApplyRefusesFlags(t *testing.T) {
 			for k, v := range c.env {
 				t.Setenv(k, v)
 			}
-			_, notes, err := apply(t, dir, append([]string{"-o", "-", "x"}, c.args...)...)
-			if err == nil || exitCode(err, false) != 1 || !strings.Contains(err.Error(), c.says) {
+			_, notes, err := applyDir(t, dir, append([]string{"-o", "-", "x"}, c.args...)...)
+			if err == nil || cli.ExitCode(err, false) != 1 || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("want %q, got %v\n%s", c.says, err, notes)
 			}
 		})
@@ -116,7 +118,7 @@ func TestReportError(t *testing.T) {
 		"error: no \"x\"\n": "", "{\"fleetErrorMessage\":\"no \\\"x\\\"\",\"level\":\"fatal\",\"msg\":\"Fleet cli failed\"}\n": "True",
 	} {
 		var out bytes.Buffer
-		reportError(&out, errors.New(`no "x"`), func(string) string { return value })
+		client.ReportError(&out, errors.New(`no "x"`), func(string) string { return value })
 		if out.String() != want {
 			t.Errorf("want %q, got %q", want, out.String())
 		}

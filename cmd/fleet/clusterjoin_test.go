@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
@@ -43,7 +45,7 @@ func TestClusterJoinUnderAnotherName(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: want %q, got %v\n%s", c.why, c.want, err, notes)
 			}
-			if refused := c.want == refusal; errors.Is(err, errRefused) != refused || refused && strings.Contains(notes, "made") {
+			if refused := c.want == refusal; errors.Is(err, cli.ErrRefused) != refused || refused && strings.Contains(notes, "made") {
 				t.Errorf("want it refused before anything is made, got %v\n%s", err, notes)
 			}
 		})
@@ -67,11 +69,11 @@ func joinCluster(t *testing.T, objects string, outcome error, args string) (stri
 	st.fake.take(step{objects: []*unstructured.Unstructured{other}})
 	g := st.globals(func() {})
 	var out, notes bytes.Buffer
-	root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes})
-	g.other = func(string, string) (access, error) {
-		return access{api: there, server: "https://there.example.com"}, nil
+	root := command(g, printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes})
+	g.Other = func(string, string) (client.Access, error) {
+		return client.Access{API: there, Server: "https://there.example.com"}, nil
 	}
-	g.bring = func(context.Context, access, []*unstructured.Unstructured) error { return outcome }
+	g.Bring = func(context.Context, client.Access, []*unstructured.Unstructured) error { return outcome }
 	root.SetArgs(append([]string{"cluster", "join", "--server-url", "https://fleet.example.com:6443"}, strings.Fields(args)...))
 	err := root.ExecuteContext(t.Context())
 	return notes.String(), err
@@ -87,7 +89,7 @@ func TestClusterJoinTimeout(t *testing.T) {
 		"--kubeconfig all.kc --to-context there":         "kubectl --kubeconfig all.kc --context there -n ",
 	} {
 		_, err := joinCluster(t, "", nil, args+" -n fleet-default c5 --timeout 0s")
-		if !errors.Is(err, errNotReady) || !strings.Contains(err.Error(), "what it says: "+want+"cattle-fleet-system logs deployment/fleet-agent;") {
+		if !errors.Is(err, cli.ErrNotReady) || !strings.Contains(err.Error(), "what it says: "+want+"cattle-fleet-system logs deployment/fleet-agent;") {
 			t.Errorf("%s: want %q, got %v", args, want, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
@@ -15,12 +16,12 @@ import (
 func TestClusterRotateWaits(t *testing.T) {
 	st := stage{fake: newFake(t, "testdata/fleets/gate.yaml")}
 	var out, notes bytes.Buffer
-	root := st.globals(func() {}).command(printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes})
+	root := command(st.globals(func() {}), printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes})
 	root.SetArgs([]string{"cluster", "rotate", "-n", "fleet-default", "c1"})
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	go func() { // the manager
-		clusters := mustKind("clusters").resource()
+		clusters := cli.MustKind("clusters").Resource()
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for ctx.Err() == nil {

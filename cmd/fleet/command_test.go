@@ -25,7 +25,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/wait"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
@@ -35,17 +38,17 @@ func TestExitCode(t *testing.T) {
 	for want, err := range map[int]error{
 		0: nil,
 		1: errors.New("no connection"),
-		2: errDifferences,
-		3: endingWith(errNotReady),
-		4: fmt.Errorf("a.yaml: %w", errInput),
-		5: errRefused,
-		6: fmt.Errorf("%w: %w", errPartly, errors.New("x")),
+		2: cli.ErrDifferences,
+		3: cli.EndingWith(cli.ErrNotReady),
+		4: fmt.Errorf("a.yaml: %w", cli.ErrInput),
+		5: cli.ErrRefused,
+		6: fmt.Errorf("%w: %w", cli.ErrPartly, errors.New("x")),
 	} {
-		if got := exitCode(err, false); got != want {
+		if got := cli.ExitCode(err, false); got != want {
 			t.Errorf("%v: want %d, got %d", err, want, got)
 		}
 	}
-	if got := exitCode(context.Canceled, true); got != 130 {
+	if got := cli.ExitCode(context.Canceled, true); got != 130 {
 		t.Errorf("interrupted: want 130, got %d", got)
 	}
 }
@@ -56,7 +59,7 @@ func run(t *testing.T, fleetFile string, args ...string) (out, notes string, err
 	st := stage{fake: newFake(t, "testdata/fleets/"+fleetFile)}
 	var o, n bytes.Buffer
 	g := st.globals(func() {})
-	root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &o, Err: &n})
+	root := command(g, printer.Stdio{In: strings.NewReader(""), Out: &o, Err: &n})
 	root.SetArgs(args)
 	err = root.ExecuteContext(t.Context())
 	return o.String(), n.String(), err
@@ -177,11 +180,11 @@ func TestReached(t *testing.T) {
 		"https://x does not know the kinds of Fleet":                                                                           noResource,
 		"clusters.fleet.cattle.io \"c1\" not found":                                                                            apierrors.NewNotFound(resource, "c1"),
 	} {
-		if got := reached("https://x", err); !strings.HasPrefix(got.Error(), want) || !errors.Is(got, err) && !errors.As(err, new(*url.Error)) {
+		if got := client.Reached("https://x", err); !strings.HasPrefix(got.Error(), want) || !errors.Is(got, err) && !errors.As(err, new(*url.Error)) {
 			t.Errorf("want %q, got %q", want, got)
 		}
 	}
-	if reached("https://x", nil) != nil {
+	if client.Reached("https://x", nil) != nil {
 		t.Error("no error is none")
 	}
 }
@@ -208,9 +211,9 @@ func TestCommands(t *testing.T) {
 func TestCommitHere(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	var o waitOptions
-	o.commit = "@"
-	if err := o.parse("repo/examples"); !errors.Is(err, git.ErrNoCheckout) {
+	var o wait.Options
+	o.Commit = "@"
+	if err := o.Parse("repo/examples"); !errors.Is(err, git.ErrNoCheckout) {
 		t.Errorf("want ErrNoCheckout, got %v", err)
 	}
 	repo, err := gogit.PlainInit(dir, false)
@@ -225,12 +228,12 @@ func TestCommitHere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.commit = "@"
-	if err := o.parse("repo/examples"); err != nil {
+	o.Commit = "@"
+	if err := o.Parse("repo/examples"); err != nil {
 		t.Fatal(err)
 	}
-	if o.commit != hash.String() || o.about != `"web 1.4.0" by Ana` {
-		t.Errorf("got %s, %s", o.commit, o.about)
+	if o.Commit != hash.String() || o.About != `"web 1.4.0" by Ana` {
+		t.Errorf("got %s, %s", o.Commit, o.About)
 	}
 }
 
@@ -276,7 +279,7 @@ func TestBrokenKubeconfig(t *testing.T) {
 			}
 			t.Setenv("KUBECONFIG", t.TempDir()+"/other")
 			t.Setenv("HOME", t.TempDir())
-			_, err := (&globals{kubeconfig: file}).open(printer.Stdio{Err: io.Discard})
+			_, err := (&client.Globals{Kubeconfig: file}).Open(printer.Stdio{Err: io.Discard})
 			if err == nil || !strings.HasPrefix(strings.ReplaceAll(err.Error(), file, "FILE"), c.want) {
 				t.Errorf("want %s\ngot  %v", c.want, err)
 			}

@@ -1,20 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/deploy"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
-	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/helm"
-	"github.com/fleetworkspace/fleet/pkg/plan/options"
-	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
-	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
 const deployText = `Deploys a BundleDeployment from a file, as fleet target prints it, to the cluster of the kubeconfig: the way to a site that no manager can
@@ -26,211 +20,27 @@ are not waited for, downstreamResources not copied, and drift is not corrected.
 
 With --dry-run the cluster is not asked and nothing is written; the objects are printed as they would be installed.`
 
-// deployOptions are the flags of fleet deploy; they are the reference's, except
-// --cluster and -o.
-type deployOptions struct {
-	input          string
-	dryRun         bool
-	namespace      string
-	kubeVersion    string
-	agentNamespace string
-	cluster        string
-	output         printer.Output
-}
-
-func newDeployCommand(g *globals, std printer.Stdio) *cobra.Command {
-	o := deployOptions{}
+func newDeployCommand(g *client.Globals, std printer.Stdio) *cobra.Command {
+	o := deploy.Options{}
 	cmd := &cobra.Command{
-		Use: "deploy -i FILE", Short: "Deploy a BundleDeployment from a file, without a manager", Long: deployText, Args: noArguments,
+		Use: "deploy -i FILE", Short: "Deploy a BundleDeployment from a file, without a manager", Long: deployText, Args: cli.NoArguments,
 		Example: `  fleet target -b web.yaml --cluster-file clusters.yaml > deployments.yaml
   fleet deploy -i deployments.yaml --cluster c1 --dry-run
   fleet deploy -i deployments.yaml --cluster c1 --kubeconfig site.kubeconfig`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.input == "" {
+			if o.Input == "" {
 				return errors.New("want -i FILE with Content and BundleDeployment; fleet target makes one")
 			}
-			if err := o.output.CheckBefore(Deployed{}, printer.FormatJSON, printer.FormatYAML); err != nil {
+			if err := o.Output.CheckBefore(deploy.Deployed{}, printer.FormatJSON, printer.FormatYAML); err != nil {
 				return err
 			}
-			if err := checkKubeVersion(o.kubeVersion); err != nil {
+			if err := cli.CheckKubeVersion(o.KubeVersion); err != nil {
 				return err
 			}
-			return runDeploy(cmd.Context(), g, o, std)
+			return deploy.Run(cmd.Context(), g, o, std)
 		},
 	}
-	o.addFlags(cmd.Flags())
-	completeFiles(cmd, "input-file")
+	o.AddFlags(cmd.Flags())
+	client.CompleteFiles(cmd, "input-file")
 	return cmd
-}
-
-// kubeVersionDry is what charts see in a dry run; the reference's default.
-const kubeVersionDry = "v1.25.0"
-
-func (o *deployOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringVarP(&o.input, "input-file", "i", "", "`file` with Content, BundleDeployment and its Secret; - is stdin")
-	fs.BoolVarP(&o.dryRun, "dry-run", "d", false, "print what would be installed, without a cluster")
-	fs.StringVarP(&o.namespace, "namespace", "n", "default", "`namespace` of what names none")
-	fs.StringVar(&o.kubeVersion, "kube-version", kubeVersionDry, "`version` of Kubernetes that charts see with --dry-run")
-	fs.StringVarP(&o.agentNamespace, "agent-namespace", "a", fleet.NamespaceSystem, "`namespace` of the agent that may take the release over; service accounts are looked up there")
-	nameVar(fs, &o.cluster, "clusters", "cluster", "", "`name` of the cluster whose deployment is meant, where the file holds several")
-	o.output.AddFlag(fs, printer.FormatJSON, printer.FormatYAML)
-}
-
-// runDeploy deploys what a file holds.
-func runDeploy(ctx context.Context, g *globals, o deployOptions, std printer.Stdio) error {
-	all, err := readObjects(o.input, std)
-	if err != nil {
-		return ofFlag("input-file", err)
-	}
-	bd, err := o.choose(all)
-	if err != nil {
-		return err
-	}
-	d, err := o.deployment(ctx, bd, all)
-	if err != nil {
-		err = fmt.Errorf("%s: deployment %q: %w", shownFile(o.input), bd.Name, err)
-		if errors.Is(err, errPull) {
-			return err
-		}
-		return fmt.Errorf("%w: %w", errInput, err)
-	}
-	o.warn(bd, std)
-	doc := Deployed{
-		Document: printer.NewDocument("Deployed"), Deployment: bd.Namespace + "/" + bd.Name, DeploymentID: bd.Spec.DeploymentID,
-		Release: d.ID.String(), DryRun: o.dryRun,
-	}
-	if o.dryRun {
-		return o.rehearse(d, doc, std)
-	}
-	if bd.Spec.Paused {
-		return fmt.Errorf("%w: deployment %q is paused", errRefused, bd.Name)
-	}
-	a, err := g.dial(std)
-	if err != nil {
-		return err
-	}
-	if err := allowed(ctx, a, d); err != nil {
-		return reached(a.server, err)
-	}
-	std.Note("%s, release %s", a.server, d.ID)
-	return o.deploy(ctx, installer{api: a, agent: o.agentNamespace}, d, doc, std)
-}
-
-// choose finds the deployment that is meant.
-func (o deployOptions) choose(all objects) (*fleet.BundleDeployment, error) {
-	var found []*fleet.BundleDeployment
-	var clusters []string
-	for _, bd := range all.deployments {
-		name := bd.Labels[fleet.LabelCluster]
-		clusters = append(clusters, name)
-		if o.cluster == "" || o.cluster == name {
-			found = append(found, bd)
-		}
-	}
-	switch {
-	case len(all.deployments) == 0:
-		return nil, fmt.Errorf("%w: no BundleDeployment in %s; fleet target prints them", errInput, shownFile(o.input))
-	case len(found) == 0:
-		return nil, fmt.Errorf("no deployment for cluster %q in %s; there are %s", o.cluster, shownFile(o.input), strings.Join(clusters, ", "))
-	case len(found) > 1:
-		return nil, fmt.Errorf("%s holds %d deployments: choose one with --cluster: %s", shownFile(o.input), len(found), strings.Join(clusters, ", "))
-	}
-	return found[0], nil
-}
-
-// deployment is what Helm is given, verified: content by its id, values by
-// their hash. Content that is not in the file is pulled from its registry.
-func (o deployOptions) deployment(ctx context.Context, bd *fleet.BundleDeployment, all objects) (helm.Deployment, error) {
-	d := helm.Deployment{Options: bd.Spec.Options, Memory: release.Memory{
-		Owner:        release.Owner{AgentNamespace: o.agentNamespace, BundleID: bd.Name},
-		DeploymentID: bd.Spec.DeploymentID, Commit: bd.Labels[fleet.LabelCommit],
-	}}
-	_, d.AdminNamespace = bd.Labels[fleet.LabelAdminNamespace]
-	switch {
-	case bd.Spec.DeploymentID == "":
-		return d, errors.New("it has no deploymentID: it is only staged, and nothing is released to the cluster yet")
-	case bd.Spec.HelmChartOptions != nil:
-		return d, errors.New("its chart belongs to a HelmOp, which an agent downloads itself; that is not possible here")
-	}
-	id, _, _ := strings.Cut(bd.Spec.DeploymentID, ":")
-	var err error
-	if bd.Spec.OCIContents {
-		d.Content, err = pull(ctx, all, bd, id)
-	} else {
-		d.Content, err = manifestOf(all, id)
-	}
-	if err != nil {
-		return d, err
-	}
-	if d.Options.DefaultNamespace == "" {
-		d.Options.DefaultNamespace = o.namespace
-	}
-	d.ID = helm.IDOf(bd.Name, d.Options)
-	if bd.Spec.ValuesHash == "" {
-		return d, nil
-	}
-	for _, s := range all.secrets {
-		if s.Type != fleet.SecretTypeBundleDeployment || s.Name != bd.Name || s.Namespace != bd.Namespace {
-			continue
-		}
-		if options.DeploymentValuesHash(s.Data[fleet.KeyValues], s.Data[fleet.KeyStagedValues]) != bd.Spec.ValuesHash {
-			return d, fmt.Errorf("the values in Secret %q are not those that it was made with (valuesHash)", s.Name)
-		}
-		d.Options, err = options.WithValues(d.Options, s.Data[fleet.KeyValues])
-		return d, err
-	}
-	return d, fmt.Errorf("its values are missing: Secret %s/%s", bd.Namespace, bd.Name)
-}
-
-// warn says what an agent would do and this command does not.
-func (o deployOptions) warn(bd *fleet.BundleDeployment, std printer.Stdio) {
-	if len(bd.Spec.DependsOn) > 0 {
-		std.Note("warning: dependsOn is not waited for")
-	}
-	if len(bd.Spec.Options.DownstreamResources) > 0 {
-		std.Note("warning: downstreamResources are not copied")
-	}
-	if o.dryRun && bd.Spec.Options.AllowedTargetNamespaceSelector != nil {
-		std.Note("warning: the labels of the namespace are not known here, so allowedTargetNamespaceSelector is not checked")
-	}
-}
-
-// rehearse prints what would be installed.
-func (o deployOptions) rehearse(d helm.Deployment, doc Deployed, std printer.Stdio) error {
-	r, err := helm.Render(d, helm.RenderOptions{KubeVersion: o.kubeVersion, Marks: true})
-	if err != nil {
-		return undeployed(d, err)
-	}
-	for _, place := range r.Unknown {
-		std.Note("warning: the values of %s are not known here", place)
-	}
-	doc.Reason = "dry run"
-	return o.print(std, doc, r.All())
-}
-
-// print writes the objects, or with -o the whole document.
-func (o deployOptions) print(std printer.Stdio, doc Deployed, manifest string) error {
-	if !o.output.Machine() {
-		_, err := fmt.Fprint(printer.Exact(std.Out), manifest)
-		return err
-	}
-	var err error
-	if doc.Objects, err = documentsOf(manifest); err != nil {
-		return err
-	}
-	return o.output.Print(std, doc, false)
-}
-
-// undeployed says whether the input is to blame for an error of Helm's.
-func undeployed(d helm.Deployment, err error) error {
-	err = fmt.Errorf("release %s: %w", d.ID, err)
-	switch reconcile.ReasonOf(err) {
-	case release.ReasonBadContent, release.ReasonBadChart, release.ReasonBadTemplate, release.ReasonBadValues, release.ReasonBadYAML,
-		release.ReasonBadKustomization, release.ReasonClusterScoped, release.ReasonInvalidObject, release.ReasonNotImplemented,
-		release.ReasonIncompatible, release.ReasonEmptyResult:
-		return fmt.Errorf("%w: %w", errInput, err)
-	case release.ReasonNotOwned, release.ReasonForeignRelease, release.ReasonReleaseTaken:
-		return fmt.Errorf("%w: %w", errRefused, err)
-	}
-	return err
 }

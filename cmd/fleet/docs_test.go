@@ -16,12 +16,29 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/approve"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/bundlediff"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/check"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cluster"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/deletion"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/deploy"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/dryrun"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/explain"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/lint"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/logs"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/status"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/suspend"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/takeover"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/target"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/wait"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/workspace"
 	"github.com/fleetworkspace/fleet/hack/docs/schema"
 )
 
 // documents are all that commands print as documents of their own.
-var documents = []any{FleetStatus{}, WaitResult{}, Suspension{}, DeletionApproval{}, Deletion{}, Version{}, Rendering{}, Targeting{}, Deployed{}, LintReport{}, Explanation{}, BundleExplanation{}, AgentLog{}, BundleDiff{}, CheckReport{}, AgentRollout{}, WorkspaceList{}, TakeoverReport{}, TakeoverMove{}, Error{}}
+var documents = []any{status.FleetStatus{}, wait.WaitResult{}, suspend.Suspension{}, approve.DeletionApproval{}, deletion.Deletion{}, Version{}, dryrun.Rendering{}, target.Targeting{}, deploy.Deployed{}, lint.LintReport{}, explain.Explanation{}, explain.BundleExplanation{}, logs.AgentLog{}, bundlediff.BundleDiff{}, check.CheckReport{}, cluster.AgentRollout{}, workspace.WorkspaceList{}, takeover.TakeoverReport{}, takeover.TakeoverMove{}, client.Error{}}
 
 const docs = "../../docs/cli"
 

@@ -58,7 +58,7 @@ func TestExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			found++
-			out, notes, err := apply(t, repo, "-n", "fleet-default", "--commit", strings.Repeat("0", 40), "-o", "-", "case", dir)
+			out, notes, err := applyDir(t, repo, "-n", "fleet-default", "--commit", strings.Repeat("0", 40), "-o", "-", "case", dir)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, notes)
 			}

@@ -14,6 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/explain"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
@@ -45,21 +48,21 @@ func TestExplainOnRealServer(t *testing.T) {
 func (r *real) managerLives() {
 	r.t.Helper()
 	patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
-	if _, err := r.client.Resource(leases).Namespace("cattle-fleet-system").Patch(
-		r.t.Context(), controllerLease, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := r.client.Resource(client.Leases).Namespace("cattle-fleet-system").Patch(
+		r.t.Context(), client.ControllerLease, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
 // explained is the document of one explanation.
-func (r *real) explained(args ...string) (Explanation, string) {
+func (r *real) explained(args ...string) (explain.Explanation, string) {
 	r.t.Helper()
 	out, notes, err := r.fleet(append([]string{"explain", "-o", "json"}, args...)...)
-	var doc Explanation
+	var doc explain.Explanation
 	if jsonErr := json.Unmarshal([]byte(out), &doc); jsonErr != nil {
 		r.t.Fatalf("%v: %v, %v, %s", args, err, jsonErr, notes)
 	}
-	if want := map[bool]int{true: 0, false: 3}[doc.StoppedAt == "" && doc.State == "Ready"]; exitCode(err, false) != want || err != nil && !errors.Is(err, errNotReady) {
+	if want := map[bool]int{true: 0, false: 3}[doc.StoppedAt == "" && doc.State == "Ready"]; cli.ExitCode(err, false) != want || err != nil && !errors.Is(err, cli.ErrNotReady) {
 		r.t.Errorf("%v: want exit %d, got %v", args, want, err)
 	}
 	return doc, notes
@@ -92,7 +95,7 @@ func (r *real) explainsLinks(t *testing.T) {
 // One cluster costs a dozen requests, of which none lists what grows.
 func (r *real) explainsWithFewRequests(t *testing.T) {
 	_, notes, err := r.fleet("explain", "shop-web", "c3", "--debug")
-	if !errors.Is(err, errNotReady) {
+	if !errors.Is(err, cli.ErrNotReady) {
 		t.Fatal(err)
 	}
 	requests := 0
@@ -140,13 +143,13 @@ func (r *real) explainsToFew(t *testing.T) {
 	writeKubeconfig(t, path, admin, "bea")
 	bea := &real{t: t, kubeconfig: path, client: r.client}
 
-	if _, _, err := bea.fleet("explain", "shop-web", "c3", "-n", "shops"); exitCode(err, false) != 1 {
+	if _, _, err := bea.fleet("explain", "shop-web", "c3", "-n", "shops"); cli.ExitCode(err, false) != 1 {
 		t.Errorf("want exit 1 without any right, got %v", err)
 	}
 	grant("look", "shops", "bundles", "clusters")
 	r.eventually("bea's rights", func() bool {
 		_, _, err := bea.fleet("explain", "shop-web", "c3", "-n", "shops")
-		return exitCode(err, false) == 3
+		return cli.ExitCode(err, false) == 3
 	})
 	doc, notes := bea.explained("shop-web", "c3", "-n", "shops")
 	for _, hidden := range []string{"gitrepos in shops", "bundledeployments in cluster-c3", "configmaps in cattle-fleet-system", "policies in shops"} {
@@ -170,7 +173,7 @@ func (r *real) explainsToFew(t *testing.T) {
 		return doc.Reason == "NotOwned"
 	})
 	out, notes, err := bea.fleet("explain", "shop-web", "-n", "shops")
-	if exitCode(err, false) != 3 || !strings.HasPrefix(out, "shop-web is Ready on 1 of 4 clusters\n") || !strings.Contains(notes, "bundledeployments") {
+	if cli.ExitCode(err, false) != 3 || !strings.HasPrefix(out, "shop-web is Ready on 1 of 4 clusters\n") || !strings.Contains(notes, "bundledeployments") {
 		t.Errorf("want the Bundle's own count, got %v\n%s%s", err, out, notes)
 	}
 }

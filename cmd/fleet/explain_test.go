@@ -8,6 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/explain"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/status"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -22,11 +25,11 @@ func giveIDs(t *testing.T, objects []*unstructured.Unstructured) {
 	for _, o := range objects {
 		switch o.GetKind() {
 		case "Bundle":
-			bundles = append(bundles, must(t, as[fleet.Bundle], o))
+			bundles = append(bundles, must(t, client.As[fleet.Bundle], o))
 		case "Cluster":
-			in.Clusters = append(in.Clusters, must(t, as[fleet.Cluster], o))
+			in.Clusters = append(in.Clusters, must(t, client.As[fleet.Cluster], o))
 		case "ClusterGroup":
-			in.Groups = append(in.Groups, must(t, as[fleet.ClusterGroup], o))
+			in.Groups = append(in.Groups, must(t, client.As[fleet.ClusterGroup], o))
 		case "BundleDeployment":
 			need[o.GetName()] = need[o.GetName()] || places(o, "@") != nil
 		}
@@ -51,7 +54,7 @@ func giveIDs(t *testing.T, objects []*unstructured.Unstructured) {
 		if at == nil {
 			continue
 		}
-		bd := must(t, as[fleet.BundleDeployment], o)
+		bd := must(t, client.As[fleet.BundleDeployment], o)
 		c := made[bd.Name+" "+view.ClusterOf(bd).Name]
 		if c.Object == nil {
 			t.Fatalf("%s is not meant for %s: %s", bd.Name, view.ClusterOf(bd).Name, c.Why)
@@ -130,11 +133,11 @@ func TestExplainIsBounded(t *testing.T) {
 		}
 	}
 	out := st.run(t, strings.Fields("explain pos-ui"))
-	if n := strings.Count(out, "\n"); n > maxAnswers+8 {
+	if n := strings.Count(out, "\n"); n > explain.MaxAnswers+8 {
 		t.Errorf("%d lines:\n%s", n, out)
 	}
 	const answers = 199 + 2 // each of ring 1, but one that is away; and all others wait
-	if want := fmt.Sprintf("and %d more answers: fleet explain pos-ui -n stores -o wide", answers-maxAnswers); !strings.Contains(out, want) {
+	if want := fmt.Sprintf("and %d more answers: fleet explain pos-ui -n stores -o wide", answers-explain.MaxAnswers); !strings.Contains(out, want) {
 		t.Errorf("want %q in\n%s", want, out)
 	}
 }
@@ -175,7 +178,7 @@ func TestStatusIsBounded(t *testing.T) {
 	}
 	st := stage{fake: f}
 	out := st.run(t, []string{"status"})
-	if n := strings.Count(out, "\n"); n > maxAttention+maxMoving+12 {
+	if n := strings.Count(out, "\n"); n > status.MaxAttention+status.MaxMoving+12 {
 		t.Errorf("%d lines:\n%s", n, out)
 	}
 	if n := strings.Count(out, " more: fleet status -o wide\n"); n != 2 {

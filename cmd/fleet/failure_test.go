@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
@@ -23,26 +25,26 @@ import (
 func TestFailureReasons(t *testing.T) {
 	clusters := schema.GroupResource{Group: "fleet.cattle.io", Resource: "clusters"}
 	noKinds := &apierrors.StatusError{ErrStatus: apierrors.NewGenericServerResponse(404, "list", clusters, "", "", 0, true).ErrStatus}
-	root := (&stage{}).globals(nil).command(printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
+	root := command((&stage{}).globals(nil), printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
 	for want, c := range map[string]struct {
 		err  error
 		code int
 		idle bool
 	}{
 		"Usage":        {errors.New("unknown flag"), 1, true},
-		"Unreachable":  {reached("https://x", &url.Error{Op: "Get", URL: "https://x", Err: syscall.ECONNREFUSED}), 1, false},
-		"Unauthorized": {reached("https://x", apierrors.NewUnauthorized("no")), 1, false},
+		"Unreachable":  {client.Reached("https://x", &url.Error{Op: "Get", URL: "https://x", Err: syscall.ECONNREFUSED}), 1, false},
+		"Unauthorized": {client.Reached("https://x", apierrors.NewUnauthorized("no")), 1, false},
 		"Forbidden":    {fmt.Errorf("list: %w", apierrors.NewForbidden(clusters, "", errors.New("no"))), 1, false},
-		"NotInstalled": {reached("https://x", noKinds), 1, false},
+		"NotInstalled": {client.Reached("https://x", noKinds), 1, false},
 		"NotFound":     {apierrors.NewNotFound(clusters, "c1"), 1, false},
 		"Failed":       {errors.New("anything"), 1, false},
-		"Differences":  {errDifferences, 2, false},
-		"NotReady":     {errNotReady, 3, false},
-		"InvalidInput": {fmt.Errorf("%w: a.yaml", errInput), 4, false},
-		"Refused":      {fmt.Errorf("%w: no", errRefused), 5, false},
-		"Partial":      {errPartly, 6, false},
+		"Differences":  {cli.ErrDifferences, 2, false},
+		"NotReady":     {cli.ErrNotReady, 3, false},
+		"InvalidInput": {fmt.Errorf("%w: a.yaml", cli.ErrInput), 4, false},
+		"Refused":      {fmt.Errorf("%w: no", cli.ErrRefused), 5, false},
+		"Partial":      {cli.ErrPartly, 6, false},
 	} {
-		got := failure(root, c.err, exitCode(c.err, false), !c.idle)
+		got := client.Failure(root, c.err, cli.ExitCode(c.err, false), !c.idle)
 		if got.Reason != want || got.ExitCode != c.code || got.Message != c.err.Error() {
 			t.Errorf("want %s and %d, got %+v", want, c.code, got)
 		}
@@ -64,13 +66,13 @@ func TestMissingRight(t *testing.T) {
 	} {
 		cause := fmt.Errorf("User %q cannot %s resource %q in API group %q in the namespace %q", "ana", c.verb, c.resource, c.group, "fleet-default")
 		err := apierrors.NewForbidden(schema.GroupResource{Group: c.group, Resource: c.resource}, "x", cause)
-		if got := missingRight(reached("https://x", err)); got != c.want {
+		if got := client.MissingRight(client.Reached("https://x", err)); got != c.want {
 			t.Errorf("%s %s: want %q, got %q", c.verb, c.resource, c.want, got)
 		}
 	}
 	cause := errors.New(`User "ana" cannot create resource "fleetworkspaces" in API group "management.cattle.io" at the cluster scope`)
 	err := apierrors.NewForbidden(schema.GroupResource{Group: "management.cattle.io", Resource: "fleetworkspaces"}, "", cause)
-	if got, want := missingRight(err), "an administrator grants it with a ClusterRoleBinding to a ClusterRole of your own (docs/rights.md)"; got != want {
+	if got, want := client.MissingRight(err), "an administrator grants it with a ClusterRoleBinding to a ClusterRole of your own (docs/rights.md)"; got != want {
 		t.Errorf("at the cluster scope: want %q, got %q", want, got)
 	}
 }
@@ -78,7 +80,7 @@ func TestMissingRight(t *testing.T) {
 // The hint to look at one workspace is given where a right everywhere is missing, and not
 // where the workspace, or the namespace of the manager, was asked already.
 func TestForbiddenHint(t *testing.T) {
-	root := (&stage{}).globals(nil).command(printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
+	root := command((&stage{}).globals(nil), printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
 	for scope, want := range map[string]string{
 		`at the cluster scope`:                   "-n WORKSPACE looks at one workspace only",
 		`in the namespace "fleet-default"`:       "",
@@ -86,7 +88,7 @@ func TestForbiddenHint(t *testing.T) {
 	} {
 		cause := fmt.Errorf("User %q cannot list resource %q in API group %q %s", "ana", "bundles", "fleet.cattle.io", scope)
 		err := apierrors.NewForbidden(schema.GroupResource{Group: "fleet.cattle.io", Resource: "bundles"}, "", cause)
-		if got := failure(root, err, 1, true); got.Reason != "Forbidden" || got.Hint != want {
+		if got := client.Failure(root, err, 1, true); got.Reason != "Forbidden" || got.Hint != want {
 			t.Errorf("%s: want hint %q, got %+v", scope, want, got)
 		}
 	}
@@ -94,8 +96,8 @@ func TestForbiddenHint(t *testing.T) {
 
 // A webhook that denies a request with 401 says nothing of the credentials.
 func TestFailureOfWebhook(t *testing.T) {
-	root := (&stage{}).globals(nil).command(printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
-	if got := failure(root, reached("https://x", deniedWith401), 1, true); got.Reason != "Forbidden" || got.Hint != "" {
+	root := command((&stage{}).globals(nil), printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
+	if got := client.Failure(root, client.Reached("https://x", deniedWith401), 1, true); got.Reason != "Forbidden" || got.Hint != "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -123,17 +125,17 @@ func TestFailuresAreDocuments(t *testing.T) {
 	} {
 		st := &stage{fake: newFake(t, "testdata/fleets/examples.yaml")}
 		g := st.globals(func() {})
-		g.watch = func(_ context.Context, s *session, _ selection) (world, error) {
+		g.Watch = func(_ context.Context, s *client.Session, _ client.Selection) (client.World, error) {
 			return &played{f: st.fake, s: s, over: func() error { return context.DeadlineExceeded }}, nil
 		}
 		var out, notes bytes.Buffer
 		std := printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes}
-		root := g.command(std)
+		root := command(g, std)
 		root.SetArgs(c.args)
 		cmd, err := root.ExecuteContextC(t.Context())
-		code := g.finish(cmd, std, ending{err: err}, func(string) string { return "" })
+		code := finish(g, cmd, std, client.Ending{Err: err}, func(string) string { return "" })
 		line := strings.Join(c.args, " ")
-		var doc Error
+		var doc client.Error
 		if out.Len() > 0 {
 			data, err := yaml.YAMLToJSON(out.Bytes())
 			if err != nil {
@@ -157,8 +159,8 @@ func TestInterruptIsNoFailure(t *testing.T) {
 	var out, notes bytes.Buffer
 	std := printer.Stdio{Out: &out, Err: &notes}
 	g := (&stage{}).globals(nil)
-	root := g.command(std)
-	if code := g.finish(root, std, ending{err: errors.New("x"), interrupted: true}, func(string) string { return "" }); code != 130 || out.Len()+notes.Len() > 0 {
+	root := command(g, std)
+	if code := finish(g, root, std, client.Ending{Err: errors.New("x"), Interrupted: true}, func(string) string { return "" }); code != 130 || out.Len()+notes.Len() > 0 {
 		t.Errorf("exit code %d, %q, %q", code, out.String(), notes.String())
 	}
 }

@@ -28,6 +28,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
@@ -123,7 +125,7 @@ func storyKey(u *unstructured.Unstructured) string {
 	if group := u.GroupVersionKind().Group; ofRancher(group) {
 		kind += "." + group
 	}
-	return kind + " " + keyText(u)
+	return kind + " " + client.KeyText(u)
 }
 
 func ofRancher(group string) bool {
@@ -185,9 +187,9 @@ func newFake(t *testing.T, path string) *fake {
 // managerLease is of a manager that has never led: it is there in every fixture that
 // does not say more of its manager.
 func managerLease() *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": leases.GroupVersion().String(), "kind": "Lease"}}
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": client.Leases.GroupVersion().String(), "kind": "Lease"}}
 	u.SetNamespace(fleet.NamespaceSystem)
-	u.SetName(controllerLease)
+	u.SetName(client.ControllerLease)
 	return u
 }
 
@@ -217,12 +219,12 @@ func (f *fake) take(s step) {
 func (f *fake) finish() {
 	var bundles []*fleet.Bundle
 	for _, o := range f.held {
-		if b, err := as[fleet.Bundle](o); err == nil && o.GetKind() == "Bundle" {
+		if b, err := client.As[fleet.Bundle](o); err == nil && o.GetKind() == "Bundle" {
 			bundles = append(bundles, b)
 		}
 	}
 	for _, o := range f.held {
-		r, err := as[fleet.GitRepo](o)
+		r, err := client.As[fleet.GitRepo](o)
 		if o.GetKind() != "GitRepo" || err != nil || r.Status.Commit == "" || o.GetAnnotations()["test"] == "silent" {
 			continue
 		}
@@ -261,12 +263,12 @@ func resourceOf(kind string) string {
 	return strings.ToLower(kind) + "s"
 }
 
-func (f *fake) selects(q query, o *unstructured.Unstructured) bool {
-	l, err := labels.Parse(q.labels)
+func (f *fake) selects(q client.Query, o *unstructured.Unstructured) bool {
+	l, err := labels.Parse(q.Labels)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	s, err := fields.ParseSelector(q.fields)
+	s, err := fields.ParseSelector(q.Fields)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -274,22 +276,22 @@ func (f *fake) selects(q query, o *unstructured.Unstructured) bool {
 	for _, k := range []string{"apiVersion", "kind", "name"} {
 		set["involvedObject."+k], _, _ = unstructured.NestedString(o.Object, "involvedObject", k)
 	}
-	return is(o, q.resource) && (q.namespace == "" || q.namespace == o.GetNamespace()) &&
+	return is(o, q.Resource) && (q.Namespace == "" || q.Namespace == o.GetNamespace()) &&
 		l.Matches(labels.Set(o.GetLabels())) && s.Matches(set)
 }
 
-func (f *fake) allowed(q query) error {
-	if f.refuse[q.resource.Resource+" "+q.namespace] {
-		return apierrors.NewForbidden(q.resource.GroupResource(), "", fmt.Errorf("User %q cannot list resource %q", "ana", q.resource.Resource))
+func (f *fake) allowed(q client.Query) error {
+	if f.refuse[q.Resource.Resource+" "+q.Namespace] {
+		return apierrors.NewForbidden(q.Resource.GroupResource(), "", fmt.Errorf("User %q cannot list resource %q", "ana", q.Resource.Resource))
 	}
 	return nil
 }
 
-func (f *fake) List(_ context.Context, q query, p page) (*unstructured.UnstructuredList, error) {
+func (f *fake) List(_ context.Context, q client.Query, p client.Page) (*unstructured.UnstructuredList, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.asked = append(f.asked, "list "+q.resource.Resource)
-	if err := errors.Join(f.allowed(q), f.serves(q.resource, "")); err != nil {
+	f.asked = append(f.asked, "list "+q.Resource.Resource)
+	if err := errors.Join(f.allowed(q), f.serves(q.Resource, "")); err != nil {
 		return nil, err
 	}
 	var keys []string
@@ -299,10 +301,10 @@ func (f *fake) List(_ context.Context, q query, p page) (*unstructured.Unstructu
 		}
 	}
 	slices.Sort(keys)
-	from, _ := strconv.Atoi(p.from)
+	from, _ := strconv.Atoi(p.From)
 	to := len(keys)
-	if p.limit > 0 {
-		to = min(to, from+int(p.limit))
+	if p.Limit > 0 {
+		to = min(to, from+int(p.Limit))
 	}
 	list := &unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "1"}}}
 	for _, key := range keys[from:to] {
@@ -310,7 +312,7 @@ func (f *fake) List(_ context.Context, q query, p page) (*unstructured.Unstructu
 	}
 	if rest := int64(len(keys) - to); rest > 0 {
 		list.SetContinue(strconv.Itoa(to))
-		if q.labels == "" && q.fields == "" {
+		if q.Labels == "" && q.Fields == "" {
 			list.SetRemainingItemCount(&rest)
 		}
 	}
@@ -320,7 +322,7 @@ func (f *fake) List(_ context.Context, q query, p page) (*unstructured.Unstructu
 // Watch plays the steps after the first, until the watch is stopped. Before each event
 // the object is sent as it was: that changes nothing, and once it is taken, all events
 // before it have been processed, so that the clock may go on.
-func (f *fake) Watch(_ context.Context, q query, _ string) (watch.Interface, error) {
+func (f *fake) Watch(_ context.Context, q client.Query, _ string) (watch.Interface, error) {
 	w := newStepWatch()
 	go func() {
 		defer close(w.events)
@@ -334,7 +336,7 @@ func (f *fake) Watch(_ context.Context, q query, _ string) (watch.Interface, err
 
 // playSteps sends the steps after the first to a watch, and at last a Bookmark, which
 // is taken only after all events before it. It reports whether all of them were taken.
-func (f *fake) playSteps(q query, w *stepWatch) bool {
+func (f *fake) playSteps(q client.Query, w *stepWatch) bool {
 	for i, s := range f.steps[1:] {
 		for _, o := range s.objects {
 			if !f.selects(q, o) {
@@ -356,7 +358,7 @@ func (f *fake) playSteps(q query, w *stepWatch) bool {
 			}
 		}
 	}
-	list, err := f.List(context.Background(), q, page{limit: 1})
+	list, err := f.List(context.Background(), q, client.Page{Limit: 1})
 	return err != nil || len(list.Items) == 0 || w.settle(&list.Items[0])
 }
 
@@ -404,7 +406,7 @@ func (f *fake) Get(_ context.Context, r schema.GroupVersionResource, namespace, 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, "get "+r.Resource)
-	if err := f.allowed(query{resource: r, namespace: namespace}); err != nil {
+	if err := f.allowed(client.Query{Resource: r, Namespace: namespace}); err != nil {
 		return nil, err
 	}
 	if err := f.serves(r, name); err != nil && r.Group == fleet.Group {
@@ -416,7 +418,7 @@ func (f *fake) Get(_ context.Context, r schema.GroupVersionResource, namespace, 
 		}
 	}
 	for _, o := range f.held {
-		if r == namespaces && o.GetNamespace() == name { // a namespace with objects exists
+		if r == client.Namespaces && o.GetNamespace() == name { // a namespace with objects exists
 			return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}, nil
 		}
 	}
@@ -495,16 +497,16 @@ func (f *fake) Delete(_ context.Context, r schema.GroupVersionResource, namespac
 // played is a world that goes from step to step, until the story is over.
 type played struct {
 	f    *fake
-	s    *session
+	s    *client.Session
 	next int
 	over func() error
 }
 
 func (p *played) Fleet() view.Fleet {
 	ctx := context.Background()
-	fl, err := p.s.look(ctx)
+	fl, err := p.s.Look(ctx)
 	if err == nil {
-		fl.Deployments, err = listAs[fleet.BundleDeployment](ctx, p.s, mustKind("deployments"), "")
+		fl.Deployments, err = client.ListAs[fleet.BundleDeployment](ctx, p.s, cli.MustKind("deployments"), "")
 	}
 	if err != nil {
 		p.f.t.Fatal(err)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 )
 
 // A command may stop a watch at any event. The fake server then sends no more, closes
@@ -13,7 +16,7 @@ func TestFakeWatchStopped(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake(t, "testdata/fleets/push.yaml")
 			f.end = func() { t.Error("a watch that was stopped has ended the context") }
-			w, err := f.Watch(context.Background(), query{resource: mustKind("bundles").resource()}, "")
+			w, err := f.Watch(context.Background(), client.Query{Resource: cli.MustKind("bundles").Resource()}, "")
 			if err != nil {
 				t.Fatal(err)
 			}

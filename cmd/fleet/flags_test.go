@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
@@ -38,7 +39,7 @@ func TestUnknownFlag(t *testing.T) {
 				continue
 			}
 			err := c.Flags().Parse([]string{given})
-			got := unknownFlag(c, err).Error()
+			got := cli.UnknownFlag(c, err).Error()
 			// --rule and --rules are equally near
 			if tie := strings.HasPrefix(want, "--rule"); got != "no flag "+given+"; did you mean "+want+"?" && !tie {
 				t.Errorf("%s: want %s, got %s", c.CommandPath(), want, got)
@@ -52,7 +53,7 @@ func TestUnknownFlag(t *testing.T) {
 			if err == nil || errors.Is(err, pflag.ErrHelp) {
 				continue
 			}
-			_, near, found := strings.Cut(strings.TrimSuffix(unknownFlag(c, err).Error(), "?"), "did you mean --")
+			_, near, found := strings.Cut(strings.TrimSuffix(cli.UnknownFlag(c, err).Error(), "?"), "did you mean --")
 			if found && c.Flags().Lookup(near) == nil {
 				t.Errorf("%s -%c: suggests --%s, which it does not have", c.CommandPath(), letter, near)
 			}
@@ -89,7 +90,7 @@ func TestImpossibleNamespaceOfFlag(t *testing.T) {
 			if c.near != "" {
 				text += `; did you mean "` + c.near + `"?`
 			}
-			if err == nil || err.Error() != text || exitCode(err, false) != 1 || out != "" {
+			if err == nil || err.Error() != text || cli.ExitCode(err, false) != 1 || out != "" {
 				t.Errorf("want %s, got %v and %q", text, err, out)
 			}
 		})
@@ -143,7 +144,7 @@ func TestImpossibleFlagValues(t *testing.T) {
 		"install agent-config":                                    `no labels: want --label KEY=VALUE`,
 	} {
 		out, _, err := run(t, "examples.yaml", strings.Fields(line)...)
-		if err == nil || err.Error() != want || exitCode(err, false) != 1 || out != "" {
+		if err == nil || err.Error() != want || cli.ExitCode(err, false) != 1 || out != "" {
 			t.Errorf("fleet %s: want %s, got %v and %q", line, want, err, out[:min(len(out), 100)])
 		}
 	}

@@ -28,7 +28,7 @@ const maxExample = 100
 // longer.
 func TestHelpFits(t *testing.T) {
 	st := &stage{}
-	root := st.globals(nil).command(printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
+	root := command(st.globals(nil), printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, columns := range []int{0, 60, 80} {

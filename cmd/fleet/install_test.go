@@ -12,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/sources"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -32,7 +35,7 @@ func (f *fake) manage(o *unstructured.Unstructured) {
 		return
 	}
 	o.SetUID(types.UID("uid-" + o.GetName()))
-	t, err := as[fleet.ClusterRegistrationToken](o)
+	t, err := client.As[fleet.ClusterRegistrationToken](o)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -62,7 +65,7 @@ func (f *fake) manage(o *unstructured.Unstructured) {
 func printed(t *testing.T, text string) map[string]map[string]any {
 	t.Helper()
 	_, text, _ = strings.Cut(text, "\n") // the command
-	docs, err := documentsOf(text)
+	docs, err := sources.DocumentsOf(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +118,7 @@ func TestInstallControllerRefusesImages(t *testing.T) {
 		for _, more := range [][]string{nil, {"--crds-only"}} {
 			out, _, err := run(t, "examples.yaml", append([]string{"install", "controller", flag, "foo:bar:baz"}, more...)...)
 			want := flag + `: image "foo:bar:baz": want [HOST[:PORT]/]NAME[:TAG][@sha256:DIGEST]`
-			if err == nil || err.Error() != want || exitCode(err, false) != 1 || out != "" {
+			if err == nil || err.Error() != want || cli.ExitCode(err, false) != 1 || out != "" {
 				t.Errorf("want %s, got %v and %q", want, err, out[:min(len(out), 100)])
 			}
 		}
@@ -163,7 +166,7 @@ func TestInstallAgent(t *testing.T) {
 				t.Errorf("%s: no %s", token, key)
 			}
 		}
-		secret, err := as[corev1.Secret](&unstructured.Unstructured{Object: file["Secret cattle-fleet-system/fleet-agent-bootstrap"]})
+		secret, err := client.As[corev1.Secret](&unstructured.Unstructured{Object: file["Secret cattle-fleet-system/fleet-agent-bootstrap"]})
 		if err != nil {
 			t.Fatal(err)
 		}

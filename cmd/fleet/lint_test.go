@@ -19,8 +19,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/lint"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
-	"github.com/fleetworkspace/fleet/pkg/plan/lint"
+	planlint "github.com/fleetworkspace/fleet/pkg/plan/lint"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
 
@@ -34,10 +36,10 @@ func linted(t *testing.T, dir string, args ...string) (out, notes string, code i
 	root := newRootCommand(printer.Stdio{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
 	root.SetArgs(append([]string{"lint"}, args...))
 	err := root.ExecuteContext(t.Context())
-	if err != nil && !errors.As(err, new(reported)) {
+	if err != nil && !errors.As(err, new(cli.Reported)) {
 		stderr.WriteString("error: " + err.Error() + "\n")
 	}
-	return stdout.String(), stderr.String(), exitCode(err, false)
+	return stdout.String(), stderr.String(), cli.ExitCode(err, false)
 }
 
 // files writes a tree into a directory of its own. What begins with "-> " is a
@@ -313,7 +315,7 @@ func TestLint(t *testing.T) {
 				"Chart.yaml": chart, "templates/a.yaml": cm, "values.schema.json": `{"type": "object", "properties": {"replicas": {"type": "integer"}}}`,
 				"fleet.yaml": "helm:\n  values:\n    replicas: ${ get .ClusterLabels \"size\" }\n",
 			},
-			want: "fleet.yaml:3:15: warning: render: value replicas does not fit the schema of chart web: got string, want integer [render]\n    for every sample cluster; " + hintGuessed + "\n",
+			want: "fleet.yaml:3:15: warning: render: value replicas does not fit the schema of chart web: got string, want integer [render]\n    for every sample cluster; " + lint.HintGuessed + "\n",
 		},
 		"NoGuessInclude": {
 			why: "no label defines a template",
@@ -329,7 +331,7 @@ func TestLint(t *testing.T) {
 				"fleet.yaml": "helm: {values: {tier: \"${ .ClusterLabels.tier }\"}}\ntargetCustomizations:\n- clusterName: c1\n  helm: {values: {log: {level: a}}}\n",
 			},
 			want: "templates/a.yaml:5:21: warning: render: .Values.log.level: there is no value log; set it in values.yaml of the chart or in helm.values [render]\n" +
-				"    1 of 2 sample clusters: any other cluster; " + hintGuessed + "\n",
+				"    1 of 2 sample clusters: any other cluster; " + lint.HintGuessed + "\n",
 		},
 		"GuessElse": {
 			why: "the value is not missing on clusters whose label the chart knows",
@@ -337,7 +339,7 @@ func TestLint(t *testing.T) {
 				"Chart.yaml": chart, "fleet.yaml": "helm: {values: {tier: \"${ .ClusterLabels.tier }\"}}",
 				"templates/a.yaml": cm + "{{ if eq .Values.tier \"front\" }}\ndata: {}\n{{ else }}\ndata: {a: {{ .Values.log.level }}}\n{{ end }}\n",
 			},
-			want: "templates/a.yaml:7:21: warning: render: .Values.log.level: there is no value log; set it in values.yaml of the chart or in helm.values [render]\n    for every sample cluster; " + hintGuessed + "\n",
+			want: "templates/a.yaml:7:21: warning: render: .Values.log.level: there is no value log; set it in values.yaml of the chart or in helm.values [render]\n    for every sample cluster; " + lint.HintGuessed + "\n",
 		},
 		"GuessSubchart": {
 			why: "a label may switch the chart in the chart off",
@@ -345,7 +347,7 @@ func TestLint(t *testing.T) {
 				"Chart.yaml": chart + "dependencies: [{name: db, version: 1.0.0, condition: db.enabled}]\n", "templates/a.yaml": cm, "charts/db/Chart.yaml": strings.ReplaceAll(chart, "web", "db"),
 				"charts/db/templates/b.yaml": "a: {{ .Values.log.level }}\n", "fleet.yaml": "helm: {values: {db: {enabled: \"${ .ClusterLabels.db }\"}}}",
 			},
-			want: "charts/db/templates/b.yaml:1:14: warning: render: .Values.log.level: there is no value log for the subchart db; set it in values.yaml of the chart or in helm.values [render]\n    for every sample cluster; " + hintGuessed + "\n",
+			want: "charts/db/templates/b.yaml:1:14: warning: render: .Values.log.level: there is no value log for the subchart db; set it in values.yaml of the chart or in helm.values [render]\n    for every sample cluster; " + lint.HintGuessed + "\n",
 		},
 		"ValuesFrom": {
 			why:  "values that only the cluster has are not an error",
@@ -596,7 +598,7 @@ func TestLintReportSchema(t *testing.T) {
 func TestLintSARIF(t *testing.T) {
 	dir := broken(t)
 	out, _, _ := linted(t, dir, "-o", "sarif", "broken")
-	var log sarif
+	var log lint.Sarif
 	decode := json.NewDecoder(strings.NewReader(out))
 	decode.DisallowUnknownFields()
 	if err := decode.Decode(&log); err != nil {
@@ -606,7 +608,7 @@ func TestLintSARIF(t *testing.T) {
 		t.Fatalf("want one run with results, got %+v", log)
 	}
 	run := log.Runs[0]
-	if len(run.Tool.Driver.Rules) != len(lint.Rules()) {
+	if len(run.Tool.Driver.Rules) != len(planlint.Rules()) {
 		t.Error("each rule is described")
 	}
 	for _, r := range run.Results {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/lint"
 )
 
 // corpusSize is how many broken bundles there are, and corpusShare how many of
@@ -333,11 +335,11 @@ func TestLintCorpus(t *testing.T) {
 		}
 	}
 	out, notes, code := linted(t, files(t, tree), "-o", "json", "--offline")
-	var report LintReport
+	var report lint.LintReport
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatalf("%v, code %d: %s", err, code, notes)
 	}
-	of := map[string][]LintFinding{}
+	of := map[string][]lint.LintFinding{}
 	for _, f := range report.Findings {
 		dir, _, _ := strings.Cut(f.Path, "/")
 		of[dir] = append(of[dir], f)

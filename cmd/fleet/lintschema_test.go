@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/lint"
 )
 
 // Objects are checked against the schemas of their kinds, wherever they come from.
@@ -86,7 +88,7 @@ func TestLintSchemas(t *testing.T) {
 				"web/templates/a.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: {{ .Values.size }}\n  paused: 3\n  selector: {matchLabels: {app: web}}\n",
 			},
 			args: []string{"web"},
-			want: "web/templates/a.yaml:5:3: warning: Deployment web: spec.replicas must be a whole number, not a text [type]\n    " + hintGuessed +
+			want: "web/templates/a.yaml:5:3: warning: Deployment web: spec.replicas must be a whole number, not a text [type]\n    " + lint.HintGuessed +
 				"\nweb/templates/a.yaml:6:11: error: Deployment web: spec.paused must be true or false, not a number [type]\n", code: 4,
 		},
 		"Overlay": {

@@ -51,7 +51,7 @@ func TestLintServer(t *testing.T) {
 			st.fake.refuse[c.refuse] = true
 			t.Chdir(filepath.Join(dir, "apps"))
 			var out, notes bytes.Buffer
-			root := st.globals(func() {}).command(printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes})
+			root := command(st.globals(func() {}), printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes})
 			root.SetArgs(append([]string{"lint", "--offline"}, c.args...))
 			if err := root.ExecuteContext(t.Context()); err != nil {
 				notes.WriteString("error: " + err.Error())

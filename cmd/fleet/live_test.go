@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/explain"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/journal"
 )
@@ -28,11 +30,11 @@ type live struct {
 }
 
 type liveWatch struct {
-	query query
+	query client.Query
 	to    *watch.RaceFreeFakeWatcher
 }
 
-func (l *live) Watch(_ context.Context, q query, _ string) (watch.Interface, error) {
+func (l *live) Watch(_ context.Context, q client.Query, _ string) (watch.Interface, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := liveWatch{q, watch.NewRaceFreeFake()}
@@ -88,11 +90,13 @@ func startIn(t *testing.T, fleet *fake, args ...string) *liveCommand {
 	f := &liveCommand{t: t, live: &live{fake: fleet}, ended: make(chan error, 1)}
 	st := stage{fake: f.live.fake}
 	g := st.globals(func() {})
-	g.dial = func(printer.Stdio) (access, error) {
-		return access{api: f.live, server: f.live.address(), user: "ana"}, nil
+	g.Dial = func(printer.Stdio) (client.Access, error) {
+		return client.Access{API: f.live, Server: f.live.address(), User: "ana"}, nil
 	}
-	g.watch = func(ctx context.Context, s *session, of selection) (world, error) { return s.watch(ctx, of) }
-	root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &f.out, Err: &f.notes})
+	g.Watch = func(ctx context.Context, s *client.Session, of client.Selection) (client.World, error) {
+		return s.Watch(ctx, of)
+	}
+	root := command(g, printer.Stdio{In: strings.NewReader(""), Out: &f.out, Err: &f.notes})
 	root.SetArgs(args)
 	var ctx context.Context
 	ctx, f.stop = context.WithCancel(t.Context())
@@ -141,7 +145,7 @@ func TestExplainWatch(t *testing.T) {
 			t.Errorf("nothing changed: %q", got)
 		}
 		f.live.cut()
-		time.Sleep(2 * retryDelay)
+		time.Sleep(2 * client.RetryDelay)
 		heal(f.live)
 		if got := f.next(); !strings.HasPrefix(got, "\n14:10:44\nshop-web is Ready on c3: ") {
 			t.Errorf("healed: %q", got)
@@ -159,7 +163,7 @@ func TestExplainWatchOfABundle(t *testing.T) {
 		heal(f.live)
 		second := f.next()
 		for _, text := range []string{first, second} {
-			var doc BundleExplanation
+			var doc explain.BundleExplanation
 			if err := json.Unmarshal([]byte(text), &doc); err != nil || strings.Count(text, "\n") != 1 || doc.Kind != "BundleExplanation" {
 				t.Errorf("want one document in one line, got %q", text)
 			}
@@ -177,7 +181,7 @@ func TestExplainWatchGoesOn(t *testing.T) {
 		f := startFollowing(t, "explain.yaml", "explain", "shop-web", "c3", "-w")
 		f.next()
 		f.live.take(step{gone: []string{"Bundle shops/shop-web"}})
-		time.Sleep(3 * askAgain)
+		time.Sleep(3 * client.AskAgain)
 		if got := f.next(); got != "" || strings.Count(f.notes.String(), `no bundle "shop-web"`) != 1 {
 			t.Errorf("got %q and %q", got, f.notes.String())
 		}
@@ -212,7 +216,7 @@ func TestLogsFollow(t *testing.T) {
 		f.live.cut()
 		f.live.change("Cluster", "shops/c2", write(entry(11, 1, "first"), entry(13, 4, "second")))
 		f.live.change("Cluster", "shops/c2", func(o *unstructured.Unstructured) {})
-		time.Sleep(2 * retryDelay)
+		time.Sleep(2 * client.RetryDelay)
 		f.live.change("Cluster", "shops/c2", write(entry(11, 1, "first"), entry(13, 4, "second")))
 		got := strings.Split(strings.TrimSuffix(f.next(), "\n"), "\n")
 		if len(got) != 3 || !strings.HasSuffix(got[0], "first") || !strings.HasPrefix(got[2], "14:10:13   4       14:09:13") {

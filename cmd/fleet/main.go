@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
@@ -18,8 +19,8 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	g := newGlobals(std)
-	cmd, err := g.command(std).ExecuteContextC(ctx)
+	cmd, err := command(g, std).ExecuteContextC(ctx)
 	interrupted := ctx.Err() != nil
 	stop()
-	os.Exit(g.finish(cmd, std, ending{err, interrupted}, os.Getenv))
+	os.Exit(finish(g, cmd, std, client.Ending{Err: err, Interrupted: interrupted}, os.Getenv))
 }

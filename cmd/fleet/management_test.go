@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
@@ -26,11 +28,13 @@ func TestWatchWithoutManager(t *testing.T) {
 		f := newFake(t, "testdata/fleets/downstream.yaml")
 		f.without("kinds")
 		g := (&stage{fake: f}).globals(func() {})
-		g.watch = func(ctx context.Context, s *session, of selection) (world, error) { return s.watch(ctx, of) }
+		g.Watch = func(ctx context.Context, s *client.Session, of client.Selection) (client.World, error) {
+			return s.Watch(ctx, of)
+		}
 		var out, notes bytes.Buffer
-		root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes})
+		root := command(g, printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &notes})
 		root.SetArgs(strings.Fields(args))
-		if err := root.ExecuteContext(t.Context()); !errors.As(err, new(*notManagementError)) || out.Len() > 0 {
+		if err := root.ExecuteContext(t.Context()); !errors.As(err, new(*client.NotManagementError)) || out.Len() > 0 {
 			t.Errorf("%s: got %v, %q", args, err, out.String())
 		}
 	}
@@ -39,17 +43,17 @@ func TestWatchWithoutManager(t *testing.T) {
 // webServer answers every request as a server does that is not Kubernetes'.
 type webServer struct{ *fake }
 
-func (w webServer) List(_ context.Context, q query, _ page) (*unstructured.UnstructuredList, error) {
-	return nil, apierrors.NewGenericServerResponse(404, "list", q.resource.GroupResource(), "", "404 page not found", 0, true)
+func (w webServer) List(_ context.Context, q client.Query, _ client.Page) (*unstructured.UnstructuredList, error) {
+	return nil, apierrors.NewGenericServerResponse(404, "list", q.Resource.GroupResource(), "", "404 page not found", 0, true)
 }
 
 // An address at which no Kubernetes is has another remedy than one without Fleet.
 func TestNoKubernetes(t *testing.T) {
 	g := (&stage{}).globals(func() {})
-	g.dial = func(printer.Stdio) (access, error) {
-		return access{api: webServer{newFake(t, "testdata/fleets/examples.yaml")}, server: "https://x"}, nil
+	g.Dial = func(printer.Stdio) (client.Access, error) {
+		return client.Access{API: webServer{newFake(t, "testdata/fleets/examples.yaml")}, Server: "https://x"}, nil
 	}
-	root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+	root := command(g, printer.Stdio{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 	root.SetArgs([]string{"status"})
 	const want = "https://x does not answer as the API server of Kubernetes does: see the server of the kubeconfig, or choose another context (--context)"
 	if err := root.ExecuteContext(t.Context()); err == nil || err.Error() != want {
@@ -60,8 +64,8 @@ func TestNoKubernetes(t *testing.T) {
 // forbidding is an API server that forbids all lists.
 type forbidding struct{ *fake }
 
-func (f forbidding) List(_ context.Context, q query, _ page) (*unstructured.UnstructuredList, error) {
-	return nil, apierrors.NewForbidden(q.resource.GroupResource(), "", errors.New("not for you"))
+func (f forbidding) List(_ context.Context, q client.Query, _ client.Page) (*unstructured.UnstructuredList, error) {
+	return nil, apierrors.NewForbidden(q.Resource.GroupResource(), "", errors.New("not for you"))
 }
 
 // A user without rights in a cluster without Fleet needs another context, not more rights.
@@ -81,10 +85,10 @@ func TestForbiddenWithoutKinds(t *testing.T) {
 			}))
 			defer server.Close()
 			g := (&stage{}).globals(func() {})
-			g.dial = func(printer.Stdio) (access, error) {
-				return access{api: forbidding{newFake(t, "testdata/fleets/examples.yaml")}, server: "https://x", rest: &rest.Config{Host: server.URL}}, nil
+			g.Dial = func(printer.Stdio) (client.Access, error) {
+				return client.Access{API: forbidding{newFake(t, "testdata/fleets/examples.yaml")}, Server: "https://x", Rest: &rest.Config{Host: server.URL}}, nil
 			}
-			root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+			root := command(g, printer.Stdio{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 			root.SetArgs([]string{"get", "clusters"})
 			if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("want %s\ngot  %v", c.want, err)
@@ -106,19 +110,19 @@ func TestWorkspaceCreateForbidden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
-				if strings.Contains(r.URL.Path, records.Group) {
+				if strings.Contains(r.URL.Path, client.Records.Group) {
 					w.WriteHeader(c.code)
 				}
 				_, _ = io.WriteString(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"x/v1","resources":[]}`)
 			}))
 			defer server.Close()
 			g := (&stage{}).globals(func() {})
-			g.now = time.Now
-			g.dial = func(printer.Stdio) (access, error) {
-				return access{api: forbidding{newFake(t, "testdata/fleets/examples.yaml")}, server: "https://x", rest: &rest.Config{Host: server.URL}}, nil
+			g.Now = time.Now
+			g.Dial = func(printer.Stdio) (client.Access, error) {
+				return client.Access{API: forbidding{newFake(t, "testdata/fleets/examples.yaml")}, Server: "https://x", Rest: &rest.Config{Host: server.URL}}, nil
 			}
 			var out bytes.Buffer
-			root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &bytes.Buffer{}})
+			root := command(g, printer.Stdio{In: strings.NewReader(""), Out: &out, Err: &bytes.Buffer{}})
 			root.SetArgs([]string{"workspace", "create", "ws9"})
 			if err := root.ExecuteContext(t.Context()); err != nil || out.String() != c.want {
 				t.Errorf("want %s\ngot  %s, %v", c.want, out.String(), err)
@@ -133,9 +137,9 @@ type lacking struct {
 	resource string
 }
 
-func (l lacking) List(ctx context.Context, q query, p page) (*unstructured.UnstructuredList, error) {
-	if q.resource.Resource == l.resource {
-		return nil, apierrors.NewGenericServerResponse(404, "list", q.resource.GroupResource(), "", "404 page not found", 0, true)
+func (l lacking) List(ctx context.Context, q client.Query, p client.Page) (*unstructured.UnstructuredList, error) {
+	if q.Resource.Resource == l.resource {
+		return nil, apierrors.NewGenericServerResponse(404, "list", q.Resource.GroupResource(), "", "404 page not found", 0, true)
 	}
 	return l.fake.List(ctx, q, p)
 }
@@ -144,22 +148,22 @@ func (l lacking) List(ctx context.Context, q query, p page) (*unstructured.Unstr
 // management cluster.
 func TestOneKindLacks(t *testing.T) {
 	g := (&stage{}).globals(func() {})
-	g.dial = func(printer.Stdio) (access, error) {
-		return access{api: lacking{newFake(t, "testdata/fleets/examples.yaml"), "clustergroups"}, server: "https://x"}, nil
+	g.Dial = func(printer.Stdio) (client.Access, error) {
+		return client.Access{API: lacking{newFake(t, "testdata/fleets/examples.yaml"), "clustergroups"}, Server: "https://x"}, nil
 	}
-	s, err := g.connect(t.Context(), printer.Stdio{Err: &bytes.Buffer{}}, true)
+	s, err := g.Connect(t.Context(), printer.Stdio{Err: &bytes.Buffer{}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.api.List(t.Context(), query{resource: mustKind("groups").resource()}, page{})
-	if !unknownResource(err) || errors.As(err, new(*notManagementError)) {
+	_, err = s.API.List(t.Context(), client.Query{Resource: cli.MustKind("groups").Resource()}, client.Page{})
+	if !client.UnknownResource(err) || errors.As(err, new(*client.NotManagementError)) {
 		t.Errorf("got %v", err)
 	}
 	for resource, kind := range map[string]string{"clustergroups": "ClusterGroup", "clusters": "Cluster", "bundles": "Bundle", "gitrepos": "GitRepo"} {
-		g.dial = func(printer.Stdio) (access, error) {
-			return access{api: lacking{newFake(t, "testdata/fleets/examples.yaml"), resource}, server: "https://x"}, nil
+		g.Dial = func(printer.Stdio) (client.Access, error) {
+			return client.Access{API: lacking{newFake(t, "testdata/fleets/examples.yaml"), resource}, Server: "https://x"}, nil
 		}
-		root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+		root := command(g, printer.Stdio{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 		root.SetArgs([]string{"get", resource})
 		want := "the CRD of " + kind + " (" + resource + ".fleet.cattle.io) is missing"
 		if err := root.ExecuteContext(t.Context()); err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "chart fleet-crd") {
@@ -172,8 +176,8 @@ func TestOneKindLacks(t *testing.T) {
 func TestOtherContexts(t *testing.T) {
 	file := contextsFile(t, "a", "b", "c")
 	for context, want := range map[string]string{"": "b c", "b": "a c"} {
-		a, err := (&globals{kubeconfig: file, context: context}).open(printer.Stdio{Err: &bytes.Buffer{}})
-		if got := strings.Join(a.contexts, " "); err != nil || got != want {
+		a, err := (&client.Globals{Kubeconfig: file, Context: context}).Open(printer.Stdio{Err: &bytes.Buffer{}})
+		if got := strings.Join(a.Contexts, " "); err != nil || got != want {
 			t.Errorf("--context %q: want %q, got %q, %v", context, want, got, err)
 		}
 	}
@@ -186,7 +190,7 @@ func TestUnknownContext(t *testing.T) {
 		"managemnet": `no context "managemnet" in the kubeconfig; did you mean "management"? (there are: management, shop-eu, shop-us)`,
 		"nope":       `no context "nope" in the kubeconfig; there are: management, shop-eu, shop-us`,
 	} {
-		_, err := (&globals{kubeconfig: file, context: context}).open(printer.Stdio{Err: &bytes.Buffer{}})
+		_, err := (&client.Globals{Kubeconfig: file, Context: context}).Open(printer.Stdio{Err: &bytes.Buffer{}})
 		if err == nil || err.Error() != want {
 			t.Errorf("--context %q: want %q, got %v", context, want, err)
 		}
@@ -212,8 +216,8 @@ func contextsFile(t *testing.T, contexts ...string) string {
 // bare is an API server with one FleetWorkspace, whose namespace is not made yet.
 type bare struct{ *fake }
 
-func (b bare) List(ctx context.Context, q query, p page) (*unstructured.UnstructuredList, error) {
-	if q.resource != records {
+func (b bare) List(ctx context.Context, q client.Query, p client.Page) (*unstructured.UnstructuredList, error) {
+	if q.Resource != client.Records {
 		return b.fake.List(ctx, q, p)
 	}
 	record := unstructured.Unstructured{Object: map[string]any{}}
@@ -224,17 +228,17 @@ func (b bare) List(ctx context.Context, q query, p page) (*unstructured.Unstruct
 // A workspace that exists is never refused with its own name as the nearest one.
 func TestWorkspaceIsBeingMade(t *testing.T) {
 	g := (&stage{}).globals(func() {})
-	g.dial = func(printer.Stdio) (access, error) {
-		return access{api: bare{newFake(t, "testdata/fleets/examples.yaml")}, server: "https://x"}, nil
+	g.Dial = func(printer.Stdio) (client.Access, error) {
+		return client.Access{API: bare{newFake(t, "testdata/fleets/examples.yaml")}, Server: "https://x"}, nil
 	}
-	s, err := g.connect(t.Context(), printer.Stdio{Err: &bytes.Buffer{}}, true)
+	s, err := g.Connect(t.Context(), printer.Stdio{Err: &bytes.Buffer{}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.missingWorkspace(t.Context(), "new"); err != nil {
+	if err := s.MissingWorkspace(t.Context(), "new"); err != nil {
 		t.Errorf("got %v", err)
 	}
-	if err := s.missingWorkspace(t.Context(), "neww"); err == nil || err.Error() != `no workspace "neww"; did you mean "new"?` {
+	if err := s.MissingWorkspace(t.Context(), "neww"); err == nil || err.Error() != `no workspace "neww"; did you mean "new"?` {
 		t.Errorf("got %v", err)
 	}
 }

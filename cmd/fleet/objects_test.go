@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
 )
 
 // A field of a file that the type of its object does not have is an error with its
@@ -98,7 +100,7 @@ func TestUnknownFieldsOfFiles(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			out, notes, err := alone(t, dir, strings.Fields(c.args)...)
-			if got := exitCode(err, false); got != c.code || (c.code != 0) == (out != "") {
+			if got := cli.ExitCode(err, false); got != c.code || (c.code != 0) == (out != "") {
 				t.Errorf("%s: want exit code %d, and output with 0 alone, got %d: %v\n%s%s", c.why, c.code, got, err, notes, out)
 			}
 			for _, want := range c.notes {

@@ -16,7 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/rancher"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancherapi"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
@@ -53,25 +56,25 @@ func aRancher() *rancherapi.Memory {
 	})
 }
 
-// A client is the command line of somebody with a kubeconfig that Rancher has made.
-type client struct {
+// A rancherClient is the command line of somebody with a kubeconfig that Rancher has made.
+type rancherClient struct {
 	t       *testing.T
-	globals *globals
+	globals *client.Globals
 }
 
-func newClient(t *testing.T, at *rancherapi.Server, token string) client {
-	t.Setenv(envRancherToken, "")
-	g := &globals{defaultNamespace: fleet.NamespaceLocal, now: func() time.Time { return time.Date(2026, 8, 24, 14, 10, 44, 0, time.UTC) }}
-	g.dial = func(printer.Stdio) (access, error) {
+func newClient(t *testing.T, at *rancherapi.Server, token string) rancherClient {
+	t.Setenv(rancher.EnvRancherToken, "")
+	g := &client.Globals{DefaultNamespace: fleet.NamespaceLocal, Now: func() time.Time { return time.Date(2026, 8, 24, 14, 10, 44, 0, time.UTC) }}
+	g.Dial = func(printer.Stdio) (client.Access, error) {
 		cfg := &rest.Config{Host: at.URL + "/k8s/clusters/local", BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: at.CA}}
-		return access{server: cfg.Host, rest: cfg}, nil
+		return client.Access{Server: cfg.Host, Rest: cfg}, nil
 	}
-	return client{t, g}
+	return rancherClient{t, g}
 }
 
-func (c client) fleet(args ...string) (out, notes string, err error) {
+func (c rancherClient) fleet(args ...string) (out, notes string, err error) {
 	var o, n bytes.Buffer
-	root := c.globals.command(printer.Stdio{In: strings.NewReader(anasToken + "\n"), Out: &o, Err: &n})
+	root := command(c.globals, printer.Stdio{In: strings.NewReader(anasToken + "\n"), Out: &o, Err: &n})
 	root.SetArgs(args)
 	err = root.ExecuteContext(c.t.Context())
 	return o.String(), n.String(), err
@@ -140,7 +143,7 @@ func TestRancherCreate(t *testing.T) {
 	if _, _, err = c.fleet("workspace", "create", "team-b", "--rancher"); err == nil || err.Error() != "workspace team-b is there already" {
 		t.Errorf("want that it is there, got %v", err)
 	}
-	if _, _, err = c.fleet("workspace", "create", "cattle-system", "--rancher"); exitCode(err, false) != 5 {
+	if _, _, err = c.fleet("workspace", "create", "cattle-system", "--rancher"); cli.ExitCode(err, false) != 5 {
 		t.Errorf("want a refusal, got %v", err)
 	}
 }
@@ -178,7 +181,7 @@ func TestRancherMove(t *testing.T) {
 			}
 			at := rancherapi.New(t, b, people())
 			out, _, err := newClient(t, at, c.token).fleet(append([]string{"workspace", "move", "--rancher"}, c.args...)...)
-			if out != c.out || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || exitCode(err, false) != c.code {
+			if out != c.out || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || cli.ExitCode(err, false) != c.code {
 				t.Fatalf("%s\nwant %q, %q, %d\ngot  %q, %v", c.why, c.out, c.err, c.code, out, err)
 			}
 			all, _ := b.All("clusters")
@@ -237,7 +240,7 @@ func TestRancherPlace(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			cl := newClient(t, at, anasToken)
-			t.Setenv(envRancherToken, c.env)
+			t.Setenv(rancher.EnvRancherToken, c.env)
 			out, notes, err := cl.fleet(append([]string{"workspace", "list", "--debug"}, c.args...)...)
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("%s: want %q, got %v", c.why, c.err, err)
@@ -257,11 +260,11 @@ func TestRancherInterrupted(t *testing.T) {
 	asked := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { close(asked); <-r.Context().Done() }))
 	defer silent.Close()
-	t.Setenv(envRancherToken, anasToken)
+	t.Setenv(rancher.EnvRancherToken, anasToken)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-asked; cancel() }()
-	g := &globals{now: time.Now}
-	root := g.command(printer.Stdio{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+	g := &client.Globals{Now: time.Now}
+	root := command(g, printer.Stdio{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 	root.SetArgs([]string{"workspace", "list", "--rancher=" + silent.URL})
 	if err := root.ExecuteContext(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("want that it was interrupted, got %v", err)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/oci/ocitest"
@@ -100,13 +101,13 @@ func TestDeployFromRegistry(t *testing.T) {
 
 	registry.Break(http.StatusServiceUnavailable)
 	_, _, err = alone(t, ".", dry...)
-	if exitCode(err, false) != 1 || !strings.Contains(err.Error(), "pull its content") || strings.Contains(err.Error(), "staple") {
+	if cli.ExitCode(err, false) != 1 || !strings.Contains(err.Error(), "pull its content") || strings.Contains(err.Error(), "staple") {
 		t.Errorf("a registry that is away is no mistake in the file, got %v", err)
 	}
 	registry.Intercept(nil)
 	save(t, "deployments.yaml", strings.ReplaceAll(shown, "name: "+id, "name: another"))
 	_, _, err = alone(t, ".", dry...)
-	if exitCode(err, false) != 4 || !strings.Contains(err.Error(), id+"; fleet target prints it") {
+	if cli.ExitCode(err, false) != 4 || !strings.Contains(err.Error(), id+"; fleet target prints it") {
 		t.Errorf("want the missing Secret named, got %v", err)
 	}
 }
@@ -120,7 +121,7 @@ func TestRegistryUnknown(t *testing.T) {
 		t.Errorf("got %v\n%s", err, notes)
 	}
 	out, _, err = alone(t, ".", "apply", "-o", "-", "-f", "bundle.yaml")
-	if exitCode(err, false) != 4 || out != "" || !strings.Contains(err.Error(), "it has no resources") {
+	if cli.ExitCode(err, false) != 4 || out != "" || !strings.Contains(err.Error(), "it has no resources") {
 		t.Errorf("got %v\n%s", err, out)
 	}
 }

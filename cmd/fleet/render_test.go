@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
@@ -121,8 +122,8 @@ func TestNothingIsRendered(t *testing.T) {
 			root.SetArgs(append([]string{"test"}, c.args...))
 			err := root.ExecuteContext(t.Context())
 			said := fmt.Sprint(notes.String(), err)
-			if exitCode(err, false) != c.code || out.Len() > 0 || strings.Count(said, c.want) != 1 || strings.Count(said, "nothing is rendered") > 1 {
-				t.Errorf("code %d, want %d and %q\n%s%s", exitCode(err, false), c.code, c.want, out.String(), said)
+			if cli.ExitCode(err, false) != c.code || out.Len() > 0 || strings.Count(said, c.want) != 1 || strings.Count(said, "nothing is rendered") > 1 {
+				t.Errorf("code %d, want %d and %q\n%s%s", cli.ExitCode(err, false), c.code, c.want, out.String(), said)
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
@@ -31,15 +32,15 @@ func (g granting) may(verb string, r schema.GroupVersionResource, namespace stri
 	return apierrors.NewForbidden(r.GroupResource(), "", errors.New("this user may not "+verb))
 }
 
-func (g granting) List(ctx context.Context, q query, p page) (*unstructured.UnstructuredList, error) {
-	if err := g.may("list", q.resource, q.namespace); err != nil {
+func (g granting) List(ctx context.Context, q client.Query, p client.Page) (*unstructured.UnstructuredList, error) {
+	if err := g.may("list", q.Resource, q.Namespace); err != nil {
 		return nil, err
 	}
 	return g.fake.List(ctx, q, p)
 }
 
-func (g granting) Watch(ctx context.Context, q query, version string) (watch.Interface, error) {
-	if err := g.may("watch", q.resource, q.namespace); err != nil {
+func (g granting) Watch(ctx context.Context, q client.Query, version string) (watch.Interface, error) {
+	if err := g.may("watch", q.Resource, q.Namespace); err != nil {
 		return nil, err
 	}
 	return g.fake.Watch(ctx, q, version)
@@ -85,9 +86,13 @@ func forbidden(t *testing.T, line string, rights map[string]bool) bool {
 		out = canceler(cancel)
 	}
 	g := (&stage{fake: f}).globals(func() {})
-	g.dial = func(printer.Stdio) (access, error) { return access{api: granting{f, rights}, server: "https://x"}, nil }
-	g.watch = func(ctx context.Context, s *session, of selection) (world, error) { return s.watch(ctx, of) }
-	root := g.command(printer.Stdio{In: strings.NewReader(""), Out: out, Err: io.Discard})
+	g.Dial = func(printer.Stdio) (client.Access, error) {
+		return client.Access{API: granting{f, rights}, Server: "https://x"}, nil
+	}
+	g.Watch = func(ctx context.Context, s *client.Session, of client.Selection) (client.World, error) {
+		return s.Watch(ctx, of)
+	}
+	root := command(g, printer.Stdio{In: strings.NewReader(""), Out: out, Err: io.Discard})
 	root.SetArgs(append(strings.Fields(line), "-n", "fleet-default"))
 	return apierrors.IsForbidden(root.ExecuteContext(ctx))
 }

@@ -7,50 +7,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
-
-// globals are the flags that every command has.
-type globals struct {
-	kubeconfig string
-	context    string
-	namespace  string
-	system     string
-	quiet      bool
-	debug      bool
-	color      printer.ColorMode
-
-	// plain says that a terminal shows no colours, or that the user wants none.
-	plain bool
-
-	// ran says that a command began its work, answered that it wrote to stdout.
-	ran, answered bool
-
-	// defaultNamespace is where commands that write do so without -n.
-	defaultNamespace string
-	environment      bool           // the environment names that workspace
-	unnamed          *cobra.Command // the command that writes, where the user names no workspace
-
-	// What commands reach beyond themselves; tests put others in their place.
-	dial  func(printer.Stdio) (access, error)
-	watch func(ctx context.Context, s *session, of selection) (world, error)
-	now   func() time.Time
-
-	random func(bytes int) string // a word that cannot be guessed
-	other  func(file, context string) (access, error)
-	bring  func(ctx context.Context, to access, objects []*unstructured.Unstructured) error
-	probe  func(ctx context.Context, a access) diagnose.ServerSeen
-	visit  func(ctx context.Context, url string, ca []byte) *diagnose.Hop
-}
-
-// defaultSystemNamespace is the manager's namespace where the user names none.
-const defaultSystemNamespace = fleet.NamespaceSystem
 
 const rootText = `fleet looks at a fleet, waits for it, and tells it to stop and go on.
 
@@ -62,25 +26,27 @@ Exit codes: 0 yes, done; 1 the command could not do its work; 2 there are differ
 4 the input has errors; 5 refused; 6 done where possible, the rest deferred or skipped; 130 interrupted.`
 
 // newRootCommand is the whole command line, for the user's own environment.
-func newRootCommand(std printer.Stdio) *cobra.Command { return newGlobals(std).command(std) }
+func newRootCommand(std printer.Stdio) *cobra.Command { return command(newGlobals(std), std) }
 
 // newGlobals reach the user's own environment.
-func newGlobals(std printer.Stdio) *globals {
-	g := &globals{defaultNamespace: fleet.NamespaceLocal, now: time.Now}
+func newGlobals(std printer.Stdio) *client.Globals {
+	g := &client.Globals{DefaultNamespace: fleet.NamespaceLocal, Now: time.Now}
 	if ns := os.Getenv("NAMESPACE"); ns != "" {
-		g.defaultNamespace, g.environment = ns, true
+		g.DefaultNamespace, g.Environment = ns, true
 	}
-	g.plain = printer.PlainTerminal(os.Getenv)
-	g.dial, g.random, g.bring, g.probe, g.visit = g.open, randomWord, applyObjects, probeServer, visitAddress
-	g.other = func(file, context string) (access, error) { return openKubeconfig(std, file, context) }
-	g.watch = func(ctx context.Context, s *session, of selection) (world, error) { return s.watch(ctx, of) }
+	g.Plain = printer.PlainTerminal(os.Getenv)
+	g.Dial, g.Random, g.Bring, g.Probe, g.Visit = g.Open, client.RandomWord, client.ApplyObjects, client.ProbeServer, client.VisitAddress
+	g.Other = func(file, context string) (client.Access, error) { return client.OpenKubeconfig(std, file, context) }
+	g.Watch = func(ctx context.Context, s *client.Session, of client.Selection) (client.World, error) {
+		return s.Watch(ctx, of)
+	}
 	return g
 }
 
 // command is the whole command line.
-func (g *globals) command(std printer.Stdio) *cobra.Command {
-	std = printer.Guard(std, &g.answered, g.colored)
-	std.Err = printer.Quieted(std.Err, &g.quiet)
+func command(g *client.Globals, std printer.Stdio) *cobra.Command {
+	std = printer.Guard(std, &g.Answered, g.Colored)
+	std.Err = printer.Quieted(std.Err, &g.Quiet)
 	root := &cobra.Command{
 		Use: "fleet", Short: "GitOps for one Kubernetes cluster or a million", Long: rootText,
 		SilenceErrors: true, SilenceUsage: true,
@@ -89,25 +55,25 @@ func (g *globals) command(std printer.Stdio) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkNamespaces(cmd.Flags()); err != nil {
+			if err := cli.CheckNamespaces(cmd.Flags()); err != nil {
 				return err
 			}
-			g.ran = true
+			g.Ran = true
 			return nil
 		},
 	}
-	root.SetFlagErrorFunc(unknownFlag)
+	root.SetFlagErrorFunc(cli.UnknownFlag)
 	root.SetIn(std.In)
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
 	fs := root.PersistentFlags()
-	fs.StringVarP(&g.kubeconfig, "kubeconfig", "k", "", "kubeconfig `file`; default: KUBECONFIG, ~/.kube/config, or a pod's own account")
-	fs.StringVar(&g.context, "context", "", "`name` of the kubeconfig's context")
-	fs.StringVarP(&g.namespace, "namespace", "n", "", "`workspace`; default: all for commands that look, fleet-local for those that write")
-	fs.StringVar(&g.system, "system-namespace", defaultSystemNamespace, "`namespace` of the manager")
-	fs.Var(&g.color, "color", "`when` states have colours: auto (on a terminal, unless NO_COLOR is set), always, never")
-	fs.BoolVarP(&g.quiet, "quiet", "q", false, "nothing on stderr but errors")
-	fs.BoolVar(&g.debug, "debug", false, "note every request on stderr")
+	fs.StringVarP(&g.Kubeconfig, "kubeconfig", "k", "", "kubeconfig `file`; default: KUBECONFIG, ~/.kube/config, or a pod's own account")
+	fs.StringVar(&g.Context, "context", "", "`name` of the kubeconfig's context")
+	fs.StringVarP(&g.Namespace, "namespace", "n", "", "`workspace`; default: all for commands that look, fleet-local for those that write")
+	fs.StringVar(&g.System, "system-namespace", client.DefaultSystemNamespace, "`namespace` of the manager")
+	fs.Var(&g.Color, "color", "`when` states have colours: auto (on a terminal, unless NO_COLOR is set), always, never")
+	fs.BoolVarP(&g.Quiet, "quiet", "q", false, "nothing on stderr but errors")
+	fs.BoolVar(&g.Debug, "debug", false, "note every request on stderr")
 	root.AddCommand(
 		newLintCommand(g, std), newApplyCommand(g, std), newTestCommand(g, std), newTargetCommand(g, std), newDeployCommand(g, std),
 		newStatusCommand(g, std), newGetCommand(g, std), newExplainCommand(g, std), newEventsCommand(g, std), newLogsCommand(g, std), newBundleDiffCommand(g, std), newWaitCommand(g, std),
@@ -118,7 +84,7 @@ func (g *globals) command(std printer.Stdio) *cobra.Command {
 	if c, _, err := root.Find([]string{"completion"}); err == nil { // cobra's own takes any word for a shell
 		c.Args, c.RunE = knownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
-	g.completeFlags(root, std)
+	g.CompleteFlags(root, std)
 	wrapHelp(root, std)
 	return root
 }

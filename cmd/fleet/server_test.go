@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -117,9 +119,9 @@ func (r *real) installCRDs() {
 			r.t.Fatal(err)
 		}
 	}
-	for _, k := range kinds {
-		r.eventually(k.plural+" are served", func() bool {
-			_, err := r.client.Resource(k.resource()).List(r.t.Context(), metav1.ListOptions{})
+	for _, k := range cli.Kinds {
+		r.eventually(k.Plural+" are served", func() bool {
+			_, err := r.client.Resource(k.Resource()).List(r.t.Context(), metav1.ListOptions{})
 			return err == nil
 		})
 	}
@@ -352,7 +354,7 @@ func (r *real) fewRights(t *testing.T) {
 	if strings.Count(out, "\n") != 3 || !strings.Contains(notes, "only fleet-default") {
 		t.Errorf("want the three clusters of fleet-default and a note, got %q and %q", out, notes)
 	}
-	if _, _, err := ana.fleet("get", "clusters", "-n", "fleet-local"); err == nil || exitCode(err, false) != 1 {
+	if _, _, err := ana.fleet("get", "clusters", "-n", "fleet-local"); err == nil || cli.ExitCode(err, false) != 1 {
 		t.Errorf("want exit 1 for a workspace without rights, got %v", err)
 	}
 	ana.adviceForWriters(t)
@@ -399,10 +401,10 @@ func (r *real) adviceForWriters(t *testing.T) {
 		_, _, err := r.fleet(strings.Fields(line)...)
 		var text strings.Builder
 		if err != nil {
-			reportError(&text, err, func(string) string { return "" })
+			client.ReportError(&text, err, func(string) string { return "" })
 		}
 		want := "an administrator grants it " + advice + " a ClusterRole"
-		if exitCode(err, false) != 1 || !strings.Contains(text.String(), " is forbidden: ") || !strings.Contains(text.String(), want) {
+		if cli.ExitCode(err, false) != 1 || !strings.Contains(text.String(), " is forbidden: ") || !strings.Contains(text.String(), want) {
 			t.Errorf("fleet %s: want %q, got %s", line, want, text.String())
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
@@ -67,7 +68,7 @@ func (w *storeWorld) condition(kind, status, reason, message string, since time.
 func (w *storeWorld) manager() {
 	w.add(map[string]any{
 		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-		"metadata": map[string]any{"name": controllerLease, "namespace": "cattle-fleet-system"},
+		"metadata": map[string]any{"name": client.ControllerLease, "namespace": "cattle-fleet-system"},
 		"spec": map[string]any{
 			"holderIdentity": "fleet-controller-7d9f", "leaseDurationSeconds": int64(30),
 			"acquireTime": w.at.Add(-19 * 24 * time.Hour).Format(metav1.RFC3339Micro), "renewTime": w.at.Format(metav1.RFC3339Micro),

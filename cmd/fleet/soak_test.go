@@ -21,14 +21,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/wait"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
 // slow is an API server whose lists are of the moment at which they are asked for,
 // and whose watches tell of changes in order, and each as late as it likes.
 type slow struct {
-	api
+	client.API
 	mu      sync.Mutex
 	version int
 	held    map[string]*unstructured.Unstructured
@@ -70,12 +73,12 @@ func (s *slow) write(o runtime.Object, deleted bool) {
 	s.changed = make(chan struct{})
 }
 
-func (s *slow) selects(q query, u *unstructured.Unstructured) bool {
-	l, err := labels.Parse(q.labels)
-	return err == nil && is(u, q.resource) && l.Matches(labels.Set(u.GetLabels())) && (q.namespace == "" || q.namespace == u.GetNamespace())
+func (s *slow) selects(q client.Query, u *unstructured.Unstructured) bool {
+	l, err := labels.Parse(q.Labels)
+	return err == nil && is(u, q.Resource) && l.Matches(labels.Set(u.GetLabels())) && (q.Namespace == "" || q.Namespace == u.GetNamespace())
 }
 
-func (s *slow) List(_ context.Context, q query, _ page) (*unstructured.UnstructuredList, error) {
+func (s *slow) List(_ context.Context, q client.Query, _ client.Page) (*unstructured.UnstructuredList, error) {
 	time.Sleep(time.Duration(rand.IntN(8)) * time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +97,7 @@ func (s *slow) Get(_ context.Context, r schema.GroupVersionResource, _, name str
 }
 
 // Watch tells each change up to 40 ms late, now and then half a second.
-func (s *slow) Watch(ctx context.Context, q query, from string) (watch.Interface, error) {
+func (s *slow) Watch(ctx context.Context, q client.Query, from string) (watch.Interface, error) {
 	ctx, stop := context.WithCancel(ctx)
 	out := make(chan watch.Event)
 	w := watch.NewProxyWatcher(out)
@@ -169,16 +172,16 @@ func (m *maker) next(i int) push {
 
 // wrong is what is wrong with the answer to a wait for a commit; empty if nothing is.
 func (m *maker) wrong(p push, out string, err error) (outcome, fault string) {
-	var doc WaitResult
+	var doc wait.WaitResult
 	if jsonErr := json.Unmarshal([]byte(out), &doc); jsonErr != nil || len(doc.Goals) != 1 {
 		return "error", fmt.Sprintf("no answer: %v, %q", err, out)
 	}
 	goal := doc.Goals[0]
 	switch {
-	case exitCode(err, false) == 3 && doc.Outcome == "timeout":
+	case cli.ExitCode(err, false) == 3 && doc.Outcome == "timeout":
 		return doc.Outcome, ""
-	case exitCode(err, false) != 0:
-		return doc.Outcome, fmt.Sprintf("exit code %d: %s", exitCode(err, false), out)
+	case cli.ExitCode(err, false) != 0:
+		return doc.Outcome, fmt.Sprintf("exit code %d: %s", cli.ExitCode(err, false), out)
 	case !slices.Equal(goal.Changed, p.changes):
 		return doc.Outcome, fmt.Sprintf("it changed %v, the answer is about %v: %s", p.changes, goal.Changed, doc.Message)
 	}
@@ -205,14 +208,14 @@ func (m *maker) wrong(p push, out string, err error) (outcome, fault string) {
 
 // waitOnce waits for a commit as the command does.
 func (m *maker) waitOnce(ctx context.Context, p push) (outcome, fault string) {
-	o := waitOptions{kind: mustKind("repos"), name: "app", commit: p.commit[:12], timeout: 20 * time.Second, settle: settleTime, output: printer.FormatJSON}
+	o := wait.Options{Kind: cli.MustKind("repos"), Name: "app", Commit: p.commit[:12], Timeout: 20 * time.Second, Settle: wait.SettleTime, Output: printer.FormatJSON}
 	var out, notes strings.Builder
-	s := &session{access: access{api: m.s, server: "sim"}, std: printer.Stdio{Out: &out, Err: &notes}, now: time.Now}
+	s := &client.Session{Access: client.Access{API: m.s, Server: "sim"}, Std: printer.Stdio{Out: &out, Err: &notes}, Now: time.Now}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, err := s.watch(ctx, o.selection())
+	w, err := s.Watch(ctx, o.Selection())
 	if err == nil {
-		err = runWait(ctx, o, s, w)
+		err = wait.Run(ctx, o, s, w)
 	}
 	outcome, fault = m.wrong(p, out.String(), err)
 	if fault != "" {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	planreading "github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
@@ -146,7 +147,7 @@ func (m *maker) same(b *fleet.Bundle) (now *fleet.Bundle, ok bool) {
 	if u == nil {
 		return nil, false
 	}
-	now, err := as[fleet.Bundle](u)
+	now, err := client.As[fleet.Bundle](u)
 	return now, err == nil && now.Generation == b.Generation && now.DeletionTimestamp == nil
 }
 
@@ -241,7 +242,7 @@ func (m *maker) leave(bundle, cluster string) {
 	if u == nil {
 		return
 	}
-	if bd, err := as[fleet.BundleDeployment](u); err == nil {
+	if bd, err := client.As[fleet.BundleDeployment](u); err == nil {
 		m.s.write(bd, true)
 	}
 }

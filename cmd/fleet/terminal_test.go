@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
@@ -165,7 +167,7 @@ func TestNoCommandWritesControlCharacters(t *testing.T) {
 			}
 		})
 	}
-	root := (&stage{}).globals(nil).command(printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
+	root := command((&stage{}).globals(nil), printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
 	for _, name := range leaves(root, "") {
 		if !seen[name] {
 			t.Errorf("no transcript and no list of this test runs fleet %s", name)
@@ -176,7 +178,7 @@ func TestNoCommandWritesControlCharacters(t *testing.T) {
 // playPoisoned runs the commands of a transcript in a poisoned fleet.
 func playPoisoned(t *testing.T, how, script string, seen map[string]bool) {
 	st := &stage{limit: 300 * time.Millisecond} // some wait for what never comes
-	root := (&stage{}).globals(nil).command(printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
+	root := command((&stage{}).globals(nil), printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
 	for line := range strings.Lines(script) {
 		line = strings.TrimSuffix(line, "\n")
 		switch {
@@ -249,16 +251,16 @@ func TestDocumentsAreExact(t *testing.T) {
 // What a server says in an error begins no line and moves no cursor.
 func TestErrorsStayInTheirLine(t *testing.T) {
 	server := apierrors.NewForbidden(fleet.GroupVersion.WithResource("clusters").GroupResource(), "c1", errors.New("no"+hostile))
-	for _, err := range []error{server, fmt.Errorf("read: %w", reached("https://x", server)), errors.Join(errors.New("one"), server), fmt.Errorf("%w: %w", errInput, server)} {
+	for _, err := range []error{server, fmt.Errorf("read: %w", client.Reached("https://x", server)), errors.Join(errors.New("one"), server), fmt.Errorf("%w: %w", cli.ErrInput, server)} {
 		for _, env := range []string{"", "true"} {
 			var out strings.Builder
-			reportError(&out, err, func(string) string { return env })
+			client.ReportError(&out, err, func(string) string { return env })
 			if text := bad(out.String()); text != "" {
 				t.Errorf("%q", text)
 			}
 		}
 	}
-	if got := errorText(errors.Join(errors.New("one"), errors.New("two"))); got != "one\ntwo" {
+	if got := client.ErrorText(errors.Join(errors.New("one"), errors.New("two"))); got != "one\ntwo" {
 		t.Errorf("two errors have two lines, got %q", got)
 	}
 }

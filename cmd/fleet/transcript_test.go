@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
@@ -146,21 +147,21 @@ func (st *stage) set(t *testing.T, words []string) {
 
 // globals reach the stage instead of the user's own environment. end is called
 // when a story is over.
-func (st *stage) globals(end func()) *globals {
-	g := &globals{defaultNamespace: fleet.NamespaceLocal, plain: !st.colors, random: func(n int) string { return strings.Repeat("0b", n) }}
+func (st *stage) globals(end func()) *client.Globals {
+	g := &client.Globals{DefaultNamespace: fleet.NamespaceLocal, Plain: !st.colors, Random: func(n int) string { return strings.Repeat("0b", n) }}
 	if st.fake == nil {
-		g.dial = func(printer.Stdio) (access, error) {
-			return access{}, errors.New("no kubeconfig: set KUBECONFIG, or use --kubeconfig FILE")
+		g.Dial = func(printer.Stdio) (client.Access, error) {
+			return client.Access{}, errors.New("no kubeconfig: set KUBECONFIG, or use --kubeconfig FILE")
 		}
 		return g
 	}
 	st.fake.end = end
-	g.now = st.fake.clock.now
-	g.dial = func(printer.Stdio) (access, error) {
-		return access{api: st.fake, server: st.fake.address(), user: "ana", contexts: st.fake.others}, nil
+	g.Now = st.fake.clock.now
+	g.Dial = func(printer.Stdio) (client.Access, error) {
+		return client.Access{API: st.fake, Server: st.fake.address(), User: "ana", Contexts: st.fake.others}, nil
 	}
-	g.probe = func(context.Context, access) diagnose.ServerSeen { return st.fake.answer() }
-	g.visit = func(context.Context, string, []byte) *diagnose.Hop { return nil }
+	g.Probe = func(context.Context, client.Access) diagnose.ServerSeen { return st.fake.answer() }
+	g.Visit = func(context.Context, string, []byte) *diagnose.Hop { return nil }
 	return g
 }
 
@@ -188,13 +189,13 @@ func (st *stage) run(t *testing.T, args []string) string {
 		over = func() error { cancel(); return context.Canceled } // Ctrl-C
 	}
 	g := st.globals(cancel)
-	g.watch = func(_ context.Context, s *session, _ selection) (world, error) {
+	g.Watch = func(_ context.Context, s *client.Session, _ client.Selection) (client.World, error) {
 		return &played{f: st.fake, s: s, over: over}, nil
 	}
-	root := g.command(std)
+	root := command(g, std)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
-	if code := g.finish(cmd, std, ending{err: err}, func(string) string { return "" }); code != 0 {
+	if code := finish(g, cmd, std, client.Ending{Err: err}, func(string) string { return "" }); code != 0 {
 		fmt.Fprintln(&out, code)
 	}
 	return out.String()

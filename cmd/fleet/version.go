@@ -7,8 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
 var versionFormats = []string{printer.FormatJSON, printer.FormatYAML}
@@ -16,17 +19,17 @@ var versionFormats = []string{printer.FormatJSON, printer.FormatYAML}
 // versionTimeout is how long the manager may take to say who it is.
 const versionTimeout = 5 * time.Second
 
-func newVersionCommand(g *globals, std printer.Stdio) *cobra.Command {
+func newVersionCommand(g *client.Globals, std printer.Stdio) *cobra.Command {
 	var o printer.Output
 	cmd := &cobra.Command{
-		Use: "version", Short: "Show the versions of this program and of the manager", Args: noArguments,
+		Use: "version", Short: "Show the versions of this program and of the manager", Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Check(versionFormats...); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), versionTimeout)
 			defer cancel()
-			s, err := g.connect(ctx, std, true)
+			s, err := g.Connect(ctx, std, true)
 			return runVersion(ctx, o, std, s, err)
 		},
 	}
@@ -36,18 +39,18 @@ func newVersionCommand(g *globals, std printer.Stdio) *cobra.Command {
 
 // runVersion prints versions. A manager that cannot be asked, with why as the
 // reason, is no failure.
-func runVersion(ctx context.Context, o printer.Output, std printer.Stdio, s *session, why error) error {
+func runVersion(ctx context.Context, o printer.Output, std printer.Stdio, s *client.Session, why error) error {
 	doc := Version{Document: printer.NewDocument("Version"), Client: ClientVersion{
 		Version: version.Version, Commit: version.Commit, Implementation: version.Implementation,
 		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}}
 	now := time.Now()
 	if why == nil {
-		now, doc.Server = s.now(), s.server
-		m, err := s.manager(ctx)
+		now, doc.Server = s.Now(), s.Server
+		m, err := s.Manager(ctx)
 		if err == nil {
 			doc.Manager = &m
-			err = s.warn(ctx)
+			err = s.Warn(ctx)
 		}
 		why = err
 	}
@@ -62,10 +65,10 @@ func runVersion(ctx context.Context, o printer.Output, std printer.Stdio, s *ses
 	case doc.Manager == nil:
 		std.Note("manager  not asked: %s", doc.Error)
 	case doc.Manager.Text(now) == "" && doc.Manager.Hidden:
-		std.Note("manager  not known: this user may not read what is of the manager in %s at %s", s.system, doc.Server)
+		std.Note("manager  not known: this user may not read what is of the manager in %s at %s", s.System, doc.Server)
 	case doc.Manager.Text(now) == "":
 		std.Note("manager  none to be seen at %s", doc.Server)
-		s.noteManager(ctx, *doc.Manager)
+		s.NoteManager(ctx, *doc.Manager)
 	default:
 		printer.Say(std.Out, "%-8s %s\n", "manager", managerLine(doc, now))
 	}
@@ -75,4 +78,31 @@ func runVersion(ctx context.Context, o printer.Output, std printer.Stdio, s *ses
 func managerLine(doc Version, now time.Time) string {
 	text := doc.Manager.Text(now)[len("manager"):]
 	return text[1:] + ", at " + doc.Server
+}
+
+// Version is what fleet version prints.
+type Version struct {
+	printer.Document
+	// Client is this program.
+	Client ClientVersion `json:"client"`
+	// Server is the address of the API server that was asked.
+	Server string `json:"server,omitempty"`
+	// Manager is the manager there; left out where it could not be asked.
+	Manager *view.Manager `json:"manager,omitempty"`
+	// Error is why it could not be asked.
+	Error string `json:"error,omitempty"`
+}
+
+// ClientVersion is which build of the command line this is.
+type ClientVersion struct {
+	// Version of the release.
+	Version string `json:"version"`
+	// Commit it was built from.
+	Commit string `json:"commit"`
+	// Implementation tells implementations of the same API apart.
+	Implementation string `json:"implementation"`
+	// Go is the version of Go it was built with.
+	Go string `json:"go"`
+	// Platform is operating system and architecture.
+	Platform string `json:"platform"`
 }

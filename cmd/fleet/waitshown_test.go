@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/wait"
 )
 
 // fleet wait ends when fleet status says the same, which the manager writes after the agents
@@ -62,7 +65,7 @@ func TestWaitEndsBeforeItSettles(t *testing.T) {
 		f.next()
 		select {
 		case err := <-f.ended:
-			if !errors.Is(err, errNotReady) {
+			if !errors.Is(err, cli.ErrNotReady) {
 				t.Errorf("got %v", err)
 			}
 		default:
@@ -71,7 +74,7 @@ func TestWaitEndsBeforeItSettles(t *testing.T) {
 		if out := f.out.String(); !strings.Contains(out, "not in time: 3 of 3 clusters are Ready, and not for a second yet\n") {
 			t.Errorf("got %s", out)
 		}
-		if notes := f.notes.String(); !strings.Contains(notes, "stop    not in time: "+unsettled) {
+		if notes := f.notes.String(); !strings.Contains(notes, "stop    not in time: "+wait.Unsettled) {
 			t.Errorf("got %s", notes)
 		}
 	})

@@ -1,0 +1,2 @@
+// Package check looks at the whole installation, for fleet check.
+package check

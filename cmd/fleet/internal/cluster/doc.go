@@ -1,0 +1,2 @@
+// Package cluster looks after clusters, their agents and credentials, for fleet cluster.
+package cluster

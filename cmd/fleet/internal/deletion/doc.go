@@ -1,0 +1,2 @@
+// Package deletion deletes repos and bundles with what they deployed, for fleet delete.
+package deletion

@@ -1,0 +1,2 @@
+// Package deploy deploys a BundleDeployment of a file, for fleet deploy.
+package deploy

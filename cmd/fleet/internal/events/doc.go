@@ -1,0 +1,2 @@
+// Package events shows what happened to objects, for fleet events.
+package events

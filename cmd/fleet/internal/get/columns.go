@@ -1,0 +1,289 @@
+package get
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	planreading "github.com/fleetworkspace/fleet/pkg/plan/reading"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// A Row is one object in a table: its cells as in the kind's columns.
+type Row struct {
+	workspace string
+	name      string
+	state     fleet.BundleState // empty for kinds that have none
+	pause     *view.Pause       // who holds it back; nil: it is not paused
+	Cells     []string
+}
+
+// around is what a row needs besides its object.
+type around struct {
+	now      time.Time
+	wide     bool
+	bundles  map[view.Key]printer.Ready     // of each GitRepo
+	own      map[view.Key][]*fleet.Bundle   // of each GitRepo, without spec and status
+	held     map[view.Key]string            // by GitRepo, what its first Bundle with a removal that waits for a person says
+	strays   map[view.Key]map[string]string // of each GitRepo, its Bundles that target no cluster, by name, and what they say
+	holders  holders
+	reported client.ReportedFindings // with wide, of GitRepos
+}
+
+// repoState is the state of a GitRepo, which is Held while a removal of one of its bundles
+// is, and not Ready while its bundles are those of another reading than its status.
+func (x around) repoState(r *fleet.GitRepo) fleet.BundleState {
+	state, key := view.RepoState(r), view.Key{Namespace: r.Namespace, Name: r.Name}
+	if x.held[key] != "" && state != view.Unreadable {
+		return view.Held
+	}
+	shows, known := planreading.Shows(r, x.own[key])
+	if state == fleet.Ready && x.own != nil && known && !shows {
+		return fleet.GitUpdating
+	}
+	return state
+}
+
+// repoMessage is what is wrong with a GitRepo, else its warnings; with -o wide both, and
+// all that is odd in its files.
+func (x around) repoMessage(r *fleet.GitRepo) string {
+	text, warnings := view.RepoMessage(r), view.RepoWarnings(r)
+	if _, c := view.RepoTrouble(r); c == nil {
+		key := view.Key{Namespace: r.Namespace, Name: r.Name}
+		text = cmp.Or(x.held[key], text, summary.OfBundles(x.strays[key]))
+	}
+	if !x.wide {
+		return cmp.Or(text, warnings)
+	}
+	for _, kind := range []string{fleet.ConditionStalled, fleet.ConditionReconciling} {
+		c := condition.Find(r.Status.Conditions, kind)
+		switch {
+		case c == nil || c.Message == "":
+		case c.Message == text:
+			text = x.reported.Full(r, text)
+		case kind == fleet.ConditionStalled && strings.Contains(warnings, " warnings: "):
+			warnings = x.reported.Full(r, warnings)
+		}
+	}
+	if text != "" && warnings != "" {
+		return text + "; " + warnings
+	}
+	return cmp.Or(text, warnings)
+}
+
+// withPause puts the pause of a row into its cells: a word behind its state, as
+// kubectl shows a node that takes no pods, and a text behind its message.
+func (r Row) withPause(columns []printer.Column, now time.Time) Row {
+	if r.pause == nil {
+		return r
+	}
+	for i, c := range columns {
+		switch {
+		case c.Title == "STATE":
+			r.Cells[i] += "," + string(view.Paused)
+		case c.Title == "MESSAGE" && (r.Cells[i] == "" || strings.HasSuffix(r.Cells[i], "paused")):
+			r.Cells[i] = r.pause.Text(now)
+		case c.Title == "MESSAGE" && !strings.HasPrefix(r.Cells[i], "paused"):
+			r.Cells[i] += "; " + r.pause.Text(now)
+		}
+	}
+	return r
+}
+
+// pauseIf is who has paused an object that is paused.
+func pauseIf(paused bool, o metav1.Object) *view.Pause {
+	if !paused {
+		return nil
+	}
+	p := view.PauseOf(o)
+	return &p
+}
+
+// A rowFunc makes a row of an object.
+type rowFunc func(*unstructured.Unstructured, around) (Row, error)
+
+// rowOf makes a rowFunc of a function for the kind's own type.
+func rowOf[T any](f func(*T, around) Row) rowFunc {
+	return func(u *unstructured.Unstructured, x around) (Row, error) {
+		o, err := client.As[T](u)
+		if err != nil {
+			return Row{}, err
+		}
+		r := f(o, x)
+		r.name = u.GetName()
+		if r.workspace == "" {
+			r.workspace = u.GetNamespace()
+		}
+		for i, c := range r.Cells[:len(r.Cells)-1] {
+			r.Cells[i] = printer.Dash(c)
+		}
+		return r, nil
+	}
+}
+
+// kindColumns are the columns of each kind, by its name in the plural, and kindRows the
+// functions that fill them.
+var (
+	kindColumns = map[string][]printer.Column{
+		"repos": repoColumns, "bundles": bundleColumns, "clusters": clusterColumns, "groups": groupColumns,
+		"deployments": deploymentColumns, "tokens": tokenColumns,
+	}
+	kindRows = map[string]rowFunc{
+		"repos": repoRow, "bundles": bundleRow, "clusters": clusterRow, "groups": groupRow, "deployments": deploymentRow, "tokens": tokenRow,
+	}
+)
+
+var repoColumns = []printer.Column{
+	{Title: "WORKSPACE"},
+	{Title: "NAME"},
+	{Title: "BRANCH", Drop: 3},
+	{Title: "COMMIT", Drop: 4},
+	{Title: "BUNDLES"},
+	{Title: "CLUSTERS"},
+	{Title: "STATE", State: true},
+	{Title: "READ", Clock: true, Drop: 2},
+	{Title: "AGE", Clock: true, Drop: 1},
+	{Title: "REPO", Wide: true},
+	{Title: "MESSAGE", Text: true},
+}
+
+var repoRow = rowOf(func(r *fleet.GitRepo, x around) Row {
+	branch := r.Spec.Branch
+	if r.Spec.Revision != "" {
+		branch = r.Spec.Revision
+	}
+	if branch == "" {
+		branch = "master"
+	}
+	state := x.repoState(r)
+	return Row{state: state, pause: pauseIf(r.Spec.Paused, r), Cells: []string{
+		r.Namespace, r.Name, branch, view.Short(r.Status.Commit), x.bundles[view.Key{Namespace: r.Namespace, Name: r.Name}].String(),
+		printer.Ready{Ready: r.Status.ReadyClusters, All: r.Status.DesiredReadyClusters}.String(), string(state),
+		view.Ago(r.Status.LastPollingTime.Time, x.now), view.Ago(r.CreationTimestamp.Time, x.now), r.Spec.Repo, x.repoMessage(r),
+	}}
+})
+
+var bundleColumns = []printer.Column{
+	{Title: "WORKSPACE"},
+	{Title: "NAME"},
+	{Title: "CLUSTERS"},
+	{Title: "STATE", State: true},
+	{Title: "COMMIT", Drop: 2},
+	{Title: "FOR", Clock: true, Drop: 1},
+	{Title: "REPO", Wide: true},
+	{Title: "MESSAGE", Text: true},
+}
+
+var bundleRow = rowOf(func(b *fleet.Bundle, x around) Row {
+	state := view.BundleState(b)
+	return Row{state: state, pause: x.holders.ofBundle(b).Pause(), Cells: []string{
+		b.Namespace, b.Name, b.Status.Display.ReadyClusters, string(state), view.Short(b.Labels[fleet.LabelCommit]),
+		view.Ago(view.Since(b.Status.Conditions, fleet.ConditionReady), x.now), b.Labels[fleet.LabelRepoName],
+		cmp.Or(view.BundleMessage(b), view.BundleWarnings(b)),
+	}}
+})
+
+var clusterColumns = []printer.Column{
+	{Title: "WORKSPACE"},
+	{Title: "NAME"},
+	{Title: "LABELS", Drop: 4},
+	{Title: "BUNDLES"},
+	{Title: "STATE", State: true},
+	{Title: "SEEN", Clock: true, Drop: 5},
+	{Title: "AGENT", Drop: 3},
+	{Title: "KUBERNETES", Drop: 2},
+	{Title: "AGE", Clock: true, Drop: 1},
+	{Title: "NAMESPACE", Wide: true},
+	{Title: "MESSAGE", Wide: true, Text: true},
+}
+
+var clusterRow = rowOf(func(c *fleet.Cluster, x around) Row {
+	state := view.ClusterState(c)
+	return Row{state: state, pause: pauseIf(c.Spec.Paused, c), Cells: []string{
+		c.Namespace, c.Name, view.OwnLabels(c), c.Status.Display.ReadyBundles, string(state),
+		view.Ago(c.Status.Agent.LastSeen.Time, x.now), c.Status.Agent.Version, c.Status.Agent.Kubernetes,
+		view.Ago(c.CreationTimestamp.Time, x.now), c.Status.Namespace, clusterMessage(c, x.now),
+	}}
+})
+
+// clusterMessage is what is wrong with a cluster, and else when its agent comes next,
+// if that is not all the time.
+func clusterMessage(c *fleet.Cluster, now time.Time) string {
+	message := view.ClusterMessage(c)
+	if next := view.NextVisit(c); message == "" && !next.IsZero() {
+		return "connects next at " + view.Clock(next, now)
+	}
+	return message
+}
+
+var groupColumns = []printer.Column{
+	{Title: "WORKSPACE"},
+	{Title: "NAME"},
+	{Title: "CLUSTERS"},
+	{Title: "BUNDLES"},
+	{Title: "STATE", State: true},
+	{Title: "AGE", Clock: true, Drop: 1},
+	{Title: "NOT-READY", Wide: true},
+	{Title: "MESSAGE", Text: true},
+}
+
+var groupRow = rowOf(func(g *fleet.ClusterGroup, x around) Row {
+	state := view.GroupState(g)
+	st := g.Status
+	return Row{state: state, Cells: []string{
+		g.Namespace, g.Name, printer.Ready{Ready: st.ClusterCount - st.NonReadyClusterCount, All: st.ClusterCount}.String(), st.Display.ReadyBundles,
+		string(state), view.Ago(g.CreationTimestamp.Time, x.now), strings.Join(st.NonReadyClusters, ","), view.GroupMessage(g),
+	}}
+})
+
+var deploymentColumns = []printer.Column{
+	{Title: "WORKSPACE"},
+	{Title: "BUNDLE"},
+	{Title: "CLUSTER"},
+	{Title: "STATE", State: true},
+	{Title: "COMMIT", Drop: 3},
+	{Title: "RELEASE", Drop: 1},
+	{Title: "FOR", Clock: true, Drop: 2},
+	{Title: "WANTED", Wide: true},
+	{Title: "NAMESPACE", Wide: true},
+	{Title: "MESSAGE", Text: true},
+}
+
+var deploymentRow = rowOf(func(bd *fleet.BundleDeployment, x around) Row {
+	state, wanted := view.DeploymentState(bd), bd.Labels[fleet.LabelCommit]
+	cluster, holders := view.ClusterOf(bd), x.holders.ofDeployment(bd)
+	message := view.HeldMessage(bd, holders, x.now)
+	if text := view.NotLetThrough(holders.Bundle, bd); text != "" {
+		state, wanted, message = fleet.OutOfSync, holders.Bundle.Labels[fleet.LabelCommit], text
+	}
+	var pause *view.Pause
+	if bd.Spec.Paused {
+		pause = cmp.Or(holders.Pause(), &view.Pause{})
+	}
+	return Row{workspace: cluster.Namespace, state: state, pause: pause, Cells: []string{
+		cluster.Namespace, bd.Name, cluster.Name, string(state), view.Short(view.DeploymentCommit(bd)), bd.Status.Release,
+		view.Ago(view.DeploymentSince(bd), x.now), view.Short(wanted), bd.Namespace, message,
+	}}
+})
+
+var tokenColumns = []printer.Column{
+	{Title: "WORKSPACE"},
+	{Title: "NAME"},
+	{Title: "SECRET", Drop: 2},
+	{Title: "EXPIRES", Clock: true},
+	{Title: "AGE", Clock: true, Drop: 1},
+}
+
+var tokenRow = rowOf(func(t *fleet.ClusterRegistrationToken, x around) Row {
+	return Row{Cells: []string{
+		t.Namespace, t.Name, t.Status.SecretName, view.Expiry(t, x.now), view.Ago(t.CreationTimestamp.Time, x.now),
+	}}
+})

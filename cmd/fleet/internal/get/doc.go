@@ -1,0 +1,2 @@
+// Package get shows objects of Fleet in tables and documents, for fleet get.
+package get

@@ -1,0 +1,136 @@
+package get
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
+)
+
+// printAll prints entries in the format that was asked for.
+func (o Options) printAll(entries []Entry, s *client.Session) error {
+	switch {
+	case o.Output == printer.FormatName:
+		for _, e := range entries {
+			printer.Say(s.Std.Out, "%s\n", o.kind.Qualified()+"/"+e.Object.GetName())
+		}
+		return nil
+	case o.Output.Machine():
+		if len(o.names) > 0 && len(entries) == 0 {
+			return nil
+		}
+		return o.Output.Print(s.Std, o.document(entries), false)
+	case len(entries) == 0:
+		return nil
+	}
+	t, show := o.table(entries, s)
+	rows := make([][]string, len(entries))
+	for i, e := range entries {
+		rows[i] = show(e.Row)
+	}
+	t.Print(rows, o.bare)
+	return nil
+}
+
+// document is the object alone where one was asked for by name, and a List as
+// kubectl makes it otherwise.
+func (o Options) document(entries []Entry) any {
+	if len(o.names) == 1 && len(entries) == 1 {
+		return printer.Plain(entries[0].Object)
+	}
+	objects := make([]*unstructured.Unstructured, len(entries))
+	for i, e := range entries {
+		objects[i] = e.Object
+	}
+	return printer.ListDocument(objects)
+}
+
+// table is an empty table with the columns that say something, and a function
+// that picks their cells from a row.
+func (o Options) table(entries []Entry, s *client.Session) (*printer.Table, func(Row) []string) {
+	return o.TableOf(kindColumns[o.kind.Plural], entries, s)
+}
+
+// TableOf is table with some columns.
+func (o Options) TableOf(columns []printer.Column, entries []Entry, s *client.Session) (*printer.Table, func(Row) []string) {
+	hidden := map[string]bool{
+		"WORKSPACE": s.Scope != "" || !o.All && !o.Output.Wide() && !o.Watch && len(workspacesOf(entries)) == 1,
+		"BUNDLE":    o.bundle != "",
+		"CLUSTER":   o.cluster != "",
+	}
+	t := &printer.Table{Out: s.Std.Out}
+	if !o.Output.Wide() {
+		t.Width = s.Std.Width()
+	}
+	trouble := slices.ContainsFunc(entries, inTrouble)
+	pick := t.Show(columns, func(c printer.Column) bool {
+		return !hidden[c.Title] && (!c.Wide || o.Output.Wide() || trouble && c.Title == "MESSAGE")
+	})
+	return t, func(r Row) []string { return pick(r.Cells) }
+}
+
+// inTrouble reports whether an entry is paused, or a Cluster whose agent cannot work:
+// its state alone does not say why.
+func inTrouble(e Entry) bool {
+	if e.Row.pause != nil {
+		return true
+	}
+	text, _, _ := unstructured.NestedString(e.Object.Object, "status", "agent", "trouble")
+	return text != ""
+}
+
+// sortByPath sorts entries by what a jsonpath finds in their objects: numbers
+// by value, all else as text. Entries without it come first; a path that none of
+// them has is an error.
+func sortByPath(entries []Entry, path string) error {
+	p, err := printer.Output(printer.JsonpathPrefix + path).Path()
+	if err != nil {
+		return fmt.Errorf("--sort-by: %w", err)
+	}
+	found := false
+	keys := make(map[*unstructured.Unstructured]string, len(entries))
+	for _, e := range entries {
+		var out bytes.Buffer
+		if err := p.Execute(&out, e.Object.Object); err != nil {
+			return fmt.Errorf("--sort-by: %w", err)
+		}
+		keys[e.Object] = out.String()
+		found = found || out.Len() > 0
+	}
+	if !found && len(entries) > 0 {
+		return nothingToSortBy(entries[0].Object, path)
+	}
+	slices.SortStableFunc(entries, func(a, b Entry) int {
+		x, y := keys[a.Object], keys[b.Object]
+		m, errX := strconv.ParseFloat(x, 64)
+		n, errY := strconv.ParseFloat(y, 64)
+		if errX == nil && errY == nil {
+			return cmp.Compare(m, n)
+		}
+		return cmp.Compare(x, y)
+	})
+	return nil
+}
+
+// nothingToSortBy is the error for a path that no object has, with the fields
+// that are there instead.
+func nothingToSortBy(u *unstructured.Unstructured, path string) error {
+	fields := u.Object
+	for _, name := range strings.Split(strings.Trim(path, "{}."), ".") {
+		next, ok := fields[name].(map[string]any)
+		if !ok || len(next) == 0 {
+			break
+		}
+		fields = next
+	}
+	known := slices.Sorted(maps.Keys(fields))
+	return fmt.Errorf("--sort-by %s: no object has that field; there are: %s", path, strings.Join(known, ", "))
+}

@@ -1,0 +1,125 @@
+package get
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// Watch prints what o asks for, and then every change until ctx ends.
+func Watch(ctx context.Context, o Options, s *client.Session) error {
+	qs, err := s.Wide(ctx, o.kind, o.selector())
+	if err != nil {
+		return err
+	}
+	var named []cli.ObjectRef
+	for _, name := range o.names {
+		named = append(named, cli.ObjectRef{Kind: o.kind, Name: name})
+	}
+	if err := o.unknowns(ctx, s, named...); err != nil {
+		s.Std.Note("%v", err) // it may be made yet
+	}
+	w := getWatch{o: o, s: s, shown: map[string]string{}}
+	return s.FollowAll(ctx, qs, func(batch []client.Change) error { return w.take(ctx, batch) })
+}
+
+// getWatch prints objects as they change.
+type getWatch struct {
+	o     Options
+	s     *client.Session
+	table *printer.Table
+	show  func(Row) []string
+	shown map[string]string // what was last printed of an object: cells without times, or the version
+}
+
+// take prints changes that came together.
+func (w *getWatch) take(ctx context.Context, batch []client.Change) error {
+	x, err := w.o.around(ctx, w.s)
+	if err != nil {
+		return err
+	}
+	var items []*unstructured.Unstructured
+	gone := false
+	for _, c := range batch {
+		if len(w.o.names) == 0 || slices.Contains(w.o.names, c.Object.GetName()) {
+			items = append(items, c.Object)
+			gone = c.Kind == watch.Deleted
+		}
+	}
+	entries, err := w.o.entries(ctx, w.s, items, x)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(entries, func(a, b Entry) int { return strings.Compare(a.order(), b.order()) })
+	return w.print(entries, gone)
+}
+
+// print prints the entries in which more than a time has changed. It notes objects that
+// are gone.
+func (w *getWatch) print(entries []Entry, gone bool) error {
+	if w.o.Output.Machine() {
+		for _, e := range entries {
+			if err := w.document(e, gone); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	first := w.table == nil
+	if first {
+		w.table, w.show = w.o.table(entries, w.s)
+		w.table.Reserve("STATE", len(fleet.WaitApplied))
+	}
+	var rows [][]string
+	for _, e := range entries {
+		if gone {
+			delete(w.shown, client.KeyText(e.Object))
+			w.s.Std.Note("%s %s is deleted", w.o.kind.Singular, e.Row.workspace+"/"+e.Object.GetName())
+			continue
+		}
+		if cells := w.show(e.Row); w.changes(e, cells) {
+			rows = append(rows, cells)
+		}
+	}
+	w.table.Print(rows, w.o.bare || !first)
+	return nil
+}
+
+// document prints an object, once for each version of it.
+func (w *getWatch) document(e Entry, gone bool) error {
+	version, known := w.shown[client.KeyText(e.Object)]
+	if known && version == e.Object.GetResourceVersion() && !gone {
+		return nil
+	}
+	w.shown[client.KeyText(e.Object)] = e.Object.GetResourceVersion()
+	if w.o.Output == printer.FormatName {
+		printer.Say(w.s.Std.Out, "%s\n", w.o.kind.Qualified()+"/"+e.Object.GetName())
+		return nil
+	}
+	return w.o.Output.Print(w.s.Std, printer.Plain(e.Object), true)
+}
+
+// changes reports whether the cells of a row differ from what was printed of its
+// object last, in more than times.
+func (w *getWatch) changes(e Entry, cells []string) bool {
+	var text strings.Builder
+	for i, c := range w.table.Columns {
+		if !c.Clock {
+			text.WriteString(cells[i] + "\x00")
+		}
+	}
+	key := client.KeyText(e.Object)
+	if w.shown[key] == text.String() {
+		return false
+	}
+	w.shown[key] = text.String()
+	return true
+}

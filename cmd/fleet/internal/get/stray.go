@@ -1,0 +1,35 @@
+package get
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// stray are the namespaces of GitRepos and Bundles that match no cluster, by name.
+func (o Options) stray(entries []Entry) []string {
+	if o.kind.Plural != "repos" && o.kind.Plural != "bundles" {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		if untargeted(e.Object) {
+			out = append(out, e.Object.GetNamespace())
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func untargeted(u *unstructured.Unstructured) bool {
+	o, err := client.As[struct {
+		Status struct {
+			Conditions []fleet.Condition `json:"conditions"`
+		} `json:"status"`
+	}](u)
+	return err == nil && view.Untargeted(o.Status.Conditions)
+}

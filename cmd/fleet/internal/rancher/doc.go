@@ -1,0 +1,2 @@
+// Package rancher connects to the API of a Rancher server.
+package rancher

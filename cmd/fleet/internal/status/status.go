@@ -1,0 +1,214 @@
+package status
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+var Formats = []string{printer.FormatWide, printer.FormatJSON, printer.FormatYAML}
+
+// How many rows the parts of the screen have, unless -o wide asks for all.
+const (
+	MaxAttention = 20
+	MaxMoving    = 20
+)
+
+type Options struct {
+	Output   printer.Output
+	Watch    bool
+	ExitCode bool
+}
+
+// Run prints the screen once.
+func Run(ctx context.Context, o Options, s *client.Session) error {
+	f, err := s.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if len(f.Clusters)+len(f.Repositories)+len(f.Bundles) == 0 {
+		s.EmptyWorkspace()
+	}
+	s.NoteStray(ctx, f.Stray())
+	s.NoteHelmOps(ctx)
+	m, b, err := s.Surroundings(ctx)
+	if err != nil {
+		return err
+	}
+	if f.Shards, err = s.Shards(ctx, f); err != nil {
+		return err
+	}
+	s.Unseen(m)
+	s.NoteManager(ctx, m)
+	doc := document(s, f, view.Look(f, m, s.Now()), b)
+	if o.Output.Machine() {
+		err = o.Output.Print(s.Std, doc, false)
+	} else {
+		o.screen(s, doc)
+	}
+	if err != nil || !o.ExitCode {
+		return err
+	}
+	switch {
+	case !doc.Settled():
+		return cli.EndingWith(cli.ErrNotReady)
+	case doc.Offline.Count > 0:
+		return cli.EndingWith(cli.ErrPartly)
+	}
+	return nil
+}
+
+// document is the document of a glance at a fleet.
+func document(s *client.Session, f view.Fleet, g view.Glance, b view.Brake) FleetStatus {
+	doc := FleetStatus{
+		Document: printer.NewDocument("FleetStatus"), At: s.Now().UTC().Truncate(time.Second), Server: s.Server, Suspended: b.On, Status: g.Status,
+		names: namesakesOf(f),
+	}
+	if b.On {
+		doc.Brake = &b
+	}
+	return doc
+}
+
+// statusWatch is a status that goes on.
+type statusWatch struct {
+	o        Options
+	s        *client.Session
+	began    time.Time
+	asked    time.Time // when manager and brake were
+	manager  view.Manager
+	shards   map[string]view.Manager
+	brake    view.Brake
+	glance   view.Glance
+	doc      FleetStatus
+	followed followed
+}
+
+// Watch prints the screen, and then what happens until ctx ends.
+func Watch(ctx context.Context, o Options, s *client.Session, w client.World) error {
+	t := statusWatch{o: o, s: s, began: s.Now(), asked: s.Now(), followed: newFollowed(w.Fleet())}
+	var err error
+	if t.manager, t.brake, err = s.Surroundings(ctx); err != nil {
+		return err
+	}
+	f := w.Fleet()
+	if t.shards, err = s.Shards(ctx, f); err != nil {
+		return err
+	}
+	f.Shards = t.shards
+	s.Unseen(t.manager)
+	s.NoteManager(ctx, t.manager)
+	t.glance = view.Look(f, t.manager, s.Now())
+	t.doc = document(s, f, t.glance, t.brake)
+	if o.Output.Machine() {
+		err = o.Output.Print(s.Std, t.doc, true)
+	} else {
+		o.screen(s, t.doc)
+	}
+	for err == nil {
+		if err = w.Next(ctx); err == nil {
+			err = t.look(ctx, w.Fleet())
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// look prints what has happened since the last look.
+func (t *statusWatch) look(ctx context.Context, f view.Fleet) error {
+	now, was := t.s.Now(), t.brake
+	if now.Sub(t.asked) >= client.AskAgain {
+		t.asked = now
+		if m, b, err := t.s.Surroundings(ctx); err != nil {
+			t.s.Trouble(err)
+		} else {
+			t.manager, t.brake = m, b
+		}
+		if shards, err := t.s.Shards(ctx, f); err != nil {
+			t.s.Trouble(err)
+		} else {
+			t.shards = shards
+		}
+	}
+	f.Shards = t.shards
+	glance := view.Look(f, t.manager, now)
+	doc := document(t.s, f, glance, t.brake)
+	lines := append(t.followed.next(f, now), view.Changes(t.glance, glance, now)...)
+	if t.brake.On != was.On {
+		lines = append(lines, brakeLine(t.brake, now))
+	}
+	changed := !reflect.DeepEqual(unsigned(t.doc), unsigned(doc))
+	t.glance, t.doc = glance, doc
+	switch {
+	case !t.o.Output.Machine():
+		printer.PrintLines(t.s.Std.Out, "", lines, now.Sub(t.began))
+	case changed:
+		return t.o.Output.Print(t.s.Std, doc, true)
+	}
+	return nil
+}
+
+func brakeLine(b view.Brake, now time.Time) view.EventLine {
+	if b.On {
+		return view.EventLine{Word: "brake", Text: b.Text(now)}
+	}
+	return view.EventLine{Word: "brake", Text: "off"}
+}
+
+// unsigned is a document without what changes with time alone, or is not printed.
+func unsigned(doc FleetStatus) FleetStatus {
+	doc.At, doc.Manager.LastSign, doc.names = time.Time{}, nil, nil
+	return doc
+}
+
+// followed holds the goal and the last verdict of each repository, from commit to commit.
+type followed map[view.Key]*followedRepo
+
+type followedRepo struct {
+	goal    view.Goal
+	verdict view.Verdict
+}
+
+// newFollowed begins with the present state, which is no change.
+func newFollowed(f view.Fleet) followed {
+	s := followed{}
+	s.next(f, time.Time{})
+	return s
+}
+
+// next reports what has happened since the last call.
+func (s followed) next(f view.Fleet, now time.Time) []view.EventLine {
+	var lines []view.EventLine
+	spaces := map[string]bool{}
+	for _, r := range f.Repositories {
+		spaces[r.Namespace] = true
+	}
+	for _, r := range f.Repositories {
+		prefix := ""
+		if len(spaces) > 1 {
+			prefix = r.Namespace + ": "
+		}
+		key := view.Key{Namespace: r.Namespace, Name: r.Name}
+		t := s[key]
+		if t == nil || t.goal.Commit != r.Status.Commit {
+			t = &followedRepo{goal: view.Goal{Kind: "GitRepo", Key: key, Commit: r.Status.Commit}}
+			s[key] = t
+		}
+		f.Ordered = true // lines show what was reported; the answers are those of fleet wait
+		v := view.Judge(t.goal, f)
+		for _, l := range view.EventLines(t.goal, t.verdict, v, "", now) {
+			if l.Word != "fail" && l.Word != "defer" && l.Word != "wait" { // these are shown as what needs attention
+				lines = append(lines, view.EventLine{Word: l.Word, Text: prefix + l.Text})
+			}
+		}
+		t.verdict = v
+	}
+	return lines
+}

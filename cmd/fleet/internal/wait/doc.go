@@ -1,0 +1,2 @@
+// Package wait waits until something is Ready, for fleet wait.
+package wait

@@ -1,0 +1,309 @@
+package wait
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+var Formats = []string{printer.FormatJSON, printer.FormatYAML}
+
+// SettleTime is how long something must stay Ready where no commit distinguishes old
+// reports from new ones.
+const SettleTime = time.Second
+
+// Unsettled says of what became Ready that the time was over before it had stayed so.
+const Unsettled = "Ready, and not for a second yet"
+
+// statusTime is how long a wait that is over stays until fleet status says the same.
+const statusTime = 3 * time.Second
+
+// maxPairs is how many lines the table of a wait has.
+const maxPairs = 20
+
+type Options struct {
+	Kind        cli.Kind
+	Name        string
+	Commit      string
+	About       string // what is known of the commit besides its number
+	Timeout     time.Duration
+	Settle      time.Duration
+	Reachable   bool
+	All         bool
+	KeepWaiting bool
+	Output      printer.Output
+}
+
+// Grammar is what fleet wait works with.
+var Grammar = cli.GrammarOf("repos", "bundles", "clusters")
+
+func (o *Options) Parse(args ...string) error {
+	ref, err := Grammar.One(args)
+	if err != nil {
+		return err
+	}
+	o.Kind, o.Name = ref.Kind, ref.Name
+	if err := o.Output.CheckBefore(WaitResult{}, Formats...); err != nil {
+		return err
+	}
+	switch {
+	case o.All && o.Reachable:
+		return errors.New("--include-offline and --reachable exclude each other")
+	case o.Timeout < 0:
+		return errors.New("--timeout must not be below 0")
+	case o.Commit == "":
+		return nil
+	case o.Kind.Plural == "clusters":
+		return errors.New("--commit goes with repo/NAME and bundle/NAME")
+	case o.Commit == "@":
+		head, err := git.Head(".")
+		if err != nil {
+			return fmt.Errorf("--commit @: %w", err)
+		}
+		o.Commit, o.About = string(head.Commit), fmt.Sprintf("%q by %s", head.Title, head.Author)
+		return nil
+	case len(o.Commit) < 4 || len(o.Commit) > 64 || strings.Trim(o.Commit, "0123456789abcdefABCDEF") != "":
+		return fmt.Errorf("--commit %q: want @, or at least 4 digits of a commit", o.Commit)
+	}
+	return nil
+}
+
+// Selection is what is looked at.
+func (o Options) Selection() client.Selection {
+	switch o.Kind.Plural {
+	case "repos":
+		of := fleet.LabelRepoName + "=" + o.Name
+		return client.Selection{Bundles: of, Deployments: of}
+	case "bundles":
+		return client.Selection{Deployments: fleet.LabelBundleName + "=" + o.Name}
+	}
+	return client.Selection{Deployments: fleet.LabelCluster + "=" + o.Name}
+}
+
+// waiting is a wait under way.
+type waiting struct {
+	o        Options
+	s        *client.Session
+	began    time.Time
+	goals    []view.Goal
+	verdicts []view.Verdict
+	shards   map[string]view.Manager // of what is waited for
+}
+
+// Run waits and prints what came of it.
+func Run(ctx context.Context, o Options, s *client.Session, w client.World) error {
+	goals, err := o.goals(ctx, s, w.Fleet())
+	if err != nil {
+		return err
+	}
+	m, err := s.ManagerOf(ctx, "")
+	if err != nil {
+		return err
+	}
+	s.Heard(m)
+	t := &waiting{o: o, s: s, began: s.Now(), goals: goals, verdicts: make([]view.Verdict, len(goals)), shards: map[string]view.Manager{"": m}}
+	t.announce(w.Fleet())
+	limited := ctx
+	if o.Timeout > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, o.Timeout)
+		defer cancel()
+	}
+	end, err := t.until(limited, w)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		end = view.Waiting
+		t.line("stop", "not in time: "+cmp.Or(t.missing(), Unsettled)+t.braked(ctx))
+	case err != nil:
+		return err
+	case end == view.Failed:
+		t.line("stop", t.stuck())
+	}
+	return t.report(end)
+}
+
+// goals are the objects that are meant: of each workspace the one of that
+// name.
+func (o Options) goals(ctx context.Context, s *client.Session, f view.Fleet) ([]view.Goal, error) {
+	var hits, all []view.Key
+	switch o.Kind.Plural {
+	case "repos":
+		hits, all = client.KeysNamed(f.Repositories, o.Name)
+	case "bundles":
+		hits, all = client.KeysNamed(f.Bundles, o.Name)
+	case "clusters":
+		hits, all = client.KeysNamed(f.Clusters, o.Name)
+	}
+	if len(hits) == 0 {
+		return nil, s.Unknown(ctx, o.Kind, o.Name, all)
+	}
+	if len(hits) > 1 {
+		s.Std.Note("waits for %s %s in %s; -n names one workspace", o.Kind.Singular, o.Name, strings.Join(client.WorkspacesIn(hits), ", "))
+	}
+	var goals []view.Goal
+	for _, key := range hits {
+		goals = append(goals, view.Goal{Kind: o.Kind.Kind, Key: key, Commit: o.Commit, All: o.All, KeepWaiting: o.KeepWaiting})
+	}
+	return goals, nil
+}
+
+// announce says which commit is waited for, and at which one each repository is that
+// is not there yet.
+func (t *waiting) announce(f view.Fleet) {
+	if t.o.Commit == "" || t.o.Kind.Plural != "repos" {
+		return
+	}
+	for _, repo := range f.Repositories {
+		if repo.Name != t.o.Name || strings.HasPrefix(repo.Status.Commit, strings.ToLower(t.o.Commit)) {
+			continue
+		}
+		at := "was not read yet"
+		if repo.Status.Commit != "" {
+			at = "is at " + view.Short(repo.Status.Commit)
+		}
+		t.line("wait", fmt.Sprintf("for %s; repo %s/%s %s", view.Short(t.o.Commit), repo.Namespace, repo.Name, at))
+	}
+}
+
+// until looks again and again until the wait is over.
+func (t *waiting) until(ctx context.Context, w client.World) (view.Progress, error) {
+	for settled := false; ; {
+		end, proven, err := t.look(ctx, w)
+		switch {
+		case err != nil:
+			return end, err
+		case end == view.Waiting:
+			settled = false
+			if err := w.Next(ctx); err != nil {
+				return end, err
+			}
+			continue
+		case settled, end == view.Failed, t.o.Settle == 0, t.o.Commit != "" && proven:
+			t.shown(ctx, w)
+			return end, nil
+		}
+		if settled, err = t.calm(ctx, w); err != nil {
+			return end, err
+		}
+	}
+}
+
+// shown returns when the objects that fleet status reads say what has ended the wait, or
+// when the manager has had statusTime for that. The verdicts stay as they are.
+func (t *waiting) shown(ctx context.Context, w client.World) {
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	for i := 0; i < len(t.goals); {
+		if view.Shown(t.goals[i], t.verdicts[i], w.Fleet()) {
+			i++
+		} else if w.Next(ctx) != nil {
+			return
+		}
+	}
+}
+
+// calm reports whether nothing happens while something has to stay as it is.
+func (t *waiting) calm(ctx context.Context, w client.World) (bool, error) {
+	calm, cancel := context.WithTimeout(ctx, t.o.Settle)
+	defer cancel()
+	err := w.Next(calm)
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case calm.Err() != nil, errors.Is(err, context.DeadlineExceeded):
+		return true, nil
+	}
+	return false, err
+}
+
+// look judges all goals, reports what has changed, and returns their common result, and
+// whether the manager itself says which bundles it has written. The parts of the known
+// state may be of different moments, so they end no wait: that takes a fleet that is
+// read in order.
+func (t *waiting) look(ctx context.Context, w client.World) (end view.Progress, proven bool, err error) {
+	t.managed(ctx, w.Fleet())
+	now, proven := t.judge(w.Fleet())
+	if view.Together(now) != view.Waiting || !proven {
+		f, err := t.ordered(ctx, w)
+		if err != nil {
+			return view.Waiting, false, err
+		}
+		now, proven = t.judge(f)
+	}
+	for i, goal := range t.goals {
+		prefix := ""
+		if len(t.goals) > 1 {
+			prefix = goal.Key.Namespace + ": "
+		}
+		printer.PrintLines(t.s.Std.Err, prefix, view.EventLines(goal, t.verdicts[i], now[i], t.about(now[i]), t.s.Now()), t.elapsed())
+	}
+	t.verdicts = now
+	return view.Together(now), proven, nil
+}
+
+// ordered reads the fleet in order, again and again while that fails.
+func (t *waiting) ordered(ctx context.Context, w client.World) (view.Fleet, error) {
+	for {
+		f, err := w.Ordered(ctx)
+		if err == nil || ctx.Err() != nil {
+			return f, cmp.Or(ctx.Err(), err)
+		}
+		t.s.Trouble(err)
+		select {
+		case <-ctx.Done():
+			return f, ctx.Err()
+		case <-time.After(client.RetryDelay):
+		}
+	}
+}
+
+// managed looks for the default manager and those of shards: of those that it has not
+// seen, and again where one was gone.
+func (t *waiting) managed(ctx context.Context, f view.Fleet) {
+	for _, id := range append([]string{""}, view.ShardsOf(f)...) {
+		if m, known := t.shards[id]; known && !m.Gone() {
+			continue
+		}
+		m, err := t.s.ManagerOf(ctx, id)
+		if err != nil {
+			t.s.Trouble(err)
+			continue
+		}
+		t.shards[id] = m
+	}
+}
+
+func (t *waiting) judge(f view.Fleet) (list []view.Verdict, proven bool) {
+	proven, f.Shards = true, t.shards
+	for _, goal := range t.goals {
+		v := view.Judge(goal, f)
+		list, proven = append(list, v), proven && !v.Unproven
+	}
+	return list, proven
+}
+
+// about is what is known of the commit that a verdict has seen.
+func (t *waiting) about(v view.Verdict) string {
+	if t.o.About != "" && strings.HasPrefix(v.Commit, t.o.Commit) {
+		return t.o.About
+	}
+	return ""
+}
+
+func (t *waiting) elapsed() time.Duration { return t.s.Now().Sub(t.began) }
+
+func (t *waiting) line(word, text string) {
+	printer.PrintLines(t.s.Std.Err, "", []view.EventLine{{Word: word, Text: text}}, t.elapsed())
+}

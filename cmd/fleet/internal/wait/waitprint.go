@@ -1,0 +1,182 @@
+package wait
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// missing is what is still waited for, and whether the commit was read at all.
+func (t *waiting) missing() string {
+	var parts []string
+	for _, v := range t.verdicts {
+		if text := v.Missing(); text != "" {
+			if t.o.Commit != "" && !v.Seen && !strings.HasPrefix(v.Commit, strings.ToLower(t.o.Commit)) {
+				text = "commit " + view.Short(t.o.Commit) + " was not read, " + text
+			}
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// braked says that the brake is on, if it is.
+func (t *waiting) braked(ctx context.Context) string {
+	b, err := t.s.Brake(ctx)
+	if err != nil || !b.On {
+		return ""
+	}
+	return "; rollouts are " + b.Text(t.s.Now())
+}
+
+func (t *waiting) stuck() string {
+	var names []string
+	for i, v := range t.verdicts {
+		switch {
+		case v.End != view.Failed:
+		case v.Stuck() != "":
+			names = append(names, v.Stuck())
+		default:
+			names = append(names, t.o.Kind.Singular+" "+t.goals[i].Key.Name)
+		}
+	}
+	text := strings.Join(names, ", ") + " cannot become Ready without a change"
+	if t.o.Timeout > 0 {
+		text += fmt.Sprintf("; %ds of the timeout not waited for", int((t.o.Timeout - t.elapsed()).Seconds()))
+	}
+	return text
+}
+
+// report prints the answer.
+func (t *waiting) report(end view.Progress) error {
+	var err error
+	switch {
+	case end == view.Failed || end == view.Waiting:
+		err = cli.EndingWith(cli.ErrNotReady)
+	case end == view.Deferred && !t.o.Reachable:
+		err = cli.EndingWith(cli.ErrPartly)
+	}
+	if t.o.Output.Machine() {
+		if printErr := t.o.Output.Print(t.s.Std, t.document(end), false); printErr != nil {
+			return printErr
+		}
+		return err
+	}
+	if errors.Is(err, cli.ErrNotReady) {
+		t.table()
+	}
+	for i, v := range t.verdicts {
+		text := view.Answer(t.goals[i], v)
+		switch {
+		case v.End == "":
+			text = "not Ready: nothing was read in time"
+		case v.End == view.Reached && end == view.Waiting && len(t.verdicts) == 1:
+			text = "not in time: " + text + ", and not for a second yet"
+		}
+		if len(t.goals) > 1 {
+			text = t.goals[i].Key.Namespace + ": " + text
+		}
+		switch {
+		case v.End == view.Failed, v.End == view.Waiting && end != view.Failed:
+			text += ". Why:  " + t.why(t.goals[i], v)
+		case v.End == view.Waiting:
+			text += "; not waited for any longer"
+		}
+		printer.Say(t.s.Std.Out, "%s\n", text)
+	}
+	return err
+}
+
+// table prints the deployments that were waited for; of many only those that
+// did not become Ready.
+func (t *waiting) table() {
+	var pairs []view.Pair
+	for _, v := range t.verdicts {
+		pairs = append(pairs, v.Pairs...)
+	}
+	more := 0
+	if len(pairs) > maxPairs {
+		pairs = slices.DeleteFunc(pairs, func(p view.Pair) bool { return p.Progress == view.Reached })
+		more = max(0, len(pairs)-maxPairs)
+		pairs = pairs[:len(pairs)-more]
+	}
+	if len(pairs) == 0 {
+		return
+	}
+	t.s.Std.Note("")
+	tab := printer.Table{Out: t.s.Std.Out, Width: t.s.Std.Width(), Columns: []printer.Column{
+		{Title: "BUNDLE"}, {Title: "CLUSTER"}, {Title: "COMMIT", Drop: 1}, {Title: "STATE", State: true}, {Title: "MESSAGE", Text: true},
+	}}
+	var rows [][]string
+	for _, p := range pairs {
+		rows = append(rows, []string{p.Bundle.Name, p.Cluster.Name, printer.Dash(view.Short(p.Commit)), string(p.State), p.Message})
+	}
+	tab.Print(rows, false)
+	if more > 0 {
+		printer.Say(t.s.Std.Out, "and %d more\n", more)
+	}
+	fmt.Fprintln(t.s.Std.Out)
+}
+
+// why returns the command that shows more about what is not Ready: first about what has
+// failed, and not about what waits.
+func (t *waiting) why(goal view.Goal, v view.Verdict) string {
+	if v.Stopped() {
+		return "fleet check"
+	}
+	p, found := v.Culprit()
+	if found && (p.Progress == view.Failed || len(v.Faults) == 0) {
+		text := fmt.Sprintf("fleet explain %s %s", p.Bundle.Name, p.Cluster.Name)
+		if t.s.Scope != "" || len(t.goals) > 1 {
+			text += " -n " + p.Bundle.Namespace
+		}
+		return text
+	}
+	bundle := v.Faulty
+	if len(v.Faults) == 0 && len(v.Waits) > 0 && len(v.Changed) == 1 {
+		bundle = v.Changed[0]
+	}
+	if bundle != "" {
+		return fmt.Sprintf("fleet explain %s -n %s", bundle, goal.Key.Namespace)
+	}
+	return fmt.Sprintf("fleet events %s/%s -n %s", t.o.Kind.Singular, goal.Key.Name, goal.Key.Namespace)
+}
+
+func (t *waiting) document(end view.Progress) WaitResult {
+	doc := WaitResult{
+		Document: printer.NewDocument("WaitResult"), Outcome: string(end), Seconds: t.elapsed().Round(time.Millisecond).Seconds(), Goals: []WaitGoal{},
+	}
+	if end == view.Waiting {
+		doc.Outcome = "timeout"
+	}
+	var answers []string
+	for i, v := range t.verdicts {
+		goal := t.goals[i]
+		answers = append(answers, view.Answer(goal, v))
+		g := WaitGoal{
+			Kind: goal.Kind, Name: goal.Key.String(), Outcome: string(v.End), Commit: v.Commit, Bundles: v.Bundles,
+			Changed: append([]string{}, v.Changed...), Removed: v.Removed, Problems: v.Problems(), Deployments: []WaitDeployment{},
+		}
+		for _, p := range v.Pairs {
+			d := WaitDeployment{
+				Bundle: p.Bundle.String(), Cluster: p.Cluster.String(), Outcome: string(p.Progress), State: string(p.State),
+				Commit: p.Commit, Wanted: p.Wanted, Reason: p.Reason, Message: p.Message,
+			}
+			if !p.LastSeen.IsZero() {
+				at := p.LastSeen.UTC()
+				d.LastSeen = &at
+			}
+			g.Deployments = append(g.Deployments, d)
+		}
+		doc.Goals = append(doc.Goals, g)
+	}
+	doc.Message = strings.Join(answers, "; ")
+	return doc
+}
