@@ -260,6 +260,8 @@ func evils() map[string]evil {
 		"truncated":         {format: "tgz", data: gz(tarOf(file("a", strings.Repeat("abcdefg", 1000))))[:60], reason: "InvalidArchive", text: "cannot be read"},
 		"bad-checksum":      {format: "tgz", data: flip(gz(tarOf(file("a", "x"))), -6), reason: "InvalidArchive", text: "checksum"},
 		"no-archive":        {format: "tgz", data: []byte("<html>not found</html>"), reason: "InvalidArchive", text: "cannot be read"},
+		"bad-xz-checksum":   {format: "xz", data: flip(xzOf([]byte("x"), 4), -25), reason: "InvalidArchive", text: "corrupt"},
+		"bad-xz-index":      {format: "xz", data: flip(xzOf([]byte("x"), 4), -13), reason: "InvalidArchive", text: "corrupt"},
 		"greedy-xz":         {format: "xz", data: xzGreedy(39), reason: "TooLarge", text: "memory"},
 		"zip-dotdot":        {format: "zip", data: zipOf(file("../escaped", "x")), text: "leads out"},
 		"zip-absolute":      {format: "zip", data: zipOf(file("/tmp/escaped", "x")), text: "absolute"},

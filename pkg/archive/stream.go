@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/xi2/xz"
 )
 
 // maxWindow is the memory that a compressed file may ask for: 64 MiB is what
@@ -32,9 +33,25 @@ func decompress(in io.Reader, compression string) (io.Reader, func(), error) {
 		}
 		return z, z.Close, nil
 	case "xz":
-		return &xzReader{in: &counted{in: bufio.NewReader(in)}}, nothing, nil
+		z, err := xz.NewReader(in, maxWindow)
+		return xzReader{z}, nothing, xzError(err)
 	}
 	return in, nothing, nil
+}
+
+// An xzReader names the limit that a .xz file exceeds.
+type xzReader struct{ in *xz.Reader }
+
+func (x xzReader) Read(p []byte) (int, error) {
+	n, err := x.in.Read(p)
+	return n, xzError(err)
+}
+
+func xzError(err error) error {
+	if errors.Is(err, xz.ErrMemlimit) {
+		return permanentf(ReasonTooLarge, "the archive needs more than %d MiB of memory to unpack (xz -9 needs 64)", maxWindow>>20)
+	}
+	return err
 }
 
 // A gauge ends a stream that becomes larger than what it was made of allows.

@@ -188,7 +188,7 @@ func TestUnpackXZProgram(t *testing.T) {
 	if _, err := exec.LookPath("xz"); err != nil {
 		t.Skip("no xz on this machine")
 	}
-	for _, flags := range [][]string{{"-0"}, {"-9"}, {"-T2", "--block-size=4096"}, {"--check=crc32"}, {"--check=sha256"}} {
+	for _, flags := range [][]string{{"-0"}, {"-9"}, {"-T2", "--block-size=4096"}, {"--check=crc32"}, {"--check=sha256"}, {"--x86", "--lzma2"}} {
 		xz := exec.Command("xz", append(flags, "-c")...)
 		xz.Stdin = bytes.NewReader(tarOf(sound()...))
 		data, err := xz.Output()
