@@ -3,7 +3,8 @@
 // them, and reports. Without its manager it continues with what it accepted last.
 //
 // Its packages: register gets the credential, checkin sends check-ins, store keeps what
-// was accepted, deploy does the work, watch reports changes of live objects.
+// was accepted, deploy does the work, restoreguard notices that the manager was restored
+// from a backup, watch reports changes of live objects.
 package agent
 
 import (

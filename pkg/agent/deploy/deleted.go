@@ -92,7 +92,7 @@ func (r *Reconciler) keepAbsence(ctx context.Context, s *snapshot) error {
 		return nil
 	}
 	absence := withdrawal.Absence{
-		Last: s.rec.Last, Version: s.rec.Version, ListVersion: s.session.Deployments.Version(), Restored: r.restores.wasRestored(),
+		Last: s.rec.Last, Version: s.rec.Version, ListVersion: s.session.Deployments.Version(), Restored: r.guard.Restored(),
 	}
 	if witness, ok := s.session.Deployments.Get(kube.Key{Namespace: s.session.Namespace, Name: s.rec.Last.Witness}); ok {
 		absence.Witness = witness

@@ -19,8 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	"github.com/fleetworkspace/fleet/pkg/agent/watch"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -119,12 +119,11 @@ type Reconciler struct {
 
 	removals *gate
 	before   predecessor
-	restores restoreDetector
+	guard    *restoreguard.Guard
 	deleted  deletions
 
 	session   atomic.Pointer[Session]
 	mark      atomic.Pointer[registration.Mark]
-	answers   atomic.Uint64 // of check-ins, counted after mark was set
 	suspended atomic.Bool
 
 	mu     sync.Mutex
@@ -162,12 +161,6 @@ type state struct {
 
 	namespaceMeta namespaceMeta // what the release's namespace was given
 
-	replacedUID types.UID // an object that is another than the accepted one
-	asked       uint64    // how many answers there were when it was first seen
-
-	order    string    // to withdraw, that was seen last
-	heldFrom time.Time // since when something is held that is not written down
-
 	shared shared // objects that other bundles of the repository have
 
 	fieldConflicts map[ref]*drift.Fight // objects that were corrected lately
@@ -186,6 +179,9 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 		cfg.Predecessor = func() string { return "" }
 	}
 	r := &Reconciler{cfg: cfg, states: map[string]*state{}, names: map[string]map[string]bool{}, removals: newGate(cfg.Workers)}
+	r.guard = restoreguard.New(restoreguard.Config{
+		Now: cfg.Now, Records: cfg.Store.All, OnRestored: cfg.OnRestored, KeepVersion: cfg.KeepVersion, LastVersion: cfg.LastVersion,
+	})
 	r.mark.Store(&registration.Mark{})
 	r.loop = kube.NewController("deploy", cfg.Workers, r.Reconcile)
 	r.watches = watch.New(ctx, cfg.Live, r.changed)
@@ -217,7 +213,7 @@ func (r *Reconciler) SetManager(m registration.Mark) { r.mark.Store(&m) }
 // Answered is SetManager for a manager that has just answered a check-in.
 func (r *Reconciler) Answered(m registration.Mark) {
 	r.SetManager(m)
-	r.answers.Add(1)
+	r.guard.Answered()
 }
 
 // Suspend stops all changes, as long as another agent with the same identity
@@ -253,7 +249,7 @@ func (r *Reconciler) wake(s *Session, old, changed *fleet.BundleDeployment) {
 		r.loop.Add(kube.Key{Name: old.Name})
 		return
 	}
-	r.restores.changed(markText(*r.mark.Load()), old, changed, r.cfg.Now())
+	r.guard.Observe(*r.mark.Load(), old, changed)
 	if old != nil && old.UID == changed.UID && old.Generation == changed.Generation &&
 		maps.Equal(old.Annotations, changed.Annotations) && maps.Equal(old.Labels, changed.Labels) {
 		return // the agent's own report
@@ -309,6 +305,7 @@ func (r *Reconciler) stateOf(name string) *state {
 func (r *Reconciler) forget(name string) {
 	r.watches.Set(name, nil)
 	r.namespaces.unused(name)
+	r.guard.Forget(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.states, name)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
@@ -21,6 +22,10 @@ import (
 // maxSteps is how many steps one run may take: more than any way from one state to
 // another needs.
 const maxSteps = 8
+
+// judgeDelay is after which time a deployment that waits for the manager's list to be
+// judged asks again.
+const judgeDelay = 200 * time.Millisecond
 
 // Reconcile brings one deployment to the desired state.
 //
@@ -41,7 +46,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 		return kube.Done, nil
 	}
 	defer r.turn(s)()
-	if r.mustJudge(s) {
+	if r.guard.MustWait(s.request()) {
 		return kube.Result{After: judgeDelay}, nil
 	}
 	if err := r.keepAbsence(ctx, s); err != nil {
@@ -139,10 +144,23 @@ func (r *Reconciler) hold(ctx context.Context, s *snapshot, a release.Action) er
 	}
 	s.again(a.After)
 	if isBehind(a) {
-		return r.noteHeld(ctx, s)
+		return r.holdRequest(ctx, s)
 	}
 	return nil
 }
+
+// holdRequest notes how long what the manager asks for is held.
+func (r *Reconciler) holdRequest(ctx context.Context, s *snapshot) error {
+	save := r.guard.Hold(s.request())
+	s.again(restoreguard.HoldStep)
+	if !save {
+		return nil
+	}
+	return r.cfg.Store.Save(ctx, s.rec)
+}
+
+// isBehind reports whether an action is one of waiting for a manager to catch up.
+func isBehind(a release.Action) bool { return a.Reason == release.ReasonManagerBehind }
 
 // act takes one step.
 func (r *Reconciler) act(ctx context.Context, s *snapshot, a release.Action) error {
@@ -351,7 +369,7 @@ func (r *Reconciler) deployment(s *snapshot) helm.Deployment {
 		ID: s.wanted.ID, Options: s.spec.Options, AdminNamespace: admin,
 		Claim: s.claimOf, Shared: s.sharedWith, Awaited: r.awaitedOf(s),
 		Memory: release.Memory{
-			Owner: s.wanted.Self, Manager: markText(s.mark), BundleUID: string(s.uid()),
+			Owner: s.wanted.Self, Manager: restoreguard.MarkText(s.mark), BundleUID: string(s.uid()),
 			DeploymentID: s.spec.DeploymentID, Commit: s.labels[fleet.LabelCommit],
 		},
 	}

@@ -2,10 +2,12 @@ package deploy
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
@@ -44,10 +46,10 @@ type snapshot struct {
 
 // gather reads everything about a deployment. It returns false if there is nothing.
 func (r *Reconciler) gather(name string) (*snapshot, bool) {
-	s := &snapshot{name: name, session: r.session.Load(), answers: r.answers.Load(), conflicts: &conflicts{}}
+	s := &snapshot{name: name, session: r.session.Load(), answers: r.guard.Answers(), conflicts: &conflicts{}}
 	s.mark = *r.mark.Load()
-	r.judge()
-	s.judged = r.restores.knows(s.session)
+	r.guard.Judge(s.session.known(), s.mark)
+	s.judged = r.guard.Judged(s.session.known())
 	if s.session != nil {
 		s.bd, _ = s.session.Deployments.Get(kube.Key{Namespace: s.session.Namespace, Name: name})
 	}
@@ -131,19 +133,46 @@ func (r *Reconciler) wantedOf(s *snapshot) release.Wanted {
 	if s.bd != nil {
 		w.Order = s.bd.Annotations[fleet.AnnotationWithdrawn]
 		_, w.Abandon = s.bd.Annotations[fleet.AnnotationAbandon]
-		w.Stale, w.MayBeRemoved = r.stale(s, w.Order), r.mayBeRemoved(s)
 	} else if s.known {
 		w.Order = s.rec.Ordered
 	}
-	if w.Stale || w.MayBeRemoved {
-		w.HeldFor = r.heldFor(s)
-	} else {
-		s.state.heldFrom = time.Time{}
-	}
-	if w.Order == "" {
-		r.revoked(s)
-	}
+	s.wanted = w
+	a := r.guard.Assess(s.request())
+	w.Stale, w.MayBeRemoved, w.HeldFor = a.Stale, a.MayBeRemoved, a.HeldFor
 	return w
+}
+
+// request is what the manager asks for, as the restore guard needs it.
+func (s *snapshot) request() restoreguard.Request {
+	q := restoreguard.Request{
+		Name: s.name, Object: s.bd, Order: s.wanted.Order, Record: &s.rec, Known: s.known, Mark: s.mark,
+		Answers: s.answers, Agent: installsAgent(s), Judged: s.judged, Missing: s.missing(),
+	}
+	if s.session != nil {
+		q.CheckIn = s.session.CheckIn
+	}
+	return q
+}
+
+// known is the manager's list of deployments; nil while the agent never reached its
+// manager.
+func (s *Session) known() restoreguard.List {
+	if s == nil {
+		return nil
+	}
+	return s.Deployments
+}
+
+// list is what the manager has.
+func (s *Session) list() []*fleet.BundleDeployment { return s.Deployments.List("") }
+
+// answeredOrder is the order that the status of a deployment still answers.
+func answeredOrder(bd *fleet.BundleDeployment) string {
+	c := condition.Find(bd.Status.Conditions, fleet.ConditionWithdrawn)
+	if c == nil || c.Status != corev1.ConditionTrue {
+		return ""
+	}
+	return c.Message
 }
 
 // peers are the other deployments of this agent: those that the manager has,
@@ -189,6 +218,14 @@ func (r *Reconciler) triedOf(bd *fleet.BundleDeployment, mark registration.Mark)
 	defer r.mu.Unlock()
 	st := r.states[bd.Name]
 	return st != nil && st.tried == id
+}
+
+// disown forgets what was observed of a release of another owner: the agent neither
+// reports nor corrects it.
+func (s *snapshot) disown() {
+	if !s.wanted.Owns(s.observed) {
+		s.observed = release.Observed{ID: s.observed.ID, State: release.Absent}
+	}
 }
 
 // fail notes why the deployment is not what it should be.
@@ -268,12 +305,4 @@ func own(labels map[string]string) map[string]string {
 		}
 	}
 	return out
-}
-
-// markText is "<id>/<epoch>" of the manager, as releases remember it.
-func markText(m registration.Mark) string {
-	if m.ID == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s/%d", m.ID, m.Epoch)
 }

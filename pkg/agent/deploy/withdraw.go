@@ -21,7 +21,7 @@ func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (kube.Result, er
 	if r.suspended.Load() {
 		return kube.Done, nil
 	}
-	r.ordered(s.state, order)
+	r.guard.Ordered(s.name, order)
 	if s.bd != nil && report.Answered(s.bd, order) {
 		return kube.Done, r.dropAll(ctx, s)
 	}
@@ -105,9 +105,7 @@ func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Act
 	if err := r.dropAll(ctx, s); err != nil {
 		return kube.Done, err
 	}
-	if text := r.restores.text(); text != "" && r.cfg.KeepVersion != nil {
-		r.cfg.KeepVersion(text) // the record that said it is gone
-	}
+	r.guard.KeepVersion() // the record that said it is gone
 	if s.bd == nil {
 		r.log(s, a).Info("withdrawal carried out")
 		return kube.Done, nil

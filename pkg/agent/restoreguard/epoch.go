@@ -1,4 +1,4 @@
-package deploy
+package restoreguard
 
 import (
 	"strings"
@@ -20,25 +20,25 @@ const copiedWord = "copied/"
 // objects turned up in another cluster, and its present object was not. The agent's own
 // deployment is excluded: it follows from the manager's present settings, not from its
 // backup.
-func (s *snapshot) otherEpoch() bool {
-	return s.known && s.bd != nil && !installsAgent(s) && s.mark.ID != "" &&
-		s.rec.Key.Manager == s.mark.ID && s.rec.Epoch < s.mark.Epoch && s.rec.UID != s.bd.UID
+func (q Request) otherEpoch() bool {
+	return q.Known && q.Object != nil && !q.Agent && q.Mark.ID != "" &&
+		q.Record.Key.Manager == q.Mark.ID && q.Record.Epoch < q.Mark.Epoch && q.Record.UID != q.Object.UID
 }
 
 // staleCopy reports whether a manager that was copied asks for something that may be
 // from the past.
-func (s *snapshot) staleCopy(order string) bool {
-	if order == "" && s.bd.Spec.DeploymentID == s.rec.Spec.DeploymentID {
+func (q Request) staleCopy() bool {
+	if q.Order == "" && q.Object.Spec.DeploymentID == q.Record.Spec.DeploymentID {
 		return false // it was accepted before
 	}
-	return !s.heldAsCopy() || s.rec.Held == copyOf(s.bd)
+	return !q.heldAsCopy() || q.Record.Held == copyOf(q.Object)
 }
 
 // heldAsCopy reports whether a request of the present epoch was held already.
-func (s *snapshot) heldAsCopy() bool { return strings.HasPrefix(s.rec.Held, copiedWord) }
+func (q Request) heldAsCopy() bool { return strings.HasPrefix(q.Record.Held, copiedWord) }
 
 // holdsAnew reports whether what was held before, if anything, was something else.
-func (s *snapshot) holdsAnew() bool { return s.otherEpoch() && !s.heldAsCopy() }
+func (q Request) holdsAnew() bool { return q.otherEpoch() && !q.heldAsCopy() }
 
 // copyOf returns in short what a manager asks for with an object. The staged version is
 // no part of it: a rollout may stage the next version long before it promotes it.
@@ -47,9 +47,9 @@ func copyOf(bd *fleet.BundleDeployment) string {
 }
 
 // word is what is kept of what is held.
-func (s *snapshot) word() string {
-	if s.otherEpoch() {
-		return copyOf(s.bd)
+func (q Request) word() string {
+	if q.otherEpoch() {
+		return copyOf(q.Object)
 	}
-	return wordOf(s.bd)
+	return wordOf(q.Object)
 }

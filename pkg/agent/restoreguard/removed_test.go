@@ -1,4 +1,4 @@
-package deploy
+package restoreguard
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
@@ -24,22 +25,21 @@ func wanted(name, version, order string) *fleet.BundleDeployment {
 }
 
 func TestMayBeRemoved(t *testing.T) {
-	r := &Reconciler{}
-	r.restores = restoreDetector{manager: "m/1", highest: 100, restored: 60, old: map[string]string{"old": wordOf(wanted("old", "50", ""))}}
+	g := &Guard{detector: detector{manager: "m/1", highest: 100, restored: 60, old: map[string]string{"old": wordOf(wanted("old", "50", ""))}}}
 	cases := map[string]struct {
 		why  string
-		s    *snapshot
+		q    Request
 		want bool
 	}{
-		"Old":       {why: "the restored manager said so, and there is no record", s: &snapshot{bd: wanted("old", "50", "")}, want: true},
-		"Known":     {why: "it is deployed", s: &snapshot{bd: wanted("old", "50", ""), known: true}},
-		"New":       {why: "it was made after the restore", s: &snapshot{bd: wanted("new", "70", "")}},
-		"Withdrawn": {why: "there is nothing to install", s: &snapshot{bd: wanted("old", "50", "o1")}},
-		"Missing":   {why: "the manager has it no more", s: &snapshot{}},
+		"Old":       {why: "the restored manager said so, and there is no record", q: Request{Object: wanted("old", "50", "")}, want: true},
+		"Known":     {why: "it is deployed", q: Request{Object: wanted("old", "50", ""), Known: true}},
+		"New":       {why: "it was made after the restore", q: Request{Object: wanted("new", "70", "")}},
+		"Withdrawn": {why: "there is nothing to install", q: Request{Object: wanted("old", "50", "o1")}},
+		"Missing":   {why: "the manager has it no more", q: Request{}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := r.mayBeRemoved(c.s); got != c.want {
+			if got := g.mayBeRemoved(c.q); got != c.want {
 				t.Errorf("%s: got %t", c.why, got)
 			}
 		})
@@ -51,15 +51,15 @@ func TestMayBeRemoved(t *testing.T) {
 		}}
 		return bd
 	}
-	if !r.mayBeRemoved(&snapshot{bd: held(1)}) {
+	if !g.mayBeRemoved(Request{Object: held(1)}) {
 		t.Error("what an earlier run of the agent held is held after a restart, whatever its version is")
 	}
-	if r.mayBeRemoved(&snapshot{bd: held(0)}) {
+	if g.mayBeRemoved(Request{Object: held(0)}) {
 		t.Error("the manager has said something else since that was held")
 	}
 	changed := wanted("old", "70", "")
 	changed.Generation = 2
-	if r.mayBeRemoved(&snapshot{bd: changed}) {
+	if g.mayBeRemoved(Request{Object: changed}) {
 		t.Error("what the manager has written since the restore counts")
 	}
 }
@@ -68,28 +68,28 @@ func TestMayBeRemoved(t *testing.T) {
 // session it waits for an answer only if its version is lower than others were.
 func TestUnknownWaitsForTheJudgement(t *testing.T) {
 	calls, now := 0, time.Now()
-	r, states := &Reconciler{}, map[string]*state{"a": {}, "newer": {}, "older": {}}
-	r.SetManager(registration.Mark{ID: "m", Epoch: 1})
-	session := &Session{CheckIn: func() { calls++ }}
+	g, mark := guardAt(&now), registration.Mark{ID: "m", Epoch: 1}
 	waits := func(bd *fleet.BundleDeployment, judged bool) bool {
-		return r.mustJudge(&snapshot{session: session, judged: judged, answers: r.answers.Load(), state: states[bd.Name], bd: bd})
+		return g.MustWait(Request{
+			Name: bd.Name, Object: bd, Judged: judged, Answers: g.Answers(), Record: &store.Record{}, CheckIn: func() { calls++ },
+		})
 	}
 	if !waits(wanted("a", "90", ""), false) {
 		t.Error("the first list was not judged yet")
 	}
-	if r.restores.judge(session, "m/1", "100", now); waits(wanted("a", "90", ""), true) || calls != 0 {
+	if g.Judge(&list{version: "100"}, mark); waits(wanted("a", "90", ""), true) || calls != 0 {
 		t.Error("the first list is no older one")
 	}
-	r.restores.seen("m/1", "100")
-	r.restores.changed("m/1", nil, wanted("newer", "110", ""), now)
-	r.restores.changed("m/1", nil, wanted("older", "60", ""), now)
+	g.Observe(mark, wanted("newer", "90", ""), wanted("newer", "100", ""))
+	g.Observe(mark, nil, wanted("newer", "110", ""))
+	g.Observe(mark, nil, wanted("older", "60", ""))
 	if waits(wanted("newer", "110", ""), true) || calls != 0 {
-		t.Error("a new object waits for nobody")
+		t.Error("a new object does not wait")
 	}
 	if !waits(wanted("older", "60", ""), true) || calls != 1 {
 		t.Errorf("an object that is older than others waits for an answer; asked %d times", calls)
 	}
-	r.Answered(registration.Mark{ID: "m", Epoch: 1})
+	g.Answered()
 	if waits(wanted("older", "60", ""), true) {
 		t.Error("the manager has answered")
 	}
@@ -97,13 +97,13 @@ func TestUnknownWaitsForTheJudgement(t *testing.T) {
 
 // The highest version is known after a restart, also if no record holds it.
 func TestVersionSurvivesARestart(t *testing.T) {
-	before, after := &restoreDetector{}, &restoreDetector{}
+	before, after := &detector{}, &detector{}
 	before.seen("m/1", "100")
 	after.recall(before.text())
-	if s := (&Session{}); !after.judge(s, "m/1", "60", time.Now()) {
+	if s := (&list{}); !after.judge(s, "m/1", "60", time.Now()) {
 		t.Error("a list of a lower version is an older one")
 	}
-	empty := &restoreDetector{}
+	empty := &detector{}
 	for _, text := range []string{"", "garbage", "/", "m/1/x", before.text()[:0]} {
 		empty.recall(text)
 	}

@@ -1,0 +1,65 @@
+package restoreguard
+
+import (
+	"testing"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// A manager's API server that counts from a lower version on than it had reached was
+// restored: what it says then is old, until it says something else.
+func TestPast(t *testing.T) {
+	first, second, third := &list{}, &list{}, &list{}
+	d, now := &detector{}, time.Now()
+	covers := func(bd *fleet.BundleDeployment) bool { return d.covers(bd.Name, wordOf(bd)) }
+	d.seen("m/1", "100")
+	d.seen("m/1", "90")
+	d.seen("m/1", "word")
+	if d.knows(first) || d.judge(first, "m/1", "100", now) || !d.knows(first) {
+		t.Error("the same version is not older")
+	}
+	if covers(said("1", "")) {
+		t.Error("nothing is old yet")
+	}
+	if !d.judge(second, "m/1", "70", now) || d.judge(second, "m/1", "60", now) {
+		t.Error("a lower one is, and is reported once")
+	}
+	d.changed("m/1", nil, said("70", "o1"), now)
+	d.changed("m/1", said("70", "o1"), said("75", "o1"), now)
+	if !covers(said("75", "o1")) {
+		t.Error("a report of how it is makes an old order no new one")
+	}
+	if covers(said("76", "o2")) {
+		t.Error("another order is one of the present")
+	}
+	if d.judge(third, "m/1", "85", now) || !covers(said("75", "o1")) {
+		t.Error("a list that goes on from there is no other restore, and what was old stays old")
+	}
+	d.seen("m/2", "3")
+	if d.judge(first, "m/2", "4", now) || covers(said("75", "o1")) {
+		t.Error("versions of another manager, or of its copy, cannot be compared")
+	}
+}
+
+// An object never becomes older by itself: whether a list that brought one is old as
+// a whole is found out as soon as it is known.
+func TestPastWithinASession(t *testing.T) {
+	s := &list{}
+	d, now := &detector{}, time.Now()
+	d.changed("m/1", said("90", ""), said("100", ""), now)
+	if d.judge(s, "m/1", "100", now) || !d.knows(s) {
+		t.Error("an object that became newer is no reason")
+	}
+	d.changed("m/1", said("100", ""), said("60", ""), now)
+	if d.knows(s) || d.judge(s, "m/1", "100", now) || d.knows(s) {
+		t.Error("the list that brought an older object is not known yet")
+	}
+	if !d.judge(s, "m/1", "70", now) || !d.knows(s) {
+		t.Error("now it is")
+	}
+	d.changed("m/1", said("80", ""), said("65", ""), now)
+	if d.judge(s, "m/1", "120", now) || !d.judge(s, "m/1", "120", now.Add(suspectLimit)) {
+		t.Error("a list that has caught up since is judged all the same, a little later")
+	}
+}
