@@ -15,6 +15,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/cache"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/grant"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/managertest"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
@@ -253,29 +254,19 @@ func TestTokenEndsUnfinished(t *testing.T) {
 	}
 }
 
-// loop is the loop for tokens as a process runs it.
-func loop(cfg Config) func(*kube.Client) []kube.Runner {
-	cfg.System = registration.System{Namespace: fleet.NamespaceSystem, ManagerID: "manager"}
-	cfg.Now = time.Now
-	return func(c *kube.Client) []kube.Runner {
-		log := logrus.New()
-		log.SetOutput(io.Discard)
-		caches, events := cache.New(c, cfg.System), kube.NewRecorder(c, "agentmanagement")
-		return append(append(caches.Runnables(), events), New(cfg, c, caches, events, logrus.NewEntry(log)).Runnables()...)
-	}
-}
-
 // Whatever goes wrong, a token has all that it needs in the end, once.
 func TestTokenFaults(t *testing.T) {
 	looptest.Run(t, looptest.Loop{
-		Start: loop(Config{}),
+		Start: managertest.Start(func(p managertest.Ports) []kube.Runner {
+			return New(Config{System: managertest.System, Now: time.Now}, p.Client, p.Caches, p.Events, p.Log).Runnables()
+		}),
 		Given: func(w *looptest.World) { w.Server.MakeNamespace("workspace") },
 		When: func(w *looptest.World) {
 			looptest.Make(w, &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: "workspace", Name: "token"}})
 		},
 		Then: func(w *looptest.World) {
 			token := looptest.Read[*fleet.ClusterRegistrationToken](w, "workspace", "token")
-			g := registration.GrantToken(token, registration.System{Namespace: fleet.NamespaceSystem, ManagerID: "manager"})
+			g := registration.GrantToken(token, managertest.System)
 			got := slices.Concat(looptest.Names[*corev1.ServiceAccount](w, "workspace"), looptest.Names[*rbacv1.Role](w, "workspace"),
 				looptest.Names[*rbacv1.RoleBinding](w, "workspace"), looptest.Names[*corev1.Secret](w, "workspace"))
 			want := []string{g.ServiceAccount.Name, g.Role.Name, g.RoleBinding.Name, g.Secret.Name, "token"}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,8 @@ const Always = -1
 // A Match selects requests. Empty fields select all.
 type Match struct {
 	Verb, Resource, Subresource, Namespace, Name string
+	// Agent is how the User-Agent begins.
+	Agent string
 }
 
 func (m Match) selects(r Request) bool {
@@ -27,7 +30,7 @@ func (m Match) selects(r Request) bool {
 			return false
 		}
 	}
-	return true
+	return strings.HasPrefix(r.UserAgent, m.Agent)
 }
 
 // A Fault is what happens to some requests instead of an answer.

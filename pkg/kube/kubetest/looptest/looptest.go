@@ -72,35 +72,51 @@ var faults = []fault{
 // Run tests a loop in one situation: with nothing that goes wrong, and with everything.
 func Run(t *testing.T, l Loop) {
 	t.Helper()
-	if l.Settles == 0 {
-		l.Settles = 2 * time.Minute
-	}
-	if l.When == nil {
-		l.When = func(*World) {}
-	}
+	l = l.defaults()
 	var sent []kubetest.Request
 	writes := 0
-	t.Run("Undisturbed", func(t *testing.T) {
-		l.play(t, func(*World) {}, func(w *World) {
-			l.When(w)
-			w.Pass(l.Settles)
-			l.Then(w)
-			sent, writes = w.Server.Requests(), int(w.process.writes.Load())
-			w.Rests(time.Hour)
-			before := len(w.Server.Writes())
-			w.Restart()
-			w.Pass(l.Settles)
-			if now := w.Server.Writes()[before:]; len(now) > 0 {
-				w.Errorf("want nothing written by another process, got %v", now)
-			}
-		})
-	})
+	t.Run("Undisturbed", func(t *testing.T) { sent, writes = l.undisturbed(t) })
 	if t.Failed() {
 		return // what is noted would be of another situation
 	}
 	l.faults(t, sent)
 	l.deaths(t, writes)
 	l.watches(t, sent)
+}
+
+// Undisturbed tests a loop in one situation, with nothing that goes wrong.
+func Undisturbed(t *testing.T, l Loop) {
+	t.Helper()
+	l.defaults().undisturbed(t)
+}
+
+func (l Loop) defaults() Loop {
+	if l.Settles == 0 {
+		l.Settles = 2 * time.Minute
+	}
+	if l.When == nil {
+		l.When = func(*World) {}
+	}
+	return l
+}
+
+// undisturbed returns all requests until the loop rests, and how many were its writes.
+func (l Loop) undisturbed(t *testing.T) (sent []kubetest.Request, writes int) {
+	t.Helper()
+	l.play(t, func(*World) {}, func(w *World) {
+		l.When(w)
+		w.Pass(l.Settles)
+		l.Then(w)
+		sent, writes = w.Server.Requests(), int(w.process.writes.Load())
+		w.Rests(time.Hour)
+		before := len(w.Server.Writes())
+		w.Restart()
+		w.Pass(l.Settles)
+		if now := w.Server.Writes()[before:]; len(now) > 0 {
+			w.Errorf("want nothing written by another process, got %v", now)
+		}
+	})
+	return sent, writes
 }
 
 // faults lets each request fail. A process that has heard of its writes in time may do
@@ -174,7 +190,7 @@ func (l Loop) end(w *World) {
 func steps(sent []kubetest.Request) []kubetest.Match {
 	var out []kubetest.Match
 	for _, r := range sent {
-		m := kubetest.Match{Verb: r.Verb, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name}
+		m := kubetest.Match{Verb: r.Verb, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, Agent: agent}
 		if strings.HasPrefix(r.UserAgent, agent) && r.Resource != "events" && !slices.Contains(out, m) {
 			out = append(out, m)
 		}

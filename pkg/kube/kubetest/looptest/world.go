@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/client-go/util/retry"
+
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 )
@@ -186,17 +188,26 @@ func Names[P kube.Object](w *World, namespace string) []string {
 	return out
 }
 
-// Change patches an object as the user.
+// Change patches an object, and its status, as the user; again where it was changed in
+// between.
 func Change[P kube.Object](w *World, namespace, name string, change func(P)) {
 	w.Helper()
-	have, err := kube.StoreOf[P](w.User).Get(w.Context(), kube.Key{Namespace: namespace, Name: name})
-	w.Must(err)
-	changed := have.DeepCopyObject().(P)
-	change(changed)
-	_, err = kube.StoreOf[P](w.User).Patch(w.Context(), have, changed)
-	w.Must(err)
-	_, err = kube.StoreOf[P](w.User).PatchStatus(w.Context(), have, changed)
-	w.Must(err)
+	store, key := kube.StoreOf[P](w.User), kube.Key{Namespace: namespace, Name: name}
+	w.Must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		have, err := store.Get(w.Context(), key)
+		if err != nil {
+			return err
+		}
+		changed := have.DeepCopyObject().(P)
+		change(changed)
+		if have, err = store.Patch(w.Context(), have, changed); err != nil {
+			return err
+		}
+		changed = have.DeepCopyObject().(P)
+		change(changed)
+		_, err = store.PatchStatus(w.Context(), have, changed)
+		return err
+	}))
 }
 
 // Remove deletes an object as the user.
