@@ -1,0 +1,255 @@
+package registration
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/managertest"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/terminating"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
+	"github.com/fleetworkspace/fleet/pkg/plan/credential"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// start returns what a process runs.
+func start(settings registration.Settings) func(*kube.Client) []kube.Runner {
+	return managertest.Start(func(p managertest.Ports) []kube.Runner {
+		return New(Config{
+			System: managertest.System, Settings: settings, Terminating: terminating.New(p.Client, time.Now), Now: time.Now,
+		}, p.Client, p.Caches, p.Events, p.Log).Runnables()
+	})
+}
+
+// given makes a workspace with a token and a Cluster that the loop for Clusters has
+// processed.
+func given(w *looptest.World) {
+	w.Server.MakeNamespace("ws")
+	looptest.Make(w, &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "token"}})
+	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "site"}, Spec: fleet.ClusterSpec{ClientID: "id"}}
+	looptest.Make(w, registration.NewNamespace(c, "cluster-site", managertest.System))
+	looptest.Make(w, registration.MarkCluster(c, "cluster-site", managertest.Installation.Mark()))
+	looptest.Change(w, "ws", "site", func(c *fleet.Cluster) { c.Status.Namespace = "cluster-site" })
+}
+
+// request asks for the Cluster of a clientID, with a token.
+func request(w *looptest.World, name, clientID, token string) {
+	looptest.Make(w, &fleet.ClusterRegistration{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: name, Labels: map[string]string{fleet.LabelRegistrationToken: token}},
+		Spec:       fleet.ClusterRegistrationSpec{ClientID: clientID, ClientRandom: "random-" + name},
+	})
+}
+
+func read(w *looptest.World, name string) *fleet.ClusterRegistration {
+	return looptest.Read[*fleet.ClusterRegistration](w, "ws", name)
+}
+
+// granted are the names of everything that a request may be granted. What holds the token
+// of an account is deleted with that by a controller of the cluster.
+func granted(w *looptest.World) []string {
+	in := managertest.System.RegistrationNamespace()
+	return slices.Concat(
+		looptest.Names[*corev1.ServiceAccount](w, in),
+		slices.DeleteFunc(looptest.Names[*corev1.Secret](w, in), func(name string) bool { return strings.HasSuffix(name, "-token") }),
+		looptest.Names[*rbacv1.RoleBinding](w, in), looptest.Names[*rbacv1.RoleBinding](w, "ws"),
+		looptest.Names[*rbacv1.RoleBinding](w, "cluster-site"), looptest.Names[*rbacv1.ClusterRoleBinding](w, ""),
+	)
+}
+
+// A request is granted one account with its rights, and the account's token is handed
+// over.
+func TestRequestGranted(t *testing.T) {
+	looptest.Run(t, looptest.Loop{
+		Start: start(registration.Settings{}), Given: given, Rests: 30 * time.Minute,
+		When: func(w *looptest.World) { request(w, "one", "id", "token") },
+		Then: func(w *looptest.World) {
+			r := read(w, "one")
+			if !r.Status.Granted || r.Status.ClusterName != "site" {
+				w.Fatalf("want it granted for site, got %+v", r.Status)
+			}
+			in, account := managertest.System.RegistrationNamespace(), registration.Account(r)
+			if got := looptest.Names[*corev1.ServiceAccount](w, in); !slices.Equal(got, []string{account}) {
+				w.Errorf("want account %s, got %v", account, got)
+			}
+			s := looptest.Read[*corev1.Secret](w, in, naming.RegistrationSecret("id", "random-one"))
+			if s == nil || len(s.Data["token"]) == 0 || string(s.Data["clusterName"]) != "site" {
+				w.Errorf("want the token of site handed over, got %v", s)
+			}
+			for _, namespace := range []string{"ws", "cluster-site"} {
+				if got := looptest.Names[*rbacv1.RoleBinding](w, namespace); !slices.Equal(got, []string{"one"}) {
+					w.Errorf("want the account bound in %s, got %v", namespace, got)
+				}
+			}
+		},
+	})
+}
+
+// What was handed over is deleted when its time is over; the rights stay.
+func TestRequestHandoverEnds(t *testing.T) {
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: start(registration.Settings{}), Given: given, Settles: registration.CredentialLifetime + time.Minute,
+		When: func(w *looptest.World) { request(w, "one", "id", "token") },
+		Then: func(w *looptest.World) {
+			in := managertest.System.RegistrationNamespace()
+			if s := looptest.Read[*corev1.Secret](w, in, naming.RegistrationSecret("id", "random-one")); s != nil {
+				w.Error("the credential can still be fetched")
+			}
+			if got := looptest.Names[*corev1.ServiceAccount](w, in); len(got) != 1 {
+				w.Errorf("want the account to stay, got %v", got)
+			}
+		},
+	})
+}
+
+// A request without a Cluster gets a new one.
+func TestRequestMakesCluster(t *testing.T) {
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: start(registration.Settings{}), Given: given,
+		When: func(w *looptest.World) { request(w, "one", "new", "token") },
+		Then: func(w *looptest.World) {
+			if got := looptest.Names[*fleet.Cluster](w, "ws"); len(got) != 2 {
+				w.Errorf("want one new Cluster, got %v", got)
+			}
+			if read(w, "one").Status.Granted {
+				w.Error("it was granted before its Cluster had a namespace")
+			}
+		},
+	})
+}
+
+// What a request was granted is taken back when it is deleted.
+func TestRequestDeleted(t *testing.T) {
+	looptest.Run(t, looptest.Loop{
+		Start: start(registration.Settings{}), Given: given,
+		When: func(w *looptest.World) {
+			request(w, "one", "id", "token")
+			w.Pass(10 * time.Second)
+			looptest.Remove[*fleet.ClusterRegistration](w, "ws", "one")
+		},
+		Then: func(w *looptest.World) {
+			if got := granted(w); len(got) > 0 {
+				w.Errorf("want everything taken back, got %v", got)
+			}
+		},
+	})
+}
+
+// A request with a token that is not there, and one that names none, are not answered.
+func TestRequestRefused(t *testing.T) {
+	for _, token := range []string{"", "another"} {
+		t.Run("Token "+token, func(t *testing.T) {
+			looptest.Undisturbed(t, looptest.Loop{
+				Start: start(registration.Settings{}), Given: given,
+				When: func(w *looptest.World) { request(w, "one", "id", token) },
+				Then: func(w *looptest.World) {
+					if got := granted(w); len(got) > 0 || read(w, "one").Status.Granted {
+						w.Errorf("want nothing granted, got %v", got)
+					}
+				},
+			})
+		})
+	}
+}
+
+// Where a person has to accept another agent, the agent before keeps its rights, and the
+// other one gets none until it is accepted.
+func TestRequestWaitsForAPerson(t *testing.T) {
+	for name, accepted := range map[string]bool{"Waits": false, "Accepted": true} {
+		t.Run(name, func(t *testing.T) {
+			looptest.Undisturbed(t, looptest.Loop{
+				Start: start(registration.Settings{Reclaim: registration.ReclaimApprove}), Given: given, Rests: 30 * time.Minute,
+				When: func(w *looptest.World) {
+					request(w, "one", "id", "token")
+					w.Pass(time.Minute)
+					request(w, "two", "id", "token")
+					if accepted {
+						looptest.Change(w, "ws", "site", func(c *fleet.Cluster) { c.Annotations[fleet.AnnotationAcceptRegistration] = "two" })
+					}
+				},
+				Then: func(w *looptest.World) {
+					if !read(w, "one").Status.Granted || read(w, "two").Status.Granted != accepted {
+						w.Errorf("want the second granted: %v; got %+v, %+v", accepted, read(w, "one").Status, read(w, "two").Status)
+					}
+				},
+			})
+		})
+	}
+}
+
+// A token brings in no more Clusters than it may whose agents have not reported.
+func TestRequestTooManyPending(t *testing.T) {
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: start(registration.Settings{MaxPending: 1}), Given: given,
+		When: func(w *looptest.World) {
+			request(w, "one", "first", "token")
+			w.Pass(time.Minute)
+			request(w, "two", "second", "token")
+		},
+		Then: func(w *looptest.World) {
+			if got := looptest.Names[*fleet.Cluster](w, "ws"); len(got) != 2 {
+				w.Errorf("want one Cluster besides the one that was there, got %v", got)
+			}
+		},
+	})
+}
+
+// The credential of an agent stays while its workspace is being deleted and a person has
+// not decided about its Bundles; afterwards it goes.
+func TestCredentialStaysWithTerminatingWorkspace(t *testing.T) {
+	for name, decided := range map[string]bool{"Undecided": false, "Decided": true} {
+		t.Run(name, func(t *testing.T) {
+			looptest.Undisturbed(t, looptest.Loop{
+				Start: start(registration.Settings{}), Given: given,
+				When: func(w *looptest.World) {
+					looptest.Make(w, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "b", Finalizers: []string{fleet.FinalizerBundle}}})
+					request(w, "one", "id", "token")
+					w.Pass(time.Minute)
+					looptest.Remove[*corev1.Namespace](w, "", "ws")
+					w.Pass(time.Minute)
+					if decided {
+						looptest.Change(w, "ws", "b", func(b *fleet.Bundle) { b.Finalizers = nil })
+					}
+				},
+				Then: func(w *looptest.World) {
+					accounts := looptest.Names[*corev1.ServiceAccount](w, managertest.System.RegistrationNamespace())
+					if (len(accounts) == 0) != decided {
+						w.Errorf("decided: %v; accounts %v", decided, accounts)
+					}
+				},
+			})
+		})
+	}
+}
+
+// An agent whose credential is to be rotated is offered another account. The one before
+// goes once the agent says that it uses the other one.
+func TestCredentialRotated(t *testing.T) {
+	looptest.Run(t, looptest.Loop{
+		Start: start(registration.Settings{}), Given: given, Rests: 30 * time.Minute,
+		When: func(w *looptest.World) {
+			request(w, "one", "id", "token")
+			w.Pass(10 * time.Second)
+			looptest.Change(w, "ws", "site", func(c *fleet.Cluster) { c.Annotations[fleet.AnnotationRotate] = "now" })
+		},
+		Then: func(w *looptest.World) {
+			c := looptest.Read[*fleet.Cluster](w, "ws", "site")
+			offer, err := credential.ParseOffer(c.Annotations[fleet.AnnotationCredential])
+			if err != nil || offer.Account == "" {
+				w.Fatalf("want an offer, got %q, %v", c.Annotations[fleet.AnnotationCredential], err)
+			}
+			in := managertest.System.RegistrationNamespace()
+			accounts := looptest.Names[*corev1.ServiceAccount](w, in)
+			if first := registration.Account(read(w, "one")); !slices.Contains(accounts, first) || !slices.Contains(accounts, offer.Account) || offer.Account == first {
+				w.Errorf("want the account before, and the one of offer %+v, got %v", offer, accounts)
+			}
+		},
+	})
+}
