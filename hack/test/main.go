@@ -108,9 +108,8 @@ func longestFirst(packages []string) {
 	slices.SortStableFunc(packages, func(a, b string) int { return rank(a) - rank(b) })
 }
 
-// stages are what to run, in order. Tests that start clusters wait most of their
-// time, so two packages run at once; more would starve each other on a small
-// machine.
+// stages are what to run, in order. Tests that start clusters wait a third of their time,
+// so three packages run at once where there are two processors.
 func (o options) stages(all []string) []stage {
 	var unit, clusters []string
 	for _, p := range all {
@@ -124,7 +123,7 @@ func (o options) stages(all []string) []stage {
 	longestFirst(clusters)
 	stages := []stage{{name: "unit tests", packages: unit, flags: o.flags()}}
 	if !o.unit {
-		stages = append(stages, stage{name: "tests on API servers", packages: clusters, flags: append(o.flags(), "-p=2")})
+		stages = append(stages, stage{name: "tests on API servers", packages: clusters, flags: append(o.flags(), "-p=3")})
 	}
 	return stages
 }
@@ -184,9 +183,9 @@ func (o options) checkSkips(tests *report) error {
 }
 
 // goTest runs one stage, and reports its tests. What only debuggers read is left out
-// of the programs: linking takes half the time.
+// of the programs: linking takes half the time. Vet runs in make lint.
 func (o options) goTest(ctx context.Context, s stage, tests *report) error {
-	args := append([]string{"test", "-json", "-count=1", "-timeout=60m", "-ldflags=-s"}, s.flags...)
+	args := append([]string{"test", "-json", "-count=1", "-timeout=60m", "-vet=off", "-ldflags=-s"}, s.flags...)
 	fmt.Println("test: go", strings.Join(args, " "), "for", len(s.packages), "packages")
 	cmd := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
