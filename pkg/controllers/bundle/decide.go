@@ -13,6 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/placement"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
@@ -146,19 +147,18 @@ func decide(s *snapshot) *decision {
 		return d
 	}
 	d.plan.Content = s.compiled.Content()
-	targets := make([]rollout.Target, len(d.pairs))
-	clusters := make([]*target.Cluster, len(d.pairs))
+	candidates := make([]placement.Candidate, len(d.pairs))
 	for i, p := range d.pairs {
-		clusters[i] = &p.place.Cluster
-		targets[i] = workOut(s, p)
+		candidates[i] = p.candidate()
 	}
-	shape, err := rollout.Resolve(s.bundle.Spec.RolloutStrategy, clusters)
+	shape, result, err := placement.Evaluate(s.compiled, s.bundle.Spec.RolloutStrategy, 0, candidates, func(i int, t *rollout.Target) {
+		workOut(s, d.pairs[i], t)
+	})
 	if err != nil {
 		holdAll(s, d, problemOf(err))
 		return d
 	}
 	d.plan.Shape, d.plan.Unrendered = shape, unrendered(s.compiled, d.pairs)
-	result := rollout.Plan(shape, targets)
 	d.batch = result.Batch
 	limited := shape.Limited()
 	d.plan.Wants = make(map[kube.Key]fleetstate.Desired, len(d.pairs))
@@ -324,43 +324,41 @@ func unplaced(c *fleetstate.Candidate) (why string, coming bool) {
 // begins that of a Bundle in Rancher Fleet v0.16.
 const targetingError = "targeting error: "
 
-// workOut finds the version that a pair should have: from the mark on the
-// object, from memory, or else by working it out.
-func workOut(s *snapshot, p *pair) rollout.Target {
-	t := rollout.TargetOf(p.key.String(), p.old)
-	t.Paused, t.Offline = deployment.Paused(s.compiled, p.place), p.offline
-	t.Silent = p.silent
+// candidate is a pair as package placement sees it.
+func (p *pair) candidate() placement.Candidate {
+	return placement.Candidate{Name: p.key.String(), Place: p.place, Verdict: p.verdict, Deployment: p.old, Offline: p.offline, Silent: p.silent}
+}
+
+// workOut finds the version that a pair should have: from the mark on the object, from
+// memory, or else by working it out. It completes the pair as the rollout sees it.
+func workOut(s *snapshot, p *pair, t *rollout.Target) {
 	p.want.Paused = t.Paused
 	if p.want.Held != "" {
 		p.want.Barred = p.want.Barred || p.old != nil && !s.written(p)
-		return t
+		return
 	}
-	var err error
-	if p.inputs, err = s.compiled.Inputs(p.verdict, p.place); err != nil {
-		p.want.Broken = targetingError + err.Error()
-		return t
-	}
-	p.inputs = deployment.WithInputs(p.inputs, s.allSources())
 	m := s.versions[p.key]
-	switch p.inputs {
-	case p.mark.Inputs:
-		p.id, p.outcome = p.old.Spec.StagedDeploymentID, p.mark.Outcome
-	case m.inputs:
-		p.id, p.outcome, p.release = m.id, m.outcome, m.release
-	default:
-		v, err := s.work(p)
-		if err != nil {
-			p.want.Broken, p.late = targetingError+text(err), errors.Is(err, values.ErrTime)
-			return t
-		}
-		p.version, p.id, p.outcome = &v, v.ID, v.Outcome
+	n, err := placement.Version(s.compiled, p.candidate(), placement.Rules{
+		Inputs: func(inputs string) string { return deployment.WithInputs(inputs, s.allSources()) },
+		Known: func(inputs string) (placement.Newest, bool) {
+			if m.inputs != inputs {
+				return placement.Newest{}, false
+			}
+			p.release = m.release
+			return placement.Newest{ID: m.id, Outcome: m.outcome}, true
+		},
+		Render: func(target.Verdict, *deployment.Place) (deployment.Version, error) { return s.work(p) },
+	})
+	p.inputs, p.id, p.outcome, p.version = n.Inputs, n.ID, n.Outcome, n.Version
+	if err != nil {
+		p.want.Broken, p.late = targetingError+text(err), errors.Is(err, values.ErrTime)
+		return
 	}
 	p.want.ID, t.Desired = p.id, p.id
 	if p.refused != "" && (p.old == nil || p.old.Status.AppliedDeploymentID != p.id) {
 		p.want.Broken, p.want.ID, t.Desired = p.refused, "", ""
 	}
 	t.Held = s.keep(p)
-	return t
 }
 
 // written reports whether the deployment of a pair has the version that its Bundle and

@@ -9,6 +9,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/placement"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -129,16 +130,16 @@ func (p *pair) work() {
 	}
 }
 
+// candidate is the pair as package placement sees it.
+func (p *pair) candidate() placement.Candidate {
+	return placement.Candidate{
+		Name: p.at.Key.String(), Place: p.place, Verdict: p.verdict, Deployment: p.at.Deployment, Offline: p.offline, Silent: p.silent,
+	}
+}
+
 func (p *pair) version() (string, error) {
-	inputs, err := p.compiled.Inputs(p.verdict, p.place)
-	if err != nil {
-		return "", err
-	}
-	if bd := p.at.Deployment; bd != nil && deployment.MarkOf(bd).Inputs == inputs {
-		return bd.Spec.StagedDeploymentID, nil
-	}
-	v, err := p.compiled.Render(p.verdict, p.place)
-	return v.ID, err
+	n, err := placement.Version(p.compiled, p.candidate(), placement.Rules{})
+	return n.ID, err
 }
 
 // stateOf is the state of the pair as summaries count it.

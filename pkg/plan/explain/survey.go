@@ -11,7 +11,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
-	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/placement"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -189,22 +189,19 @@ func (s *study) plan(pairs []*pair) {
 	if s.compiled == nil || s.hides(Clusters) || s.hides(Deployments) {
 		return
 	}
-	var targets []rollout.Target
-	var clusters []*target.Cluster
+	var list []placement.Candidate
 	var wanted []*pair
 	for _, p := range pairs {
-		if !p.verdict.Deploy || p.at.Cluster == nil || withdrawal.Going(p.at.Cluster) {
-			continue
+		if p.verdict.Deploy && p.at.Cluster != nil && !withdrawal.Going(p.at.Cluster) {
+			list, wanted = append(list, p.candidate()), append(wanted, p)
 		}
-		t := rollout.TargetOf(p.at.Key.String(), p.at.Deployment)
-		t.Desired, t.Offline, t.Silent, t.Paused = p.wanted, p.offline, p.silent, deployment.Paused(s.compiled, p.place)
-		targets, clusters, wanted = append(targets, t), append(clusters, &p.place.Cluster), append(wanted, p)
 	}
-	shape, err := rollout.Resolve(s.Bundle.Spec.RolloutStrategy, clusters)
+	_, plan, err := placement.Evaluate(s.compiled, s.Bundle.Spec.RolloutStrategy, 0, list, func(i int, t *rollout.Target) {
+		t.Desired = wanted[i].wanted
+	})
 	if err != nil {
 		return
 	}
-	plan := rollout.Plan(shape, targets)
 	for i, p := range wanted {
 		p.step = &plan.Steps[i]
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/placement"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
@@ -181,9 +182,7 @@ type work struct {
 // A candidate is a cluster that is worked on.
 type candidate struct {
 	Cluster
-	place   *deployment.Place
-	offline bool
-	old     *fleet.BundleDeployment
+	at      placement.Candidate
 	inputs  string
 	version deployment.Version
 }
@@ -197,7 +196,10 @@ func (w *work) add(c *fleet.Cluster, groups target.Groups) {
 	v := w.compiled.Match(&p.Cluster)
 	x := &candidate{
 		Cluster: Cluster{Namespace: c.Namespace, Name: c.Name, Deploy: v.Deploy, Why: v.Reason},
-		place:   p, offline: c.Status.Display.State == fleet.Offline, old: w.deploymentIn(p.Namespace),
+		at: placement.Candidate{
+			Name: c.Namespace + "/" + c.Name, Place: p, Verdict: v, Deployment: w.deploymentIn(p.Namespace),
+			Offline: c.Status.Display.State == fleet.Offline,
+		},
 	}
 	w.clusters = append(w.clusters, x)
 	if v.Target >= 0 {
@@ -209,35 +211,32 @@ func (w *work) add(c *fleet.Cluster, groups target.Groups) {
 	if !v.Deploy {
 		return
 	}
-	var err error
-	if x.inputs, err = w.compiled.Inputs(v, p); err == nil {
-		x.version, err = w.compiled.Render(v, p)
-	}
+	whole := x.at
+	whole.Deployment = nil // the ids alone compose no object
+	n, err := placement.Version(w.compiled, whole, placement.Rules{})
 	if err != nil {
 		x.Broken = err.Error()
+		return
 	}
-	x.ID = x.version.ID
+	x.inputs, x.version, x.ID = n.Inputs, *n.Version, n.ID
 }
 
 // roll asks the rollout, and composes what it lets through.
 func (w *work) roll() error {
-	var targets []rollout.Target
-	var places []*target.Cluster
+	var list []placement.Candidate
 	var wanted []*candidate
 	for _, x := range w.clusters {
-		if !x.Deploy {
-			continue
+		if x.Deploy {
+			list, wanted = append(list, x.at), append(wanted, x)
 		}
-		t := rollout.TargetOf(x.Namespace+"/"+x.Name, x.old)
-		t.Paused, t.Offline, t.Desired = deployment.Paused(w.compiled, x.place), x.offline, x.version.ID
-		targets, places, wanted = append(targets, t), append(places, &x.place.Cluster), append(wanted, x)
 	}
-	shape, err := rollout.Resolve(w.in.Bundle.Spec.RolloutStrategy, places)
+	_, result, err := placement.Evaluate(w.compiled, w.in.Bundle.Spec.RolloutStrategy, len(list), list, func(i int, t *rollout.Target) {
+		t.Desired = wanted[i].version.ID
+	})
 	if err != nil {
 		return err
 	}
-	shape.MaxNew = len(targets)
-	for i, step := range rollout.Plan(shape, targets).Steps {
+	for i, step := range result.Steps {
 		wanted[i].Step = step
 		if err := w.compose(wanted[i]); err != nil {
 			wanted[i].Broken = err.Error()
@@ -252,17 +251,17 @@ func (w *work) compose(x *candidate) error {
 		return nil
 	}
 	var values []byte
-	if x.old != nil && x.old.Spec.ValuesHash != "" && !x.Step.Move {
-		s := w.secret(x.old.Namespace, x.old.Name, fleet.SecretTypeBundleDeployment)
+	if x.at.Deployment != nil && x.at.Deployment.Spec.ValuesHash != "" && !x.Step.Move {
+		s := w.secret(x.at.Deployment.Namespace, x.at.Deployment.Name, fleet.SecretTypeBundleDeployment)
 		if s == nil {
-			x.Needs = x.old.Namespace + "/" + x.old.Name
-			return fmt.Errorf("the values of what runs there are not known: Secret %s/%s is missing", x.old.Namespace, x.old.Name)
+			x.Needs = x.at.Deployment.Namespace + "/" + x.at.Deployment.Name
+			return fmt.Errorf("the values of what runs there are not known: Secret %s/%s is missing", x.at.Deployment.Namespace, x.at.Deployment.Name)
 		}
 		values = s.Data[fleet.KeyValues]
 	}
 	payload, err := deployment.Compose(deployment.Order{
-		Compiled: w.compiled, Place: x.place, Inputs: x.inputs, Version: x.version, Move: x.Step.Move,
-	}, x.old, values)
+		Compiled: w.compiled, Place: x.at.Place, Inputs: x.inputs, Version: x.version, Move: x.Step.Move,
+	}, x.at.Deployment, values)
 	if err != nil {
 		return err
 	}
