@@ -16,7 +16,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/hack/docs/schema"
 	"github.com/fleetworkspace/fleet/pkg/agent"
-	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
+	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/journal"
 )
@@ -44,9 +44,9 @@ func overviews() map[string]agent.Overview {
 		Message: "Deployment web/web /spec/replicas",
 	}
 	rows := []agent.Row{
-		{Bundle: "examples-metrics", Commit: "8b7d4101234", LiveStatus: deploy.LiveStatus{State: fleet.Ready, Since: ago(16 * time.Minute)}},
-		{Bundle: "examples-web", Commit: "8b7d4101234", LiveStatus: deploy.LiveStatus{State: fleet.Ready, Since: ago(5 * time.Minute), Corrected: true}, Alone: &corrected},
-		{Bundle: "old", LiveStatus: deploy.LiveStatus{State: fleet.NotReady, Since: ago(72 * time.Hour), Message: "deployment.apps old/x [progressing] Available: 0/1"}},
+		{Bundle: "examples-metrics", Commit: "8b7d4101234", LiveStatus: drift.LiveStatus{State: fleet.Ready, Since: ago(16 * time.Minute)}},
+		{Bundle: "examples-web", Commit: "8b7d4101234", LiveStatus: drift.LiveStatus{State: fleet.Ready, Since: ago(5 * time.Minute), Corrected: true}, Alone: &corrected},
+		{Bundle: "old", LiveStatus: drift.LiveStatus{State: fleet.NotReady, Since: ago(72 * time.Hour), Message: "deployment.apps old/x [progressing] Available: 0/1"}},
 	}
 	return map[string]agent.Overview{
 		"reached": {

@@ -3,8 +3,8 @@
 // them, and reports. Without its manager it continues with what it accepted last.
 //
 // Its packages: register gets the credential, checkin sends check-ins, store keeps what
-// was accepted, deploy does the work, restoreguard notices that the manager was restored
-// from a backup, watch reports changes of live objects.
+// was accepted, deploy does the work, drift looks at live objects and corrects them,
+// watch reports their changes, and restoreguard holds what a restored manager repeats.
 package agent
 
 import (
@@ -26,6 +26,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
 	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
+	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	"github.com/fleetworkspace/fleet/pkg/agent/pull"
 	"github.com/fleetworkspace/fleet/pkg/agent/register"
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
@@ -226,8 +227,8 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 	if a.instance, err = checkin.NewInstance(time.Now(), a.identity.judge.Own); err != nil {
 		return nil, err
 	}
-	reader := func(ctx context.Context, serviceAccount string) (deploy.Reader, error) {
-		return deploy.ReaderOf(ctx, h, live, serviceAccount)
+	reader := func(ctx context.Context, serviceAccount string) (drift.Reader, error) {
+		return drift.ReaderOf(ctx, h, live, serviceAccount)
 	}
 	spaces := kube.NewMetaCache(down.Loop("namespaces"), namespaceKind, kube.Watch{}, nil)
 	a.deploy = deploy.New(ctx, deploy.Config{

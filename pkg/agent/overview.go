@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
+	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	"github.com/fleetworkspace/fleet/pkg/agent/register"
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -50,7 +50,7 @@ type Overview struct {
 type Row struct {
 	Bundle string
 	Commit string
-	deploy.LiveStatus
+	drift.LiveStatus
 	// CorrectedAlone is when drift was put back while the manager was away;
 	// zero if it was not.
 	CorrectedAlone time.Time
@@ -117,7 +117,7 @@ func (o *Overview) rows(ctx context.Context, cfg Config, down *kube.Client) erro
 		return err
 	}
 	for _, rec := range s.All() {
-		sight, err := deploy.Look(ctx, h, live, cfg.Scope, rec)
+		sight, err := drift.Look(ctx, h, live, cfg.Scope, rec)
 		if err != nil {
 			return err
 		}

@@ -17,18 +17,14 @@ import (
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
-	"github.com/fleetworkspace/fleet/pkg/agent/watch"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
-	"github.com/fleetworkspace/fleet/pkg/plan/drift"
-	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -37,12 +33,6 @@ const (
 	// window is how long a status that is expected to change soon is held back, and how
 	// often such a status is written at most.
 	window = time.Second
-	// lookAgain is after which time all objects of a deployment are looked at
-	// without a change having been seen.
-	lookAgain = 15 * time.Minute
-	// unwatchedDelay is the same while a kind cannot be watched, because the
-	// cluster does not serve it.
-	unwatchedDelay = 10 * time.Second
 	// slowAfter is when a deployment that is still under way is worth a check-in:
 	// the manager waits two minutes for a sign of life, and check-ins may be
 	// further apart.
@@ -74,10 +64,10 @@ type Config struct {
 	Predecessor func() string
 
 	Helm *helm.Client
-	Live Live
-	// Reader reads live objects with the rights of a service account; see ReaderOf.
+	Live drift.Live
+	// Reader reads live objects with the rights of a service account; see drift.ReaderOf.
 	// Nil: with the agent's own.
-	Reader func(ctx context.Context, serviceAccount string) (Reader, error)
+	Reader func(ctx context.Context, serviceAccount string) (drift.Reader, error)
 	// Namespaces holds the metadata of all namespaces once the loop has started
 	// it. Nil: deployments restricted by labels are not deployed.
 	Namespaces *kube.Cache[*metav1.PartialObjectMetadata]
@@ -101,25 +91,17 @@ type Config struct {
 	OnDrift func(objects int)
 }
 
-// Live is what the loop needs of the live objects; *kube.Live has it.
-type Live interface {
-	Get(ctx context.Context, gvk schema.GroupVersionKind, key kube.Key) (*unstructured.Unstructured, error)
-	ScopeOf(ctx context.Context, gvk schema.GroupVersionKind) (namespaced bool, err error)
-	WatchMeta(ctx context.Context, gvk schema.GroupVersionKind, selector string,
-		f func(old, changed *metav1.PartialObjectMetadata)) (stop func(), err error)
-}
-
 // A Reconciler works on the deployments of one agent.
 type Reconciler struct {
-	cfg     Config
-	loop    *kube.Controller
-	watches *watch.Watches
+	cfg  Config
+	loop *kube.Controller
 
 	namespaces *namespaces
 
 	removals *gate
 	before   predecessor
 	guard    *restoreguard.Guard
+	drift    *drift.Monitor
 	deleted  deletions
 
 	session   atomic.Pointer[Session]
@@ -130,23 +112,13 @@ type Reconciler struct {
 	states map[string]*state // by name of the deployment
 	// waiting are the deployments that wait for others, by name.
 	waiting map[string]dependency.Node
-	// names are deployments by the hash of their object set. All whose name begins
-	// with "fleet-agent" share one set, as in the reference.
-	names map[string]map[string]bool
 
 	releases map[string]bool // bundle ids of all releases, as counted last
 }
 
 // state is what is known of a deployment and can be found out again.
 type state struct {
-	view  *view
-	found finding      // at the end of the last run
-	dirty map[ref]bool // objects to look at again
-	all   bool         // or all of them
-
-	turning bool                 // a run for the deployment is under way
-	looking bool                 // the objects are being looked at
-	missed  map[ref]watch.Change // changes that came meanwhile
+	found finding // at the end of the last run
 
 	said     string    // about the last failure, to log it once
 	tried    string    // the deployment id of the last attempt
@@ -163,10 +135,7 @@ type state struct {
 
 	shared shared // objects that other bundles of the repository have
 
-	fieldConflicts map[ref]*drift.Fight // objects that were corrected lately
-
-	differed map[string]bool   // the objects that differed at the last look
-	shown    fleet.BundleState // that the last run has ended in
+	shown fleet.BundleState // that the last run has ended in
 }
 
 // New makes a reconciler; it works while its Loop runs. ctx is that of the
@@ -178,13 +147,16 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 	if cfg.Predecessor == nil {
 		cfg.Predecessor = func() string { return "" }
 	}
-	r := &Reconciler{cfg: cfg, states: map[string]*state{}, names: map[string]map[string]bool{}, removals: newGate(cfg.Workers)}
+	r := &Reconciler{cfg: cfg, states: map[string]*state{}, removals: newGate(cfg.Workers)}
 	r.guard = restoreguard.New(restoreguard.Config{
 		Now: cfg.Now, Records: cfg.Store.All, OnRestored: cfg.OnRestored, KeepVersion: cfg.KeepVersion, LastVersion: cfg.LastVersion,
 	})
 	r.mark.Store(&registration.Mark{})
 	r.loop = kube.NewController("deploy", cfg.Workers, r.Reconcile)
-	r.watches = watch.New(ctx, cfg.Live, r.changed)
+	r.drift = drift.New(ctx, drift.Config{
+		Scope: cfg.Scope, Helm: cfg.Helm, Live: cfg.Live, Reader: cfg.Reader, Log: cfg.Log, Now: cfg.Now, OnDrift: cfg.OnDrift,
+		Enqueue: func(name string, after time.Duration) { r.loop.AddAfter(kube.Key{Name: name}, after) },
+	})
 	r.namespaces = &namespaces{ctx: ctx, cache: cfg.Namespaces, uses: map[string]string{}}
 	if cfg.Namespaces != nil {
 		cfg.Namespaces.OnError(func(error) {}) // tried again by the cache; deployments wait meanwhile
@@ -195,9 +167,6 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 
 // Loop returns the controller with the queue and the workers.
 func (r *Reconciler) Loop() *kube.Controller { return r.loop }
-
-// Watches returns the watches of the live objects.
-func (r *Reconciler) Watches() *watch.Watches { return r.watches }
 
 // Attach hands the loop a connection to the manager, or a newer one. Its cache enqueues
 // deployments from then on.
@@ -279,69 +248,43 @@ func sameRepository(a, b map[string]string) bool {
 	return repo != "" && repo == b[fleet.LabelRepoName] || op != "" && op == b[fleet.LabelHelmOpName]
 }
 
-// setHash is the label value of a deployment's objects.
-func (r *Reconciler) setHash(name string) string {
-	return naming.ObjectSetHash(naming.ObjectSetID(name, r.cfg.Scope))
-}
-
 // stateOf is the state of a deployment; it is made if there is none.
 func (r *Reconciler) stateOf(name string) *state {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st := r.states[name]
 	if st == nil {
-		st = &state{dirty: map[ref]bool{}, missed: map[ref]watch.Change{}, fieldConflicts: map[ref]*drift.Fight{}}
+		st = &state{}
 		r.states[name] = st
-		set := r.setHash(name)
-		if r.names[set] == nil {
-			r.names[set] = map[string]bool{}
-		}
-		r.names[set][name] = true
 	}
 	return st
 }
 
 // forget ends the agent's interest in a deployment.
 func (r *Reconciler) forget(name string) {
-	r.watches.Set(name, nil)
+	r.drift.Forget(name)
 	r.namespaces.unused(name)
 	r.guard.Forget(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.states, name)
 	delete(r.waiting, name)
-	set := r.setHash(name)
-	if delete(r.names[set], name); len(r.names[set]) == 0 {
-		delete(r.names, set)
-	}
 	delete(r.releases, name)
 }
 
-// KindChanged is called when a CRD is created, changed or deleted.
+// KindChanged is called when a CRD is created, changed or deleted. A deployment that
+// failed is tried again when a kind is there.
 func (r *Reconciler) KindChanged(crd string, gone bool) {
 	r.cfg.Helm.Refresh()
+	r.drift.KindChanged(crd, gone)
 	if gone {
-		r.watches.CRDGone(crd)
 		return
 	}
-	r.watches.CRDThere(crd)
 	r.mu.Lock()
-	var waiting []string
+	defer r.mu.Unlock()
 	for name, st := range r.states {
-		unwatched := st.view != nil && st.view.unwatched
-		st.all = st.all || unwatched
-		if st.attempts > 0 || unwatched {
-			waiting = append(waiting, name)
+		if st.attempts > 0 {
+			r.loop.Add(kube.Key{Name: name})
 		}
 	}
-	r.mu.Unlock()
-	for _, name := range waiting {
-		r.loop.Add(kube.Key{Name: name})
-	}
-}
-
-// ref names a live object.
-type ref struct {
-	kind schema.GroupVersionKind
-	key  kube.Key
 }

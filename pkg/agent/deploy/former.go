@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
@@ -94,17 +94,13 @@ func (r *Reconciler) resume(ctx context.Context, s *snapshot) error {
 	if err := r.cfg.Helm.Fail(ctx, s.wanted.ID); err != nil {
 		return err
 	}
-	how := correctionOf(s.spec)
+	how := drift.CorrectionOf(s.spec)
 	if how == nil {
 		return nil
 	}
-	c := helm.Correction{CorrectDrift: *how, Patches: rulesOf(s.spec.Options).patches}
-	if s.spec.Options.Helm != nil {
-		c.History = s.spec.Options.Helm.MaxHistory
-	}
-	if err := r.cfg.Helm.Correct(ctx, s.wanted.ID, s.rights(), c); err != nil && ctx.Err() == nil {
+	if err := r.cfg.Helm.Correct(ctx, s.wanted.ID, s.rights(), drift.InterruptedCorrection(s.spec, *how)); err != nil && ctx.Err() == nil {
 		s.correction = summary.NotCorrected + err.Error()
 	}
-	r.lookAtAll(s)
+	r.drift.LookAtAll(s.name)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
@@ -156,7 +157,7 @@ func (r *Reconciler) applyNamespaceMeta(ctx context.Context, s *snapshot) {
 	}
 	want := namespaceMetaOf(s.observed.ID.Namespace, o)
 	now := r.cfg.Now()
-	if s.state.namespaceMeta.what == want && now.Sub(s.state.namespaceMeta.at) < lookAgain {
+	if s.state.namespaceMeta.what == want && now.Sub(s.state.namespaceMeta.at) < drift.LookAgain {
 		return
 	}
 	tries := s.state.namespaceMeta.tries + 1

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/redact"
@@ -80,12 +81,12 @@ func (r *Reconciler) decided(s *snapshot, a release.Action) {
 
 // corrected reports an attempt to revert the changes of others. Only the names of
 // fields are reported: their values may be secrets.
-func (r *Reconciler) corrected(s *snapshot, changed []fleet.ModifiedStatus, began time.Time, err error) {
+func (r *Reconciler) corrected(s *snapshot, a drift.Attempt) {
 	act := Act{
-		Took: r.cfg.Now().Sub(began), Verb: VerbCorrect, Result: OK, Reason: string(fleet.Modified), Message: differences(changed),
+		Took: a.Took, Verb: VerbCorrect, Result: OK, Reason: string(fleet.Modified), Message: differences(a.Changed),
 	}
-	if err != nil {
-		act.Result, act.Reason, act.Message = resultOf(err), reconcile.ReasonOf(err), err.Error()
+	if a.Err != nil {
+		act.Result, act.Reason, act.Message = resultOf(a.Err), reconcile.ReasonOf(a.Err), a.Err.Error()
 	}
 	r.reportOf(s, act)
 }
@@ -152,35 +153,6 @@ func difference(m fleet.ModifiedStatus) string {
 		text += " " + f.Pointer
 	}
 	return text
-}
-
-// those are the changed objects that are meant.
-func those(changed []fleet.ModifiedStatus, meant map[ref]bool) []fleet.ModifiedStatus {
-	var out []fleet.ModifiedStatus
-	for _, m := range changed {
-		if meant[refOf(m)] {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-// found reports how many objects differ now that did not when the deployment was looked
-// at before.
-func (r *Reconciler) found(s *snapshot, changed []fleet.ModifiedStatus) {
-	now := map[string]bool{}
-	changes := 0
-	for _, m := range changed {
-		name := m.APIVersion + " " + m.Kind + " " + m.Namespace + "/" + m.Name
-		now[name] = true
-		if !s.state.differed[name] {
-			changes++
-		}
-	}
-	s.state.differed = now
-	if changes > 0 && r.cfg.OnDrift != nil {
-		r.cfg.OnDrift(changes)
-	}
 }
 
 // outcome keeps the state that a run has ended in, in the words of a status.

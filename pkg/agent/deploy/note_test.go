@@ -52,28 +52,6 @@ func TestActsAreRedacted(t *testing.T) {
 	}
 }
 
-func TestFoundDrift(t *testing.T) {
-	total := 0
-	r := New(t.Context(), Config{OnDrift: func(n int) { total += n }})
-	s := &snapshot{name: "web", state: &state{}}
-	a, b := fleet.ModifiedStatus{Kind: "ConfigMap", Name: "a"}, fleet.ModifiedStatus{Kind: "ConfigMap", Name: "b"}
-	for _, step := range []struct {
-		why  string
-		now  []fleet.ModifiedStatus
-		want int
-	}{
-		{"new", []fleet.ModifiedStatus{a}, 1},
-		{"still there", []fleet.ModifiedStatus{a}, 1},
-		{"another one", []fleet.ModifiedStatus{a, b}, 2},
-		{"put back", nil, 2},
-		{"again", []fleet.ModifiedStatus{a}, 3},
-	} {
-		if r.found(s, step.now); total != step.want {
-			t.Errorf("%s: want %d in all, got %d", step.why, step.want, total)
-		}
-	}
-}
-
 func TestResultOf(t *testing.T) {
 	cause := errors.New("x")
 	for want, err := range map[Result]error{

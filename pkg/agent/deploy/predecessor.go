@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
@@ -52,7 +53,7 @@ const agentName = "fleet-agent"
 
 // agentLives reports whether there is an agent in a namespace: a workload that runs it
 // and is not scaled to zero, or a lease that it has not released.
-func agentLives(ctx context.Context, live Live, namespace string, now time.Time) (bool, error) {
+func agentLives(ctx context.Context, live drift.Live, namespace string, now time.Time) (bool, error) {
 	key := kube.Key{Namespace: namespace, Name: agentName}
 	for _, kind := range []schema.GroupVersionKind{
 		appsv1.SchemeGroupVersion.WithKind("Deployment"), appsv1.SchemeGroupVersion.WithKind("StatefulSet"),

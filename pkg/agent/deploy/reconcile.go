@@ -45,7 +45,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 		r.forget(key.Name)
 		return kube.Done, nil
 	}
-	defer r.turn(s)()
+	defer r.drift.Begin(s.name)()
 	if r.guard.MustWait(s.request()) {
 		return kube.Result{After: judgeDelay}, nil
 	}
@@ -56,14 +56,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 		return r.withdraw(ctx, s)
 	}
 	if s.wanted.Paused || s.spec.DeploymentID == "" {
-		r.blind(s)
+		r.drift.Ignore(s.name)
 		return kube.Done, nil
 	}
 	if err := r.bringAllowed(ctx, s); err != nil || ctx.Err() != nil {
 		return kube.Done, err
 	}
 	s.disown()
-	objects, err := r.inspect(ctx, s)
+	return r.maintain(ctx, s)
+}
+
+// maintain looks at the live objects of a release, reverts what others changed, and
+// reports.
+func (r *Reconciler) maintain(ctx context.Context, s *snapshot) (kube.Result, error) {
+	objects, err := r.drift.Inspect(ctx, s.live())
 	if err == nil && !s.frozen {
 		objects, err = r.correct(ctx, s, objects)
 	}
@@ -71,6 +77,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 		return kube.Done, err // the cluster's API is away; what was reported stays
 	}
 	return r.finish(ctx, s, objects, err)
+}
+
+// correct reverts what others changed, and notes how that went.
+func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.Object) ([]report.Object, error) {
+	before := *s // whose Helm values are hidden in what is reported
+	out, err := r.drift.Correct(ctx, s.live(), objects)
+	if out.Attempt != nil {
+		r.corrected(&before, *out.Attempt)
+	}
+	if out.Failure != "" {
+		s.correction = out.Failure
+	}
+	s.contested = out.Contested
+	s.again(out.After)
+	return out.Objects, err
 }
 
 // bring takes steps until none is left. A failure is in s.failure afterwards; an error
@@ -206,7 +227,7 @@ func (r *Reconciler) deploy(ctx context.Context, s *snapshot, a release.Action) 
 	s.rec.Applied, s.rec.Failed, s.rec.Chunks = s.spec.DeploymentID, nil, 0
 	s.rec.Carried = s.spec.DownstreamResourcesGeneration
 	s.wanted.Applied, s.wanted.Settled = s.spec.DeploymentID, ""
-	r.lookAtAll(s)
+	r.drift.LookAtAll(s.name)
 	return nil
 }
 
@@ -326,19 +347,8 @@ func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.O
 	if s.accepted() {
 		errs = append(errs, r.tidyCopies(ctx, s), r.save(ctx, s), r.removeFormer(ctx, s))
 	}
-	s.again(lookAgain)
-	if v := s.state.view; v != nil && v.unwatched {
-		r.lookAtAll(s)
-		s.again(unwatchedDelay)
-	}
+	s.again(r.drift.Next(s.name))
 	return kube.Result{After: s.after}, errors.Join(errs...)
-}
-
-// lookAtAll makes the next look one at all objects.
-func (r *Reconciler) lookAtAll(s *snapshot) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.state.all = true
 }
 
 // withdrawn reports whether a deployment is withdrawn. Others may have waited for that.

@@ -1,15 +1,11 @@
 package deploy
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
-	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -168,39 +164,4 @@ func (r *Reconciler) awaited(s *snapshot) []report.Object {
 		}
 	}
 	return out
-}
-
-// lost returns objects of the deployment's release that another one has taken over and
-// no longer has. They are applied again, even where drift is not corrected otherwise.
-// An object whose state is unknown now is checked later.
-func (r *Reconciler) lost(ctx context.Context, s *snapshot) map[ref]bool {
-	out := map[ref]bool{}
-	if s.state.view == nil {
-		return out
-	}
-	claims := map[release.ID]helm.Claims{}
-	for at, o := range s.state.view.objects {
-		if o.owner.Name == "" || o.owner == s.observed.ID || o.object.Modified == nil {
-			continue
-		}
-		s.again(sharedDelay)
-		c, known := claims[o.owner]
-		if !known {
-			var err error
-			if c, err = r.cfg.Helm.Claims(ctx, o.owner); err != nil {
-				r.cfg.Log.WithFields(logrus.Fields{"deployment": s.name, "error": err.Error()}).Debug("owner of an object not known")
-				continue
-			}
-			claims[o.owner] = c
-		}
-		if release.Reclaimed(c.There, c.Made, c.Objects[helm.Identity(at.kind, at.key.Namespace, at.key.Name)], o.marked) {
-			out[at] = true
-		}
-	}
-	return out
-}
-
-// changedAt are those of differences that concern some objects.
-func changedAt(changed []fleet.ModifiedStatus, at map[ref]bool) []fleet.ModifiedStatus {
-	return slices.DeleteFunc(slices.Clone(changed), func(m fleet.ModifiedStatus) bool { return !at[refOf(m)] })
 }

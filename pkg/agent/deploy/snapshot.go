@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -115,7 +116,7 @@ func (r *Reconciler) wantedOf(s *snapshot) release.Wanted {
 		DeploymentID:  s.spec.DeploymentID,
 		KeepResources: o.KeepResources,
 		Paused:        s.spec.Paused || s.spec.OffSchedule || s.spec.WaitingForValues || r.suspended.Load(),
-		Correct:       correctionOf(s.spec) != nil,
+		Correct:       drift.CorrectionOf(s.spec) != nil,
 		Unreported:    s.bd == nil,
 		Applied:       s.rec.Applied,
 		Reported:      reported(s.bd),
@@ -226,6 +227,15 @@ func (s *snapshot) disown() {
 	if !s.wanted.Owns(s.observed) {
 		s.observed = release.Observed{ID: s.observed.ID, State: release.Absent}
 	}
+}
+
+// live is the release as a look at its live objects needs it.
+func (s *snapshot) live() drift.Release {
+	rel := drift.Release{Name: s.name, Spec: s.spec, Observed: &s.observed, Failed: s.failure != nil}
+	if s.bd != nil {
+		rel.Reported = s.bd.Status.ModifiedStatus
+	}
+	return rel
 }
 
 // fail notes why the deployment is not what it should be.

@@ -67,14 +67,7 @@ func (r *Reconciler) holdOrder(ctx context.Context, s *snapshot, a release.Actio
 	if err := r.hold(ctx, s, a); err != nil {
 		return kube.Done, err
 	}
-	objects, err := r.inspect(ctx, s)
-	if err == nil {
-		objects, err = r.correct(ctx, s, objects)
-	}
-	if err != nil && !reconcile.IsTerminal(err) {
-		return kube.Done, err
-	}
-	return r.finish(ctx, s, objects, err)
+	return r.maintain(ctx, s)
 }
 
 // installed is the release that this deployment made: the one in the record, in case

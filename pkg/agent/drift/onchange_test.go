@@ -1,4 +1,4 @@
-package deploy
+package drift
 
 import (
 	"strconv"
@@ -35,10 +35,10 @@ func TestChanges(t *testing.T) {
 		now  *metav1.PartialObjectMetadata // nil: it is gone
 		want bool
 	}{
-		"Newer":      {why: "somebody wrote data", seen: meta(10, "", 1), now: meta(11, "", 2), want: true},
+		"Newer":      {why: "another client wrote data", seen: meta(10, "", 1), now: meta(11, "", 2), want: true},
 		"Seen":       {why: "the list that a watch begins with", seen: meta(10, "", 1), now: meta(10, "", 1)},
 		"Older":      {why: "news that arrived late", seen: meta(10, "", 2), now: meta(9, "", 1)},
-		"Annotation": {why: "an annotation that nobody wants", seen: meta(10, "", 1), now: meta(11, "x", 1, 5)},
+		"Annotation": {why: "an annotation that the manifest does not have", seen: meta(10, "", 1), now: meta(11, "x", 1, 5)},
 		"Gone":       {why: "it was there", seen: meta(10, "", 1), want: true},
 		"StillGone":  {why: "it was missing before"},
 		"Back":       {why: "it is there again", now: meta(12, "", 1), want: true},
@@ -59,36 +59,36 @@ func TestChanges(t *testing.T) {
 // Bundles whose name begins with "fleet-agent" share one object set: a change
 // reaches the deployment that has the object, whichever of them came last.
 func TestChangeReachesItsDeployment(t *testing.T) {
-	r := New(t.Context(), Config{Workers: 1})
+	m := New(t.Context(), Config{Now: time.Now, Enqueue: func(string, time.Duration) {}})
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 	object := func(name string) ref { return ref{kind: kind, key: kube.Key{Namespace: "default", Name: name}} }
 	names := []string{"fleet-agent-x-app", "fleet-agent-y-app", "fleet-agent-c1"}
 	for _, name := range names {
-		r.stateOf(name).view = &view{objects: map[ref]*seen{object(name): {mark: drift.Mark{Version: 1}}}}
+		m.of(name).view = &view{objects: map[ref]*seen{object(name): {mark: drift.Mark{Version: 1}}}}
 	}
 	change := func(name string) {
-		r.changed(watch.Change{Set: r.setHash(name), Kind: kind, Key: object(name).key})
+		m.changed(watch.Change{Set: m.setHash(name), Kind: kind, Key: object(name).key})
 	}
 	for _, name := range names {
 		change(name)
-		if !r.stateOf(name).dirty[object(name)] {
+		if !m.of(name).dirty[object(name)] {
 			t.Errorf("a change of an object of %s did not reach it", name)
 		}
 	}
 	for _, name := range names {
-		if n := len(r.stateOf(name).dirty); n != 1 {
+		if n := len(m.of(name).dirty); n != 1 {
 			t.Errorf("%s has to look at %d objects, want its own one", name, n)
 		}
 	}
-	r.forget("fleet-agent-c1")
-	clear(r.stateOf("fleet-agent-x-app").dirty)
-	if change("fleet-agent-x-app"); len(r.stateOf("fleet-agent-x-app").dirty) != 1 {
+	m.Forget("fleet-agent-c1")
+	clear(m.of("fleet-agent-x-app").dirty)
+	if change("fleet-agent-x-app"); len(m.of("fleet-agent-x-app").dirty) != 1 {
 		t.Error("a change did not reach its deployment after another one of the set was forgotten")
 	}
 	for _, name := range names {
-		r.forget(name)
+		m.Forget(name)
 	}
-	if len(r.names) != 0 {
-		t.Errorf("forgotten deployments are still known: %v", r.names)
+	if len(m.names) != 0 {
+		t.Errorf("forgotten deployments are still known: %v", m.names)
 	}
 }

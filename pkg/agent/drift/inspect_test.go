@@ -1,4 +1,4 @@
-package deploy
+package drift
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/agent/watch"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
@@ -68,11 +69,11 @@ func TestChangeWhileLooking(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	r := New(t.Context(), Config{Namespace: "fleet", Workers: 1, Live: c, Log: logrus.NewEntry(log), Now: func() time.Time { return now }})
-	c.set = r.setHash("web")
+	m := New(t.Context(), Config{Helm: (*helm.Client)(nil), Live: c, Log: logrus.NewEntry(log), Now: func() time.Time { return now }, Enqueue: func(string, time.Duration) {}})
+	c.set = m.setHash("web")
 	// revision is a release that wants the ConfigMap at a version.
-	revision := func(n, version int) *snapshot {
-		return &snapshot{name: "web", state: r.stateOf("web"), observed: release.Observed{
+	revision := func(n, version int) Release {
+		return Release{Name: "web", Observed: &release.Observed{
 			ID: release.ID{Namespace: "ns", Name: "web"}, State: release.Deployed, Good: n,
 			Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {version: \"" + strconv.Itoa(version) + "\"}\n",
 		}}
@@ -80,13 +81,13 @@ func TestChangeWhileLooking(t *testing.T) {
 	change := func(version int) {
 		c.version = version
 		live := c.live()
-		r.changed(watch.Change{Set: c.set, Kind: configMap, Key: kube.KeyOf(live), Meta: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		m.changed(watch.Change{Set: c.set, Kind: configMap, Key: kube.KeyOf(live), Meta: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "a", ResourceVersion: live.GetResourceVersion(), Labels: live.GetLabels(), ManagedFields: live.GetManagedFields(),
 		}}})
 	}
-	look := func(s *snapshot) (modified bool) {
+	look := func(rel Release) (modified bool) {
 		t.Helper()
-		objs, err := r.inspect(t.Context(), s)
+		objs, err := m.Inspect(t.Context(), rel)
 		if err != nil || len(objs) != 1 {
 			t.Fatalf("got %v, %v", objs, err)
 		}
@@ -94,7 +95,7 @@ func TestChangeWhileLooking(t *testing.T) {
 	}
 
 	c.onGet = func() { change(2) }
-	if look(revision(1, 2)) != true || len(r.stateOf("web").dirty) != 1 {
+	if look(revision(1, 2)) != true || len(m.of("web").dirty) != 1 {
 		t.Error("what was read is old, and the change has to be looked at")
 	}
 	if !look(revision(1, 2)) || c.reads != 1 {

@@ -1,10 +1,9 @@
-package deploy
+package drift
 
 import (
 	"time"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/watch"
-	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/drift"
 )
 
@@ -21,42 +20,42 @@ const (
 // only one that has the object in its manifest acts on it. While the objects of a
 // deployment are being read, it is unknown whether that happens before or after the
 // change: this is checked at the end.
-func (r *Reconciler) changed(c watch.Change) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (m *Monitor) changed(c watch.Change) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	at := ref{kind: c.Kind, key: c.Key}
-	for name := range r.names[c.Set] {
-		st := r.states[name]
+	for name := range m.names[c.Set] {
+		d := m.deployments[name]
 		switch {
-		case st.looking:
-			st.missed[at] = c
-		case st.view != nil:
-			r.onChange(name, st, at, c)
+		case d.looking:
+			d.missed[at] = c
+		case d.view != nil:
+			m.onChange(name, d, at, c)
 		}
 	}
 }
 
 // onChange notes a relevant change, and enqueues the deployment for it. The caller
-// holds r.mu.
-func (r *Reconciler) onChange(name string, st *state, at ref, c watch.Change) {
-	s := st.view.objects[at]
+// holds m.mu.
+func (m *Monitor) onChange(name string, d *deployment, at ref, c watch.Change) {
+	s := d.view.objects[at]
 	if s == nil || !s.changes(c) {
 		return
 	}
-	st.dirty[at] = true
-	if !st.turning {
-		r.wakeFor(name, s)
+	d.dirty[at] = true
+	if !d.turning {
+		m.wakeFor(name, s)
 	}
 }
 
 // wakeFor looks at an object as soon as that may be.
-func (r *Reconciler) wakeFor(name string, s *seen) {
-	now := r.cfg.Now()
+func (m *Monitor) wakeFor(name string, s *seen) {
+	now := m.cfg.Now()
 	if due := s.due(); due.After(now) {
-		r.loop.AddAfter(kube.Key{Name: name}, due.Add(beat).Truncate(beat).Sub(now))
+		m.cfg.Enqueue(name, due.Add(beat).Truncate(beat).Sub(now))
 		return
 	}
-	r.loop.Add(kube.Key{Name: name})
+	m.cfg.Enqueue(name, 0)
 }
 
 // changes reports whether an object may differ in a relevant way from what was seen of
@@ -79,22 +78,23 @@ func (s *seen) changes(c watch.Change) bool {
 // due is when an object may be looked at again.
 func (s *seen) due() time.Time { return s.looked.Add(pause) }
 
-// turn begins a run of the loop, and returns the function that ends it. Changes that
+// Begin begins a run of the loop, and returns the function that ends it. Changes that
 // come during the run are handled in it, or enqueue the deployment for another.
-func (r *Reconciler) turn(s *snapshot) (end func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.state.turning = true
+func (m *Monitor) Begin(name string) (end func()) {
+	d := m.of(name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d.turning = true
 	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		s.state.turning = false
-		if s.state.view == nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		d.turning = false
+		if d.view == nil {
 			return
 		}
-		for at := range s.state.dirty {
-			if o := s.state.view.objects[at]; o != nil {
-				r.wakeFor(s.name, o)
+		for at := range d.dirty {
+			if o := d.view.objects[at]; o != nil {
+				m.wakeFor(name, o)
 			}
 		}
 	}
@@ -102,47 +102,47 @@ func (r *Reconciler) turn(s *snapshot) (end func()) {
 
 // begin empties the list of objects to look at, as far as they may be looked at
 // by now. Changes that come from now on are kept for end.
-func (r *Reconciler) begin(st *state) (all bool, dirty map[ref]bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.cfg.Now()
-	all, dirty = st.all, map[ref]bool{}
-	for at := range st.dirty {
-		if all || st.view == nil || st.view.objects[at] == nil || !st.view.objects[at].due().After(now) {
+func (m *Monitor) begin(d *deployment) (all bool, dirty map[ref]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.cfg.Now()
+	all, dirty = d.all, map[ref]bool{}
+	for at := range d.dirty {
+		if all || d.view == nil || d.view.objects[at] == nil || !d.view.objects[at].due().After(now) {
 			dirty[at] = true
-			delete(st.dirty, at)
+			delete(d.dirty, at)
 		}
 	}
-	st.all, st.looking = false, true
+	d.all, d.looking = false, true
 	return all, dirty
 }
 
 // end keeps what was seen, and heeds the changes that came meanwhile.
-func (r *Reconciler) end(name string, st *state, v *view) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if v == nil || v.whole && v != st.view {
-		clear(st.dirty)
+func (m *Monitor) end(name string, d *deployment, v *view) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if v == nil || v.whole && v != d.view {
+		clear(d.dirty)
 	}
-	st.view, st.looking = v, false
+	d.view, d.looking = v, false
 	if v != nil {
-		for at, c := range st.missed {
-			r.onChange(name, st, at, c)
+		for at, c := range d.missed {
+			m.onChange(name, d, at, c)
 		}
 	}
-	clear(st.missed)
+	clear(d.missed)
 }
 
 // abort puts back what could not be looked at.
-func (r *Reconciler) abort(st *state, all bool, dirty map[ref]bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	st.all, st.looking = st.all || all, false
+func (m *Monitor) abort(d *deployment, all bool, dirty map[ref]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d.all, d.looking = d.all || all, false
 	for at := range dirty {
-		st.dirty[at] = true
+		d.dirty[at] = true
 	}
-	for at := range st.missed {
-		st.dirty[at] = true
+	for at := range d.missed {
+		d.dirty[at] = true
 	}
-	clear(st.missed)
+	clear(d.missed)
 }

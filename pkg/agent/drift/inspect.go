@@ -1,4 +1,4 @@
-package deploy
+package drift
 
 import (
 	"context"
@@ -71,46 +71,47 @@ func (v *view) list() []report.Object {
 	return append(out, v.crds...)
 }
 
-// inspect looks at the live objects of a release: at all of them when there is
+// Inspect looks at the live objects of a release: at all of them when there is
 // a new revision or a long time has passed, else at those that changed.
-func (r *Reconciler) inspect(ctx context.Context, s *snapshot) ([]report.Object, error) {
-	all, dirty := r.begin(s.state)
-	v, err := r.see(ctx, s, all, dirty)
+func (m *Monitor) Inspect(ctx context.Context, rel Release) ([]report.Object, error) {
+	d := m.of(rel.Name)
+	all, dirty := m.begin(d)
+	v, err := m.see(ctx, rel, d, all, dirty)
 	if err != nil {
-		r.abort(s.state, all, dirty)
+		m.abort(d, all, dirty)
 		return nil, err
 	}
-	r.end(s.name, s.state, v)
+	m.end(rel.Name, d, v)
 	if v == nil {
-		r.watches.Set(s.name, nil)
+		m.watches.Set(rel.Name, nil)
 		return nil, nil
 	}
 	return v.list(), nil
 }
 
 // see makes a new view; nil if there is no release.
-func (r *Reconciler) see(ctx context.Context, s *snapshot, all bool, dirty map[ref]bool) (*view, error) {
-	if s.observed.Good == 0 {
+func (m *Monitor) see(ctx context.Context, rel Release, d *deployment, all bool, dirty map[ref]bool) (*view, error) {
+	if rel.Observed.Good == 0 {
 		return nil, nil
 	}
-	old, want := s.state.view, rulesOf(s.spec.Options)
-	now := r.cfg.Now()
-	fresh := all || old == nil || old.id != s.observed.ID || old.revision != s.observed.Good ||
-		!reflect.DeepEqual(old.rules, want) || now.Sub(old.at) >= lookAgain
+	old, want := d.view, rulesOf(rel.Spec.Options)
+	now := m.cfg.Now()
+	fresh := all || old == nil || old.id != rel.Observed.ID || old.revision != rel.Observed.Good ||
+		!reflect.DeepEqual(old.rules, want) || now.Sub(old.at) >= LookAgain
 	if !fresh && len(dirty) == 0 {
 		return old, nil
 	}
-	if err := r.cfg.Helm.Complete(ctx, &s.observed); err != nil {
+	if err := m.cfg.Helm.Complete(ctx, rel.Observed); err != nil {
 		return nil, err
 	}
-	wanted, err := drift.Objects(s.observed.Manifest)
+	wanted, err := drift.Objects(rel.Observed.Manifest)
 	if err != nil {
 		return nil, reconcile.TerminalError("UnreadableManifest", err)
 	}
-	v := &view{id: s.observed.ID, revision: s.observed.Good, rules: want, objects: map[ref]*seen{}}
+	v := &view{id: rel.Observed.ID, revision: rel.Observed.Good, rules: want, objects: map[ref]*seen{}}
 	var look []*unstructured.Unstructured
 	for _, o := range wanted {
-		at, err := locate(ctx, r.cfg.Live, o, s.observed.ID.Namespace)
+		at, err := locate(ctx, m.cfg.Live, o, rel.Observed.ID.Namespace)
 		if err != nil {
 			return nil, err
 		}
@@ -122,15 +123,15 @@ func (r *Reconciler) see(ctx context.Context, s *snapshot, all bool, dirty map[r
 	}
 	if v.at, v.whole = now, fresh; fresh {
 		// Watches are open before the first look, so that no change is missed.
-		v.unwatched = !r.watchKinds(ctx, s.name, wanted)
+		v.unwatched = !m.watchKinds(ctx, rel.Name, wanted)
 	} else {
 		v.at, v.unwatched = old.at, old.unwatched
 	}
 	j := judgement{
-		expected: drift.Expected{SetHash: r.setHash(s.name), Patches: want.patches}, ignored: want.ignored,
-		hide: hiding(s.observed, wanted), kinds: r.cfg.Live, now: r.cfg.Now, before: before(s),
+		expected: drift.Expected{SetHash: m.setHash(rel.Name), Patches: want.patches}, ignored: want.ignored,
+		hide: hiding(*rel.Observed, wanted), kinds: m.cfg.Live, now: m.cfg.Now, before: before(rel, d),
 	}
-	reader, err := r.reader(ctx, s)
+	reader, err := m.reader(ctx, rel)
 	if err != nil {
 		return nil, err
 	}
@@ -145,16 +146,8 @@ func (r *Reconciler) see(ctx context.Context, s *snapshot, all bool, dirty map[r
 		v.crds = old.crds
 		return v, nil
 	}
-	v.crds, err = crdsOf(ctx, reader, s.observed.CRDs, v.objects)
+	v.crds, err = crdsOf(ctx, reader, rel.Observed.CRDs, v.objects)
 	return v, err
-}
-
-// blind forgets what was seen: everything is looked at again when it continues.
-func (r *Reconciler) blind(s *snapshot) {
-	r.watches.Set(s.name, nil)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.state.view = nil
 }
 
 // locate sets the namespace that an object of a manifest ends up in. An object
@@ -175,7 +168,7 @@ func locate(ctx context.Context, live Live, o *unstructured.Unstructured, namesp
 
 // watchKinds opens the watches for a deployment's objects. It is false if a
 // kind is not served yet.
-func (r *Reconciler) watchKinds(ctx context.Context, name string, objs []*unstructured.Unstructured) bool {
+func (m *Monitor) watchKinds(ctx context.Context, name string, objs []*unstructured.Unstructured) bool {
 	set := map[schema.GroupVersionKind]bool{}
 	var kinds []schema.GroupVersionKind
 	served := true
@@ -184,12 +177,12 @@ func (r *Reconciler) watchKinds(ctx context.Context, name string, objs []*unstru
 		if !set[k] {
 			set[k] = true
 			kinds = append(kinds, k)
-			if _, err := r.cfg.Live.ScopeOf(ctx, k); err != nil {
+			if _, err := m.cfg.Live.ScopeOf(ctx, k); err != nil {
 				served = false
 			}
 		}
 	}
-	r.watches.Set(name, kinds)
+	m.watches.Set(name, kinds)
 	return served
 }
 
@@ -205,14 +198,11 @@ type judgement struct {
 
 // before is what was found of a deployment the last time: by this process, or as
 // it was reported.
-func before(s *snapshot) []fleet.ModifiedStatus {
-	if s.state.view != nil {
-		return modified(s.state.view.list())
+func before(rel Release, d *deployment) []fleet.ModifiedStatus {
+	if d.view != nil {
+		return modified(d.view.list())
 	}
-	if s.bd != nil {
-		return s.bd.Status.ModifiedStatus
-	}
-	return nil
+	return rel.Reported
 }
 
 // hiding keeps the Helm values of a release out of texts, but not the names of

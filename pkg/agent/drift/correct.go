@@ -1,0 +1,269 @@
+package drift
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/drift"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	"github.com/fleetworkspace/fleet/pkg/plan/report"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+const (
+	// correctionDelay is when a correction that failed is tried again at the soonest.
+	correctionDelay = 5 * time.Second
+	// ownerDelay is when an object that another release has taken over is looked at
+	// again.
+	ownerDelay = time.Minute
+)
+
+// An Outcome is how the live objects of a release are after a correction.
+type Outcome struct {
+	Objects   []report.Object
+	Failure   string        // why drift could not be corrected
+	Contested string        // who changes back what is corrected
+	Attempt   *Attempt      // nil: there was nothing to correct now
+	After     time.Duration // when to look again; 0: not before a change
+}
+
+// An Attempt is one correction.
+type Attempt struct {
+	Changed []fleet.ModifiedStatus // the objects that were corrected
+	Took    time.Duration
+	Err     error
+}
+
+// again asks for another look after a time; the earliest request applies.
+func (o *Outcome) again(after time.Duration) {
+	if after > 0 && (o.After == 0 || after < o.After) {
+		o.After = after
+	}
+}
+
+// Correct reverts what others changed, where the deployment asks for it, and what
+// another bundle took over and has given up; see lost. It looks again at what it
+// touched. For an object that is changed back repeatedly the delay grows, and other
+// objects are not delayed. After an upgrade that failed half-way it reverts nothing:
+// that would restore the state before it. An error says that the objects could not be
+// looked at again; the Outcome is valid nevertheless.
+func (m *Monitor) Correct(ctx context.Context, rel Release, objects []report.Object) (Outcome, error) {
+	d, out := m.of(rel.Name), Outcome{Objects: objects}
+	how := CorrectionOf(rel.Spec)
+	changed := modified(objects)
+	m.found(d, changed)
+	halfWay := rel.Failed && rel.Observed.State != release.Deployed
+	if halfWay || rel.Observed.Good == 0 {
+		clear(d.fieldConflicts)
+		return out, nil
+	}
+	lost := m.lost(ctx, rel, d, &out)
+	if how == nil { // what others changed stays
+		if how, changed = (&fleet.CorrectDrift{}), changedAt(changed, lost); len(changed) == 0 {
+			clear(d.fieldConflicts)
+			return out, nil
+		}
+	}
+	due := d.due(changed, m.cfg.Now(), &out)
+	var err error
+	if len(due) > 0 {
+		err = m.correct(ctx, rel, d, changed, correction(rel.Spec, *how, due, lost), due, &out)
+	}
+	m.contest(d, &out)
+	return out, err
+}
+
+// correct takes one correction of the objects that are due, and looks at them again.
+func (m *Monitor) correct(ctx context.Context, rel Release, d *deployment, changed []fleet.ModifiedStatus,
+	c helm.Correction, due map[ref]bool, out *Outcome,
+) error {
+	log := m.cfg.Log.WithFields(logrus.Fields{"deployment": rel.Name, "action": "correct", "reason": changed[0].String()})
+	began := m.cfg.Now()
+	err := m.cfg.Helm.Correct(ctx, rel.Observed.ID, helm.RightsOf(rel.Spec.Options), c)
+	out.Attempt = &Attempt{Changed: changedAt(changed, due), Took: m.cfg.Now().Sub(began), Err: err}
+	for at := range due {
+		d.fieldConflicts[at].Corrected(m.cfg.Now())
+	}
+	if err != nil {
+		log.WithField("error", err.Error()).Warn("drift not corrected")
+		out.Failure = summary.NotCorrected + err.Error()
+		out.again(correctionDelay)
+		return nil
+	}
+	log.Info("drift corrected")
+	if *rel.Observed, err = m.cfg.Helm.Observe(ctx, rel.Observed.ID); err != nil {
+		return err
+	}
+	m.lookAgainAt(rel, d, due)
+	out.Objects, err = m.Inspect(ctx, rel)
+	if len(d.due(modified(out.Objects), m.cfg.Now(), out)) > 0 {
+		out.again(pause) // another writer was faster than the second look, or it had no effect
+	}
+	return err
+}
+
+// due are the objects whose correction need not wait any longer. For the others
+// there is another look.
+func (d *deployment) due(changed []fleet.ModifiedStatus, now time.Time, out *Outcome) map[ref]bool {
+	for at, f := range d.fieldConflicts {
+		if f.Over(now) {
+			delete(d.fieldConflicts, at)
+		}
+	}
+	due := map[ref]bool{}
+	for _, m := range changed {
+		at := refOf(m)
+		f := d.fieldConflicts[at]
+		if f == nil {
+			f = &drift.Fight{}
+			d.fieldConflicts[at] = f
+		}
+		f.Found(m)
+		if wait := f.Wait(now); wait > 0 {
+			out.again(wait)
+			continue
+		}
+		due[at] = true
+	}
+	return due
+}
+
+func refOf(m fleet.ModifiedStatus) ref {
+	return ref{
+		kind: schema.FromAPIVersionAndKind(m.APIVersion, m.Kind), key: kube.Key{Namespace: m.Namespace, Name: m.Name},
+	}
+}
+
+// correction is what Helm is asked to do.
+func correction(spec fleet.BundleDeploymentSpec, how fleet.CorrectDrift, due, lost map[ref]bool) helm.Correction {
+	out := InterruptedCorrection(spec, how)
+	reclaim := map[string]bool{}
+	for at := range lost {
+		reclaim[helm.Identity(at.kind, at.key.Namespace, at.key.Name)] = true
+	}
+	out.Reclaim = func(object string) bool { return reclaim[object] }
+	out.Only = func(kind schema.GroupVersionKind, namespace, name string) bool {
+		return due[ref{kind: kind, key: kube.Key{Namespace: namespace, Name: name}}]
+	}
+	return out
+}
+
+// InterruptedCorrection is the correction of all objects of a release, by which one
+// that was interrupted is taken up.
+func InterruptedCorrection(spec fleet.BundleDeploymentSpec, how fleet.CorrectDrift) helm.Correction {
+	out := helm.Correction{CorrectDrift: how, Patches: rulesOf(spec.Options).patches}
+	if spec.Options.Helm != nil {
+		out.History = spec.Options.Helm.MaxHistory
+	}
+	return out
+}
+
+// contest notes who reverts corrections. Another run notes when that has ended.
+func (m *Monitor) contest(d *deployment, out *Outcome) {
+	fieldConflicts := make([]*drift.Fight, 0, len(d.fieldConflicts))
+	for _, f := range d.fieldConflicts {
+		fieldConflicts = append(fieldConflicts, f)
+		if f.Contested() {
+			out.again(f.Rest(m.cfg.Now()))
+		}
+	}
+	out.Contested = drift.Contested(fieldConflicts)
+}
+
+// lookAgainAt makes the next look one at objects that were corrected. Their
+// release has another revision now, and the same manifest.
+func (m *Monitor) lookAgainAt(rel Release, d *deployment, due map[ref]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := d.view
+	if v == nil {
+		return
+	}
+	v.revision = rel.Observed.Good
+	for at := range due {
+		d.dirty[at] = true
+		if o := v.objects[at]; o != nil {
+			o.looked = time.Time{}
+		}
+	}
+}
+
+// CorrectionOf is how drift is to be corrected; nil: not at all.
+func CorrectionOf(spec fleet.BundleDeploymentSpec) *fleet.CorrectDrift {
+	for _, c := range []*fleet.CorrectDrift{spec.CorrectDrift, spec.Options.CorrectDrift} {
+		if c != nil && c.Enabled {
+			return c
+		}
+	}
+	return nil
+}
+
+// found reports how many objects differ now that did not when the deployment was looked
+// at before.
+func (m *Monitor) found(d *deployment, changed []fleet.ModifiedStatus) {
+	now := map[string]bool{}
+	changes := 0
+	for _, c := range changed {
+		name := c.APIVersion + " " + c.Kind + " " + c.Namespace + "/" + c.Name
+		now[name] = true
+		if !d.differed[name] {
+			changes++
+		}
+	}
+	d.differed = now
+	if changes > 0 && m.cfg.OnDrift != nil {
+		m.cfg.OnDrift(changes)
+	}
+}
+
+// lost returns objects of the deployment's release that another one has taken over and
+// no longer has. They are applied again, even where drift is not corrected otherwise.
+// An object whose state is unknown now is checked later.
+func (m *Monitor) lost(ctx context.Context, rel Release, d *deployment, out *Outcome) map[ref]bool {
+	lost := map[ref]bool{}
+	if d.view == nil {
+		return lost
+	}
+	claims := map[release.ID]helm.Claims{}
+	for at, o := range d.view.objects {
+		if o.owner.Name == "" || o.owner == rel.Observed.ID || o.object.Modified == nil {
+			continue
+		}
+		out.again(ownerDelay)
+		c, known := claims[o.owner]
+		if !known {
+			var err error
+			if c, err = m.cfg.Helm.Claims(ctx, o.owner); err != nil {
+				m.cfg.Log.WithFields(logrus.Fields{"deployment": rel.Name, "error": err.Error()}).Debug("owner of an object not known")
+				continue
+			}
+			claims[o.owner] = c
+		}
+		if release.Reclaimed(c.There, c.Made, c.Objects[helm.Identity(at.kind, at.key.Namespace, at.key.Name)], o.marked) {
+			lost[at] = true
+		}
+	}
+	return lost
+}
+
+// changedAt are those of differences that concern some objects.
+func changedAt(changed []fleet.ModifiedStatus, at map[ref]bool) []fleet.ModifiedStatus {
+	return slices.DeleteFunc(slices.Clone(changed), func(m fleet.ModifiedStatus) bool { return !at[refOf(m)] })
+}
+
+func modified(objects []report.Object) []fleet.ModifiedStatus {
+	var out []fleet.ModifiedStatus
+	for _, o := range objects {
+		if o.Modified != nil {
+			out = append(out, *o.Modified)
+		}
+	}
+	return out
+}
