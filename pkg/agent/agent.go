@@ -4,7 +4,8 @@
 //
 // Its packages: register gets the credential, checkin sends check-ins, store keeps what
 // was accepted, deploy does the work, drift looks at live objects and corrects them,
-// watch reports their changes, and restoreguard holds what a restored manager repeats.
+// watch reports their changes, statuswriter reports to the manager, and restoreguard holds
+// what a restored manager repeats.
 package agent
 
 import (

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
+	"github.com/fleetworkspace/fleet/pkg/agent/statuswriter"
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
@@ -28,16 +29,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// Times of the loop.
-const (
-	// window is how long a status that is expected to change soon is held back, and how
-	// often such a status is written at most.
-	window = time.Second
-	// slowAfter is when a deployment that is still under way is worth a check-in:
-	// the manager waits two minutes for a sign of life, and check-ins may be
-	// further apart.
-	slowAfter = time.Minute
-)
+// slowAfter is when a deployment that is still under way is worth a check-in: the
+// manager waits two minutes for a heartbeat, and check-ins may be further apart.
+const slowAfter = time.Minute
 
 // A Session is the connection to the manager, once the agent has one.
 type Session struct {
@@ -102,6 +96,7 @@ type Reconciler struct {
 	before   predecessor
 	guard    *restoreguard.Guard
 	drift    *drift.Monitor
+	status   *statuswriter.Writer
 	deleted  deletions
 
 	session   atomic.Pointer[Session]
@@ -124,18 +119,23 @@ type state struct {
 	tried    string    // the deployment id of the last attempt
 	attempts int       // that failed in a row
 	next     time.Time // when a permanent failure that may pass is tried again
-	pending  time.Time // since when a passing status is held back
-	written  time.Time // when a status was written last
-
-	unreported []fleet.Condition // found while the manager was away
-	reported   *Session          // that knows how the deployment is
-	moving     bool              // and that it is about to change
 
 	namespaceMeta namespaceMeta // what the release's namespace was given
 
 	shared shared // objects that other bundles of the repository have
 
 	shown fleet.BundleState // that the last run has ended in
+}
+
+// timeout begins a deployment, and returns the function that ends it. A deployment that
+// takes longer than slowAfter sends one check-in, so that the manager does not take a
+// busy agent for a silent one.
+func (s *Session) timeout() (end func()) {
+	if s == nil || s.CheckIn == nil {
+		return func() {}
+	}
+	t := time.AfterFunc(slowAfter, s.CheckIn)
+	return func() { t.Stop() }
 }
 
 // New makes a reconciler; it works while its Loop runs. ctx is that of the
@@ -153,6 +153,7 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 	})
 	r.mark.Store(&registration.Mark{})
 	r.loop = kube.NewController("deploy", cfg.Workers, r.Reconcile)
+	r.status = statuswriter.New(cfg.Now)
 	r.drift = drift.New(ctx, drift.Config{
 		Scope: cfg.Scope, Helm: cfg.Helm, Live: cfg.Live, Reader: cfg.Reader, Log: cfg.Log, Now: cfg.Now, OnDrift: cfg.OnDrift,
 		Enqueue: func(name string, after time.Duration) { r.loop.AddAfter(kube.Key{Name: name}, after) },
@@ -265,6 +266,7 @@ func (r *Reconciler) forget(name string) {
 	r.drift.Forget(name)
 	r.namespaces.unused(name)
 	r.guard.Forget(name)
+	r.status.Forget(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.states, name)

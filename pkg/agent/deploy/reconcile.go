@@ -339,16 +339,23 @@ func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.O
 		if s.accepted() && s.rec.UID != s.bd.UID { // or a restart would take what the manager says next for the first it says
 			errs = append(errs, r.save(ctx, s))
 		}
-		errs = append(errs, r.writeStatus(ctx, s, f))
+		errs = append(errs, r.report(ctx, s, f))
 		r.wakeSiblings(s.session, s.bd, withdrawn)
 	} else {
-		r.remember(s, f)
+		r.status.Remember(s.report(f))
 	}
 	if s.accepted() {
 		errs = append(errs, r.tidyCopies(ctx, s), r.save(ctx, s), r.removeFormer(ctx, s))
 	}
 	s.again(r.drift.Next(s.name))
 	return kube.Result{After: s.after}, errors.Join(errs...)
+}
+
+// report writes the status of a deployment that the manager has.
+func (r *Reconciler) report(ctx context.Context, s *snapshot, f report.Found) error {
+	after, err := r.status.Write(ctx, s.session.statuses(), s.report(f))
+	s.again(after)
+	return err
 }
 
 // withdrawn reports whether a deployment is withdrawn. Others may have waited for that.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
+	"github.com/fleetworkspace/fleet/pkg/agent/statuswriter"
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
@@ -164,6 +165,11 @@ func (s *Session) known() restoreguard.List {
 	return s.Deployments
 }
 
+// statuses is the session as the status writer needs it.
+func (s *Session) statuses() statuswriter.Session {
+	return statuswriter.Session{ID: s, Statuses: s.Statuses, Cache: s.Deployments, Away: s.Away}
+}
+
 // list is what the manager has.
 func (s *Session) list() []*fleet.BundleDeployment { return s.Deployments.List("") }
 
@@ -236,6 +242,13 @@ func (s *snapshot) live() drift.Release {
 		rel.Reported = s.bd.Status.ModifiedStatus
 	}
 	return rel
+}
+
+// report is what a run has found, as the status writer needs it.
+func (s *snapshot) report(f report.Found) statuswriter.Report {
+	return statuswriter.Report{
+		Name: s.name, Object: s.bd, Generation: s.rec.Generation, Spec: s.spec, Unreported: &s.rec.Unreported, Found: f,
+	}
 }
 
 // fail notes why the deployment is not what it should be.

@@ -103,10 +103,8 @@ func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Act
 		r.log(s, a).Info("withdrawal carried out")
 		return kube.Done, nil
 	}
-	changed := s.bd.DeepCopy()
-	changed.Status = report.Withdrawn(s.bd, s.wanted.Order, a.Message, r.cfg.Now())
-	err := r.deliver(ctx, s, changed)
-	if err := r.statusWritten(s, err); err != nil || s.after > 0 {
+	after, err := r.status.Answer(ctx, s.session.statuses(), s.bd, report.Withdrawn(s.bd, s.wanted.Order, a.Message, r.cfg.Now()))
+	if s.again(after); err != nil || s.after > 0 {
 		return kube.Result{After: s.after}, err
 	}
 	r.wakeSiblings(s.session, s.bd, func(*fleet.BundleDeployment) bool { return true }) // some may have lost objects to it
@@ -142,7 +140,7 @@ func (r *Reconciler) stuck(ctx context.Context, s *snapshot, err error) (kube.Re
 	if s.bd == nil {
 		return kube.Result{After: s.after}, nil
 	}
-	reportErr := r.writeStatus(ctx, s, report.Found{ // without the id of what runs: it is ErrApplied
+	reportErr := r.report(ctx, s, report.Found{ // without the id of what runs: it is ErrApplied
 		Release: fmt.Sprintf("%s:%d", s.observed.ID, s.observed.Revision),
 		Failure: &report.Failure{Reason: reconcile.ReasonOf(err), Message: "uninstall: " + err.Error()},
 	})

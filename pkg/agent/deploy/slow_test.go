@@ -1,19 +1,15 @@
 package deploy
 
 import (
-	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
@@ -49,7 +45,7 @@ func TestSlowDeploymentChecksIn(t *testing.T) {
 	}
 }
 
-// Without a manager there is nobody to tell.
+// Without a manager there is no check-in to send.
 func TestSlowDeploymentAlone(t *testing.T) {
 	var s *Session
 	s.timeout()()
@@ -85,24 +81,4 @@ func TestDeployIsWatched(t *testing.T) {
 			t.Errorf("checked in %d times, want once", got)
 		}
 	})
-}
-
-// A status that admission of the manager's cluster denies is an error, in the words of
-// the webhook. A manager that is away is waited for.
-func TestStatusDenied(t *testing.T) {
-	for name, c := range map[string]struct {
-		err  error
-		says string
-	}{
-		"Denied":  {apierrors.NewUnauthorized(kubetest.DeniedText), kubetest.DeniedText},
-		"Refused": {apierrors.NewUnauthorized("Unauthorized"), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &snapshot{name: "a", session: &Session{}, state: &state{}}
-			err := (&Reconciler{}).statusWritten(s, fmt.Errorf("patch: %w", c.err))
-			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) || (s.after > 0) != (c.says == "") {
-				t.Errorf("got %v, again after %s", err, s.after)
-			}
-		})
-	}
 }
