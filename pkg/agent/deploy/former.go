@@ -53,27 +53,22 @@ func (r *Reconciler) former(ctx context.Context, s *snapshot, id release.ID) (go
 		}
 	}
 	f.known, f.rec.Spec.Options.ServiceAccount = true, s.rec.Accounts[id.String()]
-	for range maxSteps {
-		if f.observed, err = r.cfg.Helm.Observe(ctx, id); err != nil {
-			return false, err
-		}
-		if err := r.follow(ctx, &f); err != nil {
-			return false, err
-		}
-		a := release.Decide(f.observed, f.wanted)
+	_, err = r.steps(ctx, &f, func(ctx context.Context, f *snapshot, a release.Action) (ending, error) {
 		switch a.Verb {
 		case release.Acknowledge:
-			return true, nil
+			gone = true
+			return over, nil
 		case release.Hold:
 			s.again(a.After)
-			return false, nil
+			return over, nil
 		}
-		if err := r.act(ctx, &f, a); err != nil {
-			return false, err
+		if err := r.act(ctx, f, a); err != nil {
+			return over, err
 		}
 		r.reportOf(s, Act{Verb: a.Verb, Result: OK, Reason: "Renamed", Message: fmt.Sprintf("the former release %s: %s", id, a.Message)})
-	}
-	return false, fmt.Errorf("release %s does not come to rest", id)
+		return more, nil
+	})
+	return gone, err
 }
 
 // reported is what the status says that was applied last, by whomever; empty if

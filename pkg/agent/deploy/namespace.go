@@ -65,26 +65,16 @@ func (r *Reconciler) allowed(s *snapshot) (bool, error) {
 	return false, nil
 }
 
-// bringAllowed is bring for a deployment that may go to its namespace. If it may not,
-// bringAllowed only observes what runs.
-func (r *Reconciler) bringAllowed(ctx context.Context, s *snapshot) error {
-	ok, err := r.allowed(s)
-	if err != nil {
-		return err
-	}
-	if ok {
-		if err := r.bring(ctx, s); err != nil {
-			return err
-		}
-		r.applyNamespaceMeta(ctx, s)
-		return nil
-	}
+// observeForeign observes the release of a deployment that may not go to its namespace.
+// It forgets what it observed of a release that this agent did not make.
+func (r *Reconciler) observeForeign(ctx context.Context, s *snapshot) (err error) {
 	if s.observed, err = r.cfg.Helm.Observe(ctx, s.wanted.ID); err != nil {
 		return err
 	}
 	if s.observed.Memory.Owner != s.wanted.Self {
 		s.observed = release.Observed{ID: s.wanted.ID, State: release.Absent}
 	}
+	s.disown()
 	return nil
 }
 

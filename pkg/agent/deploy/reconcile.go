@@ -19,20 +19,16 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
-// maxSteps is how many steps one run may take: more than any way from one state to
-// another needs.
-const maxSteps = 8
-
 // judgeDelay is after which time a deployment that waits for the manager's list to be
 // judged asks again.
 const judgeDelay = 200 * time.Millisecond
 
 // Reconcile brings one deployment to the desired state.
 //
-//  1. gather:  the BundleDeployment, the record, the other deployments
-//  2. bring:   observe the release, decide one step, take it, and so on
-//  3. inspect: look at the live objects, and revert what others changed
-//  4. report:  write the status, once
+//  1. gather:   the BundleDeployment, the record, the other deployments
+//  2. steps:    observe the release, decide one step, take it, and so on
+//  3. maintain: look at the live objects, and revert what others changed
+//  4. finish:   write the status, once
 //
 // It may run at any time and any number of times. A deployment that the manager no
 // longer has is kept as it is.
@@ -52,17 +48,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	if err := r.keepAbsence(ctx, s); err != nil {
 		return kube.Done, err
 	}
+	proceed := r.deployRelease
 	if s.wanted.Order != "" {
-		return r.withdraw(ctx, s)
+		proceed = r.withdraw
 	}
-	if s.wanted.Paused || s.spec.DeploymentID == "" {
-		r.drift.Ignore(s.name)
-		return kube.Done, nil
-	}
-	if err := r.bringAllowed(ctx, s); err != nil || ctx.Err() != nil {
+	end, err := proceed(ctx, s)
+	switch {
+	case end == over:
+		return kube.Result{After: s.after}, err
+	case err != nil || ctx.Err() != nil:
 		return kube.Done, err
 	}
-	s.disown()
 	return r.maintain(ctx, s)
 }
 
@@ -94,37 +90,49 @@ func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.
 	return out.Objects, err
 }
 
-// bring takes steps until none is left. A failure is in s.failure afterwards; an error
-// says that the release could not be observed.
-func (r *Reconciler) bring(ctx context.Context, s *snapshot) error {
-	for range maxSteps {
-		var err error
-		if s.observed, err = r.cfg.Helm.Observe(ctx, s.wanted.ID); err != nil {
-			return err
-		}
-		if err := r.follow(ctx, s); err != nil {
-			return err
-		}
-		a := release.Decide(s.observed, s.wanted)
-		if again, ok := r.renew(s, a); ok {
-			a = again
-		}
-		switch a.Verb {
-		case release.Keep:
-			r.rest(s, a)
-			return nil
-		case release.Hold, release.Refuse:
-			r.decided(s, a)
-			return r.hold(ctx, s, a)
-		}
-		if s.bd == nil && !r.mayActAlone(s, a) {
-			return nil
-		}
-		if err := r.take(ctx, s, a); err != nil {
-			return r.failed(ctx, s, err)
-		}
+// deployRelease takes the steps that bring a deployment about, where it may go to its
+// namespace. If it may not, deployRelease only observes what runs.
+func (r *Reconciler) deployRelease(ctx context.Context, s *snapshot) (ending, error) {
+	if s.wanted.Paused || s.spec.DeploymentID == "" {
+		r.drift.Ignore(s.name)
+		return over, nil
 	}
-	return fmt.Errorf("release %s does not come to rest", s.wanted.ID)
+	ok, err := r.allowed(s)
+	if err != nil {
+		return more, err
+	}
+	if !ok {
+		return maintain, r.observeForeign(ctx, s)
+	}
+	end, err := r.steps(ctx, s, r.deployStep)
+	if err == nil {
+		r.applyNamespaceMeta(ctx, s)
+		s.disown()
+	}
+	return end, err
+}
+
+// deployStep goes on with one action by which a deployment is brought about. A failure
+// is in s.failure afterwards.
+func (r *Reconciler) deployStep(ctx context.Context, s *snapshot, a release.Action) (ending, error) {
+	if again, ok := r.renew(s, a); ok {
+		a = again
+	}
+	switch a.Verb {
+	case release.Keep:
+		r.rest(s, a)
+		return maintain, nil
+	case release.Hold, release.Refuse:
+		r.decided(s, a)
+		return maintain, r.hold(ctx, s, a)
+	}
+	if s.bd == nil && !r.mayActAlone(s, a) {
+		return maintain, nil
+	}
+	if err := r.take(ctx, s, a); err != nil {
+		return maintain, r.failed(ctx, s, err)
+	}
+	return more, nil
 }
 
 // mayActAlone reports whether a step can be taken without the manager: with a

@@ -16,58 +16,45 @@ import (
 // withdraw carries out an order to remove a deployment: after the others of its
 // repository were tried it uninstalls the release, and then answers. An order
 // that may be from the past is held first.
-func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (kube.Result, error) {
+func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (ending, error) {
 	order := s.wanted.Order
 	if r.suspended.Load() {
-		return kube.Done, nil
+		return over, nil
 	}
 	r.guard.Ordered(s.name, order)
 	if s.bd != nil && report.Answered(s.bd, order) {
-		return kube.Done, r.dropAll(ctx, s)
+		return over, r.dropAll(ctx, s)
 	}
 	s.wanted.ID = r.installed(s)
-	for range maxSteps {
-		var err error
-		if s.observed, err = r.cfg.Helm.Observe(ctx, s.wanted.ID); err != nil {
-			return kube.Done, err
-		}
-		if err := r.follow(ctx, s); err != nil {
-			return kube.Done, err
-		}
-		a := release.Decide(s.observed, s.wanted)
-		switch a.Verb {
-		case release.Hold:
-			r.decided(s, a)
-			return r.holdOrder(ctx, s, a)
-		case release.Acknowledge:
-			return r.acknowledge(ctx, s, a)
-		case release.Uninstall:
-			if !r.removals.enter(s.name) {
-				return kube.Result{After: removalDelay}, nil
-			}
-		}
-		err = r.take(ctx, s, a)
-		if next := r.removals.leave(s.name); next != "" {
-			r.loop.Add(kube.Key{Name: next})
-		}
-		if err != nil {
-			return r.stuck(ctx, s, err)
-		}
-	}
-	return kube.Done, fmt.Errorf("release %s does not come to rest", s.wanted.ID)
+	return r.steps(ctx, s, r.withdrawStep)
 }
 
-// holdOrder waits before it carries out an order. An order from before a restore does
-// not apply yet: the deployment is maintained as before, and its status says what is
-// held.
-func (r *Reconciler) holdOrder(ctx context.Context, s *snapshot, a release.Action) (kube.Result, error) {
-	if a.Reason != release.ReasonManagerBehind {
-		return kube.Result{After: a.After}, nil
+// withdrawStep goes on with one action by which a release is withdrawn. An order from
+// before a restore does not apply yet: the deployment is maintained as before, and its
+// status says what is held.
+func (r *Reconciler) withdrawStep(ctx context.Context, s *snapshot, a release.Action) (ending, error) {
+	switch {
+	case a.Verb == release.Hold && isBehind(a):
+		r.decided(s, a)
+		return maintain, r.hold(ctx, s, a)
+	case a.Verb == release.Hold:
+		r.decided(s, a)
+		s.again(a.After)
+		return over, nil
+	case a.Verb == release.Acknowledge:
+		return over, r.acknowledge(ctx, s, a)
+	case a.Verb == release.Uninstall && !r.removals.enter(s.name):
+		s.again(removalDelay)
+		return over, nil
 	}
-	if err := r.hold(ctx, s, a); err != nil {
-		return kube.Done, err
+	err := r.take(ctx, s, a)
+	if next := r.removals.leave(s.name); next != "" {
+		r.loop.Add(kube.Key{Name: next})
 	}
-	return r.maintain(ctx, s)
+	if err != nil {
+		return over, r.stuck(ctx, s, err)
+	}
+	return more, nil
 }
 
 // installed is the release that this deployment made: the one in the record, in case
@@ -82,7 +69,7 @@ func (r *Reconciler) installed(s *snapshot) release.ID {
 // acknowledge forgets the deployment and answers the order in one write. The record is
 // deleted first: the manager may delete an answered deployment at any time, and a
 // record without deployment would look as if there had been no order.
-func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Action) (kube.Result, error) {
+func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Action) error {
 	if err := r.removeFormer(ctx, s); err != nil {
 		return r.stuck(ctx, s, err)
 	}
@@ -93,24 +80,24 @@ func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Act
 		return r.stuck(ctx, s, err)
 	}
 	if len(s.rec.Former) > 0 {
-		return kube.Result{After: s.after}, nil // another bundle is about to take it over
+		return nil // another bundle is about to take it over
 	}
 	if err := r.dropAll(ctx, s); err != nil {
-		return kube.Done, err
+		return err
 	}
 	r.guard.KeepVersion() // the record that said it is gone
 	if s.bd == nil {
 		r.log(s, a).Info("withdrawal carried out")
-		return kube.Done, nil
+		return nil
 	}
 	after, err := r.status.Answer(ctx, s.session.statuses(), s.bd, report.Withdrawn(s.bd, s.wanted.Order, a.Message, r.cfg.Now()))
 	if s.again(after); err != nil || s.after > 0 {
-		return kube.Result{After: s.after}, err
+		return err
 	}
 	r.wakeSiblings(s.session, s.bd, func(*fleet.BundleDeployment) bool { return true }) // some may have lost objects to it
 	r.log(s, a).Info("withdrawal answered")
 	r.decided(s, a)
-	return kube.Done, nil
+	return nil
 }
 
 // dropAll removes all records of a deployment that is withdrawn.
@@ -128,9 +115,9 @@ func (r *Reconciler) dropAll(ctx context.Context, s *snapshot) error {
 
 // stuck reports that a removal failed; it is tried again with a growing delay, until it
 // succeeds or a user gives it up.
-func (r *Reconciler) stuck(ctx context.Context, s *snapshot, err error) (kube.Result, error) {
+func (r *Reconciler) stuck(ctx context.Context, s *snapshot, err error) error {
 	if ctx.Err() != nil {
-		return kube.Done, nil
+		return nil
 	}
 	r.tried(s, s.state.attempts+1)
 	s.again(backOff(s.state.attempts))
@@ -138,11 +125,10 @@ func (r *Reconciler) stuck(ctx context.Context, s *snapshot, err error) (kube.Re
 		"deployment": s.name, "action": string(release.Uninstall), "reason": reconcile.ReasonOf(err), "error": err.Error(),
 	}).Warn("deployment not removed")
 	if s.bd == nil {
-		return kube.Result{After: s.after}, nil
+		return nil
 	}
-	reportErr := r.report(ctx, s, report.Found{ // without the id of what runs: it is ErrApplied
+	return r.report(ctx, s, report.Found{ // without the id of what runs: it is ErrApplied
 		Release: fmt.Sprintf("%s:%d", s.observed.ID, s.observed.Revision),
 		Failure: &report.Failure{Reason: reconcile.ReasonOf(err), Message: "uninstall: " + err.Error()},
 	})
-	return kube.Result{After: s.after}, reportErr
 }

@@ -1,0 +1,44 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// maxSteps is how many steps one run may take: more than any way from one state to
+// another needs.
+const maxSteps = 8
+
+// An ending says how a run goes on after a step.
+type ending int
+
+const (
+	more     ending = iota // there may be another step
+	maintain               // the release stays: its live objects are looked at, and reported
+	over                   // there is nothing to look at; the run ends
+)
+
+// A stepper goes on with the action that was decided for a release: it takes it as a
+// step, or ends the run.
+type stepper func(ctx context.Context, s *snapshot, a release.Action) (ending, error)
+
+// steps observes the release, decides one action and goes on with it, until next ends
+// that. Deploying, withdrawing and removing a former release are three steppers of this
+// one loop.
+func (r *Reconciler) steps(ctx context.Context, s *snapshot, next stepper) (ending, error) {
+	for range maxSteps {
+		var err error
+		if s.observed, err = r.cfg.Helm.Observe(ctx, s.wanted.ID); err != nil {
+			return more, err
+		}
+		if err := r.follow(ctx, s); err != nil {
+			return more, err
+		}
+		if end, err := next(ctx, s, release.Decide(s.observed, s.wanted)); end != more || err != nil {
+			return end, err
+		}
+	}
+	return more, fmt.Errorf("release %s does not come to rest", s.wanted.ID)
+}
