@@ -1,2 +1,3 @@
-// Package layers holds the test that keeps imports pointing down.
+// Package layers holds the tests that keep imports pointing down, programs small and names
+// plain.
 package layers

@@ -154,6 +154,43 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// sharedByCommands are the packages of the command line that may be imported by the
+// packages of commands, from the lowest to the highest.
+var sharedByCommands = []string{"printer", "cli", "client", "rancher", "sources"}
+
+// What a command of fleet does imports no other command, and what commands share imports
+// only what stands before it.
+func TestCommandLayers(t *testing.T) {
+	const internal = module + "cmd/fleet/internal/"
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", internal+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	commands := 0
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		below := sharedByCommands
+		if at := slices.Index(sharedByCommands, strings.TrimPrefix(p.ImportPath, internal)); at >= 0 {
+			below = sharedByCommands[:at]
+		} else {
+			commands++
+		}
+		for _, path := range p.Imports {
+			if name, inside := strings.CutPrefix(path, internal); inside && !slices.Contains(below, name) {
+				t.Errorf("%s imports %s, which is not below it", p.ImportPath, path)
+			}
+		}
+	}
+	if commands == 0 {
+		t.Error("no package of a command found: the test would pass whatever is imported")
+	}
+}
+
 // breaches lists what p reaches and must not.
 func (r rule) breaches(p pkg) []string {
 	reach := p.Deps
