@@ -17,13 +17,13 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// A Row is one object in a table: its cells as in the kind's columns.
-type Row struct {
+// A row is one object in a table: its cells as in the kind's columns.
+type row struct {
 	workspace string
 	name      string
 	state     fleet.BundleState // empty for kinds that have none
 	pause     *view.Pause       // who holds it back; nil: it is not paused
-	Cells     []string
+	cells     []string
 }
 
 // around is what a row needs besides its object.
@@ -81,18 +81,18 @@ func (x around) repoMessage(r *fleet.GitRepo) string {
 
 // withPause puts the pause of a row into its cells: a word behind its state, as
 // kubectl shows a node that takes no pods, and a text behind its message.
-func (r Row) withPause(columns []printer.Column, now time.Time) Row {
+func (r row) withPause(columns []printer.Column, now time.Time) row {
 	if r.pause == nil {
 		return r
 	}
 	for i, c := range columns {
 		switch {
 		case c.Title == "STATE":
-			r.Cells[i] += "," + string(view.Paused)
-		case c.Title == "MESSAGE" && (r.Cells[i] == "" || strings.HasSuffix(r.Cells[i], "paused")):
-			r.Cells[i] = r.pause.Text(now)
-		case c.Title == "MESSAGE" && !strings.HasPrefix(r.Cells[i], "paused"):
-			r.Cells[i] += "; " + r.pause.Text(now)
+			r.cells[i] += "," + string(view.Paused)
+		case c.Title == "MESSAGE" && (r.cells[i] == "" || strings.HasSuffix(r.cells[i], "paused")):
+			r.cells[i] = r.pause.Text(now)
+		case c.Title == "MESSAGE" && !strings.HasPrefix(r.cells[i], "paused"):
+			r.cells[i] += "; " + r.pause.Text(now)
 		}
 	}
 	return r
@@ -108,22 +108,22 @@ func pauseIf(paused bool, o metav1.Object) *view.Pause {
 }
 
 // A rowFunc makes a row of an object.
-type rowFunc func(*unstructured.Unstructured, around) (Row, error)
+type rowFunc func(*unstructured.Unstructured, around) (row, error)
 
 // rowOf makes a rowFunc of a function for the kind's own type.
-func rowOf[T any](f func(*T, around) Row) rowFunc {
-	return func(u *unstructured.Unstructured, x around) (Row, error) {
+func rowOf[T any](f func(*T, around) row) rowFunc {
+	return func(u *unstructured.Unstructured, x around) (row, error) {
 		o, err := client.As[T](u)
 		if err != nil {
-			return Row{}, err
+			return row{}, err
 		}
 		r := f(o, x)
 		r.name = u.GetName()
 		if r.workspace == "" {
 			r.workspace = u.GetNamespace()
 		}
-		for i, c := range r.Cells[:len(r.Cells)-1] {
-			r.Cells[i] = printer.Dash(c)
+		for i, c := range r.cells[:len(r.cells)-1] {
+			r.cells[i] = printer.Dash(c)
 		}
 		return r, nil
 	}
@@ -155,7 +155,7 @@ var repoColumns = []printer.Column{
 	{Title: "MESSAGE", Text: true},
 }
 
-var repoRow = rowOf(func(r *fleet.GitRepo, x around) Row {
+var repoRow = rowOf(func(r *fleet.GitRepo, x around) row {
 	branch := r.Spec.Branch
 	if r.Spec.Revision != "" {
 		branch = r.Spec.Revision
@@ -164,7 +164,7 @@ var repoRow = rowOf(func(r *fleet.GitRepo, x around) Row {
 		branch = "master"
 	}
 	state := x.repoState(r)
-	return Row{state: state, pause: pauseIf(r.Spec.Paused, r), Cells: []string{
+	return row{state: state, pause: pauseIf(r.Spec.Paused, r), cells: []string{
 		r.Namespace, r.Name, branch, view.Short(r.Status.Commit), x.bundles[view.Key{Namespace: r.Namespace, Name: r.Name}].String(),
 		printer.Ready{Ready: r.Status.ReadyClusters, All: r.Status.DesiredReadyClusters}.String(), string(state),
 		view.Ago(r.Status.LastPollingTime.Time, x.now), view.Ago(r.CreationTimestamp.Time, x.now), r.Spec.Repo, x.repoMessage(r),
@@ -182,9 +182,9 @@ var bundleColumns = []printer.Column{
 	{Title: "MESSAGE", Text: true},
 }
 
-var bundleRow = rowOf(func(b *fleet.Bundle, x around) Row {
+var bundleRow = rowOf(func(b *fleet.Bundle, x around) row {
 	state := view.BundleState(b)
-	return Row{state: state, pause: x.holders.ofBundle(b).Pause(), Cells: []string{
+	return row{state: state, pause: x.holders.ofBundle(b).Pause(), cells: []string{
 		b.Namespace, b.Name, b.Status.Display.ReadyClusters, string(state), view.Short(b.Labels[fleet.LabelCommit]),
 		view.Ago(view.Since(b.Status.Conditions, fleet.ConditionReady), x.now), b.Labels[fleet.LabelRepoName],
 		cmp.Or(view.BundleMessage(b), view.BundleWarnings(b)),
@@ -205,9 +205,9 @@ var clusterColumns = []printer.Column{
 	{Title: "MESSAGE", Wide: true, Text: true},
 }
 
-var clusterRow = rowOf(func(c *fleet.Cluster, x around) Row {
+var clusterRow = rowOf(func(c *fleet.Cluster, x around) row {
 	state := view.ClusterState(c)
-	return Row{state: state, pause: pauseIf(c.Spec.Paused, c), Cells: []string{
+	return row{state: state, pause: pauseIf(c.Spec.Paused, c), cells: []string{
 		c.Namespace, c.Name, view.OwnLabels(c), c.Status.Display.ReadyBundles, string(state),
 		view.Ago(c.Status.Agent.LastSeen.Time, x.now), c.Status.Agent.Version, c.Status.Agent.Kubernetes,
 		view.Ago(c.CreationTimestamp.Time, x.now), c.Status.Namespace, clusterMessage(c, x.now),
@@ -235,10 +235,10 @@ var groupColumns = []printer.Column{
 	{Title: "MESSAGE", Text: true},
 }
 
-var groupRow = rowOf(func(g *fleet.ClusterGroup, x around) Row {
+var groupRow = rowOf(func(g *fleet.ClusterGroup, x around) row {
 	state := view.GroupState(g)
 	st := g.Status
-	return Row{state: state, Cells: []string{
+	return row{state: state, cells: []string{
 		g.Namespace, g.Name, printer.Ready{Ready: st.ClusterCount - st.NonReadyClusterCount, All: st.ClusterCount}.String(), st.Display.ReadyBundles,
 		string(state), view.Ago(g.CreationTimestamp.Time, x.now), strings.Join(st.NonReadyClusters, ","), view.GroupMessage(g),
 	}}
@@ -257,7 +257,7 @@ var deploymentColumns = []printer.Column{
 	{Title: "MESSAGE", Text: true},
 }
 
-var deploymentRow = rowOf(func(bd *fleet.BundleDeployment, x around) Row {
+var deploymentRow = rowOf(func(bd *fleet.BundleDeployment, x around) row {
 	state, wanted := view.DeploymentState(bd), bd.Labels[fleet.LabelCommit]
 	cluster, holders := view.ClusterOf(bd), x.holders.ofDeployment(bd)
 	message := view.HeldMessage(bd, holders, x.now)
@@ -268,7 +268,7 @@ var deploymentRow = rowOf(func(bd *fleet.BundleDeployment, x around) Row {
 	if bd.Spec.Paused {
 		pause = cmp.Or(holders.Pause(), &view.Pause{})
 	}
-	return Row{workspace: cluster.Namespace, state: state, pause: pause, Cells: []string{
+	return row{workspace: cluster.Namespace, state: state, pause: pause, cells: []string{
 		cluster.Namespace, bd.Name, cluster.Name, string(state), view.Short(view.DeploymentCommit(bd)), bd.Status.Release,
 		view.Ago(view.DeploymentSince(bd), x.now), view.Short(wanted), bd.Namespace, message,
 	}}
@@ -282,8 +282,8 @@ var tokenColumns = []printer.Column{
 	{Title: "AGE", Clock: true, Drop: 1},
 }
 
-var tokenRow = rowOf(func(t *fleet.ClusterRegistrationToken, x around) Row {
-	return Row{Cells: []string{
+var tokenRow = rowOf(func(t *fleet.ClusterRegistrationToken, x around) row {
+	return row{cells: []string{
 		t.Namespace, t.Name, t.Status.SecretName, view.Expiry(t, x.now), view.Ago(t.CreationTimestamp.Time, x.now),
 	}}
 })

@@ -20,7 +20,7 @@ import (
 
 // found is what the server has for a fleet get.
 type found struct {
-	entries []Entry
+	entries []entry
 	next    string // token for --continue; empty: there is no more
 	before  int    // objects before states were looked at
 	all     int    // entries on all pages; -1: not known
@@ -62,7 +62,7 @@ func (o Options) gather(ctx context.Context, s *client.Session, qs []client.Quer
 	if f.entries, err = o.entries(ctx, s, items, around); err != nil {
 		return found{}, err
 	}
-	slices.SortStableFunc(f.entries, func(a, b Entry) int { return strings.Compare(a.order(), b.order()) })
+	slices.SortStableFunc(f.entries, func(a, b entry) int { return strings.Compare(a.order(), b.order()) })
 	return o.cutPage(f)
 }
 
@@ -70,13 +70,13 @@ func (o Options) gather(ctx context.Context, s *client.Session, qs []client.Quer
 const orderSeparator = "\x00"
 
 // order is the place of an entry: by workspace and name, then by cluster.
-func (e Entry) order() string {
-	return e.Row.workspace + orderSeparator + e.Row.name + orderSeparator + e.Object.GetLabels()[fleet.LabelCluster]
+func (e entry) order() string {
+	return e.row.workspace + orderSeparator + e.row.name + orderSeparator + e.object.GetLabels()[fleet.LabelCluster]
 }
 
 // entries makes rows and drops those that are not picked.
-func (o Options) entries(ctx context.Context, s *client.Session, items []*unstructured.Unstructured, x around) ([]Entry, error) {
-	var out []Entry
+func (o Options) entries(ctx context.Context, s *client.Session, items []*unstructured.Unstructured, x around) ([]entry, error) {
+	var out []entry
 	var err error
 	if x.holders, err = o.holders(ctx, s, items); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (o Options) entries(ctx context.Context, s *client.Session, items []*unstru
 			return nil, err
 		}
 		if o.pick.Has(r.state) || r.pause != nil && o.pick.HasPaused() {
-			out = append(out, Entry{u, r.withPause(kindColumns[o.kind.Plural], x.now)})
+			out = append(out, entry{u, r.withPause(kindColumns[o.kind.Plural], x.now)})
 		}
 	}
 	return out, nil
@@ -164,7 +164,7 @@ func (o Options) cutPage(f found) (found, error) {
 		if err != nil || strings.Count(string(last), orderSeparator) != 2 {
 			return found{}, fmt.Errorf("--continue %q: not a token of this listing", o.from)
 		}
-		at, _ := slices.BinarySearchFunc(f.entries, string(last), func(e Entry, t string) int {
+		at, _ := slices.BinarySearchFunc(f.entries, string(last), func(e entry, t string) int {
 			return cmp.Or(strings.Compare(e.order(), t), -1)
 		})
 		f.entries = f.entries[at:]
@@ -215,7 +215,7 @@ func (o Options) unknowns(ctx context.Context, s *client.Session, more ...cli.Ob
 
 // describe says how many objects there are, and which values the labels of a
 // selector have.
-func describe(entries []Entry, scope, selector string) string {
+func describe(entries []entry, scope, selector string) string {
 	text := fmt.Sprintf("%d", len(entries))
 	if scope != "" {
 		text += " in " + scope
@@ -233,7 +233,7 @@ func describe(entries []Entry, scope, selector string) string {
 	for _, r := range requirements {
 		var values []string
 		for _, e := range entries {
-			if v, ok := e.Object.GetLabels()[r.Key()]; ok {
+			if v, ok := e.object.GetLabels()[r.Key()]; ok {
 				values = append(values, v)
 			}
 		}
@@ -251,10 +251,10 @@ func describe(entries []Entry, scope, selector string) string {
 	return text
 }
 
-func workspacesOf(entries []Entry) []string {
+func workspacesOf(entries []entry) []string {
 	var out []string
 	for _, e := range entries {
-		out = append(out, e.Row.workspace)
+		out = append(out, e.row.workspace)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -149,10 +149,10 @@ func (o Options) selector() string {
 	return labels
 }
 
-// Entry is one object and its row.
-type Entry struct {
-	Object *unstructured.Unstructured
-	Row    Row
+// entry is one object and its row.
+type entry struct {
+	object *unstructured.Unstructured
+	row    row
 }
 
 // Run prints what o asks for, once.
@@ -192,7 +192,7 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 
 // choose applies names and order. missing is an error about names that are not
 // there.
-func (o Options) choose(ctx context.Context, all []Entry, s *client.Session) (chosen []Entry, missing, err error) {
+func (o Options) choose(ctx context.Context, all []entry, s *client.Session) (chosen []entry, missing, err error) {
 	chosen = all
 	if len(o.names) > 0 {
 		chosen, missing = o.named(ctx, all, s)
@@ -204,13 +204,13 @@ func (o Options) choose(ctx context.Context, all []Entry, s *client.Session) (ch
 }
 
 // named picks the objects with the given names, in the order of the names.
-func (o Options) named(ctx context.Context, all []Entry, s *client.Session) ([]Entry, error) {
-	var out []Entry
+func (o Options) named(ctx context.Context, all []entry, s *client.Session) ([]entry, error) {
+	var out []entry
 	var missing []error
 	for _, name := range o.names {
 		before := len(out)
 		for _, e := range all {
-			if e.Object.GetName() == name || e.Row.workspace+"/"+e.Object.GetName() == name {
+			if e.object.GetName() == name || e.row.workspace+"/"+e.object.GetName() == name {
 				out = append(out, e)
 			}
 		}
@@ -221,10 +221,10 @@ func (o Options) named(ctx context.Context, all []Entry, s *client.Session) ([]E
 	return out, errors.Join(missing...)
 }
 
-func keysOf(all []Entry) []view.Key {
+func keysOf(all []entry) []view.Key {
 	var keys []view.Key
 	for _, e := range all {
-		keys = append(keys, view.Key{Namespace: e.Row.workspace, Name: e.Object.GetName()})
+		keys = append(keys, view.Key{Namespace: e.row.workspace, Name: e.object.GetName()})
 	}
 	return keys
 }

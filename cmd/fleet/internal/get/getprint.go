@@ -16,11 +16,11 @@ import (
 )
 
 // printAll prints entries in the format that was asked for.
-func (o Options) printAll(entries []Entry, s *client.Session) error {
+func (o Options) printAll(entries []entry, s *client.Session) error {
 	switch {
 	case o.Output == printer.FormatName:
 		for _, e := range entries {
-			printer.Say(s.Std.Out, "%s\n", o.kind.Qualified()+"/"+e.Object.GetName())
+			printer.Say(s.Std.Out, "%s\n", o.kind.Qualified()+"/"+e.object.GetName())
 		}
 		return nil
 	case o.Output.Machine():
@@ -34,7 +34,7 @@ func (o Options) printAll(entries []Entry, s *client.Session) error {
 	t, show := o.table(entries, s)
 	rows := make([][]string, len(entries))
 	for i, e := range entries {
-		rows[i] = show(e.Row)
+		rows[i] = show(e.row)
 	}
 	t.Print(rows, o.bare)
 	return nil
@@ -42,25 +42,25 @@ func (o Options) printAll(entries []Entry, s *client.Session) error {
 
 // document is the object alone where one was asked for by name, and a List as
 // kubectl makes it otherwise.
-func (o Options) document(entries []Entry) any {
+func (o Options) document(entries []entry) any {
 	if len(o.names) == 1 && len(entries) == 1 {
-		return printer.Plain(entries[0].Object)
+		return printer.Plain(entries[0].object)
 	}
 	objects := make([]*unstructured.Unstructured, len(entries))
 	for i, e := range entries {
-		objects[i] = e.Object
+		objects[i] = e.object
 	}
 	return printer.ListDocument(objects)
 }
 
 // table is an empty table with the columns that say something, and a function
 // that picks their cells from a row.
-func (o Options) table(entries []Entry, s *client.Session) (*printer.Table, func(Row) []string) {
-	return o.TableOf(kindColumns[o.kind.Plural], entries, s)
+func (o Options) table(entries []entry, s *client.Session) (*printer.Table, func(row) []string) {
+	return o.tableOf(kindColumns[o.kind.Plural], entries, s)
 }
 
 // TableOf is table with some columns.
-func (o Options) TableOf(columns []printer.Column, entries []Entry, s *client.Session) (*printer.Table, func(Row) []string) {
+func (o Options) tableOf(columns []printer.Column, entries []entry, s *client.Session) (*printer.Table, func(row) []string) {
 	hidden := map[string]bool{
 		"WORKSPACE": s.Scope != "" || !o.All && !o.Output.Wide() && !o.Watch && len(workspacesOf(entries)) == 1,
 		"BUNDLE":    o.bundle != "",
@@ -74,23 +74,23 @@ func (o Options) TableOf(columns []printer.Column, entries []Entry, s *client.Se
 	pick := t.Show(columns, func(c printer.Column) bool {
 		return !hidden[c.Title] && (!c.Wide || o.Output.Wide() || trouble && c.Title == "MESSAGE")
 	})
-	return t, func(r Row) []string { return pick(r.Cells) }
+	return t, func(r row) []string { return pick(r.cells) }
 }
 
 // inTrouble reports whether an entry is paused, or a Cluster whose agent cannot work:
 // its state alone does not say why.
-func inTrouble(e Entry) bool {
-	if e.Row.pause != nil {
+func inTrouble(e entry) bool {
+	if e.row.pause != nil {
 		return true
 	}
-	text, _, _ := unstructured.NestedString(e.Object.Object, "status", "agent", "trouble")
+	text, _, _ := unstructured.NestedString(e.object.Object, "status", "agent", "trouble")
 	return text != ""
 }
 
 // sortByPath sorts entries by what a jsonpath finds in their objects: numbers
 // by value, all else as text. Entries without it come first; a path that none of
 // them has is an error.
-func sortByPath(entries []Entry, path string) error {
+func sortByPath(entries []entry, path string) error {
 	p, err := printer.Output(printer.JsonpathPrefix + path).Path()
 	if err != nil {
 		return fmt.Errorf("--sort-by: %w", err)
@@ -99,17 +99,17 @@ func sortByPath(entries []Entry, path string) error {
 	keys := make(map[*unstructured.Unstructured]string, len(entries))
 	for _, e := range entries {
 		var out bytes.Buffer
-		if err := p.Execute(&out, e.Object.Object); err != nil {
+		if err := p.Execute(&out, e.object.Object); err != nil {
 			return fmt.Errorf("--sort-by: %w", err)
 		}
-		keys[e.Object] = out.String()
+		keys[e.object] = out.String()
 		found = found || out.Len() > 0
 	}
 	if !found && len(entries) > 0 {
-		return nothingToSortBy(entries[0].Object, path)
+		return nothingToSortBy(entries[0].object, path)
 	}
-	slices.SortStableFunc(entries, func(a, b Entry) int {
-		x, y := keys[a.Object], keys[b.Object]
+	slices.SortStableFunc(entries, func(a, b entry) int {
+		x, y := keys[a.object], keys[b.object]
 		m, errX := strconv.ParseFloat(x, 64)
 		n, errY := strconv.ParseFloat(y, 64)
 		if errX == nil && errY == nil {

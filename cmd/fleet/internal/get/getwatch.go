@@ -36,7 +36,7 @@ type getWatch struct {
 	o     Options
 	s     *client.Session
 	table *printer.Table
-	show  func(Row) []string
+	show  func(row) []string
 	shown map[string]string // what was last printed of an object: cells without times, or the version
 }
 
@@ -58,13 +58,13 @@ func (w *getWatch) take(ctx context.Context, batch []client.Change) error {
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(entries, func(a, b Entry) int { return strings.Compare(a.order(), b.order()) })
+	slices.SortStableFunc(entries, func(a, b entry) int { return strings.Compare(a.order(), b.order()) })
 	return w.print(entries, gone)
 }
 
 // print prints the entries in which more than a time has changed. It notes objects that
 // are gone.
-func (w *getWatch) print(entries []Entry, gone bool) error {
+func (w *getWatch) print(entries []entry, gone bool) error {
 	if w.o.Output.Machine() {
 		for _, e := range entries {
 			if err := w.document(e, gone); err != nil {
@@ -81,11 +81,11 @@ func (w *getWatch) print(entries []Entry, gone bool) error {
 	var rows [][]string
 	for _, e := range entries {
 		if gone {
-			delete(w.shown, client.KeyText(e.Object))
-			w.s.Std.Note("%s %s is deleted", w.o.kind.Singular, e.Row.workspace+"/"+e.Object.GetName())
+			delete(w.shown, client.KeyText(e.object))
+			w.s.Std.Note("%s %s is deleted", w.o.kind.Singular, e.row.workspace+"/"+e.object.GetName())
 			continue
 		}
-		if cells := w.show(e.Row); w.changes(e, cells) {
+		if cells := w.show(e.row); w.changes(e, cells) {
 			rows = append(rows, cells)
 		}
 	}
@@ -94,29 +94,29 @@ func (w *getWatch) print(entries []Entry, gone bool) error {
 }
 
 // document prints an object, once for each version of it.
-func (w *getWatch) document(e Entry, gone bool) error {
-	version, known := w.shown[client.KeyText(e.Object)]
-	if known && version == e.Object.GetResourceVersion() && !gone {
+func (w *getWatch) document(e entry, gone bool) error {
+	version, known := w.shown[client.KeyText(e.object)]
+	if known && version == e.object.GetResourceVersion() && !gone {
 		return nil
 	}
-	w.shown[client.KeyText(e.Object)] = e.Object.GetResourceVersion()
+	w.shown[client.KeyText(e.object)] = e.object.GetResourceVersion()
 	if w.o.Output == printer.FormatName {
-		printer.Say(w.s.Std.Out, "%s\n", w.o.kind.Qualified()+"/"+e.Object.GetName())
+		printer.Say(w.s.Std.Out, "%s\n", w.o.kind.Qualified()+"/"+e.object.GetName())
 		return nil
 	}
-	return w.o.Output.Print(w.s.Std, printer.Plain(e.Object), true)
+	return w.o.Output.Print(w.s.Std, printer.Plain(e.object), true)
 }
 
 // changes reports whether the cells of a row differ from what was printed of its
 // object last, in more than times.
-func (w *getWatch) changes(e Entry, cells []string) bool {
+func (w *getWatch) changes(e entry, cells []string) bool {
 	var text strings.Builder
 	for i, c := range w.table.Columns {
 		if !c.Clock {
 			text.WriteString(cells[i] + "\x00")
 		}
 	}
-	key := client.KeyText(e.Object)
+	key := client.KeyText(e.object)
 	if w.shown[key] == text.String() {
 		return false
 	}

@@ -11,14 +11,14 @@ import (
 )
 
 // stray are the namespaces of GitRepos and Bundles that match no cluster, by name.
-func (o Options) stray(entries []Entry) []string {
+func (o Options) stray(entries []entry) []string {
 	if o.kind.Plural != "repos" && o.kind.Plural != "bundles" {
 		return nil
 	}
 	var out []string
 	for _, e := range entries {
-		if untargeted(e.Object) {
-			out = append(out, e.Object.GetNamespace())
+		if untargeted(e.object) {
+			out = append(out, e.object.GetNamespace())
 		}
 	}
 	slices.Sort(out)

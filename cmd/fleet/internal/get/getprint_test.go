@@ -1,4 +1,4 @@
-package main
+package get
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
-	"github.com/fleetworkspace/fleet/cmd/fleet/internal/get"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
@@ -24,12 +23,12 @@ func TestClusterInTroubleShowsItsMessage(t *testing.T) {
 	} {
 		o := unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"agent": map[string]any{"trouble": c.trouble}}}}
 		columns := []printer.Column{{Title: "NAME"}, {Title: "MESSAGE", Wide: true}}
-		opts := get.Options{All: true}
-		e := get.Entry{Object: &o, Row: get.Row{Cells: []string{"c1", c.trouble}}}
+		opts := Options{All: true}
+		e := entry{object: &o, row: row{cells: []string{"c1", c.trouble}}}
 		var out bytes.Buffer
 		s := &client.Session{Std: printer.Stdio{Out: &out}}
-		table, show := opts.TableOf(columns, []get.Entry{e}, s)
-		table.Print([][]string{show(e.Row)}, false)
+		table, show := opts.tableOf(columns, []entry{e}, s)
+		table.Print([][]string{show(e.row)}, false)
 		if got := strings.Contains(out.String(), "MESSAGE"); got != c.want {
 			t.Errorf("%s: got %q", why, out.String())
 		}
