@@ -1,7 +1,10 @@
 package dryrun
 
 import (
+	"strings"
+
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
+	plantarget "github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
 // Rendering is what fleet test prints.
@@ -27,4 +30,13 @@ type Rendering struct {
 	NotRendered string `json:"notRendered,omitempty"`
 	// Objects are what would be installed, in this order.
 	Objects []map[string]any `json:"objects"`
+}
+
+// matched names the target and the customizations that apply.
+func (r Rendering) matched() string {
+	return strings.Join(append([]string{r.Target}, r.Customizations...), ", ")
+}
+
+func groupOf(name string, labels map[string]string) plantarget.Group {
+	return plantarget.Group{Name: name, Labels: labels}
 }

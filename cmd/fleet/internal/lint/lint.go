@@ -125,9 +125,9 @@ func Run(ctx context.Context, o Options, std printer.Stdio) error {
 	if o.helm.Unsent() {
 		std.Note("note: the credentials for charts are sent nowhere without --helm-repo-url-regex")
 	}
-	var report lintReport
+	var report report
 	for _, p := range places {
-		objects := lintObjects{crds: append(slices.Clone(o.served), crds...)}
+		objects := treeObjects{crds: append(slices.Clone(o.served), crds...)}
 		if err := o.lint(ctx, p, clusters, &objects, &report); err != nil {
 			return err
 		}
@@ -149,13 +149,13 @@ func Run(ctx context.Context, o Options, std printer.Stdio) error {
 }
 
 // judge drops what is switched off, orders the rest, and sets the summary.
-func (o *Options) judge(r *lintReport) {
-	r.list = slices.DeleteFunc(r.list, func(f lintFinding) bool { return o.off[f.Rule] })
+func (o *Options) judge(r *report) {
+	r.list = slices.DeleteFunc(r.list, func(f bundleFinding) bool { return o.off[f.Rule] })
 	r.unite()
-	slices.SortStableFunc(r.list, func(a, b lintFinding) int {
+	slices.SortStableFunc(r.list, func(a, b bundleFinding) int {
 		return cmp.Or(finding.Compare(a.Finding, b.Finding), strings.Compare(string(a.Severity), string(b.Severity))) // errors first
 	})
-	r.list = slices.CompactFunc(r.list, func(a, b lintFinding) bool {
+	r.list = slices.CompactFunc(r.list, func(a, b bundleFinding) bool {
 		b.Severity = a.Severity // of an error and a warning with the same words the error stays
 		return a.Finding == b.Finding
 	})
@@ -178,7 +178,7 @@ func (o *Options) judge(r *lintReport) {
 // unite leaves one finding of each mistake: it drops a warning that repeats an error.
 // Of a template that is not rendered it keeps only that finding, as an error if the
 // object is refused for it.
-func (r *lintReport) unite() {
+func (r *report) unite() {
 	type line struct {
 		path string
 		line int
@@ -197,7 +197,7 @@ func (r *lintReport) unite() {
 			errors[same(f.Finding)] = true
 		}
 	}
-	r.list = slices.DeleteFunc(r.list, func(f lintFinding) bool {
+	r.list = slices.DeleteFunc(r.list, func(f bundleFinding) bool {
 		switch at := (line{f.Path, f.Line}); {
 		case f.Rule == finding.RuleNotRendered:
 			return false
@@ -213,21 +213,21 @@ func (r *lintReport) unite() {
 	}
 }
 
-// A lintFinding is a finding with the bundle that it is about, both relative to
+// A bundleFinding is a finding with the bundle that it is about, both relative to
 // the working directory.
-type lintFinding struct {
+type bundleFinding struct {
 	finding.Finding
 	bundle string // its directory; empty for a finding about none
 }
 
-// A lintReport is all that was found.
-type lintReport struct {
+// A report is all that was found.
+type report struct {
 	lint.Summary
-	list    []lintFinding
+	list    []bundleFinding
 	bundles []string // directories
 }
 
-func (r lintReport) summary() string {
+func (r report) summary() string {
 	if len(r.list) == 0 {
 		if r.Bundles == 1 {
 			return "1 bundle: fine"
@@ -238,8 +238,8 @@ func (r lintReport) summary() string {
 		printer.Plural(r.Errors, "error"), printer.Plural(r.Warnings, "warning"))
 }
 
-// A lintPlace is a tree with directories in it that are read together.
-type lintPlace struct {
+// A sourceTree is a tree with directories in it that are read together.
+type sourceTree struct {
 	root string   // as it is opened
 	dirs []string // in it, with slashes
 	// shown is root relative to the working directory, for people.
@@ -249,12 +249,12 @@ type lintPlace struct {
 // placesOf sorts directories by the tree that they are read in: the checkout
 // that they are in, so that what fleet.yaml names further up is found; without
 // one the working directory, or the directory itself.
-func placesOf(dirs []string) ([]lintPlace, error) {
+func placesOf(dirs []string) ([]sourceTree, error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return nil, fmt.Errorf("find the working directory: %w", err)
 	}
-	var places []lintPlace
+	var places []sourceTree
 	for _, dir := range dirs {
 		if err := lintable(dir); err != nil {
 			return nil, err
@@ -268,13 +268,13 @@ func placesOf(dirs []string) ([]lintPlace, error) {
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(places, func(p lintPlace) bool { return p.root == root })
+		i := slices.IndexFunc(places, func(p sourceTree) bool { return p.root == root })
 		if i < 0 {
 			shown, err := filepath.Rel(here, root)
 			if err != nil || filepath.IsAbs(dir) {
 				shown = root
 			}
-			places = append(places, lintPlace{root: root, shown: filepath.ToSlash(shown)})
+			places = append(places, sourceTree{root: root, shown: filepath.ToSlash(shown)})
 			i = len(places) - 1
 		}
 		places[i].dirs = append(places[i].dirs, filepath.ToSlash(rel))

@@ -1,5 +1,9 @@
 package printer
 
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
 // DocumentVersion is the apiVersion of the documents that commands print.
 // Fields are only ever added; docs/cli holds a JSON schema of each kind.
 const DocumentVersion = "cli.fleet.cattle.io/v1"
@@ -14,3 +18,21 @@ type Document struct {
 
 // NewDocument is the head of a document of a kind.
 func NewDocument(kind string) Document { return Document{DocumentVersion, kind} }
+
+// ListDocument is a List as kubectl makes it.
+func ListDocument(objects []*unstructured.Unstructured) any {
+	items := make([]any, len(objects))
+	for i, u := range objects {
+		items[i] = Plain(u)
+	}
+	return map[string]any{
+		"apiVersion": "v1", "kind": "List", "items": items, "metadata": map[string]any{"resourceVersion": ""},
+	}
+}
+
+// Plain is an object without managedFields, as kubectl shows it.
+func Plain(u *unstructured.Unstructured) map[string]any {
+	c := u.DeepCopy()
+	c.SetManagedFields(nil)
+	return c.Object
+}

@@ -3,7 +3,10 @@ package printer
 import (
 	"io"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
 // Paragraph prints texts that are broken at a width.
@@ -37,4 +40,11 @@ func (p Paragraph) Lines(prefix, text string) {
 func (p Paragraph) line(text string) {
 	before, after, _ := strings.Cut(text, p.State)
 	WriteLine(p.Out, Span{Text: before}, Span{p.State, p.State}, Span{Text: after})
+}
+
+// PrintLines prints what happened, with the time since the command began.
+func PrintLines(out interface{ Write([]byte) (int, error) }, prefix string, lines []view.EventLine, elapsed time.Duration) {
+	for _, l := range lines {
+		Say(out, "%s  %-6s  %s%s\n", view.Elapsed(elapsed), l.Word, prefix, l.Text)
+	}
 }

@@ -2,6 +2,7 @@ package printer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -17,4 +18,24 @@ func Plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Unique is a list in order, each entry once.
+func Unique(list []string) []string {
+	out := slices.Clone(list)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Ready is how many of all are Ready.
+type Ready struct{ Ready, All int }
+
+func (r Ready) String() string { return fmt.Sprintf("%d/%d", r.Ready, r.All) }
+
+// Dash returns "-" for an empty text.
+func Dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
 }

@@ -24,8 +24,8 @@ const maxShared = 3
 // hookAnnotation marks the objects of a chart that Helm makes and removes by itself.
 const hookAnnotation = "helm.sh/hook"
 
-// lintHeld is what one version of a bundle has on a cluster.
-type lintHeld struct {
+// heldObjects is what one version of a bundle has on a cluster.
+type heldObjects struct {
 	objects []heldObject
 	// hooks are those of its objects that Helm makes and removes by itself.
 	hooks []heldObject
@@ -45,8 +45,8 @@ func (o *heldObject) String() string {
 }
 
 // heldBy are the objects of a deployment.
-func heldBy(d helm.Deployment, rendered []helm.Object, uncertain string) lintHeld {
-	out := lintHeld{takes: d.Options.Helm != nil && d.Options.Helm.TakeOwnership}
+func heldBy(d helm.Deployment, rendered []helm.Object, uncertain string) heldObjects {
+	out := heldObjects{takes: d.Options.Helm != nil && d.Options.Helm.TakeOwnership}
 	for _, o := range rendered {
 		if o.GetName() == "" {
 			continue
@@ -67,7 +67,7 @@ func heldBy(d helm.Deployment, rendered []helm.Object, uncertain string) lintHel
 
 // shared warns of objects that two bundles have on one cluster: of those the
 // clusters that get both refuse one.
-func (l *lintObjects) shared(p lintPlace, r *lintReport) {
+func (l *treeObjects) shared(p sourceTree, r *report) {
 	var sharing diagnose.Sharing
 	sources := map[string]schema.Rendered{} // by bundle and object
 	clusters := map[string]bool{}
@@ -84,7 +84,7 @@ func (l *lintObjects) shared(p lintPlace, r *lintReport) {
 			}
 		}
 	}
-	bundles := map[string]*lintBundle{}
+	bundles := map[string]*checkedBundle{}
 	for i := range l.bundles {
 		bundles[l.bundles[i].id()] = &l.bundles[i]
 	}
@@ -109,7 +109,7 @@ func (l *lintObjects) shared(p lintPlace, r *lintReport) {
 }
 
 // services warns of Services that select no pods of their own bundle.
-func (l *lintObjects) services(p lintPlace, r *lintReport) {
+func (l *treeObjects) services(p sourceTree, r *report) {
 	for _, b := range l.bundles {
 		for _, key := range slices.Sorted(maps.Keys(b.held)) {
 			held := b.held[key].objects
@@ -127,7 +127,7 @@ func (l *lintObjects) services(p lintPlace, r *lintReport) {
 
 // references warns of references to objects of the same bundle whose names are
 // misspelt.
-func (l *lintObjects) references(p lintPlace, r *lintReport) {
+func (l *treeObjects) references(p sourceTree, r *report) {
 	all := map[[2]string]bool{} // kinds and names of all bundles
 	for _, b := range l.bundles {
 		for _, held := range b.held {
@@ -152,7 +152,7 @@ func (l *lintObjects) references(p lintPlace, r *lintReport) {
 }
 
 // deployed are objects as package lint judges them.
-func (b *lintBundle) deployed(held []heldObject) []lint.Deployed {
+func (b *checkedBundle) deployed(held []heldObject) []lint.Deployed {
 	var objects []lint.Deployed
 	for _, o := range held {
 		objects = append(objects, lint.Deployed{
@@ -163,12 +163,12 @@ func (b *lintBundle) deployed(held []heldObject) []lint.Deployed {
 }
 
 // uncertain reports whether an object may be another one on a real cluster.
-func (b *lintBundle) uncertain(o heldObject) bool {
+func (b *checkedBundle) uncertain(o heldObject) bool {
 	return o.source.Uncertain != "" && !slices.Contains(b.bundle.Manifests, o.source.File)
 }
 
 // placeText is file and line of a finding, for people.
-func placeText(p lintPlace, f finding.Finding) string {
+func placeText(p sourceTree, f finding.Finding) string {
 	text := path.Join(p.shown, f.Path)
 	if f.Line > 0 {
 		text = fmt.Sprintf("%s:%d", text, f.Line)
@@ -177,11 +177,11 @@ func placeText(p lintPlace, f finding.Finding) string {
 }
 
 // id returns the name of the bundle, as package diagnose has it.
-func (b *lintBundle) id() string { return lint.Workspace + "/" + b.dir }
+func (b *checkedBundle) id() string { return lint.Workspace + "/" + b.dir }
 
 // deployment is the bundle on a cluster, as its agent would report it. sources gets the
 // origin of each object. Objects whose names may differ on a real cluster are left out.
-func (b *lintBundle) deployment(cluster string, held lintHeld, sources map[string]schema.Rendered) *fleet.BundleDeployment {
+func (b *checkedBundle) deployment(cluster string, held heldObjects, sources map[string]schema.Rendered) *fleet.BundleDeployment {
 	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Labels: map[string]string{
 		fleet.LabelRepoName: repository, fleet.LabelBundleNamespace: lint.Workspace, fleet.LabelBundleName: b.dir,
 	}}}

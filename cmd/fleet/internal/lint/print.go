@@ -60,7 +60,7 @@ type LintFinding struct {
 }
 
 // print writes the report to stdout.
-func (o *Options) print(std printer.Stdio, r lintReport) error {
+func (o *Options) print(std printer.Stdio, r report) error {
 	switch o.output {
 	case "":
 		printFindings(std.Out, r)
@@ -74,7 +74,7 @@ func (o *Options) print(std printer.Stdio, r lintReport) error {
 }
 
 // printFindings writes one line for each finding, and what would help below it.
-func printFindings(out io.Writer, r lintReport) {
+func printFindings(out io.Writer, r report) {
 	for _, f := range r.list {
 		printer.Say(out, "%s\n", f)
 		if f.Hint != "" {
@@ -83,7 +83,7 @@ func printFindings(out io.Writer, r lintReport) {
 	}
 }
 
-func (o *Options) document(r lintReport) LintReport {
+func (o *Options) document(r report) LintReport {
 	root := "."
 	if len(o.Dirs) == 1 {
 		root = filepath.ToSlash(filepath.Clean(o.Dirs[0]))
@@ -121,7 +121,7 @@ var (
 
 // printAnnotations writes findings as workflow commands, which GitHub shows
 // beside the lines: https://docs.github.com/actions/reference/workflow-commands.
-func printAnnotations(out io.Writer, r lintReport) error {
+func printAnnotations(out io.Writer, r report) error {
 	for _, f := range r.list {
 		message := f.Message
 		if f.Hint != "" {
@@ -193,7 +193,7 @@ type sarifRegion struct {
 	StartColumn int `json:"startColumn,omitempty"`
 }
 
-func sarifOf(r lintReport) Sarif {
+func sarifOf(r report) Sarif {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "fleet lint", Version: version.Version}
 	index := map[string]int{}

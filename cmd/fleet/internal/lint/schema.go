@@ -19,15 +19,15 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/schema"
 )
 
-// lintObjects are the objects of the bundles of one tree. They are checked when
+// treeObjects are the objects of the bundles of one tree. They are checked when
 // all are there: the CRD of a kind may come from another bundle.
-type lintObjects struct {
+type treeObjects struct {
 	crds    []map[string]any // of --crd-file
-	bundles []lintBundle
+	bundles []checkedBundle
 }
 
-// A lintBundle is a bundle whose objects are checked.
-type lintBundle struct {
+// A checkedBundle is a bundle whose objects are checked.
+type checkedBundle struct {
 	dir    string // as the report names it
 	file   fleetyaml.File
 	bundle schema.Bundle
@@ -36,7 +36,7 @@ type lintBundle struct {
 	rendered map[string][]schema.Rendered
 	// held are the objects of each of its versions, and versions the version that
 	// each cluster gets.
-	held     map[string]lintHeld
+	held     map[string]heldObjects
 	versions map[string]string
 }
 
@@ -63,14 +63,14 @@ func (o *Options) readCRDs(std printer.Stdio) ([]map[string]any, error) {
 }
 
 // take notes the objects of a bundle that was tried.
-func (l *lintObjects) take(t *trial, dir string) {
+func (l *treeObjects) take(t *trial, dir string) {
 	files := map[string][]byte{}
 	for _, r := range t.result.Bundle.Spec.Resources {
 		if data, err := content.ResourceBytes(r); err == nil {
 			files[r.Name] = data
 		}
 	}
-	b := lintBundle{dir: dir, file: t.file, rendered: t.objects, held: t.held, versions: t.versions, bundle: schema.Bundle{
+	b := checkedBundle{dir: dir, file: t.file, rendered: t.objects, held: t.held, versions: t.versions, bundle: schema.Bundle{
 		Dir: t.result.Dir.Path, Files: files, Manifests: schema.Manifests(t.result.Bundle, files), Chart: finding.Finding{Path: t.file.Path},
 	}}
 	b.bundle.Chart.Line, b.bundle.Chart.Column = t.file.At("helm", "chart")
@@ -85,7 +85,7 @@ func (l *lintObjects) take(t *trial, dir string) {
 
 // report adds what is wrong with the objects, for each version of Kubernetes that
 // clusters have.
-func (l *lintObjects) report(p lintPlace, r *lintReport) {
+func (l *treeObjects) report(p sourceTree, r *report) {
 	versions := map[string]*schema.Kinds{}
 	for _, b := range l.bundles {
 		for version := range b.rendered {
@@ -110,7 +110,7 @@ func (l *lintObjects) report(p lintPlace, r *lintReport) {
 
 // comparePatches warns of compare patches that match nothing, in bundles of plain
 // manifests. The objects of charts and kustomizations may differ on each cluster.
-func (l *lintObjects) comparePatches(p lintPlace, r *lintReport) {
+func (l *treeObjects) comparePatches(p sourceTree, r *report) {
 	for _, b := range l.bundles {
 		if len(b.bundle.Manifests) == 0 {
 			continue
@@ -128,7 +128,7 @@ func (l *lintObjects) comparePatches(p lintPlace, r *lintReport) {
 }
 
 // define makes the CRDs of all bundles known, and those of --crd-file.
-func (l *lintObjects) define(kinds *schema.Kinds) {
+func (l *treeObjects) define(kinds *schema.Kinds) {
 	for _, crd := range l.crds {
 		kinds.Add(crd)
 	}
@@ -168,7 +168,7 @@ func sourceOf(d helm.Deployment, o helm.Object, uncertain string) schema.Rendere
 
 // uncertain says why values may be others on real clusters than for a sample; it is
 // empty where they are the same.
-func (t *trial) uncertain(c lintCluster, d helm.Deployment) string {
+func (t *trial) uncertain(c sampleCluster, d helm.Deployment) string {
 	switch {
 	case d.Options.Helm != nil && len(d.Options.Helm.ValuesFrom) > 0:
 		return hintElsewhere

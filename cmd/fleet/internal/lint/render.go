@@ -32,14 +32,14 @@ type trial struct {
 	result   bundle.Result
 	file     fleetyaml.File
 	origins  *lint.Origins
-	clusters []lintCluster
+	clusters []sampleCluster
 
 	tried    []lint.Sample
 	rendered map[string][]finding.Finding // by deployment id and version of Kubernetes
 	order    []finding.Finding
 	failing  map[finding.Finding][]lint.Sample
 	objects  map[string][]schema.Rendered // by version of Kubernetes; filled by render
-	held     map[string]lintHeld          // by key of a version; filled by render
+	held     map[string]heldObjects       // by key of a version; filled by render
 	versions map[string]string            // the key of the version of each cluster, by its title
 
 	unlabelled []string                 // clusters for which templates of values are not rendered
@@ -57,7 +57,7 @@ func (t *trial) run(ctx context.Context) []finding.Finding {
 		return []finding.Finding{t.at("render: " + err.Error())}
 	}
 	t.rendered, t.failing = map[string][]finding.Finding{}, map[finding.Finding][]lint.Sample{}
-	t.held, t.versions = map[string]lintHeld{}, map[string]string{}
+	t.held, t.versions = map[string]heldObjects{}, map[string]string{}
 	refusal := ""
 	for _, c := range t.clusters {
 		if ctx.Err() != nil {
@@ -109,7 +109,7 @@ func (t *trial) selection() []finding.Finding {
 	var clusters []*plantarget.Cluster
 	var labels []map[string]string
 	for _, s := range t.tried {
-		clusters = append(clusters, &placeOf(lintCluster{Sample: s}).Cluster)
+		clusters = append(clusters, &placeOf(sampleCluster{Sample: s}).Cluster)
 		labels = append(labels, s.Facts.Labels)
 	}
 	where := cli.ShownFile(t.o.clusterFile)
@@ -117,7 +117,7 @@ func (t *trial) selection() []finding.Finding {
 }
 
 // placeOf is a sample as deployments see clusters.
-func placeOf(c lintCluster) *deployment.Place {
+func placeOf(c sampleCluster) *deployment.Place {
 	p := &deployment.Place{
 		Cluster: plantarget.Cluster{
 			Namespace: c.Facts.Namespace, Name: c.Facts.Name, Labels: c.Facts.Labels, Groups: c.Groups,
@@ -185,7 +185,7 @@ const (
 
 // guessed makes a finding a warning where it may be for want of something that
 // only the real cluster has.
-func (t *trial) guessed(c lintCluster, f finding.Finding) finding.Finding {
+func (t *trial) guessed(c sampleCluster, f finding.Finding) finding.Finding {
 	if c.Guessed && lint.AsksClusters(t.result.Bundle) {
 		f.Severity = finding.Warning
 		f.Hint = HintGuessed
@@ -194,7 +194,7 @@ func (t *trial) guessed(c lintCluster, f finding.Finding) finding.Finding {
 }
 
 // render renders one version, once for all clusters that it is the same for.
-func (t *trial) render(c lintCluster, m content.Manifest, v deployment.Version, customizations []int) []finding.Finding {
+func (t *trial) render(c sampleCluster, m content.Manifest, v deployment.Version, customizations []int) []finding.Finding {
 	kube := t.kubeOf(c)
 	key := v.ID + " " + kube + fmt.Sprint(c.Guessed)
 	t.versions[c.Title] = key
@@ -206,11 +206,11 @@ func (t *trial) render(c lintCluster, m content.Manifest, v deployment.Version, 
 }
 
 // kubeOf is the version of Kubernetes that charts see on a cluster.
-func (t *trial) kubeOf(c lintCluster) string {
+func (t *trial) kubeOf(c sampleCluster) string {
 	return cmp.Or(cmp.Or(t.o.kubeVersion, c.kubeVersion), sources.RecentKubernetes)
 }
 
-func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Version, kube, key string, customizations []int) []finding.Finding {
+func (t *trial) renderOnce(c sampleCluster, m content.Manifest, v deployment.Version, kube, key string, customizations []int) []finding.Finding {
 	b := t.result.Bundle
 	d := helm.Deployment{Content: m, Memory: release.Memory{Owner: release.Owner{BundleID: b.Name}}}
 	var err error
@@ -256,7 +256,7 @@ func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Versi
 // weigh makes the finding about an error of Render a warning where a real cluster
 // may have what is missing here. depends reports whether the values that the error is
 // about may depend on the cluster.
-func (t *trial) weigh(c lintCluster, d helm.Deployment, err error, f finding.Finding, depends func(*lint.Dependence) bool) finding.Finding {
+func (t *trial) weigh(c sampleCluster, d helm.Deployment, err error, f finding.Finding, depends func(*lint.Dependence) bool) finding.Finding {
 	if guessed := t.guessed(c, f); guessed != f {
 		t.noteDependence(c, d, f, depends)
 		f = guessed

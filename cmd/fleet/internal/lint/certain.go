@@ -19,7 +19,7 @@ var fillings = []any{nil, false, true, "other"}
 // noteDependence notes whether a failure for a made-up cluster may depend on what a real
 // one has: reads says so of the values, or the chart renders with other values from the
 // cluster.
-func (t *trial) noteDependence(c lintCluster, d helm.Deployment, f finding.Finding, reads func(*lint.Dependence) bool) {
+func (t *trial) noteDependence(c sampleCluster, d helm.Deployment, f finding.Finding, reads func(*lint.Dependence) bool) {
 	if t.dependence == nil {
 		t.dependence, t.dependent = lint.DependenceOf(t.result.Bundle), map[finding.Finding]bool{}
 	}
@@ -47,7 +47,7 @@ func (t *trial) independent(failure finding.Finding) bool {
 }
 
 // renders reports whether the chart renders where other values come from the cluster.
-func (t *trial) renders(c lintCluster, d helm.Deployment) bool {
+func (t *trial) renders(c sampleCluster, d helm.Deployment) bool {
 	if d.Options.Helm == nil || d.Options.Helm.Values == nil {
 		return false
 	}
@@ -64,7 +64,7 @@ func (t *trial) renders(c lintCluster, d helm.Deployment) bool {
 }
 
 // noteUnlabelled remembers a cluster for which templates of values are not rendered.
-func (t *trial) noteUnlabelled(c lintCluster, v deployment.Version) {
+func (t *trial) noteUnlabelled(c sampleCluster, v deployment.Version) {
 	if planvalues.Renders(c.Facts.Labels) {
 		return // most clusters: their values need not be merged for this
 	}

@@ -23,14 +23,14 @@ import (
 	planvalues "github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
-// A lintCluster is a cluster that bundles are tried with.
-type lintCluster struct {
+// A sampleCluster is a cluster that bundles are tried with.
+type sampleCluster struct {
 	lint.Sample
 	kubeVersion string // empty: unknown
 }
 
 // clusters are those of --cluster-file, or nil without it.
-func (o *Options) clusters(std printer.Stdio) ([]lintCluster, error) {
+func (o *Options) clusters(std printer.Stdio) ([]sampleCluster, error) {
 	if o.clusterFile == "" {
 		return nil, nil
 	}
@@ -57,15 +57,15 @@ func (o *Options) clusters(std printer.Stdio) ([]lintCluster, error) {
 		}
 		groups[workspace] = compiled
 	}
-	var out []lintCluster
+	var out []sampleCluster
 	for _, c := range all.Clusters {
 		out = append(out, o.cluster(c, groups[c.Namespace], len(workspaces) > 1))
 	}
 	return out, nil
 }
 
-func (o *Options) cluster(c *fleet.Cluster, groups plantarget.Groups, withWorkspace bool) lintCluster {
-	out := lintCluster{kubeVersion: c.Status.Agent.Kubernetes}
+func (o *Options) cluster(c *fleet.Cluster, groups plantarget.Groups, withWorkspace bool) sampleCluster {
+	out := sampleCluster{kubeVersion: c.Status.Agent.Kubernetes}
 	out.Title = c.Name
 	if withWorkspace {
 		out.Title = c.Namespace + "/" + c.Name
@@ -85,7 +85,7 @@ const repository = "lint"
 var everywhere = fleet.GitTarget{Name: repository, ClusterSelector: sources.NewEmptySelector()}
 
 // lint reads and tries the bundles of one tree, and notes their objects.
-func (o *Options) lint(ctx context.Context, p lintPlace, clusters []lintCluster, objects *lintObjects, report *lintReport) error {
+func (o *Options) lint(ctx context.Context, p sourceTree, clusters []sampleCluster, objects *treeObjects, report *report) error {
 	access, err := o.helm.Access()
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (o *Options) lint(ctx context.Context, p lintPlace, clusters []lintCluster,
 	tree := root.FS()
 	if clusters == nil {
 		for _, s := range lint.Samples(set) {
-			clusters = append(clusters, lintCluster{Sample: s})
+			clusters = append(clusters, sampleCluster{Sample: s})
 		}
 	}
 	var members []lint.Member
@@ -158,7 +158,7 @@ func ofReading(r bundle.Result) []finding.Finding {
 }
 
 // nothing reports that directories hold no bundle at all.
-func (r *lintReport) nothing(p lintPlace, tree fs.FS) {
+func (r *report) nothing(p sourceTree, tree fs.FS) {
 	for _, dir := range p.dirs {
 		hint := "a repository that yields nothing is refused, not pruned"
 		if alone, err := fs.Glob(tree, path.Join(dir, "*.json")); err == nil && len(alone) > 0 {
@@ -173,24 +173,24 @@ func (r *lintReport) nothing(p lintPlace, tree fs.FS) {
 }
 
 // add takes in findings of a tree.
-func (r *lintReport) add(p lintPlace, bundle string, list []finding.Finding) {
+func (r *report) add(p sourceTree, bundle string, list []finding.Finding) {
 	for _, f := range list {
 		f.Path = path.Join(p.shown, f.Path)
-		r.list = append(r.list, lintFinding{Finding: f, bundle: bundle})
+		r.list = append(r.list, bundleFinding{Finding: f, bundle: bundle})
 	}
 }
 
 // member returns a bundle among others, whose findings have paths as users see them.
-func (p lintPlace) member(dir bundle.Dir, file fleetyaml.File) lint.Member {
+func (p sourceTree) member(dir bundle.Dir, file fleetyaml.File) lint.Member {
 	file.Path = path.Join(p.shown, file.Path)
 	return lint.Member{Dir: dir, File: &file}
 }
 
 // between takes in findings about several of the bundles of a tree, each for the
 // bundle in whose fleet.yaml it is.
-func (r *lintReport) between(p lintPlace, members []lint.Member, list []finding.Finding) {
+func (r *report) between(p sourceTree, members []lint.Member, list []finding.Finding) {
 	for _, f := range list {
-		one := lintFinding{Finding: f}
+		one := bundleFinding{Finding: f}
 		for _, m := range members {
 			if m.File.Path == f.Path {
 				one.bundle = path.Join(p.shown, m.Dir.Path)
