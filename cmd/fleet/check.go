@@ -1,16 +1,12 @@
 package main
 
 import (
-	"cmp"
-
 	"github.com/spf13/cobra"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/check"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
-	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
-	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
 
 const checkText = `Looks at the whole installation: the connection, the manager and who leads, Fleet's kinds, where agents are sent, tokens that never end, agents by
@@ -30,14 +26,7 @@ func newCheckCommand(g *client.Globals, std printer.Stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c := check.Checker{Session: s, Seen: diagnose.Seen{Now: s.Now(), Namespace: s.System, Program: version.Version, Unread: map[string]string{}}}
-			if c.Seen.Server = g.Probe(cmd.Context(), s.Access); c.Seen.Server.Failed == nil {
-				if err := cmp.Or(s.Served(cmd.Context()), s.Missing(cmd.Context())); err != nil {
-					return err
-				}
-				c.Look(cmd.Context(), g)
-			}
-			return check.Run(o, s, diagnose.Examine(c.Seen))
+			return check.Run(cmd.Context(), g, o, s)
 		},
 	}
 	o.AddFlag(cmd.Flags(), check.Formats...)

@@ -43,17 +43,7 @@ func newClusterJoinCommand(g *client.Globals, std printer.Stdio) *cobra.Command 
 			if err != nil {
 				return err
 			}
-			if o.File == "" && o.Context == "" {
-				return install.Join(cmd.Context(), o, ttl, s, nil)
-			}
-			if o.File == "" {
-				o.File = g.Kubeconfig
-			}
-			to, err := g.Other(o.File, o.Context)
-			if err != nil {
-				return err
-			}
-			return install.Join(cmd.Context(), o, ttl, s, &install.Newcomer{Access: to, Bring: g.Bring})
+			return install.Join(cmd.Context(), g, o, ttl, s)
 		},
 	}
 	fs := cmd.Flags()

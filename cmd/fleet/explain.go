@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
@@ -26,15 +24,8 @@ func newExplainCommand(g *client.Globals, std printer.Stdio) *cobra.Command {
   fleet explain examples-web c3 -o jsonpath='{.stoppedAt} {.reason}'`,
 		ValidArgsFunction: g.CompleteObjects(std, cli.BundleGrammar),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.Output.Check(explain.Formats...); err != nil {
+			if err := o.Complete(args, g.Namespace); err != nil {
 				return err
-			}
-			var err error
-			if o.Bundle, o.Cluster, err = cli.BundleGrammar.Pair(args); err != nil {
-				return explain.AboutRepo(err, args, g.Namespace)
-			}
-			if o.Bundle == "" {
-				return errors.New("want BUNDLE, or BUNDLE CLUSTER; also as bundle/NAME cluster/NAME")
 			}
 			s, err := g.ConnectWithin(cmd.Context(), std, true)
 			if err != nil {

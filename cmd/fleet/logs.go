@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
@@ -25,20 +23,9 @@ func newLogsCommand(g *client.Globals, std printer.Stdio) *cobra.Command {
 		Example:           "  fleet logs c2\n  fleet logs c2 --bundle shop-web",
 		ValidArgsFunction: g.CompleteObjects(std, logs.Grammar),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.Output.Check(logs.Formats...); err != nil {
+			if err := o.Complete(args); err != nil {
 				return err
 			}
-			switch {
-			case o.Lines < 0:
-				return errors.New("--lines must not be below 0")
-			case o.Lines == 0 && !o.Follow:
-				return errors.New("--lines 0 shows nothing: it goes with --follow, which then shows new decisions alone")
-			}
-			ref, err := logs.Grammar.One(args)
-			if err != nil {
-				return err
-			}
-			o.Cluster = ref.Name
 			s, err := g.ConnectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err

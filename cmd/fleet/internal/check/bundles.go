@@ -19,12 +19,12 @@ import (
 
 // readBundles reads the Bundles with what decides whether this version deploys
 // them. Secrets that this user may not read are left out.
-func (c *Checker) readBundles(ctx context.Context) error {
+func (c *checker) readBundles(ctx context.Context) error {
 	bundles, err := client.ListAs[fleet.Bundle](ctx, c.Session, cli.MustKind("bundles"), "")
 	if err != nil {
 		return err
 	}
-	if c.Seen.Bundles.Repos, err = c.gitRepos(ctx); err != nil {
+	if c.seen.Bundles.Repos, err = c.gitRepos(ctx); err != nil {
 		return err
 	}
 	for _, b := range bundles {
@@ -47,7 +47,7 @@ func (c *Checker) readBundles(ctx context.Context) error {
 				seen.Origins[one] = origin
 			}
 		}
-		c.Seen.Bundles.Bundles = append(c.Seen.Bundles.Bundles, seen)
+		c.seen.Bundles.Bundles = append(c.seen.Bundles.Bundles, seen)
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func refusedFiles(spec *fleet.BundleSpec) string {
 }
 
 // readValues puts the values back that a Bundle keeps in a Secret.
-func (c *Checker) readValues(ctx context.Context, b *fleet.Bundle) error {
+func (c *checker) readValues(ctx context.Context, b *fleet.Bundle) error {
 	if b.Spec.ValuesHash == "" {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (c *Checker) readValues(ctx context.Context, b *fleet.Bundle) error {
 
 // origin is what a Bundle takes along, without its data; false where it is not
 // there, or may not be read.
-func (c *Checker) origin(ctx context.Context, namespace string, one deployment.Source) (deployment.Origin, bool, error) {
+func (c *checker) origin(ctx context.Context, namespace string, one deployment.Source) (deployment.Origin, bool, error) {
 	if one.Kind == deployment.KindConfigMap {
 		u, err := c.API.Get(ctx, client.ConfigMaps, namespace, one.Name)
 		if u == nil || err != nil {

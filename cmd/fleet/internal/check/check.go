@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -19,13 +20,26 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
 var Formats = []string{printer.FormatJSON, printer.FormatYAML}
 
-// Run prints findings. The error is for those that fail.
-func Run(o printer.Output, s *client.Session, findings []diagnose.Finding) error {
+// Run looks at the installation and prints what it finds.
+func Run(ctx context.Context, g *client.Globals, o printer.Output, s *client.Session) error {
+	c := checker{Session: s, seen: diagnose.Seen{Now: s.Now(), Namespace: s.System, Program: version.Version, Unread: map[string]string{}}}
+	if c.seen.Server = g.Probe(ctx, s.Access); c.seen.Server.Failed == nil {
+		if err := cmp.Or(s.Served(ctx), s.Missing(ctx)); err != nil {
+			return err
+		}
+		c.look(ctx, g)
+	}
+	return report(o, s, diagnose.Examine(c.seen))
+}
+
+// report prints findings. The error is for those that fail.
+func report(o printer.Output, s *client.Session, findings []diagnose.Finding) error {
 	worst := diagnose.Worst(findings)
 	if o.Machine() {
 		doc := CheckReport{Document: printer.NewDocument("CheckReport"), Server: s.Server, Verdict: worst, Findings: findings}
@@ -51,10 +65,10 @@ func Run(o printer.Output, s *client.Session, findings []diagnose.Finding) error
 	return nil
 }
 
-// A Checker collects what there is to judge.
-type Checker struct {
+// A checker collects what there is to judge.
+type checker struct {
 	*client.Session
-	Seen diagnose.Seen
+	seen diagnose.Seen
 
 	repos       []*fleet.GitRepo // of gitRepos
 	reposFailed error
@@ -63,7 +77,7 @@ type Checker struct {
 
 // Look reads everything that the server shows to this user. It notes what the server
 // does not show, with the reason.
-func (c *Checker) Look(ctx context.Context, g *client.Globals) {
+func (c *checker) look(ctx context.Context, g *client.Globals) {
 	for _, part := range []struct {
 		check string
 		read  func(context.Context) error
@@ -77,30 +91,30 @@ func (c *Checker) Look(ctx context.Context, g *client.Globals) {
 		{diagnose.Resources, c.readBundles},
 	} {
 		if err := part.read(ctx); err != nil {
-			c.Seen.Unread[part.check] = err.Error()
+			c.seen.Unread[part.check] = err.Error()
 		}
 	}
-	if why := c.Seen.Unread[diagnose.Agents]; why != "" {
-		c.Seen.Unread[diagnose.Clocks], c.Seen.Unread[diagnose.Identity], c.Seen.Unread[diagnose.Credentials] = why, why, why
+	if why := c.seen.Unread[diagnose.Agents]; why != "" {
+		c.seen.Unread[diagnose.Clocks], c.seen.Unread[diagnose.Identity], c.seen.Unread[diagnose.Credentials] = why, why, why
 	}
 	if err := c.readRoles(ctx); err != nil {
-		c.Seen.Roles = nil // a user who may not see all of them gets no findings about any
+		c.seen.Roles = nil // a user who may not see all of them gets no findings about any
 	}
-	if why := c.Seen.Unread[diagnose.Resources]; why != "" {
-		c.Seen.Unread[diagnose.Templates], c.Seen.Unread[diagnose.Kustomize], c.Seen.Unread[diagnose.Reads] = why, why, why
+	if why := c.seen.Unread[diagnose.Resources]; why != "" {
+		c.seen.Unread[diagnose.Templates], c.seen.Unread[diagnose.Kustomize], c.seen.Unread[diagnose.Reads] = why, why, why
 	}
-	if why := c.Seen.Unread[diagnose.Accounts]; why != "" {
-		c.Seen.Unread[diagnose.Objects] = why
+	if why := c.seen.Unread[diagnose.Accounts]; why != "" {
+		c.seen.Unread[diagnose.Objects] = why
 	}
 	settings, ok := c.readSettings(ctx)
-	c.Seen.Bundles.RequireLabel = settings.RequireDownstreamLabel
-	c.Seen.Address = diagnose.AddressSeen{Known: ok, URL: settings.APIServerURL}
+	c.seen.Bundles.RequireLabel = settings.RequireDownstreamLabel
+	c.seen.Address = diagnose.AddressSeen{Known: ok, URL: settings.APIServerURL}
 	if settings.APIServerURL != "" {
-		c.Seen.Address.Failed = g.Visit(ctx, settings.APIServerURL, settings.APIServerCA)
+		c.seen.Address.Failed = g.Visit(ctx, settings.APIServerURL, settings.APIServerCA)
 	}
 }
 
-func (c *Checker) readManager(ctx context.Context) error {
+func (c *checker) readManager(ctx context.Context) error {
 	config, err := c.configMap(ctx, fleet.ConfigMapController)
 	if err != nil {
 		return err
@@ -126,22 +140,22 @@ func (c *Checker) readManager(ctx context.Context) error {
 		}
 		m = m.WithCrashes("gitjob", lease, c.Now())
 	}
-	c.Seen.Manager = &m
+	c.seen.Manager = &m
 	others, err := c.All(ctx, client.Query{Resource: client.ConfigMaps, Fields: "metadata.name=" + fleet.ConfigMapInstallation})
 	if err != nil {
 		return nil // a user who may not see all namespaces gets no findings about other managers
 	}
 	for _, o := range others {
 		if o.GetNamespace() != c.System {
-			c.Seen.Others = append(c.Seen.Others, o.GetNamespace())
+			c.seen.Others = append(c.seen.Others, o.GetNamespace())
 		}
 	}
-	slices.Sort(c.Seen.Others)
+	slices.Sort(c.seen.Others)
 	return nil
 }
 
 // configMap reads a ConfigMap of the manager's; nil where there is none.
-func (c *Checker) configMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+func (c *checker) configMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
 	u, err := c.API.Get(ctx, client.ConfigMaps, c.System, name)
 	if err = client.AbsentOK(err); err != nil || u == nil {
 		return nil, client.Reached(c.Server, err)
@@ -149,7 +163,7 @@ func (c *Checker) configMap(ctx context.Context, name string) (*corev1.ConfigMap
 	return client.As[corev1.ConfigMap](u)
 }
 
-func (c *Checker) readCRDs(ctx context.Context) error {
+func (c *checker) readCRDs(ctx context.Context) error {
 	items, err := c.All(ctx, client.Query{Resource: client.Definitions})
 	if err != nil {
 		return err
@@ -158,29 +172,29 @@ func (c *Checker) readCRDs(ctx context.Context) error {
 		for _, u := range items {
 			if u.GetName() == kind.Name() {
 				revision, _ := strconv.Atoi(u.GetAnnotations()[fleet.AnnotationCRDRevision])
-				c.Seen.CRDs = append(c.Seen.CRDs, diagnose.CRD{Name: u.GetName(), Revision: revision})
+				c.seen.CRDs = append(c.seen.CRDs, diagnose.CRD{Name: u.GetName(), Revision: revision})
 			}
 		}
 	}
 	return nil
 }
 
-func (c *Checker) readTokens(ctx context.Context) (err error) {
-	c.Seen.Tokens, err = client.ListAs[fleet.ClusterRegistrationToken](ctx, c.Session, cli.MustKind("tokens"), "")
+func (c *checker) readTokens(ctx context.Context) (err error) {
+	c.seen.Tokens, err = client.ListAs[fleet.ClusterRegistrationToken](ctx, c.Session, cli.MustKind("tokens"), "")
 	return err
 }
 
-func (c *Checker) readAgents(ctx context.Context) error {
+func (c *checker) readAgents(ctx context.Context) error {
 	clusters, err := client.ListAs[fleet.Cluster](ctx, c.Session, cli.MustKind("clusters"), "")
 	for _, one := range clusters {
 		heartbeat := signs.ReadHeartbeat(one)
-		c.Seen.Agents = append(c.Seen.Agents, diagnose.AgentSeen{Cluster: one, Heartbeat: heartbeat.Time, Protocol: heartbeat.Protocol})
+		c.seen.Agents = append(c.seen.Agents, diagnose.AgentSeen{Cluster: one, Heartbeat: heartbeat.Time, Protocol: heartbeat.Protocol})
 	}
 	return err
 }
 
 // gitRepos are all GitRepos. Several checks are about them; they are listed once.
-func (c *Checker) gitRepos(ctx context.Context) ([]*fleet.GitRepo, error) {
+func (c *checker) gitRepos(ctx context.Context) ([]*fleet.GitRepo, error) {
 	if !c.reposRead {
 		c.repos, c.reposFailed = client.ListAs[fleet.GitRepo](ctx, c.Session, cli.MustKind("repos"), "")
 		c.reposRead = true
@@ -188,11 +202,11 @@ func (c *Checker) gitRepos(ctx context.Context) ([]*fleet.GitRepo, error) {
 	return c.repos, c.reposFailed
 }
 
-func (c *Checker) readSources(ctx context.Context) error {
+func (c *checker) readSources(ctx context.Context) error {
 	repos, err := c.gitRepos(ctx)
 	for _, r := range repos {
 		if host, _, err := net.SplitHostPort(git.Host(r.Spec.Repo)); err == nil {
-			c.Seen.Sources = append(c.Seen.Sources, diagnose.SourceSeen{GitRepo: r.Namespace + "/" + r.Name, Host: host})
+			c.seen.Sources = append(c.seen.Sources, diagnose.SourceSeen{GitRepo: r.Namespace + "/" + r.Name, Host: host})
 		}
 	}
 	return err
@@ -200,7 +214,7 @@ func (c *Checker) readSources(ctx context.Context) error {
 
 // readAccounts reads all deployments in pages, and keeps only what is said of
 // their accounts, and which objects two of them have.
-func (c *Checker) readAccounts(ctx context.Context) error {
+func (c *checker) readAccounts(ctx context.Context) error {
 	repos, err := c.gitRepos(ctx)
 	if err != nil {
 		return err
@@ -218,8 +232,8 @@ func (c *Checker) readAccounts(ctx context.Context) error {
 			bd, err := client.As[fleet.BundleDeployment](u)
 			if err == nil {
 				repo := bd.Labels[fleet.LabelBundleNamespace] + "/" + bd.Labels[fleet.LabelRepoName]
-				c.Seen.Accounts = append(c.Seen.Accounts, diagnose.AccountsOf(bd, forced[repo])...)
-				c.Seen.Shared.Add(bd)
+				c.seen.Accounts = append(c.seen.Accounts, diagnose.AccountsOf(bd, forced[repo])...)
+				c.seen.Shared.Add(bd)
 			}
 			return err
 		})
@@ -230,7 +244,7 @@ func (c *Checker) readAccounts(ctx context.Context) error {
 	return nil
 }
 
-func (c *Checker) readSettings(ctx context.Context) (registration.Settings, bool) {
+func (c *checker) readSettings(ctx context.Context) (registration.Settings, bool) {
 	config, err := c.configMap(ctx, fleet.ConfigMapController)
 	if err != nil || config == nil {
 		return registration.Settings{}, false

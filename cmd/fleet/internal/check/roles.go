@@ -11,12 +11,12 @@ import (
 
 // readRoles reads what is granted in workspaces. A user who may not see that gets no
 // findings about it.
-func (c *Checker) readRoles(ctx context.Context) error {
+func (c *checker) readRoles(ctx context.Context) error {
 	workspaces := map[string]bool{}
-	for _, t := range c.Seen.Tokens {
+	for _, t := range c.seen.Tokens {
 		workspaces[t.Namespace] = true
 	}
-	for _, a := range c.Seen.Agents {
+	for _, a := range c.seen.Agents {
 		workspaces[a.Cluster.Namespace] = true
 	}
 	bindings, err := readAll[rbacv1.RoleBinding](ctx, c, "rolebindings")
@@ -42,18 +42,18 @@ func (c *Checker) readRoles(ctx context.Context) error {
 	}
 	for _, r := range roles {
 		if workspaces[r.Namespace] {
-			c.Seen.Roles = append(c.Seen.Roles, diagnose.RoleSeen{Workspace: r.Namespace, Kind: "Role", Name: r.Name, Rules: r.Rules})
+			c.seen.Roles = append(c.seen.Roles, diagnose.RoleSeen{Workspace: r.Namespace, Kind: "Role", Name: r.Name, Rules: r.Rules})
 		}
 	}
 	for _, r := range clusterRoles {
 		for workspace := range granted[r.Name] {
-			c.Seen.Roles = append(c.Seen.Roles, diagnose.RoleSeen{Workspace: workspace, Kind: "ClusterRole", Name: r.Name, Rules: r.Rules})
+			c.seen.Roles = append(c.seen.Roles, diagnose.RoleSeen{Workspace: workspace, Kind: "ClusterRole", Name: r.Name, Rules: r.Rules})
 		}
 	}
 	return nil
 }
 
-func readAll[T any](ctx context.Context, c *Checker, resource string) ([]*T, error) {
+func readAll[T any](ctx context.Context, c *checker, resource string) ([]*T, error) {
 	items, err := c.All(ctx, client.Query{Resource: rbacv1.SchemeGroupVersion.WithResource(resource)})
 	if err != nil {
 		return nil, err

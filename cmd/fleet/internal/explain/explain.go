@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
@@ -22,9 +23,23 @@ type Options struct {
 	changes *explainChanges // with watch: the last output
 }
 
-// AboutRepo is an error about arguments that name no bundle; of those that name a
+// Complete reads the arguments. workspace is that of -n.
+func (o *Options) Complete(args []string, workspace string) (err error) {
+	if err := o.Output.Check(Formats...); err != nil {
+		return err
+	}
+	if o.Bundle, o.Cluster, err = cli.BundleGrammar.Pair(args); err != nil {
+		return aboutRepo(err, args, workspace)
+	}
+	if o.Bundle == "" {
+		return errors.New("want BUNDLE, or BUNDLE CLUSTER; also as bundle/NAME cluster/NAME")
+	}
+	return nil
+}
+
+// aboutRepo is an error about arguments that name no bundle; of those that name a
 // repository it says which commands are about that.
-func AboutRepo(err error, args []string, workspace string) error {
+func aboutRepo(err error, args []string, workspace string) error {
 	refs, _, wrong := cli.GrammarOf("repos").Parse(args)
 	if wrong != nil || len(refs) == 0 {
 		return err

@@ -52,15 +52,30 @@ func (o JoinOptions) Check() (time.Duration, error) {
 	return ttl, nil
 }
 
-// A Newcomer is a cluster that is about to join, where it can be reached.
-type Newcomer struct {
+// A newcomer is a cluster that is about to join, where it can be reached.
+type newcomer struct {
 	client.Access
-	Bring client.Bringer
+	bring client.Bringer
 }
 
-// Join makes the Cluster and a token for its agent. It installs the
-// agent on the newcomer and waits for it; without one it prints the agent.
-func Join(ctx context.Context, o JoinOptions, ttl time.Duration, s *client.Session, to *Newcomer) error {
+// Join makes the Cluster and a token for its agent. It installs the agent on the cluster
+// of another kubeconfig or context and waits for it; without one it prints the agent.
+func Join(ctx context.Context, g *client.Globals, o JoinOptions, ttl time.Duration, s *client.Session) error {
+	if o.File == "" && o.Context == "" {
+		return join(ctx, o, ttl, s, nil)
+	}
+	if o.File == "" {
+		o.File = g.Kubeconfig
+	}
+	to, err := g.Other(o.File, o.Context)
+	if err != nil {
+		return err
+	}
+	return join(ctx, o, ttl, s, &newcomer{to, g.Bring})
+}
+
+// join is Join with the cluster that joins, where it can be reached.
+func join(ctx context.Context, o JoinOptions, ttl time.Duration, s *client.Session, to *newcomer) error {
 	if err := s.CertainCluster(ctx, o.Name); err != nil {
 		return err
 	}
@@ -93,7 +108,7 @@ func Join(ctx context.Context, o JoinOptions, ttl time.Duration, s *client.Sessi
 	if to == nil {
 		return PrintManifest(s.Std, aboutAgent(s, made, ttl), objects)
 	}
-	if err := to.Bring(ctx, to.Access, objects); err != nil {
+	if err := to.bring(ctx, to.Access, objects); err != nil {
 		return fmt.Errorf("install the agent on %s: %w", to.Server, err)
 	}
 	s.Std.Note("agent installed on %s in namespace %s", to.Server, s.System)
@@ -104,7 +119,7 @@ func Join(ctx context.Context, o JoinOptions, ttl time.Duration, s *client.Sessi
 }
 
 // identity is the identity of a cluster: the UID of its namespace kube-system.
-func (n Newcomer) identity(ctx context.Context) (string, error) {
+func (n newcomer) identity(ctx context.Context) (string, error) {
 	u, err := n.API.Get(ctx, client.Namespaces, "", metav1.NamespaceSystem)
 	if err != nil {
 		return "", fmt.Errorf("identify the new cluster: %w", client.Reached(n.Server, err))
@@ -114,7 +129,7 @@ func (n Newcomer) identity(ctx context.Context) (string, error) {
 
 // agent is what the agent that is installed in a namespace of the newcomer says of it,
 // as far as that is there and may be read. uid is that of its namespace kube-system.
-func (n Newcomer) agent(ctx context.Context, namespace, uid string) registration.Installed {
+func (n newcomer) agent(ctx context.Context, namespace, uid string) registration.Installed {
 	var config *corev1.ConfigMap
 	if u, err := n.API.Get(ctx, client.ConfigMaps, namespace, fleet.ConfigMapAgent); err == nil {
 		config, _ = client.As[corev1.ConfigMap](u)

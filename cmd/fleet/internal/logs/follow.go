@@ -24,7 +24,7 @@ type logsFollow struct {
 // Follow prints the last decisions of a cluster's agent, and then each new one
 // until ctx ends. A decision that is made again is printed again, with its count.
 func Follow(ctx context.Context, o Options, s *client.Session) error {
-	c, err := oneCluster(ctx, s, o.Cluster)
+	c, err := oneCluster(ctx, s, o.cluster)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ import (
 var Formats = []string{printer.FormatWide, printer.FormatJSON, printer.FormatYAML}
 
 type Options struct {
-	Cluster string
+	cluster string
 	Bundle  string
 	Lines   int
 	Output  printer.Output
@@ -29,9 +30,25 @@ type Options struct {
 // Grammar is one cluster, which may be WORKSPACE/NAME.
 var Grammar = cli.Grammar{Kinds: cli.ClusterGrammar.Kinds, Bare: cli.ClusterGrammar.Bare, Qualified: true}
 
+// Complete reads the arguments, and refuses flags that do not go together.
+func (o *Options) Complete(args []string) error {
+	if err := o.Output.Check(Formats...); err != nil {
+		return err
+	}
+	switch {
+	case o.Lines < 0:
+		return errors.New("--lines must not be below 0")
+	case o.Lines == 0 && !o.Follow:
+		return errors.New("--lines 0 shows nothing: it goes with --follow, which then shows new decisions alone")
+	}
+	ref, err := Grammar.One(args)
+	o.cluster = ref.Name
+	return err
+}
+
 // Run prints the journal of one cluster's agent.
 func Run(ctx context.Context, o Options, s *client.Session) error {
-	c, err := oneCluster(ctx, s, o.Cluster)
+	c, err := oneCluster(ctx, s, o.cluster)
 	if err != nil {
 		return err
 	}
