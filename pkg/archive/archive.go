@@ -5,6 +5,7 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -201,11 +202,16 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
+var errBefore = errors.New("a part of it is said to stand before its beginning")
+
 // ReadAt reads anywhere, within the budget if there is one.
 func (s *source) ReadAt(p []byte, off int64) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		s.err = err
 		return 0, err
+	}
+	if off < 0 {
+		return 0, errBefore // the archive says so, and not the disk
 	}
 	if s.bound {
 		if s.budget -= int64(len(p)); s.budget < 0 {

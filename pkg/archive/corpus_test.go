@@ -273,6 +273,7 @@ func evils() map[string]evil {
 		"zip-twice":         {format: "zip", data: zipOf(file("a", "1"), file("a", "2")), text: "twice"},
 		"zip-case":          {format: "zip", data: zipOf(file("a", "1"), file("A", "2")), text: "upper and lower"},
 		"zip-no-zip":        {format: "zip", data: []byte("PK no"), reason: "InvalidArchive", text: "cannot be read"},
+		"zip-before":        {format: "zip", data: zipBefore(), reason: "InvalidArchive", text: "cannot be read"},
 		"too-many":          {limits: "small", data: tarOf(file("1", ""), file("2", ""), file("3", ""), file("4", ""), file("5", "")), reason: "TooLarge", text: "more than 4"},
 		"too-many-above":    {limits: "small", data: tarOf(file("1/2/3/4/5", "")), reason: "TooLarge", text: "directories"},
 		"too-deep":          {limits: "small", data: tarOf(file("1/1/1/1/1/1/1", "")), reason: "TooLarge", text: "deep"},
@@ -311,6 +312,13 @@ func complete(all map[string]evil) map[string]evil {
 
 // sparsePAX says of a file of no bytes that it has 1 TiB, as GNU tar does.
 var sparsePAX = paxRecord("GNU.sparse.size", "1099511627776") + paxRecord("GNU.sparse.numblocks", "1") + paxRecord("GNU.sparse.map", "0,0")
+
+// zipBefore is a zip whose file stands before the beginning of the archive.
+func zipBefore() []byte {
+	data := zipOf(file("a", "x"))
+	binary.LittleEndian.PutUint32(data[len(data)-6:], 1<<20) // where the list of files begins
+	return data
+}
 
 // flip changes one byte, counted from the end if below 0.
 func flip(data []byte, at int) []byte {
