@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"math/rand/v2"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // A Backoff is a series of delays that double up to a limit. Each is taken at random
@@ -17,7 +19,7 @@ import (
 // cases.
 type Backoff struct {
 	First, Last time.Duration
-	failures    int
+	series      wait.Backoff // not begun while its Duration is 0
 }
 
 // Default delays.
@@ -28,20 +30,15 @@ const (
 
 // Next returns the delay after one more failure.
 func (b *Backoff) Next() time.Duration {
-	first, last := orElse(b.First, backoffFirst), orElse(b.Last, backoffLast)
-	d := first
-	for range b.failures {
-		if d *= 2; d >= last {
-			break
-		}
+	if b.series.Duration == 0 {
+		first, last := orElse(b.First, backoffFirst), orElse(b.Last, backoffLast)
+		b.series = wait.Backoff{Duration: min(first, last) / 2, Cap: last / 2, Factor: 2, Jitter: 1, Steps: math.MaxInt}
 	}
-	b.failures++
-	d = min(d, last)
-	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, keeps no secret
+	return b.series.Step()
 }
 
 // Reset restarts the series, after a success.
-func (b *Backoff) Reset() { b.failures = 0 }
+func (b *Backoff) Reset() { b.series = wait.Backoff{} }
 
 // Wait waits for the next delay, or until ctx ends.
 func (b *Backoff) Wait(ctx context.Context) error { return Sleep(ctx, b.Next()) }
@@ -94,17 +91,17 @@ func (l *Conn) retry(req *http.Request) (*http.Response, error) {
 			}
 			return nil, ctx.Err()
 		}
-		wait := delays.Next()
+		delay := delays.Next()
 		if err == nil {
 			if final(resp) {
 				return resp, nil
 			}
-			wait = max(wait, retryAfter(resp))
+			delay = max(delay, retryAfter(resp))
 			_ = resp.Body.Close()
 		} else {
 			changes = nil // what brings the line up again must not make us hurry
 		}
-		t := time.NewTimer(wait)
+		t := time.NewTimer(delay)
 		select {
 		case <-ctx.Done():
 		case <-t.C:
