@@ -9,12 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -59,15 +59,14 @@ type Puller struct {
 	cache   *kube.Cache[*metav1.PartialObjectMetadata]
 	loop    *kube.Controller
 
-	mu       sync.Mutex
-	attempts map[kube.Key]int // that failed in a row
+	failures workqueue.TypedRateLimiter[kube.Key] // in a row, and the delays after them
 }
 
 // New prepares the loop; it sends no request before its parts run.
 func New(cfg Config, c *kube.Client, log *logrus.Entry) *Puller {
 	own := c.Loop("chart")
 	p := &Puller{
-		cfg: cfg, log: log, attempts: map[kube.Key]int{},
+		cfg: cfg, log: log, failures: workqueue.NewTypedItemExponentialFailureRateLimiter[kube.Key](firstDelay, lastDelay),
 		bundles: kube.StoreOf[*fleet.Bundle](own), secrets: kube.StoreOf[*corev1.Secret](own),
 		cache: kube.NewMetaCache(own, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, stripped),
 	}
@@ -75,9 +74,9 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Puller {
 	p.cache.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
 		switch {
 		case changed == nil:
-			p.forget(kube.KeyOf(old))
+			p.failures.Forget(kube.KeyOf(old))
 		case asked(changed) && (old == nil || !asked(old) || !cfg.Scope.Owns(old) || old.Annotations[fleet.AnnotationPull] != changed.Annotations[fleet.AnnotationPull]):
-			p.forget(kube.KeyOf(changed))
+			p.failures.Forget(kube.KeyOf(changed))
 			p.loop.Add(kube.KeyOf(changed))
 		}
 	})
@@ -115,7 +114,7 @@ func asked(m metav1.Object) bool {
 // on the Bundle, and the pull is tried again: a source may be repaired.
 func (p *Puller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if m, ok := p.cache.Get(key); !ok || !asked(m) || !p.cfg.Scope.Owns(m) {
-		p.forget(key)
+		p.failures.Forget(key)
 		return kube.Done, nil
 	}
 	b, err := p.bundles.Get(ctx, key)
@@ -135,9 +134,9 @@ func (p *Puller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, erro
 	}
 	next := kube.Done
 	if err != nil {
-		next.After = p.failed(key)
+		next.After = p.failures.When(key)
 	} else {
-		p.forget(key)
+		p.failures.Forget(key)
 	}
 	return next, p.answer(ctx, b, id, err)
 }
@@ -192,24 +191,4 @@ func (p *Puller) answer(ctx context.Context, b *fleet.Bundle, id string, failed 
 		return errors.New("the Bundle has changed meanwhile") // tried again at once
 	}
 	return err
-}
-
-// failed notes a failed attempt, and returns the delay until the next.
-func (p *Puller) failed(key kube.Key) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.attempts[key]++
-	d := firstDelay
-	for range p.attempts[key] - 1 {
-		if d *= 2; d >= lastDelay {
-			return lastDelay
-		}
-	}
-	return d
-}
-
-func (p *Puller) forget(key kube.Key) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.attempts, key)
 }
