@@ -6,8 +6,6 @@ package register
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -157,13 +155,4 @@ func kubeconfigOf(b registration.Bootstrapping, token string) ([]byte, error) {
 	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	out.CurrentContext = name
 	return clientcmd.Write(*out)
-}
-
-// secretWord returns a secret for a request, which cannot be guessed.
-func secretWord() (string, error) {
-	var b [32]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(b[:]), nil
 }

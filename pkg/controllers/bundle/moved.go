@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"maps"
 	"slices"
@@ -83,7 +84,7 @@ func (e *moveController) reconcileMoved(ctx context.Context, key kube.Key) (kube
 	rest := withdrawal.Moved(list,
 		withdrawal.Place{Workspace: key.Namespace, Cluster: key.Name, Namespace: from},
 		withdrawal.Place{Workspace: to.Namespace, Cluster: to.Name, Namespace: place},
-		func(name string) bool { return e.wantedOn(to, place, name) }, newOrder)
+		func(name string) bool { return e.wantedOn(to, place, name) }, rand.Text)
 	var names []string
 	for _, bd := range rest {
 		got, err := e.deployments.Create(ctx, bd)

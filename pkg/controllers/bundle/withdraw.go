@@ -3,7 +3,6 @@ package bundle
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"sync"
@@ -167,7 +166,7 @@ func (e *withdrawals) order(ctx context.Context, bundle kube.Key, l *staleDeploy
 	if changed.Annotations == nil {
 		changed.Annotations = map[string]string{}
 	}
-	changed.Annotations[fleet.AnnotationWithdrawn] = newOrder()
+	changed.Annotations[fleet.AnnotationWithdrawn] = rand.Text() // the id of the order: no two are the same
 	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerBundleDeployment })
 	got, err := e.deployments.Patch(ctx, l.bd, changed)
 	if kube.IsGone(err) {
@@ -180,15 +179,6 @@ func (e *withdrawals) order(ctx context.Context, bundle kube.Key, l *staleDeploy
 	e.enqueue(e.table.SetDeployment(got))
 	log.Info("deployment withdrawn")
 	return nil
-}
-
-// newOrder is the id of an order: enough that two never meet.
-func newOrder() string {
-	var b [8]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		panic(err) // crypto/rand does not fail
-	}
-	return hex.EncodeToString(b[:])
 }
 
 // erase deletes a deployment exactly as it was decided on, and then its values.

@@ -50,7 +50,8 @@ type Globals struct {
 // DefaultSystemNamespace is the manager's namespace where the user names none.
 const DefaultSystemNamespace = fleet.NamespaceSystem
 
-// RandomWord returns 2n hex digits that cannot be guessed.
+// RandomWord returns 2n hex digits that cannot be guessed. They may stand in the name of an
+// object, which the capitals of rand.Text may not.
 func RandomWord(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails
