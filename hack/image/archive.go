@@ -77,7 +77,8 @@ const nameOfContainerd = "io.containerd.image.name"
 
 // An archive is an OCI image layout in a tar (image-spec v1.1, "image layout"),
 // with the manifest.json of `docker save` beside it where there is only one
-// architecture: what older engines read.
+// architecture: what older engines read. Of go-containerregistry, layout writes a folder
+// without that file, and tarball writes nothing else.
 type archive struct {
 	files map[string][]byte
 }

@@ -60,7 +60,8 @@ func Interval(spec fleet.GitRepoSpec) time.Duration {
 // Delay returns the time until a repository is asked again after so many failures in a row:
 // the interval, doubled with each failure up to the bounds, plus up to a tenth of it.
 // random, from 0 to 1, chooses that part. The manager asks a repository that is not polled
-// (interval 0) again only after failures.
+// (interval 0) again only after failures. A wait.Backoff would count the failures itself
+// and choose random itself.
 func Delay(interval time.Duration, failures int, random float64) time.Duration {
 	if failures == 0 && interval == 0 {
 		return 0

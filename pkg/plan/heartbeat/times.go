@@ -41,7 +41,8 @@ const RampTime = (1<<ramp-1)*firstAgain + ramp*10*time.Second // an attempt take
 // Again returns when an agent tries again after so many failures in a row, the last of them
 // now. It waits 1, 2, 4, 8 and 16 s, each up to half of that less, and then until its own
 // moment in each 15 s. So many agents that lose one manager at one moment try again at
-// different moments.
+// different moments. The identity chooses them, so that an agent that restarts keeps its
+// own; wait.Backoff chooses at random.
 func Again(failures int, now time.Time, identity string) time.Time {
 	if failures > ramp {
 		return Retries(identity)(now)

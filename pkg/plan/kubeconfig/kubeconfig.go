@@ -6,6 +6,8 @@
 // The format is that of client-go (tools/clientcmd/api/v1): lists of named clusters, users
 // and contexts, and the name of the current context. Only what this package reads is used
 // to connect, so no other parser can find in the text what this one has not checked.
+// clientcmd.Load is not that parser: decisions do not import client-go, and if a name
+// stands twice in a list, its error holds the whole list with all tokens.
 package kubeconfig
 
 import (

@@ -71,7 +71,8 @@ func Decide(f Facts) (Action, string) {
 
 // Pace limits withdrawals that a change of targets causes: 10 at once, then a
 // tenth of the Bundle's deployments a minute, so that a mistake can be undone.
-// The zero Pace has not been used yet.
+// The zero Pace has not been used yet. It is a value, and takes back any part of what it
+// allowed; a rate.Limiter changes in place and takes back whole reservations.
 type Pace struct {
 	tokens float64
 	at     time.Time
