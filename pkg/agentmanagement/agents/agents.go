@@ -32,8 +32,12 @@ const (
 	gatherPerCluster = 100 * time.Microsecond
 )
 
-// lookSoon is when what was in doubt is looked at again.
-const lookSoon = time.Second
+// lookSoon is when what was in doubt is looked at again, and lookAgain when it is looked
+// whether the name of a Bundle is still taken.
+const (
+	lookSoon  = time.Second
+	lookAgain = time.Minute
+)
 
 // deploymentName is the manager's own Deployment, whose tolerations the agent of
 // its own cluster inherits.
@@ -142,10 +146,14 @@ func (l *Loop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	if err := l.say(ctx, plan.State); err != nil {
 		return kube.Done, err
 	}
-	if seen.doubt {
-		plan.After = lookSoon
+	next := kube.Result{After: plan.After}
+	if seen.refusals {
+		next = next.Sooner(lookAgain)
 	}
-	return kube.Result{After: plan.After}, l.report(ctx, m, seen.clusters)
+	if seen.doubt {
+		next.After = lookSoon
+	}
+	return next, l.report(ctx, m, seen.clusters)
 }
 
 // manager is what is said of all agents.
@@ -172,6 +180,7 @@ type sight struct {
 	clusters agentFleet
 	members  []agentrollout.Member
 	doubt    bool // something is not what it looks like: it is looked at again soon
+	refusals bool // the name of a Bundle is taken, and no watch reports when it is free
 }
 
 // gather returns the fleet as the caches have it.
@@ -183,8 +192,14 @@ func (l *Loop) gather(ctx context.Context, m agentrollout.Manager) (sight, error
 		}
 		b, _ := l.known.Get(bundleOf(c))
 		member := m.Observe(c, b)
-		if why := l.refused[kube.KeyOf(c)]; why != "" && b == nil {
-			member.Held = why
+		if b == nil {
+			why, err := l.refusal(ctx, c)
+			if err != nil {
+				return sight{}, err
+			}
+			if why != "" {
+				member.Held, seen.refusals = why, true
+			}
 		}
 		if member.Doubtful() {
 			var err error
@@ -197,6 +212,26 @@ func (l *Loop) gather(ctx context.Context, m agentrollout.Manager) (sight, error
 		seen.members = append(seen.members, member)
 	}
 	return seen, nil
+}
+
+// refusal looks again at a Bundle that had the name of a Cluster's agent and was not Fleet's.
+// It returns why the agent gets no Bundle; empty where the name is free, as far as is
+// known. The condition of the Cluster says so also to another process.
+func (l *Loop) refusal(ctx context.Context, c *fleet.Cluster) (string, error) {
+	key := kube.KeyOf(c)
+	says := condition.Find(c.Status.Conditions, fleet.ConditionReconciled)
+	if l.refused[key] == "" && (says == nil || says.Reason != agentrollout.ReasonTaken) {
+		return "", nil
+	}
+	delete(l.refused, key)
+	have, err := l.bundles.Get(ctx, bundleOf(c))
+	if err != nil {
+		return "", kube.IgnoreGone(err)
+	}
+	if why := agentrollout.Foreign(have); why != "" {
+		l.refused[key] = why
+	}
+	return l.refused[key], nil
 }
 
 // arrived looks at the deployment of an agent itself.
@@ -344,36 +379,4 @@ func (l *Loop) report(ctx context.Context, m agentrollout.Manager, clusters agen
 
 func bundleOf(c *fleet.Cluster) kube.Key {
 	return kube.Key{Namespace: c.Namespace, Name: naming.AgentBundle(c.Name)}
-}
-
-// stripAgentBundle leaves how a Bundle is, and what it was made of.
-func stripAgentBundle(b *fleet.Bundle) {
-	cache.DropLastApplied(b)
-	b.Spec = fleet.BundleSpec{}
-	s := b.Status.Summary
-	b.Status = fleet.BundleStatus{
-		ObservedGeneration: b.Status.ObservedGeneration,
-		Summary:            fleet.BundleSummary{Ready: s.Ready, DesiredReady: s.DesiredReady, NonReadyResources: s.NonReadyResources},
-	}
-}
-
-// agentChanges reports whether a change of a Cluster matters to its agent. Most signs
-// of life do not.
-func agentChanges(old, changed *fleet.Cluster) bool {
-	if old == nil || changed == nil {
-		return true
-	}
-	a, b := old.Status, changed.Status
-	return cache.ClusterChanged(old, changed) ||
-		a.Agent.Version != b.Agent.Version || a.Agent.Instance != b.Agent.Instance || a.Agent.Namespace != b.Agent.Namespace ||
-		a.Summary.Ready != b.Summary.Ready || a.Summary.DesiredReady != b.Summary.DesiredReady ||
-		a.Scheduled != b.Scheduled || a.ActiveSchedule != b.ActiveSchedule ||
-		connection(old) != connection(changed)
-}
-
-func connection(c *fleet.Cluster) corev1.ConditionStatus {
-	if cond := condition.Find(c.Status.Conditions, fleet.ConditionConnected); cond != nil {
-		return cond.Status
-	}
-	return corev1.ConditionUnknown
 }

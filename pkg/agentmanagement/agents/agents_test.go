@@ -105,6 +105,50 @@ func TestAgentsHeld(t *testing.T) {
 	}
 }
 
+// A Bundle of the agent's name that another owner has made stays as it is, and the Cluster
+// says why its agent is not updated.
+func TestAgentBundleTaken(t *testing.T) {
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: start(settings),
+		Given: func(w *looptest.World) {
+			given(w)
+			looptest.Make(w, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ws", Name: naming.AgentBundle("site"), Labels: map[string]string{fleet.LabelRepoName: "repo"},
+			}})
+		},
+		Then: func(w *looptest.World) {
+			if got := bundle(w); len(got.Spec.Resources)+len(got.Annotations) > 0 {
+				w.Errorf("the Bundle was changed: %+v", got.Spec)
+			}
+			if c := reconciled(w); c == nil || c.Reason != agentrollout.ReasonTaken {
+				w.Errorf("want reason %s, got %+v", agentrollout.ReasonTaken, c)
+			}
+		},
+	})
+}
+
+// Once the Bundle that had the agent's name is gone, the agent gets its own.
+func TestAgentBundleFree(t *testing.T) {
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: start(settings), Settles: 5 * time.Minute,
+		Given: func(w *looptest.World) {
+			given(w)
+			looptest.Make(w, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ws", Name: naming.AgentBundle("site"), Labels: map[string]string{fleet.LabelRepoName: "repo"},
+			}})
+		},
+		When: func(w *looptest.World) {
+			w.Pass(time.Minute)
+			looptest.Remove[*fleet.Bundle](w, "ws", naming.AgentBundle("site"))
+		},
+		Then: func(w *looptest.World) {
+			if b := bundle(w); b == nil {
+				w.Error("the agent has no Bundle")
+			}
+		},
+	})
+}
+
 // A Bundle that a user has paused stays paused when the manager writes it again.
 func TestAgentBundleStaysPaused(t *testing.T) {
 	looptest.Undisturbed(t, looptest.Loop{
