@@ -1,5 +1,10 @@
 // Package ensure writes objects that are to be there: it creates those that are missing
 // and patches those that differ. What is as it should be costs no write.
+//
+// It is used in the place of wrangler's apply. That marks each object with labels and
+// annotations of its own, one of them with the desired object, and finds by them what there
+// is. What is ensured here may stem from the reference, which has no such marks, and
+// agents and users see no others than before.
 package ensure
 
 import (

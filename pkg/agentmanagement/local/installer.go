@@ -35,16 +35,8 @@ type installer struct {
 	secrets     *kube.Store[*corev1.Secret]
 }
 
-// newInstaller is an installer for the cluster at e, which writes under the
-// same names as c.
-func newInstaller(c *kube.Client, e registration.Endpoint, token string) (*installer, error) {
-	own, err := kube.Connect(kube.Config{
-		REST:      kube.Access{URL: e.URL, CA: e.CA, Token: token}.REST(),
-		UserAgent: c.REST().UserAgent, FieldManager: c.FieldManager(),
-	})
-	if err != nil {
-		return nil, err
-	}
+// newInstaller is an installer for the cluster of a connection with a token.
+func newInstaller(own *kube.Client, token string) *installer {
 	return &installer{
 		token:      token,
 		namespaces: kube.StoreOf[*corev1.Namespace](own), accounts: kube.StoreOf[*corev1.ServiceAccount](own),
@@ -52,11 +44,17 @@ func newInstaller(c *kube.Client, e registration.Endpoint, token string) (*insta
 		policies: kube.StoreOf[*networkingv1.NetworkPolicy](own), configs: kube.StoreOf[*corev1.ConfigMap](own),
 		classes: kube.StoreOf[*schedulingv1.PriorityClass](own), budgets: kube.StoreOf[*policyv1.PodDisruptionBudget](own),
 		deployments: kube.StoreOf[*appsv1.Deployment](own), secrets: kube.StoreOf[*corev1.Secret](own),
-	}, nil
+	}
 }
 
 // install applies the objects of an agent that are missing or were applied
 // otherwise, and removes what an earlier one of it had and this one has not.
+//
+// wrangler's apply is not used for this. It marks each object with labels and annotations of
+// its own, one of them with the desired object, and changes an object back whenever that
+// differs. Here a user may scale the agent to zero until the desired object changes, an
+// object with the mark of another manager is refused, and server-side apply decides who
+// owns a field: the agent later applies the same objects itself.
 func (i *installer) install(ctx context.Context, a registration.Agent) error {
 	o, err := a.Objects()
 	if err != nil {

@@ -33,6 +33,9 @@ type Config struct {
 	Settings registration.Settings
 	Agents   agents
 	Now      func() time.Time // the clock
+	// Connect connects to the manager's own cluster with the rights of a token. Default: over
+	// the network, under the names of the client.
+	Connect func(kube.Access) (*kube.Client, error)
 }
 
 // agents is what this loop asks about the agent of a Cluster.
@@ -89,6 +92,11 @@ func newStores(c *kube.Client) stores {
 
 // New makes the loop; it sends no request before it runs.
 func New(cfg Config, c *kube.Client, caches *cache.Shared, log *logrus.Entry) *Loop {
+	if cfg.Connect == nil {
+		cfg.Connect = func(a kube.Access) (*kube.Client, error) {
+			return kube.Connect(kube.Config{REST: a.REST(), UserAgent: c.REST().UserAgent, FieldManager: c.FieldManager()})
+		}
+	}
 	in := cfg.Settings.Bootstrap.AgentNamespace
 	secret := func(name string) *cache.MetaCache {
 		return kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"),
@@ -228,10 +236,13 @@ func (l *Loop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 	if err := l.kubeconfig(ctx, endpoint, token); err != nil {
 		return false, err
 	}
-	if l.installer == nil || l.installer.token != string(token) {
-		if l.installer, err = newInstaller(l.client, endpoint, string(token)); err != nil {
+	access := kube.Access{URL: endpoint.URL, CA: endpoint.CA, Token: string(token)}
+	if l.installer == nil || l.installer.token != access.Token {
+		own, err := l.cfg.Connect(access)
+		if err != nil {
 			return false, err
 		}
+		l.installer = newInstaller(own, access.Token)
 	}
 	agent, err := l.cfg.Agents.Wanted(ctx, c)
 	if err != nil {
@@ -240,7 +251,7 @@ func (l *Loop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 	if err := l.place(ctx, c, agent, endpoint); err != nil {
 		return false, err
 	}
-	return true, l.depart(ctx, c, agent, kube.Access{URL: endpoint.URL, CA: endpoint.CA, Token: string(token)})
+	return true, l.depart(ctx, c, agent, access)
 }
 
 // place installs the agent in its namespace, or removes it if it is disabled. While the

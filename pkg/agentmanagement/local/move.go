@@ -37,7 +37,7 @@ func (l *Loop) depart(ctx context.Context, c *fleet.Cluster, a registration.Agen
 			return reconcile.RequeueError(fleet.ReasonProgressing, moveLook, errors.New(wait))
 		}
 	}
-	own, err := kube.Connect(kube.Config{REST: access.REST(), UserAgent: l.client.REST().UserAgent, FieldManager: l.client.FieldManager()})
+	own, err := l.cfg.Connect(access)
 	if err != nil {
 		return err
 	}
