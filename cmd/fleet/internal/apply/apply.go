@@ -45,6 +45,7 @@ type Options struct {
 	helm        sources.HelmAccess
 }
 
+// AddFlags adds the flags of the command.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	b := &o.Bundle
 	fs.StringVarP(&o.File, "file", "f", "", "write the one Bundle in `file`; - is stdin")

@@ -22,6 +22,7 @@ var approvable = []string{"repos", "bundles", "clusters"}
 // Grammar also accepts workspaces, whose KIND NAME is no object of Fleet.
 var Grammar = cli.Grammar{Kinds: append(cli.GrammarOf(approvable...).Kinds, cli.WorkspaceKind)}
 
+// Options are what the user asks for: the flags and the arguments of the command.
 type Options struct {
 	Targets []cli.ObjectRef
 	hash    string
@@ -30,6 +31,7 @@ type Options struct {
 	Output  printer.Output
 }
 
+// Complete reads the arguments, and refuses flags that do not go together.
 func (o *Options) Complete(args []string) error {
 	if err := o.Output.CheckBefore(DeletionApproval{}, cli.DocumentFormats...); err != nil {
 		return err

@@ -17,8 +17,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
+// Formats are the values of -o that the command has.
 var Formats = []string{printer.FormatWide, printer.FormatJSON, printer.FormatYAML}
 
+// Options are what the user asks for: the flags and the arguments of the command.
 type Options struct {
 	Bundle     string
 	Deployment string
@@ -31,6 +33,7 @@ type Options struct {
 	Watch      bool
 }
 
+// Complete reads the arguments, and refuses flags that do not go together.
 func (o *Options) Complete(args []string) error {
 	bundle, cluster, err := cli.BundleGrammar.Pair(args)
 	if err != nil {
@@ -58,6 +61,7 @@ func (o *Options) Complete(args []string) error {
 	return o.Output.Check(Formats...)
 }
 
+// Run prints what differs from what was deployed.
 func Run(ctx context.Context, o Options, s *client.Session) error {
 	all, err := o.deployments(ctx, s)
 	if err != nil {

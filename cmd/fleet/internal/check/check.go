@@ -24,6 +24,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
+// Formats are the values of -o that the command has.
 var Formats = []string{printer.FormatJSON, printer.FormatYAML}
 
 // Run looks at the installation and prints what it finds.

@@ -33,6 +33,7 @@ func ReadFile(name string, std printer.Stdio) ([]byte, error) {
 	return data, nil
 }
 
+// ShownFile is what messages call a file that the user names: stdin for -.
 func ShownFile(name string) string {
 	if name == "-" {
 		return "stdin"

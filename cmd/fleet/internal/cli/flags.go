@@ -247,6 +247,7 @@ func selectorParts(text string) []string {
 	return append(parts, strings.TrimSpace(text[begin:]))
 }
 
+// DocumentFormats are the values of -o of commands that print documents only.
 var DocumentFormats = []string{printer.FormatJSON, printer.FormatYAML}
 
 // LabelFlag is --label. Its hidden names are --labels and -l, which is a selector

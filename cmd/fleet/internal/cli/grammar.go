@@ -48,7 +48,7 @@ func (g Grammar) named(plurals ...string) Grammar {
 	return g
 }
 
-// KindOf is KindOf for the kinds of the program and those of the grammar.
+// kindOf is KindOf for the kinds of the program and those of the grammar.
 func (g Grammar) kindOf(word string) (Kind, error) {
 	for _, k := range g.Kinds {
 		if k.Matches(word) {

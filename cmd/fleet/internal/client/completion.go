@@ -18,6 +18,7 @@ import (
 // completionTimeout is how long the shell waits for names.
 const completionTimeout = 2 * time.Second
 
+// A Completer completes an argument of a command.
 type Completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
 // CompleteGet completes "get KIND NAME..." and "get KIND/NAME...".

@@ -17,6 +17,7 @@ type Subject struct {
 	Name      string
 }
 
+// Query selects the events about the subject.
 func (x Subject) Query() Query {
 	set := fields.Set{"involvedObject.apiVersion": fleet.GroupVersion.String()}
 	if x.Kind != "" {

@@ -141,6 +141,7 @@ func named(key string) *unstructured.Unstructured {
 	return u
 }
 
+// KeyText is the namespace and the name of an object.
 func KeyText(o *unstructured.Unstructured) string { return o.GetNamespace() + "/" + o.GetName() }
 
 // FollowAll reports all objects that the queries select at once, and then every change,

@@ -14,6 +14,8 @@ var (
 	AccessReviews = authorizationv1.SchemeGroupVersion.WithResource("selfsubjectaccessreviews")
 )
 
+// Secrets are the Secrets of Kubernetes.
 var Secrets = corev1.SchemeGroupVersion.WithResource("secrets")
 
+// Definitions are the CustomResourceDefinitions.
 var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}

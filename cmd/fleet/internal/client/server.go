@@ -194,6 +194,7 @@ type Tracer struct {
 	Std  printer.Stdio
 }
 
+// RoundTrip notes a request and what came of it.
 func (t Tracer) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := time.Now()
 	resp, err := t.Next.RoundTrip(r)

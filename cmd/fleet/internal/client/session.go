@@ -39,6 +39,7 @@ type Session struct {
 	Narrowed bool // it was said that not all workspaces may be listed
 }
 
+// The resources of Kubernetes that a session reads.
 var (
 	ConfigMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 	Namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
@@ -93,6 +94,7 @@ func (s *Session) Listed(ctx context.Context, q Query) ([]*unstructured.Unstruct
 	return Listed(ctx, s.API, q)
 }
 
+// Listed lists what a query selects, in pages, with the version of the list.
 func Listed(ctx context.Context, a API, q Query) ([]*unstructured.Unstructured, string, error) {
 	var items []*unstructured.Unstructured
 	version, err := Each(ctx, a, q, func(u *unstructured.Unstructured) error {

@@ -28,6 +28,7 @@ const gathering = 50 * time.Millisecond
 // ControllerLease is the lease of the process that rolls out.
 const ControllerLease = "fleet-controller-leader-election-shard"
 
+// Leases are the Leases of managers.
 var Leases = coordinationv1.SchemeGroupVersion.WithResource("leases")
 
 // World is a fleet as it changes.
@@ -298,6 +299,7 @@ func keep[T any](w *Watched, into map[string]*T, drop ...string) func(Change) {
 	}
 }
 
+// Fleet returns the fleet as it was last reported.
 func (w *Watched) Fleet() view.Fleet {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -319,6 +321,7 @@ func values[T any](m map[string]*T) []*T {
 	return out
 }
 
+// Next returns when the fleet has changed, with the error of ctx when that ends before.
 func (w *Watched) Next(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

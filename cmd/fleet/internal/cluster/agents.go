@@ -67,6 +67,7 @@ type CalledBack struct {
 	At time.Time `json:"at"`
 }
 
+// AgentsOptions are the flags and the arguments of fleet cluster agents.
 type AgentsOptions struct {
 	Output   printer.Output
 	ExitCode bool
@@ -108,6 +109,7 @@ func agentsNow(ctx context.Context, s *client.Session) (agentrollout.State, agen
 	return state, agentrollout.ParseOrder(m.Data[agentrollout.KeyOrder]), err
 }
 
+// Agents prints how far the manager is with updating agents.
 func Agents(ctx context.Context, o AgentsOptions, s *client.Session) error {
 	state, order, err := agentsNow(ctx, s)
 	if err != nil {
@@ -162,6 +164,7 @@ func printAgents(out io.Writer, s agentrollout.State) error {
 	return err
 }
 
+// RollbackAgents calls the version back that agents are updated to.
 func RollbackAgents(ctx context.Context, o AgentsOptions, s *client.Session) error {
 	state, order, err := agentsNow(ctx, s)
 	if err != nil {
@@ -193,6 +196,7 @@ func RollbackAgents(ctx context.Context, o AgentsOptions, s *client.Session) err
 	return nil
 }
 
+// ResumeAgents takes back what RollbackAgents has said.
 func ResumeAgents(ctx context.Context, o AgentsOptions, s *client.Session) error {
 	state, order, err := agentsNow(ctx, s)
 	if err != nil {

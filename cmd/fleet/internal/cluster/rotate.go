@@ -16,6 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
+// RotateOptions are the flags and the arguments of fleet cluster rotate.
 type RotateOptions struct {
 	Name    string
 	Timeout time.Duration

@@ -15,8 +15,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
+// Deletable is what fleet delete works with.
 var Deletable = cli.GrammarOf("repos", "bundles")
 
+// Options are what the user asks for: the flags and the arguments of the command.
 type Options struct {
 	Kind    cli.Kind
 	Name    string
@@ -28,6 +30,7 @@ type Options struct {
 	Output  printer.Output
 }
 
+// Complete reads the arguments, and refuses flags that do not go together.
 func (o *Options) Complete(args []string) error {
 	refs, rest, err := Deletable.Parse(args)
 	switch {

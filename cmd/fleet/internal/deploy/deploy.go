@@ -34,6 +34,7 @@ type Options struct {
 // kubeVersionDry is what charts see in a dry run; the reference's default.
 const kubeVersionDry = "v1.25.0"
 
+// AddFlags adds the flags of the command.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Input, "input-file", "i", "", "`file` with Content, BundleDeployment and its Secret; - is stdin")
 	fs.BoolVarP(&o.dryRun, "dry-run", "d", false, "print what would be installed, without a cluster")

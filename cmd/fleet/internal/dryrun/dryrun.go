@@ -48,6 +48,7 @@ type Options struct {
 	helm        sources.HelmAccess
 }
 
+// AddFlags adds the flags of the command.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.file, "file", "f", "", "`file` below PATH with the options, instead of fleet.yaml")
 	fs.StringVarP(&o.bundleFile, "bundle-file", "b", "", "`file` with a Bundle, instead of PATH; - is stdin")
@@ -63,6 +64,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.helm.AddFlags(fs)
 }
 
+// Complete takes from the environment what no flag says, and refuses what is not possible.
 func (o *Options) Complete(env func(string) string) error {
 	if err := o.output.Check(printer.FormatJSON, printer.FormatYAML); err != nil {
 		return err

@@ -18,8 +18,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
+// Formats are the values of -o that the command has.
 var Formats = []string{printer.FormatWide, printer.FormatJSON, printer.FormatYAML}
 
+// Options are what the user asks for: the flags and the arguments of the command.
 type Options struct {
 	Kind   cli.Kind
 	Name   string // empty: all objects

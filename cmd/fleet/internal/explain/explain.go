@@ -11,6 +11,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/explain"
 )
 
+// Formats are the values of -o that the command has.
 var Formats = []string{printer.FormatWide, printer.FormatJSON, printer.FormatYAML}
 
 // Options are the options of fleet explain.

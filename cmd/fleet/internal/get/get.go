@@ -17,6 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
+// Formats are the values of -o that the command has.
 var Formats = []string{printer.FormatWide, printer.FormatName, printer.FormatJSON, printer.FormatYAML}
 
 // Options are the options of fleet get.
@@ -48,6 +49,7 @@ func WantKind(_ *cobra.Command, args []string) error {
 	return nil
 }
 
+// AddFlags adds the flags of the command.
 func (o *Options) AddFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	o.Output.AddFlag(fs, Formats...)

@@ -19,6 +19,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
 
+// ControllerOptions are the flags and the arguments of fleet install controller.
 type ControllerOptions struct {
 	AgentImage      string
 	ControllerImage string
@@ -73,6 +74,7 @@ func templated(std printer.Stdio, chart, namespace string, values map[string]any
 	return t.Objects, nil
 }
 
+// PrintManifest prints objects as YAML, below comments about them.
 func PrintManifest(std printer.Stdio, about []string, objects []*unstructured.Unstructured) error {
 	text, err := install.Text(about, objects)
 	if err != nil {
@@ -100,6 +102,7 @@ type ReachOptions struct {
 	serverURL string
 }
 
+// AddFlags adds the flags that say where agents find the API server.
 func (o *ReachOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.caFile, "ca-file", "c", "", "`file` with the certificate authority that agents trust, in PEM; default: that of the kubeconfig")
 	fs.BoolVar(&o.noCA, "no-ca", false, "agents trust what their system trusts")

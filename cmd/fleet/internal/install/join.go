@@ -24,6 +24,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
+// JoinOptions are the flags and the arguments of fleet cluster join.
 type JoinOptions struct {
 	Name    string
 	Labels  map[string]string

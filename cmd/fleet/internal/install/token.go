@@ -36,6 +36,7 @@ type madeToken struct {
 	values map[string]any // of the agent's chart
 }
 
+// TokenOptions are the flags and the arguments of fleet install agent-token.
 type TokenOptions struct {
 	Reach     ReachOptions
 	Group     string

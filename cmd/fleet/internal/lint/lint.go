@@ -46,6 +46,7 @@ type Options struct {
 	helm        sources.HelmAccess
 }
 
+// AddFlags adds the flags of the command.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.strict, "strict", false, "warnings are errors")
 	fs.StringArrayVar(&o.rules, "rule", nil, "switch a rule off: `-NAME`; may be repeated")
@@ -61,6 +62,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.helm.AddFlags(fs)
 }
 
+// Complete takes from the environment what no flag says, and refuses what is not possible.
 func (o *Options) Complete(env func(string) string) error {
 	if err := o.output.Check(printer.FormatJSON, printer.FormatYAML, formatSARIF, formatGitHub); err != nil {
 		return err
@@ -99,6 +101,7 @@ func unknownRule(name string) error {
 	return fmt.Errorf("no rule %q; fleet lint --rules lists them", name)
 }
 
+// PrintRules prints the rules of fleet lint, with what each finds.
 func PrintRules(std printer.Stdio) error {
 	for _, r := range lint.Rules() {
 		if _, err := fmt.Fprintf(std.Out, "%-16s %-8s %s\n", r.Name, r.Severity, r.Text); err != nil {

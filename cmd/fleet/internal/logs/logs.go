@@ -16,8 +16,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
+// Formats are the values of -o that the command has.
 var Formats = []string{printer.FormatWide, printer.FormatJSON, printer.FormatYAML}
 
+// Options are what the user asks for: the flags and the arguments of the command.
 type Options struct {
 	cluster string
 	Bundle  string
@@ -98,7 +100,7 @@ func (o Options) unknownBundle(ctx context.Context, s *client.Session) error {
 	return all.NotThere(ctx, cli.ObjectRef{Kind: cli.MustKind("bundles"), Name: o.Bundle})
 }
 
-// OneCluster is the only cluster of a name, or of "<workspace>/<name>".
+// oneCluster is the only cluster of a name, or of "<workspace>/<name>".
 func oneCluster(ctx context.Context, s *client.Session, name string) (*fleet.Cluster, error) {
 	k := cli.MustKind("clusters")
 	qs, err := s.Wide(ctx, k, "")

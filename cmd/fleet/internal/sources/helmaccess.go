@@ -27,6 +27,7 @@ type HelmAccess struct {
 	usernameGiven bool
 }
 
+// AddFlags adds the flags that say how charts are downloaded.
 func (h *HelmAccess) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&h.username, "username", "", "user `name` for charts, with --password-file; default: HELM_USERNAME")
 	fs.StringVar(&h.passwordFile, "password-file", "", "`file` with the password for charts")
@@ -38,6 +39,7 @@ func (h *HelmAccess) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&h.insecure, "helm-insecure-skip-tls", false, "accept any certificate where charts are")
 }
 
+// Complete takes from the environment what no flag says, and refuses what is not possible.
 func (h *HelmAccess) Complete(env func(string) string) error {
 	h.usernameGiven = h.username != ""
 	if !h.usernameGiven {

@@ -27,6 +27,7 @@ func KnownOf(where string, clusters []*fleet.Cluster, groups []*fleet.ClusterGro
 // RecentKubernetes is the version that charts see unless another is given.
 const RecentKubernetes = schema.Linked
 
+// NewEmptySelector returns a selector that selects everything.
 func NewEmptySelector() *metav1.LabelSelector { return &metav1.LabelSelector{} }
 
 // NothingRendered is what to say where no object is rendered.

@@ -143,6 +143,7 @@ func (s *Source) look(ctx context.Context, in *preview.Input) error {
 	return s.AddSecret(ctx, in, s.Bundle.Namespace, s.Bundle.Name)
 }
 
+// AddSecret reads a Secret of the cluster into in.
 func (s *Source) AddSecret(ctx context.Context, in *preview.Input, namespace, name string) error {
 	secret, err := client.GetAs[corev1.Secret](ctx, s.Live, client.Secrets, namespace, name)
 	if secret != nil {

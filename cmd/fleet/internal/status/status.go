@@ -11,6 +11,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
+// Formats are the values of -o that the command has.
 var Formats = []string{printer.FormatWide, printer.FormatJSON, printer.FormatYAML}
 
 // How many rows the parts of the screen have, unless -o wide asks for all.
@@ -19,6 +20,7 @@ const (
 	MaxMoving    = 20
 )
 
+// Options are what the user asks for: the flags and the arguments of the command.
 type Options struct {
 	Output   printer.Output
 	Watch    bool

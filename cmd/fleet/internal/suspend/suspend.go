@@ -26,6 +26,7 @@ import (
 // reasonLimit is the longest --reason, in characters.
 const reasonLimit = 200
 
+// Options are what the user asks for: the flags and the arguments of the command.
 type Options struct {
 	Suspend bool
 	all     bool

@@ -21,8 +21,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/takeover"
 )
 
+// CheckFormats are the values of -o that fleet takeover check has.
 var CheckFormats = []string{printer.FormatWide, printer.FormatJSON, printer.FormatYAML}
 
+// CheckOptions are the flags and the arguments of fleet takeover check.
 type CheckOptions struct {
 	Output printer.Output
 }

@@ -29,6 +29,7 @@ type MoveOptions struct {
 	Output   printer.Output
 }
 
+// Check refuses flags that are missing or not possible.
 func (o MoveOptions) Check() error {
 	if o.Selector == "" {
 		return errors.New("want -l SELECTOR: which GitRepos, and Bundles that are from none; fleet get repos -o wide shows their labels")

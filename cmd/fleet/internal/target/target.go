@@ -29,6 +29,7 @@ type Options struct {
 	Output      printer.Output
 }
 
+// Check refuses flags that are missing or do not go together.
 func (o Options) Check() error {
 	switch {
 	case o.BundleFile == "":

@@ -16,6 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
+// Formats are the values of -o that the command has.
 var Formats = []string{printer.FormatJSON, printer.FormatYAML}
 
 // SettleTime is how long something must stay Ready where no commit distinguishes old
@@ -31,6 +32,7 @@ const statusTime = 3 * time.Second
 // maxPairs is how many lines the table of a wait has.
 const maxPairs = 20
 
+// Options are what the user asks for: the flags and the arguments of the command.
 type Options struct {
 	Kind        cli.Kind
 	Name        string
@@ -47,6 +49,7 @@ type Options struct {
 // Grammar is what fleet wait works with.
 var Grammar = cli.GrammarOf("repos", "bundles", "clusters")
 
+// Parse reads the arguments, and refuses flags that do not go together.
 func (o *Options) Parse(args ...string) error {
 	ref, err := Grammar.One(args)
 	if err != nil {

@@ -31,8 +31,8 @@ const (
 // clusterID is how Rancher calls clusters.
 var clusterID = regexp.MustCompile(`^(local|c-[a-z0-9]{5}|c-m-[a-z0-9]{8})$`)
 
-// rancherKeeper keeps workspaces through Rancher's API.
-type rancherKeeper struct{ *rancher.Store }
+// rancherAPI keeps workspaces through Rancher's API.
+type rancherAPI struct{ *rancher.Store }
 
 // rancherWorkspace is what is read of a fleetWorkspace.
 type rancherWorkspace struct {
@@ -56,7 +56,7 @@ type rancherCluster struct {
 
 // list are the workspaces that Rancher shows this user, with the number of the
 // clusters that it shows; with -n that one alone.
-func (k *rancherKeeper) list(context.Context) ([]view.Workspace, error) {
+func (k *rancherAPI) list(context.Context) ([]view.Workspace, error) {
 	found, err := rancher.List[rancherWorkspace](k.Store, typeWorkspace, nil)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (k *rancherKeeper) list(context.Context) ([]view.Workspace, error) {
 }
 
 // Create makes a workspace, whose owner is the user of the token.
-func (k *rancherKeeper) Create(_ context.Context, o CreateOptions) (string, error) {
+func (k *rancherAPI) Create(_ context.Context, o CreateOptions) (string, error) {
 	if wrong := validation.IsDNS1123Label(o.Name); len(wrong) > 0 {
 		return "", fmt.Errorf("%w: workspace %q: %s", cli.ErrInput, o.Name, strings.Join(wrong, "; "))
 	}
@@ -113,7 +113,7 @@ func (k *rancherKeeper) Create(_ context.Context, o CreateOptions) (string, erro
 
 // Move changes the workspace of a cluster: of its fields only that one, and those
 // that Rancher wants to see in every change.
-func (k *rancherKeeper) Move(_ context.Context, o MoveOptions) (string, error) {
+func (k *rancherAPI) Move(_ context.Context, o MoveOptions) (string, error) {
 	c, err := k.cluster(o)
 	if err != nil {
 		return "", err
@@ -152,7 +152,7 @@ func (k *rancherKeeper) Move(_ context.Context, o MoveOptions) (string, error) {
 }
 
 // cluster finds a cluster by its id, or by the name that people see.
-func (k *rancherKeeper) cluster(o MoveOptions) (*rancherCluster, error) {
+func (k *rancherAPI) cluster(o MoveOptions) (*rancherCluster, error) {
 	if clusterID.MatchString(o.Cluster) {
 		c := &rancherCluster{}
 		err := k.Client.ByID(typeCluster, o.Cluster, c)
@@ -182,7 +182,7 @@ func (k *rancherKeeper) cluster(o MoveOptions) (*rancherCluster, error) {
 }
 
 // room returns an error for a workspace that does not exist.
-func (k *rancherKeeper) room(to string) error {
+func (k *rancherAPI) room(to string) error {
 	w := rancherWorkspace{}
 	err := k.Client.ByID(typeWorkspace, to, &w)
 	switch {
@@ -196,9 +196,9 @@ func (k *rancherKeeper) room(to string) error {
 	return nil
 }
 
-// UnknownWorkspace is the error for a workspace that Rancher does not show, with those that
+// unknownWorkspace is the error for a workspace that Rancher does not show, with those that
 // it shows.
-func (k *rancherKeeper) unknownWorkspace(name string) error {
+func (k *rancherAPI) unknownWorkspace(name string) error {
 	found, err := rancher.List[rancherWorkspace](k.Store, typeWorkspace, nil)
 	if err != nil {
 		return err

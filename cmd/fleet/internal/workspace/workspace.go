@@ -48,9 +48,10 @@ func Ask(ctx context.Context, o *rancher.Options, g *client.Globals, std printer
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	return &rancherKeeper{r}, g.Now(), nil
+	return &rancherAPI{r}, g.Now(), nil
 }
 
+// Formats are the values of -o that the command has.
 var Formats = []string{printer.FormatWide, printer.FormatName, printer.FormatJSON, printer.FormatYAML}
 
 var workspaceColumns = []printer.Column{
@@ -134,6 +135,7 @@ type CreateOptions struct {
 	Timeout  time.Duration
 }
 
+// OneWorkspace refuses arguments that are not the name of one workspace.
 func OneWorkspace(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return errors.New("want the NAME of one workspace")
