@@ -37,7 +37,7 @@ const (
 // them when its own payload is complete.
 func (r *Reconciler) accept(ctx context.Context, s *snapshot) (helm.Deployment, error) {
 	d := r.deployment(s)
-	p, err := r.payload(ctx, s)
+	p, err := r.payloads.get(ctx, s)
 	if err != nil {
 		return d, err
 	}
@@ -47,22 +47,30 @@ func (r *Reconciler) accept(ctx context.Context, s *snapshot) (helm.Deployment, 
 	if d.Options, err = options.WithValues(s.spec.Options, p.values); err != nil {
 		return d, reconcile.TerminalError(release.ReasonBadValues, err)
 	}
-	if err := r.dependencies(s); err != nil {
+	if err := r.dependencies.wait(s); err != nil {
 		return d, err
 	}
-	return d, r.carry(ctx, s, &d, p.copies)
+	return d, r.copies.put(ctx, s, &d, p.copies)
 }
 
-// payload is what the deployment is made of: from the store if it was accepted
+// payloads get what deployments are made of, from the store or from where the manager
+// says that it is.
+type payloads struct {
+	records  records
+	registry Registry
+	charts   Charts
+}
+
+// get returns what a deployment is made of: from the store if it was accepted
 // before, else from the manager.
-func (r *Reconciler) payload(ctx context.Context, s *snapshot) (versionPayload, error) {
-	if p, ok := r.kept(ctx, s); ok {
+func (l *payloads) get(ctx context.Context, s *snapshot) (versionPayload, error) {
+	if p, ok := l.kept(ctx, s); ok {
 		return p, nil
 	}
 	if s.session == nil || s.bd == nil {
 		return versionPayload{}, reconcile.RequeueError(reasonManagerAway, 0, errors.New("the manager is away"))
 	}
-	p, err := r.fetch(ctx, s)
+	p, err := l.fetch(ctx, s)
 	if err != nil {
 		return p, err
 	}
@@ -76,21 +84,21 @@ func (r *Reconciler) payload(ctx context.Context, s *snapshot) (versionPayload, 
 	if len(p.copies) > 0 {
 		s.rec.Copies = copiesOpen
 	}
-	if err := r.cfg.Store.Accept(ctx, s.rec, payload); err != nil {
+	if err := l.records.Accept(ctx, s.rec, payload); err != nil {
 		return p, err
 	}
-	s.rec, s.known = r.recordOf(s.name, s.mark)
-	return p, r.dropOld(ctx, s, old)
+	s.rec, s.known = l.records.of(s.name, s.mark)
+	return p, l.records.dropOld(ctx, s, old)
 }
 
 // kept returns what was accepted, if the BundleDeployment still asks for exactly that.
-func (r *Reconciler) kept(ctx context.Context, s *snapshot) (versionPayload, bool) {
+func (l *payloads) kept(ctx context.Context, s *snapshot) (versionPayload, bool) {
 	had := s.rec.Spec
 	if !s.known || had.DeploymentID != s.spec.DeploymentID || had.ValuesHash != s.spec.ValuesHash ||
 		had.DownstreamResourcesGeneration != s.spec.DownstreamResourcesGeneration {
 		return versionPayload{}, false
 	}
-	payload, there, err := r.cfg.Store.Payload(ctx, s.rec.Key)
+	payload, there, err := l.records.Payload(ctx, s.rec.Key)
 	if err != nil || !there {
 		return versionPayload{}, false
 	}
@@ -105,12 +113,12 @@ func (s *snapshot) contentID() string {
 }
 
 // fetch gets content, values and copies, and verifies them.
-func (r *Reconciler) fetch(ctx context.Context, s *snapshot) (versionPayload, error) {
-	p, err := r.files(ctx, s)
+func (l *payloads) fetch(ctx context.Context, s *snapshot) (versionPayload, error) {
+	p, err := l.files(ctx, s)
 	if err != nil {
 		return p, err
 	}
-	if p.copies, err = r.copies(ctx, s); err != nil {
+	if p.copies, err = readCopies(ctx, s); err != nil {
 		return p, err
 	}
 	p.values, err = values(ctx, s)
@@ -118,13 +126,13 @@ func (r *Reconciler) fetch(ctx context.Context, s *snapshot) (versionPayload, er
 }
 
 // files gets the content, from wherever it is.
-func (r *Reconciler) files(ctx context.Context, s *snapshot) (p versionPayload, err error) {
+func (l *payloads) files(ctx context.Context, s *snapshot) (p versionPayload, err error) {
 	p.id = s.contentID()
 	switch {
 	case p.id == "" && s.spec.HelmChartOptions != nil:
-		return r.chart(ctx, s)
+		return l.chart(ctx, s)
 	case s.spec.OCIContents:
-		p.content, err = r.pull(ctx, s, p.id)
+		p.content, err = l.pull(ctx, s, p.id)
 	default:
 		p.content, err = download(ctx, s.session, p.id)
 	}

@@ -40,13 +40,13 @@ func (b *setback) Unwrap() error { return b.error }
 
 // chart gets the files of a deployment that names a chart. No fault of its source is
 // permanent: a person may repair the source, or the Secret.
-func (r *Reconciler) chart(ctx context.Context, s *snapshot) (versionPayload, error) {
+func (l *payloads) chart(ctx context.Context, s *snapshot) (versionPayload, error) {
 	request := chart.RequestOf(s.spec.Options.Helm)
 	c, err := s.chartCredentials(ctx)
 	if err != nil {
 		return versionPayload{}, err
 	}
-	m, err := r.cfg.Charts.Chart(ctx, request, c)
+	m, err := l.charts.Chart(ctx, request, c)
 	switch {
 	case err == nil:
 		raw := content.Encode(m)

@@ -18,7 +18,7 @@ const orderOfCollection = "collected "
 // its present epoch. It is false for a release without record.
 func (r *Reconciler) MadeBy(name string) bool {
 	mark := *r.mark.Load()
-	rec, known := r.recordOf(name, mark)
+	rec, known := r.records.of(name, mark)
 	return known && rec.Key.Manager == mark.ID && rec.Epoch == mark.Epoch
 }
 
@@ -38,7 +38,7 @@ func (r *Reconciler) Collect(ctx context.Context, name, why string) error {
 			return nil
 		}
 	}
-	rec, known := r.recordOf(name, *r.mark.Load())
+	rec, known := r.records.of(name, *r.mark.Load())
 	if !known {
 		return nil
 	}

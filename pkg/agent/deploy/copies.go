@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -20,6 +21,12 @@ import (
 // agent then copies them again, and upgrades the release, whose values may come
 // from them. They are no part of the release.
 
+// copies brings them to where the releases are, and removes them.
+type copies struct {
+	helm  *helm.Client
+	store *store.Store
+}
+
 // Reasons of copies that are not there, and of an upgrade for their sake.
 const (
 	reasonNoCopy     = "DownstreamResourceMissing"
@@ -27,8 +34,8 @@ const (
 	reasonCopiesRead = "DownstreamResourcesChanged"
 )
 
-// copies reads what goes along with the deployment.
-func (r *Reconciler) copies(ctx context.Context, s *snapshot) ([]helm.Copy, error) {
+// readCopies reads what goes along with the deployment.
+func readCopies(ctx context.Context, s *snapshot) ([]helm.Copy, error) {
 	var out []helm.Copy
 	for _, dr := range s.spec.Options.DownstreamResources {
 		key := kube.Key{Namespace: s.session.Namespace, Name: dr.Name}
@@ -66,18 +73,18 @@ func isOwnSecret(t corev1.SecretType) bool { return strings.HasPrefix(string(t),
 
 // newCopies reports whether the manager has newer copies than those that the
 // release was made with.
-func (r *Reconciler) newCopies(s *snapshot) bool {
+func newCopies(s *snapshot) bool {
 	return s.bd != nil && len(s.spec.Options.DownstreamResources) > 0 &&
 		s.bd.Spec.DownstreamResourcesGeneration != s.rec.Carried
 }
 
-// carry brings the copies to where the release is, and lets values come from
+// put brings the copies to where the release is, and lets values come from
 // them: what names one of them means the one beside the release.
-func (r *Reconciler) carry(ctx context.Context, s *snapshot, d *helm.Deployment, list []helm.Copy) error {
+func (c *copies) put(ctx context.Context, s *snapshot, d *helm.Deployment, list []helm.Copy) error {
 	if len(list) == 0 {
 		return nil
 	}
-	err := r.cfg.Helm.PutCopies(ctx, *d, list)
+	err := c.helm.PutCopies(ctx, *d, list)
 	if reconcile.ReasonOf(err) == release.ReasonNotOwned {
 		return &setback{err, refusedDelay}
 	}
@@ -114,8 +121,8 @@ func fromCopies(list []fleet.ValuesFrom, copies []fleet.DownstreamResource, name
 // renew reports whether a release that is as it should be has to be upgraded because of
 // its copies, with the action that does it. A permanent failure is forgotten: the
 // copies may have been the reason.
-func (r *Reconciler) renew(s *snapshot, a release.Action) (release.Action, bool) {
-	if a.Verb != release.Keep || !r.newCopies(s) {
+func renew(s *snapshot, a release.Action) (release.Action, bool) {
+	if a.Verb != release.Keep || !newCopies(s) {
 		return a, false
 	}
 	switch a.Reason {
@@ -133,15 +140,15 @@ func (r *Reconciler) renew(s *snapshot, a release.Action) (release.Action, bool)
 // were checked.
 const copiesOpen = "?"
 
-// tidyCopies removes copies that the deployment, which runs now, does not name
+// tidy removes copies that the deployment, which runs now, does not name
 // any more.
-func (r *Reconciler) tidyCopies(ctx context.Context, s *snapshot) error {
+func (c *copies) tidy(ctx context.Context, s *snapshot) error {
 	if s.rec.Copies == "" || s.rec.Copies == s.spec.DeploymentID {
 		return nil
 	}
 	keep := map[helm.CopyRef]bool{}
 	addRefs(keep, s.name, s.spec.Options)
-	if err := r.dropCopies(ctx, s, keep); err != nil {
+	if err := c.drop(ctx, s, keep); err != nil {
 		return err
 	}
 	if s.rec.Copies = ""; len(keep) > 0 {
@@ -150,23 +157,23 @@ func (r *Reconciler) tidyCopies(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// withdrawCopies removes the copies of a deployment that is withdrawn, unless its
+// withdraw removes the copies of a deployment that is withdrawn, unless its
 // resources are to stay.
-func (r *Reconciler) withdrawCopies(ctx context.Context, s *snapshot) error {
+func (c *copies) withdraw(ctx context.Context, s *snapshot) error {
 	if s.rec.Copies == "" && len(s.spec.Options.DownstreamResources) == 0 || s.spec.Options.KeepResources {
 		return nil
 	}
-	err := r.dropCopies(ctx, s, nil)
+	err := c.drop(ctx, s, nil)
 	if s.wanted.Abandon {
 		return nil
 	}
 	return err
 }
 
-func (r *Reconciler) dropCopies(ctx context.Context, s *snapshot, keep map[helm.CopyRef]bool) error {
-	others := r.otherCopies(s.name)
-	return r.cfg.Helm.DropCopies(ctx, s.name, s.spec.Options.ServiceAccount,
-		func(c helm.CopyRef) bool { return keep[c] }, func(c helm.CopyRef) string { return others[c] })
+func (c *copies) drop(ctx context.Context, s *snapshot, keep map[helm.CopyRef]bool) error {
+	others := c.others(s.name)
+	return c.helm.DropCopies(ctx, s.name, s.spec.Options.ServiceAccount,
+		func(ref helm.CopyRef) bool { return keep[ref] }, func(ref helm.CopyRef) string { return others[ref] })
 }
 
 func addRefs(to map[helm.CopyRef]bool, name string, o fleet.BundleDeploymentOptions) {
@@ -175,10 +182,10 @@ func addRefs(to map[helm.CopyRef]bool, name string, o fleet.BundleDeploymentOpti
 	}
 }
 
-// otherCopies are the copies that other deployments name, and who.
-func (r *Reconciler) otherCopies(but string) map[helm.CopyRef]string {
+// others are the copies that other deployments name, and who.
+func (c *copies) others(but string) map[helm.CopyRef]string {
 	out := map[helm.CopyRef]string{}
-	for _, rec := range r.cfg.Store.All() {
+	for _, rec := range c.store.All() {
 		if rec.Key.Name == but || rec.Ordered != "" {
 			continue
 		}

@@ -51,7 +51,7 @@ func (r *Reconciler) watchedDeletion(s *Session, last *fleet.BundleDeployment) {
 		r.loop.Add(kube.Key{Name: last.Name})
 		return
 	}
-	if _, known := r.recordOf(last.Name, *r.mark.Load()); known && s.CheckIn != nil {
+	if _, known := r.records.of(last.Name, *r.mark.Load()); known && s.CheckIn != nil {
 		s.CheckIn() // reports the orphan
 	}
 }
@@ -69,7 +69,7 @@ func (r *Reconciler) keepDeletion(ctx context.Context, name string) error {
 		}
 	}
 	mark := *r.mark.Load()
-	rec, known := r.recordOf(name, mark)
+	rec, known := r.records.of(name, mark)
 	if !known {
 		rec = store.Record{
 			Key: store.Key{Manager: mark.ID, Name: name}, Epoch: mark.Epoch, UID: last.UID, Generation: last.Generation,

@@ -36,7 +36,8 @@ func TestWatchedDeletion(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &Reconciler{cfg: Config{Store: store.New(client, "agent")}}
+			kept := store.New(client, "agent")
+			r := &Reconciler{cfg: Config{Store: kept}, records: records{kept}}
 			r.loop = kube.NewController("deployment", 1, func(context.Context, kube.Key) (kube.Result, error) { return kube.Done, nil })
 			r.mark.Store(&registration.Mark{ID: "m", Protocol: c.protocol})
 			r.watchedDeletion(&Session{}, &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u", Labels: c.labels}})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
@@ -14,22 +15,22 @@ func labelled(name string) map[string]string {
 	return map[string]string{fleet.LabelBundleName: name, fleet.LabelBundleNamespace: "ws"}
 }
 
-// Nobody looks at the clock to see whether a dependency is there: who waits is
-// woken up, and nobody else.
+// No timer looks whether a dependency is there: the deployments that wait for it are
+// enqueued, and no others.
 func TestDependenciesWaitForChanges(t *testing.T) {
-	r := &Reconciler{states: map[string]*state{}}
+	d := newDependencies(records{}, time.Now, func(string) {})
 	s := &snapshot{name: "b", labels: labelled("b"), session: nil}
 	s.spec.DependsOn = []fleet.BundleRef{{Name: "a"}}
-	r.await(dependency.Node{Name: "c", Labels: labelled("c"), DependsOn: []fleet.BundleRef{{Name: "x"}}})
-	r.await(dependency.Node{Name: "b", Labels: labelled("b"), DependsOn: s.spec.DependsOn})
+	d.await(dependency.Node{Name: "c", Labels: labelled("c"), DependsOn: []fleet.BundleRef{{Name: "x"}}})
+	d.await(dependency.Node{Name: "b", Labels: labelled("b"), DependsOn: s.spec.DependsOn})
 
 	bd := &fleet.BundleDeployment{}
 	bd.Name, bd.Labels = "a", labelled("a")
-	if got := r.waitingFor(bd); !slices.Equal(got, []string{"b"}) {
+	if got := d.waitingFor(bd); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("a change of a wakes up %q, want b alone", got)
 	}
-	r.await(dependency.Node{Name: "b"})
-	if got := r.waitingFor(bd); len(got) > 0 {
+	d.await(dependency.Node{Name: "b"})
+	if got := d.waitingFor(bd); len(got) > 0 {
 		t.Errorf("b waits no more, and %q is woken up", got)
 	}
 }

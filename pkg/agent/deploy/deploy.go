@@ -25,7 +25,6 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -97,7 +96,14 @@ type Reconciler struct {
 	guard    *restoreguard.Guard
 	drift    *drift.Monitor
 	status   *statuswriter.Writer
-	deleted  deletions
+
+	records      records
+	payloads     *payloads
+	copies       *copies
+	dependencies *dependencies
+	sharing      *sharing
+
+	deleted deletions
 
 	session   atomic.Pointer[Session]
 	mark      atomic.Pointer[registration.Mark]
@@ -105,24 +111,18 @@ type Reconciler struct {
 
 	mu     sync.Mutex
 	states map[string]*state // by name of the deployment
-	// waiting are the deployments that wait for others, by name.
-	waiting map[string]dependency.Node
 
 	releases map[string]bool // bundle ids of all releases, as counted last
 }
 
 // state is what is known of a deployment and can be found out again.
 type state struct {
-	found finding // at the end of the last run
-
 	said     string    // about the last failure, to log it once
 	tried    string    // the deployment id of the last attempt
 	attempts int       // that failed in a row
 	next     time.Time // when a permanent failure that may pass is tried again
 
 	namespaceMeta namespaceMeta // what the release's namespace was given
-
-	shared shared // objects that other bundles of the repository have
 
 	shown fleet.BundleState // that the last run has ended in
 }
@@ -153,6 +153,12 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 	})
 	r.mark.Store(&registration.Mark{})
 	r.loop = kube.NewController("deploy", cfg.Workers, r.Reconcile)
+	enqueue := func(name string) { r.loop.Add(kube.Key{Name: name}) }
+	r.records = records{cfg.Store}
+	r.payloads = &payloads{records: r.records, registry: cfg.Registry, charts: cfg.Charts}
+	r.copies = &copies{helm: cfg.Helm, store: cfg.Store}
+	r.dependencies = newDependencies(r.records, cfg.Now, enqueue)
+	r.sharing = newSharing(cfg.Now, enqueue)
 	r.status = statuswriter.New(cfg.Now)
 	r.drift = drift.New(ctx, drift.Config{
 		Scope: cfg.Scope, Helm: cfg.Helm, Live: cfg.Live, Reader: cfg.Reader, Log: cfg.Log, Now: cfg.Now, OnDrift: cfg.OnDrift,
@@ -214,7 +220,7 @@ func Transform(bd *fleet.BundleDeployment) {
 // wake enqueues a changed BundleDeployment. If it is withdrawn or comes back, the
 // others of its repository are concerned too.
 func (r *Reconciler) wake(s *Session, old, changed *fleet.BundleDeployment) {
-	r.reported(old, changed)
+	r.dependencies.reported(old, changed)
 	if changed == nil {
 		r.loop.Add(kube.Key{Name: old.Name})
 		return
@@ -267,10 +273,11 @@ func (r *Reconciler) forget(name string) {
 	r.namespaces.unused(name)
 	r.guard.Forget(name)
 	r.status.Forget(name)
+	r.dependencies.forget(name)
+	r.sharing.forget(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.states, name)
-	delete(r.waiting, name)
 	delete(r.releases, name)
 }
 

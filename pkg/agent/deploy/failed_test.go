@@ -58,7 +58,8 @@ func TestSharedWaitEndsInTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := func() time.Time { return since.Add(c.waited) }
 			r := New(t.Context(), Config{Log: logrus.NewEntry(logrus.New()), Now: now})
-			s := &snapshot{name: "web", state: &state{attempts: 20, shared: shared{since: since}}}
+			s := &snapshot{name: "web", state: &state{attempts: 20}}
+			r.sharing.of("web").since = since
 			s.spec.DeploymentID = "x:y"
 			if err := r.failed(t.Context(), s, reconcile.RequeueError(release.ReasonSharedObject, 1, errors.New("x"))); err != nil {
 				t.Fatal(err)

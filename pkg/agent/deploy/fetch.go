@@ -60,7 +60,7 @@ func contentOf(ctx context.Context, s *Session, name string) (*fleet.Content, er
 // pull reads a content from the registry that the Secret of its name leads to, packed.
 // No fault of a registry is permanent: a person may repair it, or the Secret, and no
 // watch reports that to the agent.
-func (r *Reconciler) pull(ctx context.Context, s *snapshot, id string) ([]byte, error) {
+func (l *payloads) pull(ctx context.Context, s *snapshot, id string) ([]byte, error) {
 	secret, err := s.session.Secrets.Get(ctx, kube.Key{Namespace: s.session.Namespace, Name: id})
 	switch {
 	case kube.IsGone(err):
@@ -72,7 +72,7 @@ func (r *Reconciler) pull(ctx context.Context, s *snapshot, id string) ([]byte, 
 	if err != nil {
 		return nil, reconcile.RequeueError(reconcile.ReasonOf(err), managerDelay, err)
 	}
-	raw, err := r.cfg.Registry.Pull(ctx, storage.Read(), id)
+	raw, err := l.registry.Pull(ctx, storage.Read(), id)
 	if reconcile.IsTerminal(err) {
 		return nil, reconcile.RequeueError(reconcile.ReasonOf(err), managerDelay, err)
 	}

@@ -53,5 +53,5 @@ func (r *Reconciler) forgetFailure(ctx context.Context, s *snapshot) error {
 		return nil
 	}
 	s.rec.Failed = nil
-	return r.save(ctx, s)
+	return r.records.save(ctx, s)
 }

@@ -115,7 +115,7 @@ func (r *Reconciler) deployRelease(ctx context.Context, s *snapshot) (ending, er
 // deployStep goes on with one action by which a deployment is brought about. A failure
 // is in s.failure afterwards.
 func (r *Reconciler) deployStep(ctx context.Context, s *snapshot, a release.Action) (ending, error) {
-	if again, ok := r.renew(s, a); ok {
+	if again, ok := renew(s, a); ok {
 		a = again
 	}
 	switch a.Verb {
@@ -228,7 +228,7 @@ func (r *Reconciler) deploy(ctx context.Context, s *snapshot, a release.Action) 
 	} else {
 		err = r.cfg.Helm.Upgrade(ctx, d)
 	}
-	r.triedShared(s, err)
+	r.sharing.tried(s, err)
 	if err != nil {
 		return err
 	}
@@ -257,7 +257,7 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 	case f.Permanent:
 		r.gaveUp(s, &store.Failure{ID: s.spec.DeploymentID, Reason: reason, Message: f.Message})
 	case reason == release.ReasonSharedObject:
-		left := r.sharedGraceLeft(s)
+		left := r.sharing.graceLeft(s)
 		f.Waiting = left > 0
 		r.tried(s, s.state.attempts+1)
 		s.again(min(backOff(s.state.attempts), sharedDelay))
@@ -330,7 +330,7 @@ func backOff(attempts int) time.Duration {
 func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.Object, blind error) (kube.Result, error) {
 	f := report.Found{
 		Objects: objects, Failure: s.failure, Correction: s.correction, Contested: s.contested,
-		DownstreamGeneration: s.rec.Carried, Awaited: r.awaited(s),
+		DownstreamGeneration: s.rec.Carried, Awaited: r.sharing.awaited(s),
 	}
 	if s.observed.Good > 0 {
 		f.ID = s.running()
@@ -341,11 +341,11 @@ func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.O
 		s.again(refusedDelay) // it may be a right that is missing
 	}
 	r.outcome(s, f)
-	r.note(s, f)
+	r.dependencies.note(s, f)
 	var errs []error
 	if s.session != nil && s.bd != nil {
 		if s.accepted() && s.rec.UID != s.bd.UID { // or a restart would take what the manager says next for the first it says
-			errs = append(errs, r.save(ctx, s))
+			errs = append(errs, r.records.save(ctx, s))
 		}
 		errs = append(errs, r.report(ctx, s, f))
 		r.wakeSiblings(s.session, s.bd, withdrawn)
@@ -353,7 +353,7 @@ func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.O
 		r.status.Remember(s.report(f))
 	}
 	if s.accepted() {
-		errs = append(errs, r.tidyCopies(ctx, s), r.save(ctx, s), r.removeFormer(ctx, s))
+		errs = append(errs, r.copies.tidy(ctx, s), r.records.save(ctx, s), r.removeFormer(ctx, s))
 	}
 	s.again(r.drift.Next(s.name))
 	return kube.Result{After: s.after}, errors.Join(errs...)
@@ -392,7 +392,7 @@ func (r *Reconciler) deployment(s *snapshot) helm.Deployment {
 	_, admin := s.labels[fleet.LabelAdminNamespace]
 	return helm.Deployment{
 		ID: s.wanted.ID, Options: s.spec.Options, AdminNamespace: admin,
-		Claim: s.claimOf, Shared: s.sharedWith, Awaited: r.awaitedOf(s),
+		Claim: s.claimOf, Shared: s.sharedWith, Awaited: r.sharing.awaitedOf(s),
 		Memory: release.Memory{
 			Owner: s.wanted.Self, Manager: restoreguard.MarkText(s.mark), BundleUID: string(s.uid()),
 			DeploymentID: s.spec.DeploymentID, Commit: s.labels[fleet.LabelCommit],

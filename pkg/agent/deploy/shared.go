@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fleetworkspace/fleet/pkg/helm"
-	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
@@ -30,6 +29,37 @@ const (
 type shared struct {
 	objects []helm.SharedObject
 	since   time.Time
+}
+
+// sharing knows which deployments wait for objects that other bundles of their
+// repository have.
+type sharing struct {
+	now     func() time.Time
+	enqueue func(name string)
+
+	mu    sync.Mutex
+	waits map[string]*shared // by name of the deployment
+}
+
+func newSharing(now func() time.Time, enqueue func(name string)) *sharing {
+	return &sharing{now: now, enqueue: enqueue, waits: map[string]*shared{}}
+}
+
+// of is what a deployment waits for. The caller holds h.mu.
+func (h *sharing) of(name string) *shared {
+	w := h.waits[name]
+	if w == nil {
+		w = &shared{}
+		h.waits[name] = w
+	}
+	return w
+}
+
+// forget removes what is known of a deployment.
+func (h *sharing) forget(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.waits, name)
 }
 
 // conflicts collects such objects during an attempt.
@@ -65,22 +95,22 @@ func (s *snapshot) release() release.ID {
 	return helm.IDOf(s.name, s.spec.Options)
 }
 
-// triedShared notes after an attempt which objects the deployment waits for. An attempt
+// tried notes after an attempt which objects the deployment waits for. An attempt
 // that failed before the objects were looked at changes nothing: a withdrawn bundle
 // keeps the awaited objects until they are taken over. Only a permanent failure ends
 // the wait, unless precious objects would be removed by that.
-func (r *Reconciler) triedShared(s *snapshot, err error) {
+func (h *sharing) tried(s *snapshot, err error) {
 	s.conflicts.mu.Lock()
 	found := s.conflicts.list
 	s.conflicts.list = nil
 	s.conflicts.mu.Unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	w := &s.state.shared
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := h.of(s.name)
 	switch {
 	case reconcile.ReasonOf(err) == release.ReasonSharedObject:
 		if len(w.objects) == 0 {
-			w.since = r.cfg.Now()
+			w.since = h.now()
 		}
 		slices.SortFunc(found, func(a, b helm.SharedObject) int { return strings.Compare(a.Identity(), b.Identity()) })
 		w.objects = found
@@ -88,18 +118,18 @@ func (r *Reconciler) triedShared(s *snapshot, err error) {
 		*w = shared{}
 	}
 	if err == nil {
-		r.wakeAwaiting(s.release())
+		h.wakeAwaiting(s.release())
 	}
 }
 
 func precious(o helm.SharedObject) bool { return withdrawal.Precious(o.Kind.Kind) }
 
 // wakeAwaiting looks at the deployments that wait for objects of a release. The caller
-// holds r.mu.
-func (r *Reconciler) wakeAwaiting(id release.ID) {
-	for name, st := range r.states {
-		if st.shared.from(id) {
-			r.loop.Add(kube.Key{Name: name})
+// holds h.mu.
+func (h *sharing) wakeAwaiting(id release.ID) {
+	for name, w := range h.waits {
+		if w.from(id) {
+			h.enqueue(name)
 		}
 	}
 }
@@ -110,24 +140,24 @@ func (w shared) from(id release.ID) bool {
 }
 
 // awaits reports whether a deployment waits for objects of a release.
-func (r *Reconciler) awaits(name string, id release.ID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	st := r.states[name]
-	return st != nil && st.shared.from(id)
+func (h *sharing) awaits(name string, id release.ID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := h.waits[name]
+	return w != nil && w.from(id)
 }
 
 // awaitedOf returns a function that reports whether other bundles of the same
 // repository wait for an object of a deployment.
-func (r *Reconciler) awaitedOf(s *snapshot) func(object string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (h *sharing) awaitedOf(s *snapshot) func(object string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	set := map[string]bool{}
-	for name, st := range r.states {
+	for name, w := range h.waits {
 		if p := s.wanted.Peers[name]; !p.Live || !p.SameRepository {
 			continue
 		}
-		for _, o := range st.shared.objects {
+		for _, o := range w.objects {
 			if o.Owner == s.release() {
 				set[o.Identity()] = true
 			}
@@ -136,26 +166,27 @@ func (r *Reconciler) awaitedOf(s *snapshot) func(object string) bool {
 	return func(object string) bool { return set[object] }
 }
 
-// sharedGraceLeft is how long the bundle that has the objects may still be a renamed one
+// graceLeft is how long the bundle that has the objects may still be a renamed one
 // that is about to be withdrawn; at most 0 when that time is over.
-func (r *Reconciler) sharedGraceLeft(s *snapshot) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return sharedGrace - r.cfg.Now().Sub(s.state.shared.since)
+func (h *sharing) graceLeft(s *snapshot) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return sharedGrace - h.now().Sub(h.of(s.name).since)
 }
 
 // awaited returns the precious objects that the deployment takes over when the only
 // bundle that has them is withdrawn: the manager need not treat them as lost. If
 // several bundles have them, it is unknown which one stays.
-func (r *Reconciler) awaited(s *snapshot) []report.Object {
+func (h *sharing) awaited(s *snapshot) []report.Object {
 	if s.failure == nil || s.failure.Reason != release.ReasonSharedObject {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	var out []report.Object
-	for _, o := range s.state.shared.objects {
-		if o.Owner != s.state.shared.objects[0].Owner {
+	objects := h.of(s.name).objects
+	for _, o := range objects {
+		if o.Owner != objects[0].Owner {
 			return nil
 		}
 		if precious(o) {

@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -55,7 +54,7 @@ func (r *Reconciler) gather(name string) (*snapshot, bool) {
 	if s.session != nil {
 		s.bd, _ = s.session.Deployments.Get(kube.Key{Namespace: s.session.Namespace, Name: name})
 	}
-	s.rec, s.known = r.recordOf(name, s.mark)
+	s.rec, s.known = r.records.of(name, s.mark)
 	switch {
 	case s.bd != nil:
 		s.spec, s.labels = s.bd.Spec, s.bd.Labels
@@ -70,15 +69,6 @@ func (r *Reconciler) gather(name string) (*snapshot, bool) {
 	s.state = r.stateOf(name)
 	s.wanted = r.wantedOf(s)
 	return s, true
-}
-
-// recordOf finds the record of a deployment: that of the present manager, or
-// one that an earlier manager left.
-func (r *Reconciler) recordOf(name string, mark registration.Mark) (store.Record, bool) {
-	if rec, ok := r.cfg.Store.Get(store.Key{Manager: mark.ID, Name: name}); ok {
-		return rec, true
-	}
-	return r.cfg.Store.Named(name)
 }
 
 // inherited is the record of a deployment that this agent has none of: it may
@@ -205,7 +195,7 @@ func (r *Reconciler) peers(s *snapshot) map[string]release.Peer {
 			ID:             helm.IDOf(bd.Name, bd.Spec.Options),
 			Live:           bd.Annotations[fleet.AnnotationWithdrawn] == "" && bd.Spec.DeploymentID != "",
 			SameRepository: sameRepository(bd.Labels, s.labels),
-			Tried:          r.triedOf(bd, s.mark) && !r.awaits(bd.Name, s.release()),
+			Tried:          r.triedOf(bd, s.mark) && !r.sharing.awaits(bd.Name, s.release()),
 		}
 	}
 	return out
@@ -218,7 +208,7 @@ func (r *Reconciler) triedOf(bd *fleet.BundleDeployment, mark registration.Mark)
 		return true
 	}
 	id := bd.Spec.DeploymentID
-	if rec, ok := r.recordOf(bd.Name, mark); ok && (rec.Applied == id || rec.Failed != nil && rec.Failed.ID == id) {
+	if rec, ok := r.records.of(bd.Name, mark); ok && (rec.Applied == id || rec.Failed != nil && rec.Failed.ID == id) {
 		return true
 	}
 	r.mu.Lock()
@@ -261,18 +251,6 @@ func (s *snapshot) again(after time.Duration) {
 	}
 }
 
-// save writes the record of a deployment as the manager asks for it now. A record that
-// an earlier manager left is replaced.
-func (r *Reconciler) save(ctx context.Context, s *snapshot) error {
-	old := s.rec.Key
-	s.updateRecord()
-	if err := r.cfg.Store.Save(ctx, s.rec); err != nil {
-		return err
-	}
-	s.known = true
-	return r.dropOld(ctx, s, old)
-}
-
 // updateRecord takes over what the manager says.
 func (s *snapshot) updateRecord() {
 	if s.bd == nil {
@@ -306,14 +284,6 @@ func (s *snapshot) updateRecord() {
 		}
 	}
 	s.rec.Release = s.wanted.ID
-}
-
-// dropOld removes records of the same deployment under another manager.
-func (r *Reconciler) dropOld(ctx context.Context, s *snapshot, old store.Key) error {
-	if old == s.rec.Key || old.Name == "" {
-		return nil
-	}
-	return r.cfg.Store.Drop(ctx, old)
 }
 
 // own are the labels that decisions need.

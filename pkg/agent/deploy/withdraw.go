@@ -73,7 +73,7 @@ func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Act
 	if err := r.removeFormer(ctx, s); err != nil {
 		return r.stuck(ctx, s, err)
 	}
-	if err := r.withdrawCopies(ctx, s); err != nil {
+	if err := r.copies.withdraw(ctx, s); err != nil {
 		return r.stuck(ctx, s, err)
 	}
 	if err := r.dropNamespace(ctx, s); err != nil {
