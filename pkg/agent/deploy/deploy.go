@@ -89,8 +89,6 @@ type Reconciler struct {
 	cfg  Config
 	loop *kube.Controller
 
-	namespaces *namespaces
-
 	removals *gate
 	before   predecessor
 	guard    *restoreguard.Guard
@@ -102,6 +100,10 @@ type Reconciler struct {
 	copies       *copies
 	dependencies *dependencies
 	sharing      *sharing
+	attempts     *attempts
+	acts         *acts
+	failures     *failureLog
+	namespaces   *namespaces
 
 	deleted deletions
 
@@ -109,22 +111,9 @@ type Reconciler struct {
 	mark      atomic.Pointer[registration.Mark]
 	suspended atomic.Bool
 
-	mu     sync.Mutex
-	states map[string]*state // by name of the deployment
+	mu sync.Mutex
 
 	releases map[string]bool // bundle ids of all releases, as counted last
-}
-
-// state is what is known of a deployment and can be found out again.
-type state struct {
-	said     string    // about the last failure, to log it once
-	tried    string    // the deployment id of the last attempt
-	attempts int       // that failed in a row
-	next     time.Time // when a permanent failure that may pass is tried again
-
-	namespaceMeta namespaceMeta // what the release's namespace was given
-
-	shown fleet.BundleState // that the last run has ended in
 }
 
 // timeout begins a deployment, and returns the function that ends it. A deployment that
@@ -147,7 +136,7 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 	if cfg.Predecessor == nil {
 		cfg.Predecessor = func() string { return "" }
 	}
-	r := &Reconciler{cfg: cfg, states: map[string]*state{}, removals: newGate(cfg.Workers)}
+	r := &Reconciler{cfg: cfg, removals: newGate(cfg.Workers)}
 	r.guard = restoreguard.New(restoreguard.Config{
 		Now: cfg.Now, Records: cfg.Store.All, OnRestored: cfg.OnRestored, KeepVersion: cfg.KeepVersion, LastVersion: cfg.LastVersion,
 	})
@@ -159,16 +148,15 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 	r.copies = &copies{helm: cfg.Helm, store: cfg.Store}
 	r.dependencies = newDependencies(r.records, cfg.Now, enqueue)
 	r.sharing = newSharing(cfg.Now, enqueue)
+	r.attempts = newAttempts(cfg.Now)
+	r.acts = newActs(cfg.Now, cfg.OnAct)
+	r.failures = newFailureLog(cfg.Log)
+	r.namespaces = newNamespaces(ctx, cfg, r.failures, enqueue)
 	r.status = statuswriter.New(cfg.Now)
 	r.drift = drift.New(ctx, drift.Config{
 		Scope: cfg.Scope, Helm: cfg.Helm, Live: cfg.Live, Reader: cfg.Reader, Log: cfg.Log, Now: cfg.Now, OnDrift: cfg.OnDrift,
 		Enqueue: func(name string, after time.Duration) { r.loop.AddAfter(kube.Key{Name: name}, after) },
 	})
-	r.namespaces = &namespaces{ctx: ctx, cache: cfg.Namespaces, uses: map[string]string{}}
-	if cfg.Namespaces != nil {
-		cfg.Namespaces.OnError(func(error) {}) // tried again by the cache; deployments wait meanwhile
-		cfg.Namespaces.OnChange(r.namespaceChanged)
-	}
 	return r
 }
 
@@ -255,29 +243,19 @@ func sameRepository(a, b map[string]string) bool {
 	return repo != "" && repo == b[fleet.LabelRepoName] || op != "" && op == b[fleet.LabelHelmOpName]
 }
 
-// stateOf is the state of a deployment; it is made if there is none.
-func (r *Reconciler) stateOf(name string) *state {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	st := r.states[name]
-	if st == nil {
-		st = &state{}
-		r.states[name] = st
-	}
-	return st
-}
-
 // forget ends the agent's interest in a deployment.
 func (r *Reconciler) forget(name string) {
 	r.drift.Forget(name)
-	r.namespaces.unused(name)
+	r.namespaces.forget(name)
+	r.attempts.forget(name)
+	r.acts.forget(name)
+	r.failures.forget(name)
 	r.guard.Forget(name)
 	r.status.Forget(name)
 	r.dependencies.forget(name)
 	r.sharing.forget(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.states, name)
 	delete(r.releases, name)
 }
 
@@ -289,11 +267,10 @@ func (r *Reconciler) KindChanged(crd string, gone bool) {
 	if gone {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for name, st := range r.states {
-		if st.attempts > 0 {
-			r.loop.Add(kube.Key{Name: name})
-		}
+	for _, name := range r.attempts.failing() {
+		r.loop.Add(kube.Key{Name: name})
 	}
 }
+
+// States returns the number of deployments for each state, as they were looked at last.
+func (r *Reconciler) States() map[fleet.BundleState]int { return r.acts.states() }

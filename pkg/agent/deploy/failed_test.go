@@ -25,7 +25,8 @@ func TestRetryOfWaits(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := New(t.Context(), Config{Log: logrus.NewEntry(logrus.New())})
-			s := &snapshot{name: "web", state: &state{attempts: 20}}
+			s := &snapshot{name: "web"}
+			r.attempts.of("web").failed = 20
 			s.spec.DeploymentID = "x:y"
 			if err := r.failed(t.Context(), s, reconcile.RequeueError(c.reason, 1, errors.New("x"))); err != nil {
 				t.Fatal(err)
@@ -58,7 +59,8 @@ func TestSharedWaitEndsInTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := func() time.Time { return since.Add(c.waited) }
 			r := New(t.Context(), Config{Log: logrus.NewEntry(logrus.New()), Now: now})
-			s := &snapshot{name: "web", state: &state{attempts: 20}}
+			s := &snapshot{name: "web"}
+			r.attempts.of("web").failed = 20
 			r.sharing.of("web").since = since
 			s.spec.DeploymentID = "x:y"
 			if err := r.failed(t.Context(), s, reconcile.RequeueError(release.ReasonSharedObject, 1, errors.New("x"))); err != nil {

@@ -65,7 +65,7 @@ func (r *Reconciler) former(ctx context.Context, s *snapshot, id release.ID) (go
 		if err := r.act(ctx, f, a); err != nil {
 			return over, err
 		}
-		r.reportOf(s, Act{Verb: a.Verb, Result: OK, Reason: "Renamed", Message: fmt.Sprintf("the former release %s: %s", id, a.Message)})
+		r.acts.report(s, Act{Verb: a.Verb, Result: OK, Reason: "Renamed", Message: fmt.Sprintf("the former release %s: %s", id, a.Message)})
 		return more, nil
 	})
 	return gone, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -34,22 +35,65 @@ const (
 type namespaces struct {
 	start sync.Once
 	ctx   context.Context
-	cache *kube.Cache[*metav1.PartialObjectMetadata]
+	cache *kube.Cache[*metav1.PartialObjectMetadata] // nil: the labels are not known
 
-	mu   sync.Mutex
-	uses map[string]string // namespaces of restricted deployments, by name of the deployment
+	own      string // the agent's namespace
+	helm     *helm.Client
+	log      *logrus.Entry
+	failures *failureLog
+	now      func() time.Time
+	enqueue  func(name string)
+
+	mu    sync.Mutex
+	uses  map[string]string        // namespaces of restricted deployments, by name of the deployment
+	metas map[string]namespaceMeta // by name of the deployment
+}
+
+// newNamespaces makes the part for namespaces. ctx is that of the cache.
+func newNamespaces(ctx context.Context, cfg Config, failures *failureLog, enqueue func(name string)) *namespaces {
+	n := &namespaces{
+		ctx: ctx, cache: cfg.Namespaces, own: cfg.Namespace, helm: cfg.Helm, log: cfg.Log, failures: failures, now: cfg.Now,
+		enqueue: enqueue, uses: map[string]string{}, metas: map[string]namespaceMeta{},
+	}
+	if n.cache != nil {
+		n.cache.OnError(func(error) {}) // tried again by the cache; deployments wait meanwhile
+		n.cache.OnChange(n.changed)
+	}
+	return n
+}
+
+// forget removes what is known of a deployment.
+func (n *namespaces) forget(deployment string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.uses, deployment)
+	delete(n.metas, deployment)
+}
+
+func (n *namespaces) meta(deployment string) namespaceMeta {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.metas[deployment]
+}
+
+func (n *namespaces) setMeta(deployment string, m namespaceMeta) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.metas[deployment] = m; m == (namespaceMeta{}) {
+		delete(n.metas, deployment)
+	}
 }
 
 // allowed makes sure that a deployment may go to its namespace. Where it may not,
 // nothing of it is changed: what already runs stays, and the agent no longer maintains
 // it.
-func (r *Reconciler) allowed(s *snapshot) (bool, error) {
+func (n *namespaces) allowed(s *snapshot) (bool, error) {
 	name := s.wanted.ID.Namespace
 	if s.spec.Options.AllowedTargetNamespaceSelector == nil {
-		r.namespaces.unused(s.name)
+		n.unused(s.name)
 		return true, nil
 	}
-	labels, exists, err := r.namespaces.labels(s.name, name)
+	labels, exists, err := n.labels(s.name, name)
 	if err != nil {
 		return false, err
 	}
@@ -57,25 +101,11 @@ func (r *Reconciler) allowed(s *snapshot) (bool, error) {
 	if why == "" {
 		return true, nil
 	}
-	r.tried(s, 0)
 	s.frozen = true
 	s.fail(report.Failure{Reason: release.ReasonNotAllowed, Message: why})
 	s.again(labelDelay)
-	r.say(s, release.ReasonNotAllowed, why)
+	n.failures.log(s, release.ReasonNotAllowed, why)
 	return false, nil
-}
-
-// observeForeign observes the release of a deployment that may not go to its namespace.
-// It forgets what it observed of a release that this agent did not make.
-func (r *Reconciler) observeForeign(ctx context.Context, s *snapshot) (err error) {
-	if s.observed, err = r.cfg.Helm.Observe(ctx, s.wanted.ID); err != nil {
-		return err
-	}
-	if s.observed.Memory.Owner != s.wanted.Self {
-		s.observed = release.Observed{ID: s.wanted.ID, State: release.Absent}
-	}
-	s.disown()
-	return nil
 }
 
 // labels are those of a namespace that a deployment uses.
@@ -117,9 +147,9 @@ func (n *namespaces) users(name string) []string {
 	return out
 }
 
-// namespaceChanged enqueues the deployments that are restricted to a namespace that was
+// changed enqueues the deployments that are restricted to a namespace that was
 // created, was deleted or has other labels now.
-func (r *Reconciler) namespaceChanged(old, changed *metav1.PartialObjectMetadata) {
+func (n *namespaces) changed(old, changed *metav1.PartialObjectMetadata) {
 	if old != nil && changed != nil && maps.Equal(old.Labels, changed.Labels) &&
 		(old.DeletionTimestamp == nil) == (changed.DeletionTimestamp == nil) {
 		return
@@ -128,39 +158,39 @@ func (r *Reconciler) namespaceChanged(old, changed *metav1.PartialObjectMetadata
 	if ns == nil {
 		ns = old
 	}
-	for _, name := range r.namespaces.users(ns.Name) {
-		r.loop.Add(kube.Key{Name: name})
+	for _, name := range n.users(ns.Name) {
+		n.enqueue(name)
 	}
 }
 
-// applyNamespaceMeta sets the labels and annotations of the options, if any, on the
+// applyMeta sets the labels and annotations of the options, if any, on the
 // namespace of a release that is up to date: they are no part of the deployment id. It
 // checks from time to time whether another writer has changed them since.
-func (r *Reconciler) applyNamespaceMeta(ctx context.Context, s *snapshot) {
+func (n *namespaces) applyMeta(ctx context.Context, s *snapshot) {
 	o := s.spec.Options
 	if len(o.NamespaceLabels) == 0 && len(o.NamespaceAnnotations) == 0 {
-		s.state.namespaceMeta = namespaceMeta{}
+		n.setMeta(s.name, namespaceMeta{})
 		return
 	}
 	if s.failure != nil || s.observed.State != release.Deployed || s.observed.Good == 0 {
 		return
 	}
 	want := namespaceMetaOf(s.observed.ID.Namespace, o)
-	now := r.cfg.Now()
-	if s.state.namespaceMeta.what == want && now.Sub(s.state.namespaceMeta.at) < drift.LookAgain {
+	now, last := n.now(), n.meta(s.name)
+	if last.what == want && now.Sub(last.at) < drift.LookAgain {
 		return
 	}
-	tries := s.state.namespaceMeta.tries + 1
-	err := r.cfg.Helm.MarkNamespace(ctx, s.observed.ID.Namespace, o)
+	tries := last.tries + 1
+	err := n.helm.MarkNamespace(ctx, s.observed.ID.Namespace, o)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		s.state.namespaceMeta = namespaceMeta{tries: tries}
+		n.setMeta(s.name, namespaceMeta{tries: tries})
 		s.fail(report.Failure{Reason: reconcile.ReasonOf(err), Message: err.Error()})
 		s.again(min(backOff(tries), markDelay))
-		r.say(s, reconcile.ReasonOf(err), err.Error())
+		n.failures.log(s, reconcile.ReasonOf(err), err.Error())
 	default:
-		s.state.namespaceMeta = namespaceMeta{what: want, at: now}
+		n.setMeta(s.name, namespaceMeta{what: want, at: now})
 	}
 }
 
@@ -176,23 +206,23 @@ func namespaceMetaOf(namespace string, o fleet.BundleDeploymentOptions) string {
 	return string(text)
 }
 
-// dropNamespace deletes the target namespace of a deployment that was withdrawn, where
+// drop deletes the target namespace of a deployment that was withdrawn, where
 // the options say so and the agent has deployed to it. It keeps a namespace that
 // another deployment or another release uses, or that is protected.
-func (r *Reconciler) dropNamespace(ctx context.Context, s *snapshot) error {
+func (n *namespaces) drop(ctx context.Context, s *snapshot) error {
 	o, name := s.rec.Spec.Options, s.rec.Release.Namespace
 	if !s.known || s.rec.Applied == "" || !o.DeleteNamespace || o.KeepResources || s.spec.Options.KeepResources || s.wanted.Abandon ||
-		o.TargetNamespace == "" || o.TargetNamespace != name || name == r.cfg.Namespace || withdrawal.Protected(name) {
+		o.TargetNamespace == "" || o.TargetNamespace != name || name == n.own || withdrawal.Protected(name) {
 		return nil
 	}
-	log := r.cfg.Log.WithFields(logrus.Fields{"deployment": s.name, "action": "delete namespace", "namespace": name})
+	log := n.log.WithFields(logrus.Fields{"deployment": s.name, "action": "delete namespace", "namespace": name})
 	for other, p := range s.wanted.Peers {
 		if p.Live && p.ID.Namespace == name {
 			log.WithField("reason", "bundle "+other+" is in it").Info("namespace kept")
 			return nil
 		}
 	}
-	kept, err := r.cfg.Helm.DropNamespace(ctx, name, o.ServiceAccount)
+	kept, err := n.helm.DropNamespace(ctx, name, o.ServiceAccount)
 	switch {
 	case err != nil:
 		return err
@@ -202,14 +232,4 @@ func (r *Reconciler) dropNamespace(ctx context.Context, s *snapshot) error {
 		log.WithField("reason", "deleteNamespace").Info("namespace deleted")
 	}
 	return nil
-}
-
-// say logs once why a deployment is not what it should be.
-func (r *Reconciler) say(s *snapshot, reason, message string) {
-	said := s.spec.DeploymentID + reason + message
-	if said == s.state.said {
-		return
-	}
-	s.state.said = said
-	r.cfg.Log.WithFields(logrus.Fields{"deployment": s.name, "reason": reason, "error": message}).Warn("not deployed")
 }

@@ -80,7 +80,7 @@ func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.
 	before := *s // whose Helm values are hidden in what is reported
 	out, err := r.drift.Correct(ctx, s.live(), objects)
 	if out.Attempt != nil {
-		r.corrected(&before, *out.Attempt)
+		r.acts.corrected(&before, *out.Attempt)
 	}
 	if out.Failure != "" {
 		s.correction = out.Failure
@@ -97,19 +97,33 @@ func (r *Reconciler) deployRelease(ctx context.Context, s *snapshot) (ending, er
 		r.drift.Ignore(s.name)
 		return over, nil
 	}
-	ok, err := r.allowed(s)
+	ok, err := r.namespaces.allowed(s)
 	if err != nil {
 		return more, err
 	}
 	if !ok {
+		r.attempts.tried(s, 0)
 		return maintain, r.observeForeign(ctx, s)
 	}
 	end, err := r.steps(ctx, s, r.deployStep)
 	if err == nil {
-		r.applyNamespaceMeta(ctx, s)
+		r.namespaces.applyMeta(ctx, s)
 		s.disown()
 	}
 	return end, err
+}
+
+// observeForeign observes the release of a deployment that may not go to its namespace.
+// It forgets what it observed of a release that this agent did not make.
+func (r *Reconciler) observeForeign(ctx context.Context, s *snapshot) (err error) {
+	if s.observed, err = r.cfg.Helm.Observe(ctx, s.wanted.ID); err != nil {
+		return err
+	}
+	if s.observed.Memory.Owner != s.wanted.Self {
+		s.observed = release.Observed{ID: s.wanted.ID, State: release.Absent}
+	}
+	s.disown()
+	return nil
 }
 
 // deployStep goes on with one action by which a deployment is brought about. A failure
@@ -123,10 +137,10 @@ func (r *Reconciler) deployStep(ctx context.Context, s *snapshot, a release.Acti
 		r.rest(s, a)
 		return maintain, nil
 	case release.Hold, release.Refuse:
-		r.decided(s, a)
+		r.acts.decided(s, a)
 		return maintain, r.hold(ctx, s, a)
 	}
-	if s.bd == nil && !r.mayActAlone(s, a) {
+	if s.bd == nil && !mayActAlone(s, a) {
 		return maintain, nil
 	}
 	if err := r.take(ctx, s, a); err != nil {
@@ -137,7 +151,7 @@ func (r *Reconciler) deployStep(ctx context.Context, s *snapshot, a release.Acti
 
 // mayActAlone reports whether a step can be taken without the manager: with a
 // payload in the store, or one that needs none.
-func (r *Reconciler) mayActAlone(s *snapshot, a release.Action) bool {
+func mayActAlone(s *snapshot, a release.Action) bool {
 	if a.Verb == release.Install || a.Verb == release.Upgrade {
 		return s.known && s.rec.Chunks > 0
 	}
@@ -147,25 +161,17 @@ func (r *Reconciler) mayActAlone(s *snapshot, a release.Action) bool {
 // rest notes that the release is as it should be, or cannot be.
 func (r *Reconciler) rest(s *snapshot, a release.Action) {
 	if a.Reason == release.ReasonSettled {
-		r.failedBefore(s)
+		r.attempts.failedBefore(s)
 		return
 	}
-	r.tried(s, 0)
+	r.attempts.tried(s, 0)
 	s.rec.Applied, s.rec.Failed, s.rec.Chunks = s.spec.DeploymentID, nil, 0
 	s.wanted.Applied, s.wanted.Reported = s.spec.DeploymentID, s.spec.DeploymentID
 }
 
-// tried notes that the desired version was tried, and how many attempts have failed in
-// a row.
-func (r *Reconciler) tried(s *snapshot, attempts int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.state.tried, s.state.attempts = s.spec.DeploymentID, attempts
-}
-
 // hold waits, and says for what.
 func (r *Reconciler) hold(ctx context.Context, s *snapshot, a release.Action) error {
-	r.tried(s, 0)
+	r.attempts.tried(s, 0)
 	s.fail(report.Failure{Reason: a.Reason, Message: a.Message, Permanent: a.Verb == release.Refuse, Waiting: a.Verb == release.Hold})
 	if a.Verb == release.Refuse {
 		s.again(refusedDelay)
@@ -252,39 +258,42 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 	switch {
 	case errors.As(err, &back):
 		f.Waiting = false
-		r.tried(s, s.state.attempts+1)
-		s.again(min(backOff(s.state.attempts), back.within))
+		s.again(min(r.attempts.failed(s), back.within))
 	case f.Permanent:
-		r.gaveUp(s, &store.Failure{ID: s.spec.DeploymentID, Reason: reason, Message: f.Message})
+		r.attempts.gaveUp(s, &store.Failure{ID: s.spec.DeploymentID, Reason: reason, Message: f.Message})
 	case reason == release.ReasonSharedObject:
 		left := r.sharing.graceLeft(s)
 		f.Waiting = left > 0
-		r.tried(s, s.state.attempts+1)
-		s.again(min(backOff(s.state.attempts), sharedDelay))
+		s.again(min(r.attempts.failed(s), sharedDelay))
 		s.again(left) // or the wait would count as none up to sharedDelay too late
 	case errors.As(err, &wait) && madeOnCluster(reason):
 		f.Waiting = reason == release.ReasonNoValues // of the others the reference says ErrApplied, too
-		r.tried(s, s.state.attempts+1)
-		s.again(min(backOff(s.state.attempts), bringDelay))
+		s.again(min(r.attempts.failed(s), bringDelay))
 	case errors.As(err, &wait) && !needsChange(reason):
-		r.tried(s, 0)
+		r.attempts.tried(s, 0)
 		s.again(wait.After)
 	default:
 		f.Waiting = false
-		r.tried(s, s.state.attempts+1)
-		s.again(backOff(s.state.attempts))
+		s.again(r.attempts.failed(s))
 	}
 	s.fail(f)
-	if said := s.spec.DeploymentID + reason + f.Message; said != s.state.said {
-		s.state.said = said
-		r.cfg.Log.WithFields(logrus.Fields{"deployment": s.name, "reason": reason, "error": f.Message}).Warn("not deployed")
-	}
+	r.failures.log(s, reason, f.Message)
 	if !f.Permanent {
 		return r.forgetFailure(ctx, s)
 	}
 	var observeErr error
 	s.observed, observeErr = r.cfg.Helm.Observe(ctx, s.wanted.ID)
 	return observeErr
+}
+
+// forgetFailure removes a permanent failure from the record, where another attempt has
+// failed for a reason that may pass by itself.
+func (r *Reconciler) forgetFailure(ctx context.Context, s *snapshot) error {
+	if s.rec.Failed == nil || s.rec.Failed.ID != s.spec.DeploymentID {
+		return nil
+	}
+	s.rec.Failed = nil
+	return r.records.save(ctx, s)
 }
 
 // needsChange reports whether a wait is reported as a failure: only a change by another
@@ -340,7 +349,7 @@ func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.O
 		f.Blind = blind.Error()
 		s.again(refusedDelay) // it may be a right that is missing
 	}
-	r.outcome(s, f)
+	r.acts.outcome(s, f)
 	r.dependencies.note(s, f)
 	var errs []error
 	if s.session != nil && s.bd != nil {

@@ -35,7 +35,6 @@ type snapshot struct {
 	labels   map[string]string
 	wanted   release.Wanted
 	observed release.Observed
-	state    *state
 
 	failure    *report.Failure
 	frozen     bool          // nothing of it may be changed, since it may not be where it is
@@ -66,7 +65,6 @@ func (r *Reconciler) gather(name string) (*snapshot, bool) {
 	if !s.known {
 		s.rec = inherited(s)
 	}
-	s.state = r.stateOf(name)
 	s.wanted = r.wantedOf(s)
 	return s, true
 }
@@ -119,7 +117,7 @@ func (r *Reconciler) wantedOf(s *snapshot) release.Wanted {
 	if o.Helm != nil {
 		w.TakeOwnership = o.Helm.TakeOwnership
 	}
-	if s.rec.Failed != nil && !r.triesAgain(s) {
+	if s.rec.Failed != nil && !r.attempts.due(s) {
 		w.Settled = s.rec.Failed.ID
 	}
 	if s.bd != nil {
@@ -211,10 +209,7 @@ func (r *Reconciler) triedOf(bd *fleet.BundleDeployment, mark registration.Mark)
 	if rec, ok := r.records.of(bd.Name, mark); ok && (rec.Applied == id || rec.Failed != nil && rec.Failed.ID == id) {
 		return true
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	st := r.states[bd.Name]
-	return st != nil && st.tried == id
+	return r.attempts.lastIs(bd.Name, id)
 }
 
 // disown forgets what was observed of a release of another owner: the agent neither

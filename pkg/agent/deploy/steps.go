@@ -42,3 +42,13 @@ func (r *Reconciler) steps(ctx context.Context, s *snapshot, next stepper) (endi
 	}
 	return more, fmt.Errorf("release %s does not come to rest", s.wanted.ID)
 }
+
+// take takes a step, and reports what became of it.
+func (r *Reconciler) take(ctx context.Context, s *snapshot, a release.Action) error {
+	began := r.cfg.Now()
+	err := r.act(ctx, s, a)
+	if ctx.Err() == nil {
+		r.acts.took(s, a, r.cfg.Now().Sub(began), err)
+	}
+	return err
+}

@@ -25,7 +25,7 @@ func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (ending, error) 
 	if s.bd != nil && report.Answered(s.bd, order) {
 		return over, r.dropAll(ctx, s)
 	}
-	s.wanted.ID = r.installed(s)
+	s.wanted.ID = installed(s)
 	return r.steps(ctx, s, r.withdrawStep)
 }
 
@@ -35,10 +35,10 @@ func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (ending, error) 
 func (r *Reconciler) withdrawStep(ctx context.Context, s *snapshot, a release.Action) (ending, error) {
 	switch {
 	case a.Verb == release.Hold && isBehind(a):
-		r.decided(s, a)
+		r.acts.decided(s, a)
 		return maintain, r.hold(ctx, s, a)
 	case a.Verb == release.Hold:
-		r.decided(s, a)
+		r.acts.decided(s, a)
 		s.again(a.After)
 		return over, nil
 	case a.Verb == release.Acknowledge:
@@ -59,7 +59,7 @@ func (r *Reconciler) withdrawStep(ctx context.Context, s *snapshot, a release.Ac
 
 // installed is the release that this deployment made: the one in the record, in case
 // the manager has changed the options together with the order.
-func (r *Reconciler) installed(s *snapshot) release.ID {
+func installed(s *snapshot) release.ID {
 	if s.known && s.rec.Release != (release.ID{}) {
 		return s.rec.Release
 	}
@@ -76,7 +76,7 @@ func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Act
 	if err := r.copies.withdraw(ctx, s); err != nil {
 		return r.stuck(ctx, s, err)
 	}
-	if err := r.dropNamespace(ctx, s); err != nil {
+	if err := r.namespaces.drop(ctx, s); err != nil {
 		return r.stuck(ctx, s, err)
 	}
 	if len(s.rec.Former) > 0 {
@@ -96,7 +96,7 @@ func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Act
 	}
 	r.wakeSiblings(s.session, s.bd, func(*fleet.BundleDeployment) bool { return true }) // some may have lost objects to it
 	r.log(s, a).Info("withdrawal answered")
-	r.decided(s, a)
+	r.acts.decided(s, a)
 	return nil
 }
 
@@ -119,8 +119,7 @@ func (r *Reconciler) stuck(ctx context.Context, s *snapshot, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	r.tried(s, s.state.attempts+1)
-	s.again(backOff(s.state.attempts))
+	s.again(r.attempts.failed(s))
 	r.cfg.Log.WithFields(logrus.Fields{
 		"deployment": s.name, "action": string(release.Uninstall), "reason": reconcile.ReasonOf(err), "error": err.Error(),
 	}).Warn("deployment not removed")

@@ -3,6 +3,7 @@ package deploy
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -43,10 +44,10 @@ func TestDifferences(t *testing.T) {
 // What is told of a step holds none of the Helm values, but the names in it stay.
 func TestActsAreRedacted(t *testing.T) {
 	var got []Act
-	r := New(t.Context(), Config{OnAct: func(a Act) { got = append(got, a) }})
-	s := &snapshot{name: "web", state: &state{}, wanted: release.Wanted{ID: release.ID{Namespace: "shop", Name: "web"}}}
+	l := newActs(time.Now, func(a Act) { got = append(got, a) })
+	s := &snapshot{name: "web", wanted: release.Wanted{ID: release.ID{Namespace: "shop", Name: "web"}}}
 	s.observed.Values = map[string]any{"password": "canary-1", "name": "web", "site": "shop"}
-	r.reportOf(s, Act{Verb: release.Install, Result: Failed, Message: "shop/web: Secret has canary-1"})
+	l.report(s, Act{Verb: release.Install, Result: Failed, Message: "shop/web: Secret has canary-1"})
 	if len(got) != 1 || got[0].Message != "shop/web: Secret has ***" || got[0].Deployment != "web" || got[0].At.IsZero() {
 		t.Errorf("got %+v", got)
 	}

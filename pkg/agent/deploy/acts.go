@@ -1,9 +1,9 @@
 package deploy
 
 import (
-	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/drift"
@@ -44,21 +44,37 @@ type Act struct {
 	Message    string // free of Helm values
 }
 
-// take takes a step, and reports what became of it.
-func (r *Reconciler) take(ctx context.Context, s *snapshot, a release.Action) error {
-	began := r.cfg.Now()
-	err := r.act(ctx, s, a)
-	if ctx.Err() == nil {
-		act := Act{Took: r.cfg.Now().Sub(began), Verb: a.Verb, Result: OK, Reason: a.Reason, Message: s.what()}
-		if a.Verb != release.Install && a.Verb != release.Upgrade { // whose reasons say it all
-			act.Message += ": " + a.Message
-		}
-		if err != nil {
-			act.Result, act.Reason, act.Message = resultOf(err), reconcile.ReasonOf(err), err.Error()
-		}
-		r.reportOf(s, act)
+// acts report what the loop does, and know the state that the last run of each
+// deployment has ended in.
+type acts struct {
+	now   func() time.Time
+	onAct func(Act) // nil: acts are not reported
+
+	mu    sync.Mutex
+	shown map[string]fleet.BundleState // by name of the deployment
+}
+
+func newActs(now func() time.Time, onAct func(Act)) *acts {
+	return &acts{now: now, onAct: onAct, shown: map[string]fleet.BundleState{}}
+}
+
+// took reports a step that was taken, and what became of it.
+func (l *acts) took(s *snapshot, a release.Action, took time.Duration, err error) {
+	act := Act{Took: took, Verb: a.Verb, Result: OK, Reason: a.Reason, Message: s.what()}
+	if a.Verb != release.Install && a.Verb != release.Upgrade { // whose reasons say it all
+		act.Message += ": " + a.Message
 	}
-	return err
+	if err != nil {
+		act.Result, act.Reason, act.Message = resultOf(err), reconcile.ReasonOf(err), err.Error()
+	}
+	l.report(s, act)
+}
+
+// forget removes what is known of a deployment.
+func (l *acts) forget(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.shown, name)
 }
 
 // what names the release and the commit of a step.
@@ -71,24 +87,24 @@ func (s *snapshot) what() string {
 }
 
 // decided reports a decision by which nothing is done, or nothing more.
-func (r *Reconciler) decided(s *snapshot, a release.Action) {
+func (l *acts) decided(s *snapshot, a release.Action) {
 	act := Act{Verb: a.Verb, Result: Held, Reason: a.Reason, Message: a.Message}
 	if a.Verb == release.Acknowledge {
 		act.Result = OK
 	}
-	r.reportOf(s, act)
+	l.report(s, act)
 }
 
 // corrected reports an attempt to revert the changes of others. Only the names of
 // fields are reported: their values may be secrets.
-func (r *Reconciler) corrected(s *snapshot, a drift.Attempt) {
+func (l *acts) corrected(s *snapshot, a drift.Attempt) {
 	act := Act{
 		Took: a.Took, Verb: VerbCorrect, Result: OK, Reason: string(fleet.Modified), Message: differences(a.Changed),
 	}
 	if a.Err != nil {
 		act.Result, act.Reason, act.Message = resultOf(a.Err), reconcile.ReasonOf(a.Err), a.Err.Error()
 	}
-	r.reportOf(s, act)
+	l.report(s, act)
 }
 
 func resultOf(err error) Result {
@@ -101,15 +117,15 @@ func resultOf(err error) Result {
 	return Failed
 }
 
-// reportOf passes an act to OnAct, if that is set.
-func (r *Reconciler) reportOf(s *snapshot, act Act) {
-	if r.cfg.OnAct == nil {
+// report passes an act on, if that is wanted.
+func (l *acts) report(s *snapshot, act Act) {
+	if l.onAct == nil {
 		return
 	}
 	keep := []string{s.name, s.wanted.ID.Name, s.wanted.ID.Namespace, s.labels[fleet.LabelCommit]}
-	act.At, act.Deployment = r.cfg.Now(), s.name
+	act.At, act.Deployment = l.now(), s.name
 	act.Message = redact.New(keep, s.observed.Values).Text(act.Message)
-	r.cfg.OnAct(act)
+	l.onAct(act)
 }
 
 // Limits of a list of differences.
@@ -156,26 +172,24 @@ func difference(m fleet.ModifiedStatus) string {
 }
 
 // outcome keeps the state that a run has ended in, in the words of a status.
-func (r *Reconciler) outcome(s *snapshot, f report.Found) {
+func (l *acts) outcome(s *snapshot, f report.Found) {
 	bd := s.bd
 	if bd == nil {
 		bd = &fleet.BundleDeployment{Spec: s.spec}
 	}
-	seen := &fleet.BundleDeployment{ObjectMeta: bd.ObjectMeta, Spec: bd.Spec, Status: report.Status(bd, f, r.cfg.Now())}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.state.shown = summary.State(seen, "")
+	seen := &fleet.BundleDeployment{ObjectMeta: bd.ObjectMeta, Spec: bd.Spec, Status: report.Status(bd, f, l.now())}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shown[s.name] = summary.State(seen, "")
 }
 
-// States returns the number of deployments for each state, as they were looked at last.
-func (r *Reconciler) States() map[fleet.BundleState]int {
+// states returns the number of deployments for each state, as they were looked at last.
+func (l *acts) states() map[fleet.BundleState]int {
 	out := map[fleet.BundleState]int{}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, st := range r.states {
-		if st.shown != "" {
-			out[st.shown]++
-		}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, state := range l.shown {
+		out[state]++
 	}
 	return out
 }

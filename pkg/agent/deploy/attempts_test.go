@@ -32,15 +32,15 @@ func TestRetryOfNotOwned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := New(t.Context(), Config{Log: logrus.NewEntry(logrus.New()), Now: func() time.Time { return now }})
 			at := func(later time.Duration) *snapshot {
-				s := &snapshot{name: "web", state: r.stateOf("web"), bd: &fleet.BundleDeployment{}}
+				s := &snapshot{name: "web", bd: &fleet.BundleDeployment{}}
 				s.spec.DeploymentID, s.rec.Chunks = "x:y", 1
 				s.rec.Failed = &store.Failure{ID: "x:y", Reason: c.reason, Message: "x"}
 				now = now.Add(later)
 				return s
 			}
 			s := at(0)
-			s.state.attempts = c.attempts
-			r.gaveUp(s, s.rec.Failed)
+			r.attempts.of("web").failed = c.attempts
+			r.attempts.gaveUp(s, s.rec.Failed)
 			if s.after != c.delay {
 				t.Errorf("want another attempt after %s, got %s", c.delay, s.after)
 			}
@@ -49,15 +49,15 @@ func TestRetryOfNotOwned(t *testing.T) {
 			if f := early.failure; f == nil || !f.Permanent || f.Reason != c.reason {
 				t.Errorf("want the same failure for good, got %+v", f)
 			}
-			if early.after != c.delay/2 || r.triesAgain(early) {
-				t.Errorf("want a look after %s and no attempt before, got %s and %t", c.delay/2, early.after, r.triesAgain(early))
+			if early.after != c.delay/2 || r.attempts.due(early) {
+				t.Errorf("want a look after %s and no attempt before, got %s and %t", c.delay/2, early.after, r.attempts.due(early))
 			}
 			late := at(c.delay / 2)
-			if got := r.triesAgain(late); got != (c.delay > 0) {
+			if got := r.attempts.due(late); got != (c.delay > 0) {
 				t.Errorf("tried again when it is due: %t", got)
 			}
 			late.bd = nil
-			if r.triesAgain(late) {
+			if r.attempts.due(late) {
 				t.Error("tried again without the manager")
 			}
 		})
@@ -68,7 +68,7 @@ func TestRetryOfNotOwned(t *testing.T) {
 // for good.
 func TestRetryOfNotOwnedFailsOtherwise(t *testing.T) {
 	r := New(t.Context(), Config{Log: logrus.NewEntry(logrus.New())})
-	s := &snapshot{name: "web", state: r.stateOf("web")}
+	s := &snapshot{name: "web"}
 	s.spec.DeploymentID = "x:y"
 	if err := r.failed(t.Context(), s, reconcile.RequeueError(release.ReasonForbidden, 1, errors.New("x"))); err != nil {
 		t.Fatal(err)
