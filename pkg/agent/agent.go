@@ -164,7 +164,7 @@ func run(ctx context.Context, cfg Config, health *ownCluster, down *kube.Client,
 		}
 	})
 	group.Go(func() error {
-		return kube.Run(ctx, a.report, crds, a.letters, kept, kube.RunnerFunc(kept.restore), a.watchMode(), a.deploy.Loop(), a.recorder, kube.RunnerFunc(a.deploy.CountReleases), a.orphans)
+		return kube.Run(ctx, a.report, crds, a.letters, kept, kube.RunnerFunc(kept.restore), a.watchMode(), a.deploy.Loop(), a.recorder, kube.RunnerFunc(a.deploy.Orphans().Count), a.orphans)
 	})
 	group.Go(func() error { return a.serve(ctx) })
 	a.deploy.WakeAll() // what was accepted before continues, with or without a manager

@@ -44,7 +44,7 @@ type orphans struct {
 
 // report returns what a check-in reports; false while it is not known.
 func (o *orphans) report() (fleet.AgentOrphans, bool) {
-	names, known := o.agent.deploy.Orphans()
+	names, known := o.agent.deploy.Orphans().List()
 	if !known {
 		return fleet.AgentOrphans{}, false
 	}
@@ -136,9 +136,9 @@ func (o *orphans) collect(ctx context.Context) error {
 		return err
 	}
 	for name, f := range facts {
-		f.Own, f.Restored, f.Confirmed = o.agent.deploy.MadeBy(name), restored != "", word == confirmation(of, restored)
+		f.Own, f.Restored, f.Confirmed = o.agent.deploy.Orphans().MadeBy(name), restored != "", word == confirmation(of, restored)
 		if yes, why := withdrawal.Collect(f); yes {
-			if err := o.agent.deploy.Collect(ctx, name, why); err != nil {
+			if err := o.agent.deploy.Orphans().Collect(ctx, name, why); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
@@ -23,6 +24,11 @@ const orderOfDeletion = "deleted "
 // deletions are those that the watch reported and that are not in a record yet, by
 // name.
 type deletions struct {
+	link    *link
+	records records
+	guard   *restoreguard.Guard
+	enqueue func(name string)
+
 	mu   sync.Mutex
 	last map[string]*fleet.BundleDeployment
 }
@@ -44,32 +50,32 @@ func (d *deletions) take(name string) *fleet.BundleDeployment {
 	return bd
 }
 
-// watchedDeletion records that a deployment was deleted while the agent watched.
-func (r *Reconciler) watchedDeletion(s *Session, last *fleet.BundleDeployment) {
-	if withdrawal.WatchedDeletion(last, r.mark.Load().Protocol > 0) {
-		r.deleted.note(last)
-		r.loop.Add(kube.Key{Name: last.Name})
+// watched records that a deployment was deleted while the agent watched.
+func (d *deletions) watched(s *Session, last *fleet.BundleDeployment) {
+	if withdrawal.WatchedDeletion(last, d.link.mark.Load().Protocol > 0) {
+		d.note(last)
+		d.enqueue(last.Name)
 		return
 	}
-	if _, known := r.records.of(last.Name, *r.mark.Load()); known && s.CheckIn != nil {
+	if _, known := d.records.of(last.Name, *d.link.mark.Load()); known && s.CheckIn != nil {
 		s.CheckIn() // reports the orphan
 	}
 }
 
-// keepDeletion writes down that the deletion of a deployment is an order, before
+// keep writes down that the deletion of a deployment is an order, before
 // anything is done about it. One that is there again was not meant to go.
-func (r *Reconciler) keepDeletion(ctx context.Context, name string) error {
-	last := r.deleted.take(name)
+func (d *deletions) keep(ctx context.Context, name string) error {
+	last := d.take(name)
 	if last == nil {
 		return nil
 	}
-	if s := r.session.Load(); s != nil {
+	if s := d.link.session.Load(); s != nil {
 		if _, there := s.Deployments.Get(kube.KeyOf(last)); there {
 			return nil
 		}
 	}
-	mark := *r.mark.Load()
-	rec, known := r.records.of(name, mark)
+	mark := *d.link.mark.Load()
+	rec, known := d.records.of(name, mark)
 	if !known {
 		rec = store.Record{
 			Key: store.Key{Manager: mark.ID, Name: name}, Epoch: mark.Epoch, UID: last.UID, Generation: last.Generation,
@@ -78,8 +84,8 @@ func (r *Reconciler) keepDeletion(ctx context.Context, name string) error {
 		}
 	}
 	rec.Ordered = orderOfDeletion + string(last.UID)
-	if err := r.cfg.Store.Save(ctx, rec); err != nil {
-		r.deleted.note(last)
+	if err := d.records.Save(ctx, rec); err != nil {
+		d.note(last)
 		return err
 	}
 	return nil
@@ -87,12 +93,12 @@ func (r *Reconciler) keepDeletion(ctx context.Context, name string) error {
 
 // keepAbsence writes down that the absence of a deployment is an order, where it is
 // one, before anything is done about it.
-func (r *Reconciler) keepAbsence(ctx context.Context, s *snapshot) error {
+func (d *deletions) keepAbsence(ctx context.Context, s *snapshot) error {
 	if !s.missing() || s.wanted.Order != "" {
 		return nil
 	}
 	absence := withdrawal.Absence{
-		Last: s.rec.Last, Version: s.rec.Version, ListVersion: s.session.Deployments.Version(), Restored: r.guard.Restored(),
+		Last: s.rec.Last, Version: s.rec.Version, ListVersion: s.session.Deployments.Version(), Restored: d.guard.Restored(),
 	}
 	if witness, ok := s.session.Deployments.Get(kube.Key{Namespace: s.session.Namespace, Name: s.rec.Last.Witness}); ok {
 		absence.Witness = witness
@@ -102,7 +108,7 @@ func (r *Reconciler) keepAbsence(ctx context.Context, s *snapshot) error {
 	}
 	s.rec.Ordered = orderOfDeletion + string(s.rec.UID)
 	s.wanted.Order = s.rec.Ordered
-	return r.cfg.Store.Save(ctx, s.rec)
+	return d.records.Save(ctx, s.rec)
 }
 
 // missing reports whether the manager's list lacks a deployment whose last state was

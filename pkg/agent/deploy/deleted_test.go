@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"context"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,13 +35,12 @@ func TestWatchedDeletion(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kept := store.New(client, "agent")
-			r := &Reconciler{cfg: Config{Store: kept}, records: records{kept}}
-			r.loop = kube.NewController("deployment", 1, func(context.Context, kube.Key) (kube.Result, error) { return kube.Done, nil })
-			r.mark.Store(&registration.Mark{ID: "m", Protocol: c.protocol})
-			r.watchedDeletion(&Session{}, &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u", Labels: c.labels}})
-			if noted := r.deleted.take("web") != nil; noted != c.order || r.loop.Len() > 0 != c.order {
-				t.Errorf("%s: noted %v, woken up %d", c.why, noted, r.loop.Len())
+			enqueued := 0
+			d := &deletions{link: newLink(), records: records{store.New(client, "agent")}, enqueue: func(string) { enqueued++ }}
+			d.link.mark.Store(&registration.Mark{ID: "m", Protocol: c.protocol})
+			d.watched(&Session{}, &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u", Labels: c.labels}})
+			if noted := d.take("web") != nil; noted != c.order || enqueued > 0 != c.order {
+				t.Errorf("%s: noted %v, enqueued %d times", c.why, noted, enqueued)
 			}
 		})
 	}

@@ -10,7 +10,6 @@ package deploy
 import (
 	"context"
 	"maps"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -84,6 +83,18 @@ type Config struct {
 	OnDrift func(objects int)
 }
 
+// link is the present session with the manager, and what is known of the manager.
+type link struct {
+	session atomic.Pointer[Session]           // nil: the agent never reached its manager
+	mark    atomic.Pointer[registration.Mark] // of the manager that the agent belongs to
+}
+
+func newLink() *link {
+	l := &link{}
+	l.mark.Store(&registration.Mark{})
+	return l
+}
+
 // A Reconciler works on the deployments of one agent.
 type Reconciler struct {
 	cfg  Config
@@ -105,15 +116,11 @@ type Reconciler struct {
 	failures     *failureLog
 	namespaces   *namespaces
 
-	deleted deletions
+	deletions *deletions
+	orphans   *Orphans
 
-	session   atomic.Pointer[Session]
-	mark      atomic.Pointer[registration.Mark]
+	link      *link
 	suspended atomic.Bool
-
-	mu sync.Mutex
-
-	releases map[string]bool // bundle ids of all releases, as counted last
 }
 
 // timeout begins a deployment, and returns the function that ends it. A deployment that
@@ -136,11 +143,10 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 	if cfg.Predecessor == nil {
 		cfg.Predecessor = func() string { return "" }
 	}
-	r := &Reconciler{cfg: cfg, removals: newGate(cfg.Workers)}
+	r := &Reconciler{cfg: cfg, link: newLink(), removals: newGate(cfg.Workers)}
 	r.guard = restoreguard.New(restoreguard.Config{
 		Now: cfg.Now, Records: cfg.Store.All, OnRestored: cfg.OnRestored, KeepVersion: cfg.KeepVersion, LastVersion: cfg.LastVersion,
 	})
-	r.mark.Store(&registration.Mark{})
 	r.loop = kube.NewController("deploy", cfg.Workers, r.Reconcile)
 	enqueue := func(name string) { r.loop.Add(kube.Key{Name: name}) }
 	r.records = records{cfg.Store}
@@ -152,6 +158,8 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 	r.acts = newActs(cfg.Now, cfg.OnAct)
 	r.failures = newFailureLog(cfg.Log)
 	r.namespaces = newNamespaces(ctx, cfg, r.failures, enqueue)
+	r.deletions = &deletions{link: r.link, records: r.records, guard: r.guard, enqueue: enqueue}
+	r.orphans = &Orphans{helm: cfg.Helm, records: r.records, link: r.link, log: cfg.Log, now: cfg.Now, enqueue: enqueue}
 	r.status = statuswriter.New(cfg.Now)
 	r.drift = drift.New(ctx, drift.Config{
 		Scope: cfg.Scope, Helm: cfg.Helm, Live: cfg.Live, Reader: cfg.Reader, Log: cfg.Log, Now: cfg.Now, OnDrift: cfg.OnDrift,
@@ -163,16 +171,19 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 // Loop returns the controller with the queue and the workers.
 func (r *Reconciler) Loop() *kube.Controller { return r.loop }
 
+// Orphans returns the part that knows the deployments that the manager no longer has.
+func (r *Reconciler) Orphans() *Orphans { return r.orphans }
+
 // Attach hands the loop a connection to the manager, or a newer one. Its cache enqueues
 // deployments from then on.
 func (r *Reconciler) Attach(s *Session) {
 	s.Deployments.OnChange(func(old, changed *fleet.BundleDeployment) { r.wake(s, old, changed) })
-	s.Deployments.OnWatchedDeletion(func(last *fleet.BundleDeployment) { r.watchedDeletion(s, last) })
-	r.session.Store(s)
+	s.Deployments.OnWatchedDeletion(func(last *fleet.BundleDeployment) { r.deletions.watched(s, last) })
+	r.link.session.Store(s)
 }
 
 // SetManager sets the manager that the agent belongs to, as far as it is known.
-func (r *Reconciler) SetManager(m registration.Mark) { r.mark.Store(&m) }
+func (r *Reconciler) SetManager(m registration.Mark) { r.link.mark.Store(&m) }
 
 // Answered is SetManager for a manager that has just answered a check-in.
 func (r *Reconciler) Answered(m registration.Mark) {
@@ -193,7 +204,7 @@ func (r *Reconciler) WakeAll() {
 	for _, rec := range r.cfg.Store.All() {
 		r.loop.Add(kube.Key{Name: rec.Key.Name})
 	}
-	if s := r.session.Load(); s != nil {
+	if s := r.link.session.Load(); s != nil {
 		for _, bd := range s.Deployments.List("") {
 			r.loop.Add(kube.Key{Name: bd.Name})
 		}
@@ -213,7 +224,7 @@ func (r *Reconciler) wake(s *Session, old, changed *fleet.BundleDeployment) {
 		r.loop.Add(kube.Key{Name: old.Name})
 		return
 	}
-	r.guard.Observe(*r.mark.Load(), old, changed)
+	r.guard.Observe(*r.link.mark.Load(), old, changed)
 	if old != nil && old.UID == changed.UID && old.Generation == changed.Generation &&
 		maps.Equal(old.Annotations, changed.Annotations) && maps.Equal(old.Labels, changed.Labels) {
 		return // the agent's own report
@@ -254,9 +265,7 @@ func (r *Reconciler) forget(name string) {
 	r.status.Forget(name)
 	r.dependencies.forget(name)
 	r.sharing.forget(name)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.releases, name)
+	r.orphans.forget(name)
 }
 
 // KindChanged is called when a CRD is created, changed or deleted. A deployment that

@@ -33,7 +33,7 @@ const judgeDelay = 200 * time.Millisecond
 // It may run at any time and any number of times. A deployment that the manager no
 // longer has is kept as it is.
 func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if err := r.keepDeletion(ctx, key.Name); err != nil {
+	if err := r.deletions.keep(ctx, key.Name); err != nil {
 		return kube.Done, err
 	}
 	s, ok := r.gather(key.Name)
@@ -45,7 +45,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	if r.guard.MustWait(s.request()) {
 		return kube.Result{After: judgeDelay}, nil
 	}
-	if err := r.keepAbsence(ctx, s); err != nil {
+	if err := r.deletions.keepAbsence(ctx, s); err != nil {
 		return kube.Done, err
 	}
 	proceed := r.deployRelease

@@ -46,8 +46,8 @@ type snapshot struct {
 
 // gather reads everything about a deployment. It returns false if there is nothing.
 func (r *Reconciler) gather(name string) (*snapshot, bool) {
-	s := &snapshot{name: name, session: r.session.Load(), answers: r.guard.Answers(), conflicts: &conflicts{}}
-	s.mark = *r.mark.Load()
+	s := &snapshot{name: name, session: r.link.session.Load(), answers: r.guard.Answers(), conflicts: &conflicts{}}
+	s.mark = *r.link.mark.Load()
 	r.guard.Judge(s.session.known(), s.mark)
 	s.judged = r.guard.Judged(s.session.known())
 	if s.session != nil {
