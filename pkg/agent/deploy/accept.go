@@ -35,9 +35,9 @@ const (
 // accept makes sure that all that is needed to deploy is there, verified and kept,
 // before the first step of it is taken. A deployment that depends on others waits for
 // them when its own payload is complete.
-func (r *Reconciler) accept(ctx context.Context, s *snapshot) (helm.Deployment, error) {
-	d := r.deployment(s)
-	p, err := r.payloads.get(ctx, s)
+func (l *releases) accept(ctx context.Context, s *snapshot) (helm.Deployment, error) {
+	d := l.deployment(s)
+	p, err := l.payloads.get(ctx, s)
 	if err != nil {
 		return d, err
 	}
@@ -47,10 +47,10 @@ func (r *Reconciler) accept(ctx context.Context, s *snapshot) (helm.Deployment, 
 	if d.Options, err = options.WithValues(s.spec.Options, p.values); err != nil {
 		return d, reconcile.TerminalError(release.ReasonBadValues, err)
 	}
-	if err := r.dependencies.wait(s); err != nil {
+	if err := l.dependencies.wait(s); err != nil {
 		return d, err
 	}
-	return d, r.copies.put(ctx, s, &d, p.copies)
+	return d, l.copies.put(ctx, s, &d, p.copies)
 }
 
 // payloads get what deployments are made of, from the store or from where the manager

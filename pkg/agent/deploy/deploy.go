@@ -101,13 +101,12 @@ type Reconciler struct {
 	loop *kube.Controller
 
 	removals *gate
-	before   predecessor
 	guard    *restoreguard.Guard
 	drift    *drift.Monitor
 	status   *statuswriter.Writer
 
 	records      records
-	payloads     *payloads
+	releases     *releases
 	copies       *copies
 	dependencies *dependencies
 	sharing      *sharing
@@ -150,7 +149,6 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 	r.loop = kube.NewController("deploy", cfg.Workers, r.Reconcile)
 	enqueue := func(name string) { r.loop.Add(kube.Key{Name: name}) }
 	r.records = records{cfg.Store}
-	r.payloads = &payloads{records: r.records, registry: cfg.Registry, charts: cfg.Charts}
 	r.copies = &copies{helm: cfg.Helm, store: cfg.Store}
 	r.dependencies = newDependencies(r.records, cfg.Now, enqueue)
 	r.sharing = newSharing(cfg.Now, enqueue)
@@ -165,6 +163,11 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 		Scope: cfg.Scope, Helm: cfg.Helm, Live: cfg.Live, Reader: cfg.Reader, Log: cfg.Log, Now: cfg.Now, OnDrift: cfg.OnDrift,
 		Enqueue: func(name string, after time.Duration) { r.loop.AddAfter(kube.Key{Name: name}, after) },
 	})
+	r.releases = &releases{
+		helm: cfg.Helm, live: cfg.Live, to: cfg.Log, now: cfg.Now,
+		payloads:     &payloads{records: r.records, registry: cfg.Registry, charts: cfg.Charts},
+		dependencies: r.dependencies, copies: r.copies, sharing: r.sharing, drift: r.drift, acts: r.acts,
+	}
 	return r
 }
 

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
-	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
 // orderRenamed is the order by which a release goes whose deployment has another
@@ -53,7 +51,7 @@ func (r *Reconciler) former(ctx context.Context, s *snapshot, id release.ID) (go
 		}
 	}
 	f.known, f.rec.Spec.Options.ServiceAccount = true, s.rec.Accounts[id.String()]
-	_, err = r.steps(ctx, &f, func(ctx context.Context, f *snapshot, a release.Action) (ending, error) {
+	_, err = r.releases.steps(ctx, &f, func(ctx context.Context, f *snapshot, a release.Action) (ending, error) {
 		switch a.Verb {
 		case release.Acknowledge:
 			gone = true
@@ -62,7 +60,7 @@ func (r *Reconciler) former(ctx context.Context, s *snapshot, id release.ID) (go
 			s.again(a.After)
 			return over, nil
 		}
-		if err := r.act(ctx, f, a); err != nil {
+		if err := r.releases.act(ctx, f, a); err != nil {
 			return over, err
 		}
 		r.acts.report(s, Act{Verb: a.Verb, Result: OK, Reason: "Renamed", Message: fmt.Sprintf("the former release %s: %s", id, a.Message)})
@@ -81,21 +79,4 @@ func reported(bd *fleet.BundleDeployment) string {
 		return ""
 	}
 	return bd.Status.AppliedDeploymentID
-}
-
-// resume takes up a correction of drift that was interrupted. One that cannot be
-// brought to its end is like any other that failed.
-func (r *Reconciler) resume(ctx context.Context, s *snapshot) error {
-	if err := r.cfg.Helm.Fail(ctx, s.wanted.ID); err != nil {
-		return err
-	}
-	how := drift.CorrectionOf(s.spec)
-	if how == nil {
-		return nil
-	}
-	if err := r.cfg.Helm.Correct(ctx, s.wanted.ID, s.rights(), drift.InterruptedCorrection(s.spec, *how)); err != nil && ctx.Err() == nil {
-		s.correction = summary.NotCorrected + err.Error()
-	}
-	r.drift.LookAtAll(s.name)
-	return nil
 }

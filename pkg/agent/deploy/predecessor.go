@@ -27,17 +27,17 @@ type predecessor struct {
 
 // follow finds out whether the agent that has made a release, if this one takes
 // over from it, is still there.
-func (r *Reconciler) follow(ctx context.Context, s *snapshot) error {
+func (l *releases) follow(ctx context.Context, s *snapshot) error {
 	from := s.wanted.Predecessor.Namespace
 	if from == "" || s.observed.Memory.Owner.AgentNamespace != from {
 		return nil
 	}
-	p := &r.before
+	p := &l.before
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := r.cfg.Now()
+	now := l.now()
 	if p.asked.IsZero() || now.Sub(p.asked) >= predecessorFor {
-		lives, err := agentLives(ctx, r.cfg.Live, from, now)
+		lives, err := agentLives(ctx, l.live, from, now)
 		if err != nil {
 			return err
 		}

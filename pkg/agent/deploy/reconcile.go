@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -105,7 +102,7 @@ func (r *Reconciler) deployRelease(ctx context.Context, s *snapshot) (ending, er
 		r.attempts.tried(s, 0)
 		return maintain, r.observeForeign(ctx, s)
 	}
-	end, err := r.steps(ctx, s, r.deployStep)
+	end, err := r.releases.steps(ctx, s, r.deployStep)
 	if err == nil {
 		r.namespaces.applyMeta(ctx, s)
 		s.disown()
@@ -143,7 +140,7 @@ func (r *Reconciler) deployStep(ctx context.Context, s *snapshot, a release.Acti
 	if s.bd == nil && !mayActAlone(s, a) {
 		return maintain, nil
 	}
-	if err := r.take(ctx, s, a); err != nil {
+	if err := r.releases.take(ctx, s, a); err != nil {
 		return maintain, r.failed(ctx, s, err)
 	}
 	return more, nil
@@ -196,54 +193,6 @@ func (r *Reconciler) holdRequest(ctx context.Context, s *snapshot) error {
 
 // isBehind reports whether an action is one of waiting for a manager to catch up.
 func isBehind(a release.Action) bool { return a.Reason == release.ReasonManagerBehind }
-
-// act takes one step.
-func (r *Reconciler) act(ctx context.Context, s *snapshot, a release.Action) error {
-	id := s.wanted.ID
-	if a.Verb == release.Install || a.Verb == release.Upgrade {
-		return r.deploy(ctx, s, a)
-	}
-	r.log(s, a).Info("release action")
-	switch a.Verb {
-	case release.Fail:
-		return r.cfg.Helm.Fail(ctx, id)
-	case release.Resume:
-		return r.resume(ctx, s)
-	case release.Mend:
-		return r.cfg.Helm.Mend(ctx, id)
-	case release.Purge:
-		return r.cfg.Helm.Purge(ctx, id)
-	case release.Forget:
-		return r.cfg.Helm.Forget(ctx, id)
-	case release.Uninstall:
-		return r.cfg.Helm.Uninstall(ctx, id, s.rights())
-	}
-	return fmt.Errorf("unknown action %q", a.Verb)
-}
-
-// deploy installs or upgrades the release.
-func (r *Reconciler) deploy(ctx context.Context, s *snapshot, a release.Action) error {
-	defer s.session.timeout()()
-	d, err := r.accept(ctx, s)
-	if err != nil {
-		return err
-	}
-	r.log(s, a).Info("release action")
-	if a.Verb == release.Install {
-		err = r.cfg.Helm.Install(ctx, d)
-	} else {
-		err = r.cfg.Helm.Upgrade(ctx, d)
-	}
-	r.sharing.tried(s, err)
-	if err != nil {
-		return err
-	}
-	s.rec.Applied, s.rec.Failed, s.rec.Chunks = s.spec.DeploymentID, nil, 0
-	s.rec.Carried = s.spec.DownstreamResourcesGeneration
-	s.wanted.Applied, s.wanted.Settled = s.spec.DeploymentID, ""
-	r.drift.LookAtAll(s.name)
-	return nil
-}
 
 // failed notes the failure of an attempt. A permanent failure is kept in the store, so
 // that the attempt is not repeated; others are repeated with a growing delay.
@@ -389,22 +338,3 @@ func (s *snapshot) accepted() bool {
 
 // running is the deployment id of what runs.
 func (s *snapshot) running() string { return s.wanted.Running(s.observed) }
-
-func (r *Reconciler) log(s *snapshot, a release.Action) *logrus.Entry {
-	return r.cfg.Log.WithFields(logrus.Fields{
-		"deployment": s.name, "action": string(a.Verb), "reason": a.Reason, "commit": s.labels[fleet.LabelCommit],
-	})
-}
-
-// deployment is what Helm is given.
-func (r *Reconciler) deployment(s *snapshot) helm.Deployment {
-	_, admin := s.labels[fleet.LabelAdminNamespace]
-	return helm.Deployment{
-		ID: s.wanted.ID, Options: s.spec.Options, AdminNamespace: admin,
-		Claim: s.claimOf, Shared: s.sharedWith, Awaited: r.sharing.awaitedOf(s),
-		Memory: release.Memory{
-			Owner: s.wanted.Self, Manager: restoreguard.MarkText(s.mark), BundleUID: string(s.uid()),
-			DeploymentID: s.spec.DeploymentID, Commit: s.labels[fleet.LabelCommit],
-		},
-	}
-}

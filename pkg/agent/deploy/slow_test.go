@@ -72,8 +72,8 @@ func TestDeployIsWatched(t *testing.T) {
 			session: &Session{CheckIn: func() { got++ }, Contents: kube.StoreOf[*fleet.Content](up)},
 			bd:      &fleet.BundleDeployment{}, spec: fleet.BundleDeploymentSpec{DeploymentID: "s-1:x"},
 		}
-		r := &Reconciler{payloads: &payloads{}, sharing: newSharing(time.Now, nil)}
-		if err := r.deploy(t.Context(), s, release.Action{Verb: release.Install}); reconcile.ReasonOf(err) != reasonNoContent {
+		l := &releases{payloads: &payloads{}, sharing: newSharing(time.Now, nil)}
+		if err := l.deploy(t.Context(), s, release.Action{Verb: release.Install}); reconcile.ReasonOf(err) != reasonNoContent {
 			t.Fatalf("not the end that was prepared: %v", err)
 		}
 		synctest.Wait()

@@ -27,13 +27,13 @@ type stepper func(ctx context.Context, s *snapshot, a release.Action) (ending, e
 // steps observes the release, decides one action and goes on with it, until next ends
 // that. Deploying, withdrawing and removing a former release are three steppers of this
 // one loop.
-func (r *Reconciler) steps(ctx context.Context, s *snapshot, next stepper) (ending, error) {
+func (l *releases) steps(ctx context.Context, s *snapshot, next stepper) (ending, error) {
 	for range maxSteps {
 		var err error
-		if s.observed, err = r.cfg.Helm.Observe(ctx, s.wanted.ID); err != nil {
+		if s.observed, err = l.helm.Observe(ctx, s.wanted.ID); err != nil {
 			return more, err
 		}
-		if err := r.follow(ctx, s); err != nil {
+		if err := l.follow(ctx, s); err != nil {
 			return more, err
 		}
 		if end, err := next(ctx, s, release.Decide(s.observed, s.wanted)); end != more || err != nil {
@@ -44,11 +44,11 @@ func (r *Reconciler) steps(ctx context.Context, s *snapshot, next stepper) (endi
 }
 
 // take takes a step, and reports what became of it.
-func (r *Reconciler) take(ctx context.Context, s *snapshot, a release.Action) error {
-	began := r.cfg.Now()
-	err := r.act(ctx, s, a)
+func (l *releases) take(ctx context.Context, s *snapshot, a release.Action) error {
+	began := l.now()
+	err := l.act(ctx, s, a)
 	if ctx.Err() == nil {
-		r.acts.took(s, a, r.cfg.Now().Sub(began), err)
+		l.acts.took(s, a, l.now().Sub(began), err)
 	}
 	return err
 }

@@ -26,7 +26,7 @@ func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (ending, error) 
 		return over, r.dropAll(ctx, s)
 	}
 	s.wanted.ID = installed(s)
-	return r.steps(ctx, s, r.withdrawStep)
+	return r.releases.steps(ctx, s, r.withdrawStep)
 }
 
 // withdrawStep goes on with one action by which a release is withdrawn. An order from
@@ -47,7 +47,7 @@ func (r *Reconciler) withdrawStep(ctx context.Context, s *snapshot, a release.Ac
 		s.again(removalDelay)
 		return over, nil
 	}
-	err := r.take(ctx, s, a)
+	err := r.releases.take(ctx, s, a)
 	if next := r.removals.leave(s.name); next != "" {
 		r.loop.Add(kube.Key{Name: next})
 	}
@@ -87,7 +87,7 @@ func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Act
 	}
 	r.guard.KeepVersion() // the record that said it is gone
 	if s.bd == nil {
-		r.log(s, a).Info("withdrawal carried out")
+		r.releases.log(s, a).Info("withdrawal carried out")
 		return nil
 	}
 	after, err := r.status.Answer(ctx, s.session.statuses(), s.bd, report.Withdrawn(s.bd, s.wanted.Order, a.Message, r.cfg.Now()))
@@ -95,7 +95,7 @@ func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Act
 		return err
 	}
 	r.wakeSiblings(s.session, s.bd, func(*fleet.BundleDeployment) bool { return true }) // some may have lost objects to it
-	r.log(s, a).Info("withdrawal answered")
+	r.releases.log(s, a).Info("withdrawal answered")
 	r.acts.decided(s, a)
 	return nil
 }

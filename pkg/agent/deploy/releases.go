@@ -1,0 +1,117 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/fleetworkspace/fleet/pkg/agent/drift"
+	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+// releases observe the releases of the agent's cluster and take steps that change them.
+// They decide nothing.
+type releases struct {
+	helm   *helm.Client
+	live   drift.Live
+	before predecessor
+	to     *logrus.Entry
+	now    func() time.Time
+
+	payloads     *payloads
+	dependencies *dependencies
+	copies       *copies
+	sharing      *sharing
+	drift        *drift.Monitor
+	acts         *acts
+}
+
+// act takes one step.
+func (l *releases) act(ctx context.Context, s *snapshot, a release.Action) error {
+	id := s.wanted.ID
+	if a.Verb == release.Install || a.Verb == release.Upgrade {
+		return l.deploy(ctx, s, a)
+	}
+	l.log(s, a).Info("release action")
+	switch a.Verb {
+	case release.Fail:
+		return l.helm.Fail(ctx, id)
+	case release.Resume:
+		return l.resume(ctx, s)
+	case release.Mend:
+		return l.helm.Mend(ctx, id)
+	case release.Purge:
+		return l.helm.Purge(ctx, id)
+	case release.Forget:
+		return l.helm.Forget(ctx, id)
+	case release.Uninstall:
+		return l.helm.Uninstall(ctx, id, s.rights())
+	}
+	return fmt.Errorf("unknown action %q", a.Verb)
+}
+
+// deploy installs or upgrades the release.
+func (l *releases) deploy(ctx context.Context, s *snapshot, a release.Action) error {
+	defer s.session.timeout()()
+	d, err := l.accept(ctx, s)
+	if err != nil {
+		return err
+	}
+	l.log(s, a).Info("release action")
+	if a.Verb == release.Install {
+		err = l.helm.Install(ctx, d)
+	} else {
+		err = l.helm.Upgrade(ctx, d)
+	}
+	l.sharing.tried(s, err)
+	if err != nil {
+		return err
+	}
+	s.rec.Applied, s.rec.Failed, s.rec.Chunks = s.spec.DeploymentID, nil, 0
+	s.rec.Carried = s.spec.DownstreamResourcesGeneration
+	s.wanted.Applied, s.wanted.Settled = s.spec.DeploymentID, ""
+	l.drift.LookAtAll(s.name)
+	return nil
+}
+
+// resume takes up a correction of drift that was interrupted. One that cannot be
+// brought to its end is like any other that failed.
+func (l *releases) resume(ctx context.Context, s *snapshot) error {
+	if err := l.helm.Fail(ctx, s.wanted.ID); err != nil {
+		return err
+	}
+	how := drift.CorrectionOf(s.spec)
+	if how == nil {
+		return nil
+	}
+	if err := l.helm.Correct(ctx, s.wanted.ID, s.rights(), drift.InterruptedCorrection(s.spec, *how)); err != nil && ctx.Err() == nil {
+		s.correction = summary.NotCorrected + err.Error()
+	}
+	l.drift.LookAtAll(s.name)
+	return nil
+}
+
+func (l *releases) log(s *snapshot, a release.Action) *logrus.Entry {
+	return l.to.WithFields(logrus.Fields{
+		"deployment": s.name, "action": string(a.Verb), "reason": a.Reason, "commit": s.labels[fleet.LabelCommit],
+	})
+}
+
+// deployment is what Helm is given.
+func (l *releases) deployment(s *snapshot) helm.Deployment {
+	_, admin := s.labels[fleet.LabelAdminNamespace]
+	return helm.Deployment{
+		ID: s.wanted.ID, Options: s.spec.Options, AdminNamespace: admin,
+		Claim: s.claimOf, Shared: s.sharedWith, Awaited: l.sharing.awaitedOf(s),
+		Memory: release.Memory{
+			Owner: s.wanted.Self, Manager: restoreguard.MarkText(s.mark), BundleUID: string(s.uid()),
+			DeploymentID: s.spec.DeploymentID, Commit: s.labels[fleet.LabelCommit],
+		},
+	}
+}
