@@ -87,6 +87,8 @@ type Config struct {
 type link struct {
 	session atomic.Pointer[Session]           // nil: the agent never reached its manager
 	mark    atomic.Pointer[registration.Mark] // of the manager that the agent belongs to
+	// suspended: another agent with the same identity is the older one.
+	suspended atomic.Bool
 }
 
 func newLink() *link {
@@ -95,18 +97,29 @@ func newLink() *link {
 	return l
 }
 
+// memory is what the parts remember of deployments, as functions that forget one.
+type memory []func(name string)
+
+// forget ends the agent's interest in a deployment.
+func (m memory) forget(name string) {
+	for _, f := range m {
+		f(name)
+	}
+}
+
 // A Reconciler works on the deployments of one agent.
 type Reconciler struct {
 	cfg  Config
 	loop *kube.Controller
 
-	removals *gate
-	guard    *restoreguard.Guard
-	drift    *drift.Monitor
-	status   *statuswriter.Writer
+	guard  *restoreguard.Guard
+	drift  *drift.Monitor
+	status *statuswriter.Writer
 
 	records      records
 	releases     *releases
+	holds        *holds
+	withdrawals  *withdrawals
 	copies       *copies
 	dependencies *dependencies
 	sharing      *sharing
@@ -118,8 +131,9 @@ type Reconciler struct {
 	deletions *deletions
 	orphans   *Orphans
 
-	link      *link
-	suspended atomic.Bool
+	link    *link
+	memory  memory
+	enqueue func(name string)
 }
 
 // timeout begins a deployment, and returns the function that ends it. A deployment that
@@ -142,12 +156,13 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 	if cfg.Predecessor == nil {
 		cfg.Predecessor = func() string { return "" }
 	}
-	r := &Reconciler{cfg: cfg, link: newLink(), removals: newGate(cfg.Workers)}
+	r := &Reconciler{cfg: cfg, link: newLink()}
 	r.guard = restoreguard.New(restoreguard.Config{
 		Now: cfg.Now, Records: cfg.Store.All, OnRestored: cfg.OnRestored, KeepVersion: cfg.KeepVersion, LastVersion: cfg.LastVersion,
 	})
 	r.loop = kube.NewController("deploy", cfg.Workers, r.Reconcile)
 	enqueue := func(name string) { r.loop.Add(kube.Key{Name: name}) }
+	r.enqueue = enqueue
 	r.records = records{cfg.Store}
 	r.copies = &copies{helm: cfg.Helm, store: cfg.Store}
 	r.dependencies = newDependencies(r.records, cfg.Now, enqueue)
@@ -167,6 +182,16 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 		helm: cfg.Helm, live: cfg.Live, to: cfg.Log, now: cfg.Now,
 		payloads:     &payloads{records: r.records, registry: cfg.Registry, charts: cfg.Charts},
 		dependencies: r.dependencies, copies: r.copies, sharing: r.sharing, drift: r.drift, acts: r.acts,
+	}
+	r.memory = memory{
+		r.drift.Forget, r.guard.Forget, r.status.Forget, r.dependencies.forget, r.sharing.forget, r.attempts.forget, r.acts.forget,
+		r.failures.forget, r.namespaces.forget, r.orphans.forget,
+	}
+	r.holds = &holds{attempts: r.attempts, guard: r.guard, records: r.records}
+	r.withdrawals = &withdrawals{
+		releases: r.releases, holds: r.holds, guard: r.guard, records: r.records, copies: r.copies, namespaces: r.namespaces,
+		status: r.status, attempts: r.attempts, acts: r.acts, removals: newGate(cfg.Workers), memory: r.memory, link: r.link,
+		log: cfg.Log, now: cfg.Now, enqueue: enqueue,
 	}
 	return r
 }
@@ -197,7 +222,7 @@ func (r *Reconciler) Answered(m registration.Mark) {
 // Suspend stops all changes, as long as another agent with the same identity
 // is the older one.
 func (r *Reconciler) Suspend(on bool) {
-	if r.suspended.Swap(on) != on && !on {
+	if r.link.suspended.Swap(on) != on && !on {
 		r.WakeAll()
 	}
 }
@@ -234,18 +259,20 @@ func (r *Reconciler) wake(s *Session, old, changed *fleet.BundleDeployment) {
 	}
 	r.loop.Add(kube.Key{Name: changed.Name})
 	if old != nil && old.Annotations[fleet.AnnotationWithdrawn] != changed.Annotations[fleet.AnnotationWithdrawn] {
-		r.wakeSiblings(s, changed, func(*fleet.BundleDeployment) bool { return true })
+		enqueueSiblings(s, changed, anySibling, r.enqueue)
 	}
 }
 
-// wakeSiblings looks at other deployments of the same repository.
-func (r *Reconciler) wakeSiblings(s *Session, of *fleet.BundleDeployment, which func(*fleet.BundleDeployment) bool) {
+// enqueueSiblings enqueues other deployments of the same repository.
+func enqueueSiblings(s *Session, of *fleet.BundleDeployment, which func(*fleet.BundleDeployment) bool, enqueue func(name string)) {
 	for _, bd := range s.Deployments.List("") {
 		if bd.Name != of.Name && sameRepository(bd.Labels, of.Labels) && which(bd) {
-			r.loop.Add(kube.Key{Name: bd.Name})
+			enqueue(bd.Name)
 		}
 	}
 }
+
+func anySibling(*fleet.BundleDeployment) bool { return true }
 
 // sameRepository reports whether two deployments are made from the same GitRepo
 // or HelmOp.
@@ -255,20 +282,6 @@ func sameRepository(a, b map[string]string) bool {
 	}
 	repo, op := a[fleet.LabelRepoName], a[fleet.LabelHelmOpName]
 	return repo != "" && repo == b[fleet.LabelRepoName] || op != "" && op == b[fleet.LabelHelmOpName]
-}
-
-// forget ends the agent's interest in a deployment.
-func (r *Reconciler) forget(name string) {
-	r.drift.Forget(name)
-	r.namespaces.forget(name)
-	r.attempts.forget(name)
-	r.acts.forget(name)
-	r.failures.forget(name)
-	r.guard.Forget(name)
-	r.status.Forget(name)
-	r.dependencies.forget(name)
-	r.sharing.forget(name)
-	r.orphans.forget(name)
 }
 
 // KindChanged is called when a CRD is created, changed or deleted. A deployment that

@@ -16,7 +16,7 @@ const orderRenamed = "renamed"
 // removeFormer removes releases that the deployment made under another name or
 // in another namespace, now that the new one is there. Those that have to wait
 // stay in the record.
-func (r *Reconciler) removeFormer(ctx context.Context, s *snapshot) error {
+func (w *withdrawals) removeFormer(ctx context.Context, s *snapshot) error {
 	if len(s.rec.Former) == 0 || s.failure != nil {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (r *Reconciler) removeFormer(ctx context.Context, s *snapshot) error {
 		if id == s.wanted.ID {
 			continue
 		}
-		gone, err := r.former(ctx, s, id)
+		gone, err := w.former(ctx, s, id)
 		if err != nil {
 			return fmt.Errorf("remove former release %s: %w", id, err)
 		}
@@ -36,12 +36,12 @@ func (r *Reconciler) removeFormer(ctx context.Context, s *snapshot) error {
 	if s.rec.Former = left; len(left) == 0 {
 		s.rec.Accounts = nil
 	}
-	return r.cfg.Store.Save(ctx, s.rec)
+	return w.records.Save(ctx, s.rec)
 }
 
 // former takes the steps by which a former release goes, as if it had been
 // withdrawn. It is false if it has to wait.
-func (r *Reconciler) former(ctx context.Context, s *snapshot, id release.ID) (gone bool, err error) {
+func (w *withdrawals) former(ctx context.Context, s *snapshot, id release.ID) (gone bool, err error) {
 	f := *s
 	f.wanted.ID, f.wanted.Order = id, orderRenamed
 	f.wanted.KeepResources, f.wanted.Abandon, f.wanted.Stale = false, false, false // the release says whether objects stay
@@ -51,7 +51,7 @@ func (r *Reconciler) former(ctx context.Context, s *snapshot, id release.ID) (go
 		}
 	}
 	f.known, f.rec.Spec.Options.ServiceAccount = true, s.rec.Accounts[id.String()]
-	_, err = r.releases.steps(ctx, &f, func(ctx context.Context, f *snapshot, a release.Action) (ending, error) {
+	_, err = w.releases.steps(ctx, &f, func(ctx context.Context, f *snapshot, a release.Action) (ending, error) {
 		switch a.Verb {
 		case release.Acknowledge:
 			gone = true
@@ -60,10 +60,10 @@ func (r *Reconciler) former(ctx context.Context, s *snapshot, id release.ID) (go
 			s.again(a.After)
 			return over, nil
 		}
-		if err := r.releases.act(ctx, f, a); err != nil {
+		if err := w.releases.act(ctx, f, a); err != nil {
 			return over, err
 		}
-		r.acts.report(s, Act{Verb: a.Verb, Result: OK, Reason: "Renamed", Message: fmt.Sprintf("the former release %s: %s", id, a.Message)})
+		w.acts.report(s, Act{Verb: a.Verb, Result: OK, Reason: "Renamed", Message: fmt.Sprintf("the former release %s: %s", id, a.Message)})
 		return more, nil
 	})
 	return gone, err

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
+	"github.com/fleetworkspace/fleet/pkg/agent/statuswriter"
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -35,7 +35,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	}
 	s, ok := r.gather(key.Name)
 	if !ok {
-		r.forget(key.Name)
+		r.memory.forget(key.Name)
 		return kube.Done, nil
 	}
 	defer r.drift.Begin(s.name)()
@@ -47,7 +47,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	}
 	proceed := r.deployRelease
 	if s.wanted.Order != "" {
-		proceed = r.withdraw
+		proceed = r.withdrawals.withdraw
 	}
 	end, err := proceed(ctx, s)
 	switch {
@@ -135,7 +135,7 @@ func (r *Reconciler) deployStep(ctx context.Context, s *snapshot, a release.Acti
 		return maintain, nil
 	case release.Hold, release.Refuse:
 		r.acts.decided(s, a)
-		return maintain, r.hold(ctx, s, a)
+		return maintain, r.holds.hold(ctx, s, a)
 	}
 	if s.bd == nil && !mayActAlone(s, a) {
 		return maintain, nil
@@ -164,31 +164,6 @@ func (r *Reconciler) rest(s *snapshot, a release.Action) {
 	r.attempts.tried(s, 0)
 	s.rec.Applied, s.rec.Failed, s.rec.Chunks = s.spec.DeploymentID, nil, 0
 	s.wanted.Applied, s.wanted.Reported = s.spec.DeploymentID, s.spec.DeploymentID
-}
-
-// hold waits, and says for what.
-func (r *Reconciler) hold(ctx context.Context, s *snapshot, a release.Action) error {
-	r.attempts.tried(s, 0)
-	s.fail(report.Failure{Reason: a.Reason, Message: a.Message, Permanent: a.Verb == release.Refuse, Waiting: a.Verb == release.Hold})
-	if a.Verb == release.Refuse {
-		s.again(refusedDelay)
-		return nil
-	}
-	s.again(a.After)
-	if isBehind(a) {
-		return r.holdRequest(ctx, s)
-	}
-	return nil
-}
-
-// holdRequest notes how long what the manager asks for is held.
-func (r *Reconciler) holdRequest(ctx context.Context, s *snapshot) error {
-	save := r.guard.Hold(s.request())
-	s.again(restoreguard.HoldStep)
-	if !save {
-		return nil
-	}
-	return r.cfg.Store.Save(ctx, s.rec)
 }
 
 // isBehind reports whether an action is one of waiting for a manager to catch up.
@@ -305,21 +280,21 @@ func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.O
 		if s.accepted() && s.rec.UID != s.bd.UID { // or a restart would take what the manager says next for the first it says
 			errs = append(errs, r.records.save(ctx, s))
 		}
-		errs = append(errs, r.report(ctx, s, f))
-		r.wakeSiblings(s.session, s.bd, withdrawn)
+		errs = append(errs, writeStatus(ctx, r.status, s, f))
+		enqueueSiblings(s.session, s.bd, withdrawn, r.enqueue)
 	} else {
 		r.status.Remember(s.report(f))
 	}
 	if s.accepted() {
-		errs = append(errs, r.copies.tidy(ctx, s), r.records.save(ctx, s), r.removeFormer(ctx, s))
+		errs = append(errs, r.copies.tidy(ctx, s), r.records.save(ctx, s), r.withdrawals.removeFormer(ctx, s))
 	}
 	s.again(r.drift.Next(s.name))
 	return kube.Result{After: s.after}, errors.Join(errs...)
 }
 
-// report writes the status of a deployment that the manager has.
-func (r *Reconciler) report(ctx context.Context, s *snapshot, f report.Found) error {
-	after, err := r.status.Write(ctx, s.session.statuses(), s.report(f))
+// writeStatus writes the status of a deployment that the manager has.
+func writeStatus(ctx context.Context, w *statuswriter.Writer, s *snapshot, f report.Found) error {
+	after, err := w.Write(ctx, s.session.statuses(), s.report(f))
 	s.again(after)
 	return err
 }

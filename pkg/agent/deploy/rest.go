@@ -25,7 +25,7 @@ func (r *Reconciler) atRest(session *Session, bd *fleet.BundleDeployment) bool {
 	if order := bd.Annotations[fleet.AnnotationWithdrawn]; order != "" {
 		return report.Answered(bd, order)
 	}
-	if bd.Spec.DeploymentID == "" || bd.Spec.Paused || bd.Spec.OffSchedule || bd.Spec.WaitingForValues || r.suspended.Load() {
+	if bd.Spec.DeploymentID == "" || bd.Spec.Paused || bd.Spec.OffSchedule || bd.Spec.WaitingForValues || r.link.suspended.Load() {
 		return true
 	}
 	return r.status.AtRest(session, bd.Name)

@@ -104,7 +104,7 @@ func (r *Reconciler) wantedOf(s *snapshot) release.Wanted {
 		Self:          release.Owner{AgentNamespace: r.cfg.Namespace, BundleID: s.name},
 		DeploymentID:  s.spec.DeploymentID,
 		KeepResources: o.KeepResources,
-		Paused:        s.spec.Paused || s.spec.OffSchedule || s.spec.WaitingForValues || r.suspended.Load(),
+		Paused:        s.spec.Paused || s.spec.OffSchedule || s.spec.WaitingForValues || r.link.suspended.Load(),
 		Correct:       drift.CorrectionOf(s.spec) != nil,
 		Unreported:    s.bd == nil,
 		Applied:       s.rec.Applied,

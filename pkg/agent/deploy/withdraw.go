@@ -3,56 +3,77 @@ package deploy
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
-	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
+	"github.com/fleetworkspace/fleet/pkg/agent/statuswriter"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
+// withdrawals remove deployments: those that are ordered to go, and releases that a
+// deployment has left behind.
+type withdrawals struct {
+	releases   *releases
+	holds      *holds
+	guard      *restoreguard.Guard
+	records    records
+	copies     *copies
+	namespaces *namespaces
+	status     *statuswriter.Writer
+	attempts   *attempts
+	acts       *acts
+	removals   *gate
+	memory     memory
+	link       *link
+	log        *logrus.Entry
+	now        func() time.Time
+	enqueue    func(name string)
+}
+
 // withdraw carries out an order to remove a deployment: after the others of its
 // repository were tried it uninstalls the release, and then answers. An order
 // that may be from the past is held first.
-func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (ending, error) {
+func (w *withdrawals) withdraw(ctx context.Context, s *snapshot) (ending, error) {
 	order := s.wanted.Order
-	if r.suspended.Load() {
+	if w.link.suspended.Load() {
 		return over, nil
 	}
-	r.guard.Ordered(s.name, order)
+	w.guard.Ordered(s.name, order)
 	if s.bd != nil && report.Answered(s.bd, order) {
-		return over, r.dropAll(ctx, s)
+		return over, w.dropAll(ctx, s)
 	}
 	s.wanted.ID = installed(s)
-	return r.releases.steps(ctx, s, r.withdrawStep)
+	return w.releases.steps(ctx, s, w.withdrawStep)
 }
 
 // withdrawStep goes on with one action by which a release is withdrawn. An order from
 // before a restore does not apply yet: the deployment is maintained as before, and its
 // status says what is held.
-func (r *Reconciler) withdrawStep(ctx context.Context, s *snapshot, a release.Action) (ending, error) {
+func (w *withdrawals) withdrawStep(ctx context.Context, s *snapshot, a release.Action) (ending, error) {
 	switch {
 	case a.Verb == release.Hold && isBehind(a):
-		r.acts.decided(s, a)
-		return maintain, r.hold(ctx, s, a)
+		w.acts.decided(s, a)
+		return maintain, w.holds.hold(ctx, s, a)
 	case a.Verb == release.Hold:
-		r.acts.decided(s, a)
+		w.acts.decided(s, a)
 		s.again(a.After)
 		return over, nil
 	case a.Verb == release.Acknowledge:
-		return over, r.acknowledge(ctx, s, a)
-	case a.Verb == release.Uninstall && !r.removals.enter(s.name):
+		return over, w.acknowledge(ctx, s, a)
+	case a.Verb == release.Uninstall && !w.removals.enter(s.name):
 		s.again(removalDelay)
 		return over, nil
 	}
-	err := r.releases.take(ctx, s, a)
-	if next := r.removals.leave(s.name); next != "" {
-		r.loop.Add(kube.Key{Name: next})
+	err := w.releases.take(ctx, s, a)
+	if next := w.removals.leave(s.name); next != "" {
+		w.enqueue(next)
 	}
 	if err != nil {
-		return over, r.stuck(ctx, s, err)
+		return over, w.stuck(ctx, s, err)
 	}
 	return more, nil
 }
@@ -69,43 +90,43 @@ func installed(s *snapshot) release.ID {
 // acknowledge forgets the deployment and answers the order in one write. The record is
 // deleted first: the manager may delete an answered deployment at any time, and a
 // record without deployment would look as if there had been no order.
-func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Action) error {
-	if err := r.removeFormer(ctx, s); err != nil {
-		return r.stuck(ctx, s, err)
+func (w *withdrawals) acknowledge(ctx context.Context, s *snapshot, a release.Action) error {
+	if err := w.removeFormer(ctx, s); err != nil {
+		return w.stuck(ctx, s, err)
 	}
-	if err := r.copies.withdraw(ctx, s); err != nil {
-		return r.stuck(ctx, s, err)
+	if err := w.copies.withdraw(ctx, s); err != nil {
+		return w.stuck(ctx, s, err)
 	}
-	if err := r.namespaces.drop(ctx, s); err != nil {
-		return r.stuck(ctx, s, err)
+	if err := w.namespaces.drop(ctx, s); err != nil {
+		return w.stuck(ctx, s, err)
 	}
 	if len(s.rec.Former) > 0 {
 		return nil // another bundle is about to take it over
 	}
-	if err := r.dropAll(ctx, s); err != nil {
+	if err := w.dropAll(ctx, s); err != nil {
 		return err
 	}
-	r.guard.KeepVersion() // the record that said it is gone
+	w.guard.KeepVersion() // the record that said it is gone
 	if s.bd == nil {
-		r.releases.log(s, a).Info("withdrawal carried out")
+		w.releases.log(s, a).Info("withdrawal carried out")
 		return nil
 	}
-	after, err := r.status.Answer(ctx, s.session.statuses(), s.bd, report.Withdrawn(s.bd, s.wanted.Order, a.Message, r.cfg.Now()))
+	after, err := w.status.Answer(ctx, s.session.statuses(), s.bd, report.Withdrawn(s.bd, s.wanted.Order, a.Message, w.now()))
 	if s.again(after); err != nil || s.after > 0 {
 		return err
 	}
-	r.wakeSiblings(s.session, s.bd, func(*fleet.BundleDeployment) bool { return true }) // some may have lost objects to it
-	r.releases.log(s, a).Info("withdrawal answered")
-	r.acts.decided(s, a)
+	enqueueSiblings(s.session, s.bd, anySibling, w.enqueue) // some may have lost objects to it
+	w.releases.log(s, a).Info("withdrawal answered")
+	w.acts.decided(s, a)
 	return nil
 }
 
 // dropAll removes all records of a deployment that is withdrawn.
-func (r *Reconciler) dropAll(ctx context.Context, s *snapshot) error {
-	r.forget(s.name)
-	for _, rec := range r.cfg.Store.All() {
+func (w *withdrawals) dropAll(ctx context.Context, s *snapshot) error {
+	w.memory.forget(s.name)
+	for _, rec := range w.records.All() {
 		if rec.Key.Name == s.name {
-			if err := r.cfg.Store.Drop(ctx, rec.Key); err != nil {
+			if err := w.records.Drop(ctx, rec.Key); err != nil {
 				return err
 			}
 		}
@@ -115,18 +136,18 @@ func (r *Reconciler) dropAll(ctx context.Context, s *snapshot) error {
 
 // stuck reports that a removal failed; it is tried again with a growing delay, until it
 // succeeds or a user gives it up.
-func (r *Reconciler) stuck(ctx context.Context, s *snapshot, err error) error {
+func (w *withdrawals) stuck(ctx context.Context, s *snapshot, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	s.again(r.attempts.failed(s))
-	r.cfg.Log.WithFields(logrus.Fields{
+	s.again(w.attempts.failed(s))
+	w.log.WithFields(logrus.Fields{
 		"deployment": s.name, "action": string(release.Uninstall), "reason": reconcile.ReasonOf(err), "error": err.Error(),
 	}).Warn("deployment not removed")
 	if s.bd == nil {
 		return nil
 	}
-	return r.report(ctx, s, report.Found{ // without the id of what runs: it is ErrApplied
+	return writeStatus(ctx, w.status, s, report.Found{ // without the id of what runs: it is ErrApplied
 		Release: fmt.Sprintf("%s:%d", s.observed.ID, s.observed.Revision),
 		Failure: &report.Failure{Reason: reconcile.ReasonOf(err), Message: "uninstall: " + err.Error()},
 	})
