@@ -31,13 +31,13 @@ func newAttempts(now func() time.Time) *attempts {
 	return &attempts{now: now, last: map[string]*attempt{}}
 }
 
-// tried notes that the desired version was tried, and how many attempts have failed in
-// a row.
-func (t *attempts) tried(s *snapshot, failed int) {
+// tried notes that the desired version was tried, and that the attempt has not failed in
+// a way that counts.
+func (t *attempts) tried(s *snapshot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := t.of(s.name)
-	a.id, a.failed = s.spec.DeploymentID, failed
+	a.id, a.failed = s.spec.DeploymentID, 0
 }
 
 // failed notes one more attempt that failed, and returns the delay before the next.
@@ -91,7 +91,7 @@ func (t *attempts) of(name string) *attempt {
 func (t *attempts) gaveUp(s *snapshot, f *store.Failure) {
 	s.rec.Failed = f
 	if !release.Passes(f.Reason) {
-		t.tried(s, 0)
+		t.tried(s)
 		s.rec.Chunks = 0
 		return
 	}
@@ -106,7 +106,7 @@ func (t *attempts) gaveUp(s *snapshot, f *store.Failure) {
 func (t *attempts) failedBefore(s *snapshot) {
 	f := s.rec.Failed
 	if f == nil || !release.Passes(f.Reason) {
-		t.tried(s, 0)
+		t.tried(s)
 	} else {
 		t.mu.Lock()
 		a := t.of(s.name)

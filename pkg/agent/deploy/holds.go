@@ -17,7 +17,7 @@ type holds struct {
 
 // hold waits, and says for what.
 func (h *holds) hold(ctx context.Context, s *snapshot, a release.Action) error {
-	h.attempts.tried(s, 0)
+	h.attempts.tried(s)
 	s.fail(report.Failure{Reason: a.Reason, Message: a.Message, Permanent: a.Verb == release.Refuse, Waiting: a.Verb == release.Hold})
 	if a.Verb == release.Refuse {
 		s.again(refusedDelay)

@@ -99,7 +99,7 @@ func (r *Reconciler) deployRelease(ctx context.Context, s *snapshot) (ending, er
 		return more, err
 	}
 	if !ok {
-		r.attempts.tried(s, 0)
+		r.attempts.tried(s)
 		return maintain, r.observeForeign(ctx, s)
 	}
 	end, err := r.releases.steps(ctx, s, r.deployStep)
@@ -161,7 +161,7 @@ func (r *Reconciler) rest(s *snapshot, a release.Action) {
 		r.attempts.failedBefore(s)
 		return
 	}
-	r.attempts.tried(s, 0)
+	r.attempts.tried(s)
 	s.rec.Applied, s.rec.Failed, s.rec.Chunks = s.spec.DeploymentID, nil, 0
 	s.wanted.Applied, s.wanted.Reported = s.spec.DeploymentID, s.spec.DeploymentID
 }
@@ -194,7 +194,7 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 		f.Waiting = reason == release.ReasonNoValues // of the others the reference says ErrApplied, too
 		s.again(min(r.attempts.failed(s), bringDelay))
 	case errors.As(err, &wait) && !needsChange(reason):
-		r.attempts.tried(s, 0)
+		r.attempts.tried(s)
 		s.again(wait.After)
 	default:
 		f.Waiting = false
