@@ -114,9 +114,6 @@ type reported struct {
 	texts  map[string]bool
 }
 
-// conflicts is how often a write is tried again when another writer was faster.
-const conflicts = 5
-
 // New prepares the worker; it sends no request before its parts run.
 func New(cfg Config, c *kube.Client, log *logrus.Entry) *Worker {
 	if cfg.Workers < 1 {

@@ -26,39 +26,19 @@ func (p *pruning) Retract(ctx context.Context, mark string) error {
 
 // Ask writes the mark on the GitRepo; an empty one asks for nothing.
 func (p *pruning) Ask(ctx context.Context, mark string) error {
-	for try := 0; ; try++ {
-		if p.repo.Annotations[fleet.AnnotationPrune] == mark {
-			return nil
+	asked, err := p.w.repos.Mutate(ctx, p.repo, func(repo *fleet.GitRepo) error {
+		if mark == "" {
+			delete(repo.Annotations, fleet.AnnotationPrune)
+		} else {
+			metav1.SetMetaDataAnnotation(&repo.ObjectMeta, fleet.AnnotationPrune, mark)
 		}
-		changed := p.repo.DeepCopy()
-		delete(changed.Annotations, fleet.AnnotationPrune)
-		if mark != "" {
-			if changed.Annotations == nil {
-				changed.Annotations = map[string]string{}
-			}
-			changed.Annotations[fleet.AnnotationPrune] = mark
-		}
-		asked, err := p.w.repos.Patch(ctx, p.repo, changed)
-		switch {
-		case err == nil:
-			stripRepo(asked)
-			p.repo = asked
-			return nil
-		case kube.IsGone(err):
-			return nil
-		case !kube.IsConflict(err) || try == conflicts:
-			return err
-		}
-		fresh, err := p.w.repos.Get(ctx, kube.KeyOf(p.repo))
-		if kube.IsGone(err) || err == nil && fresh.UID != p.repo.UID {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		stripRepo(fresh)
-		p.repo = fresh
+		return nil
+	})
+	if err == nil {
+		stripRepo(asked)
+		p.repo = asked
 	}
+	return kube.IgnoreGone(err)
 }
 
 // asked reports whether a Bundle that is gone was one that its GitRepo has asked to

@@ -177,36 +177,22 @@ func (w *Worker) suspended() string {
 // report writes the status if it has changed, and emits events for what has gone wrong
 // since.
 func (w *Worker) report(ctx context.Context, facts gitrepo.Facts) error {
-	old := facts.Repo
-	for try := 0; ; try++ {
-		facts.Repo = old
-		changed := old.DeepCopy()
-		changed.Status = gitrepo.Status(facts, w.now())
-		_, err := w.repos.PatchStatus(ctx, old, changed)
-		switch {
-		case err == nil:
-			for _, n := range gitrepo.Changes(old.Status, changed.Status) {
-				if n.Reason != facts.Read.Reason || n.Message != facts.Read.Message { // each of those has an event
-					w.recordEvents(old, n)
-				}
-			}
-			return nil
-		case kube.IsGone(err):
-			return nil
-		case !kube.IsConflict(err) || try == conflicts:
-			return err
-		}
-		// The other writer of this status was faster.
-		fresh, err := w.repos.Get(ctx, kube.KeyOf(old))
-		if kube.IsGone(err) || err == nil && fresh.UID != old.UID {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		stripRepo(fresh)
-		old = fresh
+	var old, now fleet.GitRepoStatus
+	_, err := w.repos.MutateStatus(ctx, facts.Repo, func(repo *fleet.GitRepo) error {
+		old, facts.Repo = repo.Status, repo
+		now = gitrepo.Status(facts, w.now())
+		repo.Status = now
+		return nil
+	})
+	if err != nil {
+		return kube.IgnoreGone(err)
 	}
+	for _, n := range gitrepo.Changes(old, now) {
+		if n.Reason != facts.Read.Reason || n.Message != facts.Read.Message { // each of those has an event
+			w.recordEvents(facts.Repo, n)
+		}
+	}
+	return nil
 }
 
 func (w *Worker) recordEvents(repo *fleet.GitRepo, n gitrepo.Notice) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/git"
@@ -300,39 +301,19 @@ func (w *Worker) reseal(ctx context.Context, repo *fleet.GitRepo, a access) (*fl
 // mark writes down with which data of its Secrets a GitRepo was read, and
 // returns the GitRepo as it is then.
 func (w *Worker) mark(ctx context.Context, repo *fleet.GitRepo, hashed map[string]string) (*fleet.GitRepo, error) {
-	for try := 0; ; try++ {
-		if id(repo.Annotations) == id(hashed) {
-			return repo, nil
-		}
-		changed := repo.DeepCopy()
+	marked, err := w.repos.Mutate(ctx, repo, func(repo *fleet.GitRepo) error {
 		for _, name := range hashes {
-			delete(changed.Annotations, name)
 			if hashed[name] == "" {
-				continue
+				delete(repo.Annotations, name)
+			} else {
+				metav1.SetMetaDataAnnotation(&repo.ObjectMeta, name, hashed[name])
 			}
-			if changed.Annotations == nil {
-				changed.Annotations = map[string]string{}
-			}
-			changed.Annotations[name] = hashed[name]
 		}
-		marked, err := w.repos.Patch(ctx, repo, changed)
-		switch {
-		case err == nil:
-			stripRepo(marked)
-			return marked, nil
-		case kube.IsGone(err):
-			return repo, nil
-		case !kube.IsConflict(err) || try == conflicts:
-			return repo, err
-		}
-		fresh, err := w.repos.Get(ctx, kube.KeyOf(repo))
-		if kube.IsGone(err) {
-			return repo, nil
-		}
-		if err != nil {
-			return repo, err
-		}
-		stripRepo(fresh)
-		repo = fresh
+		return nil
+	})
+	if err != nil {
+		return repo, kube.IgnoreGone(err)
 	}
+	stripRepo(marked)
+	return marked, nil
 }
