@@ -101,30 +101,20 @@ func (p *Publisher) putAccess(ctx context.Context, j job, b *fleet.Bundle) (*fin
 		Type: fleet.SecretTypeOCIStorage,
 		Data: j.storage.data,
 	}
-	for try := 0; ; try++ {
-		_, err := p.secrets.Create(ctx, secret)
-		switch {
-		case kube.IsTerminating(err):
-			return nil, going(secret.Namespace)
-		case !kube.IsExists(err):
-			return nil, err
+	_, err := p.secrets.Ensure(ctx, secret, func(have *corev1.Secret) error {
+		if have.Type != secret.Type || have.Labels[fleet.LabelInternalSecret] != "true" {
+			return errForeign
 		}
-		old, err := p.secrets.Get(ctx, kube.KeyOf(secret))
-		if kube.IsGone(err) && try < conflicts {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if old.Type != secret.Type || old.Labels[fleet.LabelInternalSecret] != "true" {
-			return conflict(b, fmt.Sprintf("secret %q exists and is not Fleet's; what leads to the bundle's resources cannot be kept", secret.Name)), nil
-		}
-		changed := old.DeepCopy()
-		changed.Labels, changed.Data = secret.Labels, secret.Data
-		if _, err = p.secrets.Patch(ctx, old, changed); !kube.IsConflict(err) && !kube.IsGone(err) || try == conflicts {
-			return nil, err
-		}
+		have.Labels, have.Data = secret.Labels, secret.Data
+		return nil
+	})
+	switch {
+	case kube.IsTerminating(err):
+		return nil, going(secret.Namespace)
+	case errors.Is(err, errForeign):
+		return conflict(b, fmt.Sprintf("secret %q exists and is not Fleet's; what leads to the bundle's resources cannot be kept", secret.Name)), nil
 	}
+	return nil, err
 }
 
 // putContents writes the Contents of a Bundle, the index last. Contents that exist
@@ -164,7 +154,7 @@ func (p *Publisher) putContents(ctx context.Context, write gitrepo.Write) (*find
 // whole marks a content as in use, and reports whether it is there with all its parts:
 // one may have been removed.
 func (p *Publisher) whole(ctx context.Context, id string) (bool, error) {
-	index, err := p.renew(ctx, id, nil)
+	index, err := p.renew(ctx, id)
 	if index == nil || err != nil {
 		return false, err
 	}
@@ -187,45 +177,24 @@ func (p *Publisher) whole(ctx context.Context, id string) (bool, error) {
 // putPart creates one Content, or makes the one of its name the same: a process
 // that was stopped before the index was written may have packed otherwise.
 func (p *Publisher) putPart(ctx context.Context, c *fleet.Content) error {
-	for try := 0; ; try++ {
-		_, err := p.contents.Create(ctx, c)
-		if !kube.IsExists(err) {
-			return err
-		}
-		if there, err := p.renew(ctx, c.Name, c); there != nil || err != nil || try == conflicts {
-			return err
-		}
-	}
+	_, err := p.contents.Ensure(ctx, c, func(have *fleet.Content) error {
+		have.Labels, have.Content, have.SHA256Sum = c.Labels, c.Content, c.SHA256Sum
+		have.Annotations = maps.Clone(c.Annotations)
+		return markInUse(have)
+	})
+	return err
 }
 
-// renew marks a Content as in use, and updates it to want if that is not nil. It
-// returns nil if there is no Content.
-func (p *Publisher) renew(ctx context.Context, name string, want *fleet.Content) (*fleet.Content, error) {
-	for try := 0; ; try++ {
-		old, err := p.contents.Get(ctx, kube.Key{Name: name})
-		if kube.IsGone(err) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		changed := old.DeepCopy()
-		if want != nil {
-			changed.Labels, changed.Content, changed.SHA256Sum = want.Labels, want.Content, want.SHA256Sum
-			changed.Annotations = maps.Clone(want.Annotations)
-		}
-		if changed.Annotations == nil {
-			changed.Annotations = map[string]string{}
-		}
-		changed.Annotations[fleet.AnnotationContentRenewed] = time.Now().UTC().Format(time.RFC3339Nano)
-		renewed, err := p.contents.Patch(ctx, old, changed)
-		switch {
-		case err == nil:
-			return renewed, nil
-		case kube.IsGone(err):
-			return nil, nil
-		case !kube.IsConflict(err) || try == conflicts:
-			return nil, err
-		}
+// renew marks a Content as in use. It returns nil if there is no Content.
+func (p *Publisher) renew(ctx context.Context, name string) (*fleet.Content, error) {
+	old, err := p.contents.Get(ctx, kube.Key{Name: name})
+	if err == nil {
+		old, err = p.contents.Mutate(ctx, old, markInUse)
 	}
+	return old, kube.IgnoreGone(err)
+}
+
+func markInUse(c *fleet.Content) error {
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, fleet.AnnotationContentRenewed, time.Now().UTC().Format(time.RFC3339Nano))
+	return nil
 }

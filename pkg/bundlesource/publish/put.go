@@ -2,6 +2,7 @@ package publish
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,8 +15,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// conflicts is how often a write is tried again when another writer was faster.
-const conflicts = 5
+// errForeign says that an object of the name is not Fleet's.
+var errForeign = errors.New("it is not Fleet's")
 
 // put writes one Bundle after all that it leads to. A Bundle that is refused is
 // a finding, so that others go on.
@@ -62,28 +63,21 @@ func going(namespace string) error {
 	return reconcile.RequeueError(fleet.ReasonProgressing, 0, fmt.Errorf("namespace %q is being deleted", namespace))
 }
 
-// store creates or changes a Bundle. Its status is written all the time by
-// others, so that a patch may come too late a few times.
+// store creates or changes a Bundle.
 func (p *Publisher) store(ctx context.Context, write gitrepo.Write) error {
 	if write.Old == nil {
 		_, err := p.bundles.Create(ctx, write.New)
 		return err
 	}
-	old, changed := write.Old, write.New
-	for try := 0; ; try++ {
-		_, err := p.bundles.Patch(ctx, old, changed)
-		if !kube.IsConflict(err) || try == conflicts {
-			return err
-		}
-		fresh, err := p.bundles.Get(ctx, kube.KeyOf(old))
-		if err != nil {
-			return err
-		}
-		if fresh.UID != old.UID || fresh.DeletionTimestamp != nil || fresh.Labels[fleet.LabelRepoName] != old.Labels[fleet.LabelRepoName] {
+	old := write.Old
+	_, err := p.bundles.Mutate(ctx, old, func(b *fleet.Bundle) error {
+		if b.ResourceVersion != old.ResourceVersion && (b.DeletionTimestamp != nil || b.Labels[fleet.LabelRepoName] != old.Labels[fleet.LabelRepoName]) {
 			return reconcile.RequeueError(fleet.ReasonProgressing, 0, fmt.Errorf("bundle %q was changed by somebody else meanwhile", old.Name))
 		}
-		old, changed = fresh, gitrepo.Onto(fresh, write.New)
-	}
+		*b = *gitrepo.Onto(b, write.New)
+		return nil
+	})
+	return err
 }
 
 func conflict(b *fleet.Bundle, message string) *finding.Finding {
@@ -101,26 +95,20 @@ func (p *Publisher) putValues(ctx context.Context, o Order, write gitrepo.Write)
 		Type: fleet.SecretTypeBundleValues,
 		Data: write.Values,
 	}
-	_, err := p.secrets.Create(ctx, secret)
+	_, err := p.secrets.Ensure(ctx, secret, func(have *corev1.Secret) error {
+		if have.Type != secret.Type {
+			return errForeign
+		}
+		have.Labels, have.Data = secret.Labels, secret.Data
+		return nil
+	})
 	switch {
 	case kube.IsTerminating(err):
 		return nil, going(secret.Namespace)
 	case kube.IsInvalid(err):
 		return unkeepable(secret.Name), nil
-	case !kube.IsExists(err):
-		return nil, err
-	}
-	old, err := p.secrets.Get(ctx, kube.KeyOf(secret))
-	if err != nil {
-		return nil, err
-	}
-	if old.Type != secret.Type {
+	case errors.Is(err, errForeign):
 		return conflict(write.New, fmt.Sprintf("secret %q exists and is not Fleet's; the bundle's values cannot be kept", secret.Name)), nil
-	}
-	changed := old.DeepCopy()
-	changed.Labels, changed.Data = secret.Labels, secret.Data
-	if _, err = p.secrets.Patch(ctx, old, changed); kube.IsInvalid(err) {
-		return unkeepable(secret.Name), nil
 	}
 	return nil, err
 }
