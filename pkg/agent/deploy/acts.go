@@ -8,11 +8,11 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	plandrift "github.com/fleetworkspace/fleet/pkg/plan/drift"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
-	"github.com/fleetworkspace/fleet/pkg/plan/suggest"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
@@ -158,7 +158,7 @@ func difference(m fleet.ModifiedStatus) string {
 	case m.Create:
 		return text + " was gone"
 	}
-	fields, err := suggest.Fields(m.Patch)
+	fields, err := plandrift.Fields(m.Patch)
 	if err != nil {
 		return text
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/suggest"
+	"github.com/fleetworkspace/fleet/pkg/plan/drift"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -306,7 +306,7 @@ func fieldsOf(m fleet.ModifiedStatus, now time.Time) [][]string {
 	case m.Delete:
 		return whole("an object that should not be there")
 	}
-	fields, err := suggest.Fields(m.Patch)
+	fields, err := drift.Fields(m.Patch)
 	if err != nil {
 		return whole(m.Patch)
 	}
@@ -396,7 +396,7 @@ func (o Options) suggest(ctx context.Context, s *client.Session, differing []*fl
 	if err != nil {
 		return err
 	}
-	sg := suggest.Ignore(modified, existing, suggest.Options{Missing: o.Missing})
+	sg := drift.Suggest(modified, existing, drift.SuggestOptions{Missing: o.Missing})
 	text, err := sg.YAML()
 	if err != nil {
 		return err

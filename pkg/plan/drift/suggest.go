@@ -1,7 +1,4 @@
-// Package suggest turns differences that an agent has reported into
-// comparePatches: what a person writes into fleet.yaml to say that they do not
-// matter.
-package suggest
+package drift
 
 import (
 	"cmp"
@@ -78,15 +75,16 @@ type Suggestion struct {
 	Left []string
 }
 
-// Options say what may be ignored.
-type Options struct {
+// SuggestOptions say what may be ignored.
+type SuggestOptions struct {
 	// Missing ignores objects that are gone, too.
 	Missing bool
 }
 
-// Ignore suggests how all of the modified objects can be ignored. existing are the
-// comparePatches that the bundle has; Ignore does not change them.
-func Ignore(modified []fleet.ModifiedStatus, existing []fleet.ComparePatch, o Options) Suggestion {
+// Suggest returns comparePatches that ignore all of the modified objects: what a user
+// writes into fleet.yaml to say that the differences do not matter. existing are the
+// comparePatches that the bundle has; Suggest does not change them.
+func Suggest(modified []fleet.ModifiedStatus, existing []fleet.ComparePatch, o SuggestOptions) Suggestion {
 	out := Suggestion{Patches: slices.Clone(existing)}
 	for _, m := range sorted(modified) {
 		fields, err := Fields(m.Patch)
@@ -100,7 +98,7 @@ func Ignore(modified []fleet.ModifiedStatus, existing []fleet.ComparePatch, o Op
 		case m.Delete:
 			out.Left = append(out.Left, m.String())
 		case err != nil:
-			out.Left = append(out.Left, object(m)+": "+err.Error())
+			out.Left = append(out.Left, objectName(m)+": "+err.Error())
 		default:
 			out.merge(m, out.pointers(m, fields), removals(fields))
 		}
@@ -117,8 +115,8 @@ func sorted(list []fleet.ModifiedStatus) []fleet.ModifiedStatus {
 	return out
 }
 
-// object names an object for people.
-func object(m fleet.ModifiedStatus) string {
+// objectName names an object for people.
+func objectName(m fleet.ModifiedStatus) string {
 	if m.Namespace == "" {
 		return m.Kind + " " + m.Name
 	}
@@ -135,7 +133,7 @@ func (s *Suggestion) pointers(m fleet.ModifiedStatus, fields []Field) []string {
 			out = append(out, "/stringData/"+key)
 		}
 		if f.List {
-			s.Wide = append(s.Wide, object(m)+": "+f.Pointer)
+			s.Wide = append(s.Wide, objectName(m)+": "+f.Pointer)
 		}
 	}
 	return out

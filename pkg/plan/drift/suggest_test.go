@@ -1,15 +1,13 @@
-package suggest
+package drift
 
 import (
 	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/drift"
 )
 
 func TestFields(t *testing.T) {
@@ -53,7 +51,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-func TestIgnore(t *testing.T) {
+func TestSuggest(t *testing.T) {
 	web := fleet.ModifiedStatus{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "prod", Name: "web", Patch: `{"spec":{"replicas":1}}`}
 	pointers := func(list ...string) fleet.ComparePatch {
 		return fleet.ComparePatch{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "prod", Name: "web", JsonPointers: list}
@@ -71,7 +69,7 @@ func TestIgnore(t *testing.T) {
 		why      string
 		modified []fleet.ModifiedStatus
 		existing []fleet.ComparePatch
-		options  Options
+		options  SuggestOptions
 		want     Suggestion
 	}{
 		"Nothing": {why: "nothing differs"},
@@ -92,14 +90,14 @@ func TestIgnore(t *testing.T) {
 		},
 		"MissingWanted": {
 			why:      "but where it is asked for",
-			modified: []fleet.ModifiedStatus{gone}, options: Options{Missing: true},
+			modified: []fleet.ModifiedStatus{gone}, options: SuggestOptions{Missing: true},
 			want: Suggestion{Patches: []fleet.ComparePatch{{
 				APIVersion: "v1", Kind: "ConfigMap", Namespace: "prod", Name: "a", Operations: []fleet.Operation{{Op: "ignore"}},
 			}}},
 		},
 		"Foreign": {
 			why:      "no comparePatch changes whose an object is",
-			modified: []fleet.ModifiedStatus{foreign}, options: Options{Missing: true},
+			modified: []fleet.ModifiedStatus{foreign}, options: SuggestOptions{Missing: true},
 			want: Suggestion{Left: []string{"configmap.v1 prod/a is not owned by us; helm.takeOwnership takes it over"}},
 		},
 		"Broken": {
@@ -115,7 +113,7 @@ func TestIgnore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := fleet.DiffOptions{ComparePatches: c.existing}
 			kept := before.DeepCopy()
-			if diff := cmp.Diff(c.want, Ignore(c.modified, c.existing, c.options)); diff != "" {
+			if diff := cmp.Diff(c.want, Suggest(c.modified, c.existing, c.options)); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 			if diff := cmp.Diff(*kept, before); diff != "" {
@@ -162,11 +160,11 @@ func TestIgnoredByTheAgent(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			m, modified := drift.Expected{}.Compare(read(t, c.wanted), read(t, c.live))
+			m, modified := Expected{}.Compare(object(t, c.wanted), object(t, c.live))
 			if !modified {
 				t.Fatal("nothing differs")
 			}
-			text, err := Ignore([]fleet.ModifiedStatus{m}, nil, Options{}).YAML()
+			text, err := Suggest([]fleet.ModifiedStatus{m}, nil, SuggestOptions{}).YAML()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,26 +172,13 @@ func TestIgnoredByTheAgent(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(text), &pasted); err != nil {
 				t.Fatalf("%v in\n%s", err, text)
 			}
-			e := drift.Expected{Patches: pasted.Diff.ComparePatches}
-			if m, modified := e.Compare(read(t, c.wanted), read(t, c.live)); modified {
+			e := Expected{Patches: pasted.Diff.ComparePatches}
+			if m, modified := e.Compare(object(t, c.wanted), object(t, c.live)); modified {
 				t.Errorf("%s: still %s with\n%s", c.why, m, text)
 			}
-			if _, modified := e.Compare(read(t, c.wanted), read(t, c.other)); !modified {
+			if _, modified := e.Compare(object(t, c.wanted), object(t, c.other)); !modified {
 				t.Errorf("%s: what else differs is ignored, too, with\n%s", c.why, text)
 			}
 		})
 	}
-}
-
-func read(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	out := &unstructured.Unstructured{}
-	data, err := yaml.YAMLToJSON([]byte(text))
-	if err == nil {
-		err = out.UnmarshalJSON(data)
-	}
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
-	return out
 }
