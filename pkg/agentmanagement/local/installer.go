@@ -140,7 +140,7 @@ func applyOnce[P kube.Object](ctx context.Context, store *kube.Store[P], want P)
 		return err
 	}
 	if err == nil {
-		if err := ownOrNobodys(have, want); err != nil {
+		if err := refuseForeign(have, want); err != nil {
 			return err
 		}
 		if have.GetAnnotations()[fleet.AnnotationInputHash] == hash {
@@ -152,8 +152,8 @@ func applyOnce[P kube.Object](ctx context.Context, store *kube.Store[P], want P)
 	return err
 }
 
-// ownOrNobodys refuses to change what bears the mark of another manager.
-func ownOrNobodys(have, want kube.Object) error {
+// refuseForeign refuses to change what bears the mark of another manager.
+func refuseForeign(have, want kube.Object) error {
 	other := have.GetLabels()[fleet.LabelManagerID]
 	if other == "" || other == want.GetLabels()[fleet.LabelManagerID] {
 		return nil
