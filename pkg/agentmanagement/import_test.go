@@ -29,7 +29,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// Addresses of the manager. They are http, so that nobody shakes hands with them.
+// Addresses of the manager. They are http, so that no certificate is looked at.
 const (
 	rightURL = "http://manager.example"
 	wrongURL = "http://elsewhere.example"
@@ -130,11 +130,8 @@ func (t *importTest) pass(d time.Duration) {
 // cluster makes a Cluster with a kubeconfig.
 func (t *importTest) cluster(name string, labels map[string]string) {
 	t.Helper()
-	kubeconfig := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"m",
-"clusters":[{"name":"m","cluster":{"server":"https://%s.example"}}],
-"users":[{"name":"m","user":{"token":"secret"}}],"contexts":[{"name":"m","context":{"cluster":"m","user":"m"}}]}`, name)
 	_, err := t.secrets.Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: importWorkspace, Name: name + "-kubeconfig"}, Data: map[string][]byte{clusterimport.KeyKubeconfig: kubeconfig},
+		ObjectMeta: metav1.ObjectMeta{Namespace: importWorkspace, Name: name + "-kubeconfig"}, Data: map[string][]byte{clusterimport.KeyKubeconfig: kubeconfigOf(name)},
 	})
 	t.must(err)
 	_, err = t.clusters.Create(t.Context(), &fleet.Cluster{
@@ -216,7 +213,7 @@ func (t *importTest) wants(name, imported string) {
 	}
 }
 
-// reported are the Clusters whose agents were told an address last.
+// reported are the Clusters whose agents were given an address last.
 func (t *importTest) reported(url string) []string {
 	t.Helper()
 	list, err := t.clusters.List(t.Context(), importWorkspace, "")
@@ -341,7 +338,7 @@ func (t *importTest) fleetOf(n int) []string {
 	return names
 }
 
-// A wrong address of the manager reaches the Cluster with the label and nobody else, and
+// A wrong address of the manager reaches the Cluster with the label and no other one, and
 // it is said why; the right one then reaches all.
 func TestImportWrongAddress(t *testing.T) {
 	for _, late := range []time.Duration{0, 4 * time.Second} {
@@ -352,7 +349,7 @@ func TestImportWrongAddress(t *testing.T) {
 				t.again(wrongURL)
 				t.pass(30 * time.Second)
 				if got := t.reported(wrongURL); !slices.Equal(got, []string{canary}) {
-					t.Fatalf("want the one with the label told, got %v", got)
+					t.Fatalf("want the one with the label to have it, got %v", got)
 				}
 				t.wants(canary, "True")
 				t.pass(clusterimport.DefaultPace.Timeout)
@@ -362,14 +359,14 @@ func TestImportWrongAddress(t *testing.T) {
 				}
 				t.wantsRest()
 				if got := t.reported(wrongURL); !slices.Equal(got, []string{canary}) {
-					t.Fatalf("want the one with the label told, got %v", got)
+					t.Fatalf("want the one with the label to have it, got %v", got)
 				}
 			})
 		})
 	}
 }
 
-// A Secret that cannot be read keeps its Cluster where it is, and not the turns of the others.
+// A Secret that cannot be read keeps its Cluster where it is, and not the others.
 func TestImportUnreadableSecret(t *testing.T) {
 	testImports(t, 0, func(t *importTest) {
 		names := t.fleetOf(3)
@@ -383,7 +380,7 @@ func TestImportUnreadableSecret(t *testing.T) {
 		t.start()
 		t.pass(30 * time.Second)
 		if got := t.reported(wrongURL); !slices.Equal(got, []string{canary}) {
-			t.Errorf("want the one with the label told, got %v", got)
+			t.Errorf("want the one with the label to have it, got %v", got)
 		}
 	})
 }
@@ -440,9 +437,9 @@ func TestImportSilentAgain(t *testing.T) {
 	}
 }
 
-// An agent is told another address once, also where it has registered with what it was
+// An agent is given another address once, also where it has registered with what it was
 // given before the cache has heard that it was given anything.
-func TestImportTellsOnce(t *testing.T) {
+func TestImportGivesAnAddressOnce(t *testing.T) {
 	testImports(t, 4*time.Second, func(t *importTest) {
 		t.fleetOf(1)
 		t.again(wrongURL)
@@ -479,7 +476,7 @@ func TestImportTokenOfNobody(t *testing.T) {
 }
 
 // A cluster that does not answer gets its agent once it does, whatever the import has to
-// wait for then, and is not forgotten where nobody may be told in between.
+// wait for then, and is not forgotten where no agent may be changed in between.
 func TestImportAway(t *testing.T) {
 	for name, between := range map[string]func(*importTest, bool){
 		"Back":   func(*importTest, bool) {},
@@ -524,8 +521,9 @@ func (t *importTest) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.down.RoundTrip(req)
 }
 
-// Whatever write meets a fault, the agent is installed and registers, once; then there is
-// rest.
+// Whatever write in the other cluster meets a fault, or the end of the token, the agent is
+// installed and registers, once; then nothing more is written. Faults of the other
+// requests are in TestImportOfOneCluster.
 func TestImportFaults(t *testing.T) {
 	faults := map[string]func(*kubetest.Server, kubetest.Match){
 		"Conflict": func(s *kubetest.Server, m kubetest.Match) { s.Conflict(2, m) },
@@ -534,8 +532,6 @@ func TestImportFaults(t *testing.T) {
 		"CutAfter": func(s *kubetest.Server, m kubetest.Match) { s.CutAfter(1, m) },
 	}
 	for what, m := range map[string]kubetest.Match{
-		"Note": {Verb: "patch", Resource: "clusters"}, "Status": {Verb: "patch", Resource: "clusters", Subresource: "status"},
-		"Token": {Verb: "create", Resource: "clusterregistrationtokens"}, "Values": {Verb: "create", Resource: "secrets", Name: naming.ImportToken("site-0")},
 		"TokenEnds":  {Verb: "delete", Resource: "clusterregistrationtokens"},
 		"Below/Give": {Verb: "create", Resource: "secrets"}, "Below/Apply": {Verb: "patch", Resource: "deployments"}, "Below/Namespace": {Verb: "create", Resource: "namespaces"},
 	} {
@@ -566,9 +562,9 @@ func TestImportRestart(t *testing.T) {
 		names := t.fleetOf(3)
 		canary := names[2]
 		t.again(wrongURL)
-		t.again(wrongURL) // it was told, and the cache of the first one may not know
+		t.again(wrongURL) // it was given, and the cache of the first one may not know
 		if got := t.reported(wrongURL); !slices.Equal(got, []string{canary}) {
-			t.Fatalf("want the one with the label told, got %v", got)
+			t.Fatalf("want the one with the label to have it, got %v", got)
 		}
 		t.pass(clusterimport.DefaultPace.Timeout / 2)
 		t.again(wrongURL)
@@ -592,7 +588,7 @@ func TestImportRestart(t *testing.T) {
 			t.wants(name, "True")
 		}
 		if got := t.reported(rightURL); !slices.Equal(got, names) {
-			t.Errorf("want all told the right address, got %v", got)
+			t.Errorf("want all to have the right address, got %v", got)
 		}
 	})
 }
@@ -612,7 +608,7 @@ func TestImportInTheSecondOfARequest(t *testing.T) {
 		t.pass(2 * time.Minute)
 		t.wants("site", "True")
 		if r := clusterimport.RecordOf(t.read("site")); r == nil || r.Generation != 1 {
-			t.Errorf("want it installed anew, got %+v", r)
+			t.Errorf("want it installed again, got %+v", r)
 		}
 	})
 }

@@ -126,18 +126,18 @@ func TestReach(t *testing.T) {
 		"StrictNotSystem":   {why: "only the configured one counts", access: kubeconfig.Access{Server: known.URL, CA: private.text}, mode: "strict", reason: clusterimport.ReasonUntrusted},
 		"SystemVouches":     {why: "the configured one is old", access: kubeconfig.Access{Server: known.URL, CA: private.text}, mode: "system-store", system: true},
 		"SystemDoesNot":     {why: "the configured one fits", access: kubeconfig.Access{Server: own.URL, CA: private.text}, mode: "system-store"},
-		"SystemNorOwn":      {why: "nobody vouches for it", access: kubeconfig.Access{Server: misnamed.URL, CA: private.text}, mode: "system-store", reason: clusterimport.ReasonUntrusted, says: "127.0.0.1"},
+		"SystemNorOwn":      {why: "no authority vouches for it", access: kubeconfig.Access{Server: misnamed.URL, CA: private.text}, mode: "system-store", reason: clusterimport.ReasonUntrusted, says: "127.0.0.1"},
 		"NoneConfigured":    {why: "then the system's count, also in mode strict", access: kubeconfig.Access{Server: known.URL}, mode: "strict", system: true},
 		"NoneThatFits":      {why: "the system's do not", access: kubeconfig.Access{Server: own.URL}, mode: "system-store", reason: clusterimport.ReasonUntrusted},
 		"ServerName":        {why: "the kubeconfig names it", access: kubeconfig.Access{Server: misnamed.URL, ServerName: "elsewhere", CA: private.text}, mode: "strict"},
 		"Insecure":          {why: "the kubeconfig wants no check", access: kubeconfig.Access{Server: own.URL, Insecure: true}, mode: "system-store"},
 		"InsecureNotStrict": {why: "but mode strict does", access: kubeconfig.Access{Server: own.URL, Insecure: true}, mode: "strict", reason: clusterimport.ReasonUntrusted, says: "insecure-skip-tls-verify"},
 		"PlainHTTP":         {why: "there is nothing to check", access: kubeconfig.Access{Server: plainHTTP.URL}, mode: "system-store"},
-		"PlainHTTPStrict":   {why: "everybody on the way could change it", access: kubeconfig.Access{Server: plainHTTP.URL}, mode: "strict", reason: kube.ReasonPlainHTTP, says: "agentTLSMode strict does not allow: use https"},
+		"PlainHTTPStrict":   {why: "any machine on the way could change it", access: kubeconfig.Access{Server: plainHTTP.URL}, mode: "strict", reason: kube.ReasonPlainHTTP, says: "agentTLSMode strict does not allow: use https"},
 		"Metadata":          {why: "the machine's own credentials are there", access: kubeconfig.Access{Server: "http://169.254.169.254"}, mode: "system-store", reason: address.ReasonRefused, says: "metadata service"},
 		"Silent":            {why: "it does not answer", access: kubeconfig.Access{Server: silent(t), CA: private.text}, mode: "strict", reason: clusterimport.ReasonUnreachable, says: "no answer in time", limit: time.Second},
-		"Closed":            {why: "nobody is there", access: kubeconfig.Access{Server: "https://127.0.0.1:1", CA: private.text}, mode: "strict", reason: clusterimport.ReasonUnreachable, says: "the connection is refused"},
-		"NoName":            {why: "a name that nobody knows", access: kubeconfig.Access{Server: "https://no-such-name.invalid", CA: private.text}, mode: "strict", reason: clusterimport.ReasonUnreachable, says: "agent is installed once", limit: time.Second},
+		"Closed":            {why: "no server is there", access: kubeconfig.Access{Server: "https://127.0.0.1:1", CA: private.text}, mode: "strict", reason: clusterimport.ReasonUnreachable, says: "the connection is refused"},
+		"NoName":            {why: "a name that is not known", access: kubeconfig.Access{Server: "https://no-such-name.invalid", CA: private.text}, mode: "strict", reason: clusterimport.ReasonUnreachable, says: "agent is installed once", limit: time.Second},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -164,8 +164,8 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// What a downstream server says is not passed on: whoever writes the kubeconfig
-// chooses whom the manager asks, and must not read the answer in a condition.
+// What a downstream server says is not passed on: the author of the kubeconfig
+// chooses which server the manager asks, and must not read the answer in a condition.
 func TestPlain(t *testing.T) {
 	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	wrapped := func(err error) error { return &wrapError{"apply Deployment \"a/fleet-agent\"", err} }

@@ -199,7 +199,7 @@ func TestTokenWithoutRequiredTTL(t *testing.T) {
 	})
 }
 
-// A Secret of the token's name that is of another type is somebody else's.
+// A Secret of the token's name that is of another type belongs to another owner.
 func TestTokenSecretTaken(t *testing.T) {
 	testTokens(t, Config{}, func(t *tokenTest) {
 		taken := &corev1.Secret{
@@ -301,7 +301,7 @@ func TestTokenMadeAgainOutlivesTheFirst(t *testing.T) {
 		if now, err := t.tokens.Get(t.Context(), tokenKey); err != nil || now.UID != again.UID {
 			t.Fatalf("the token that was made again is gone: %v", err)
 		}
-		t.server.CollectGarbage() // what was made anew for the first one
+		t.server.CollectGarbage() // what was made again for the first one
 		t.wantsAll()
 		t.wantsRest()
 	})

@@ -41,6 +41,9 @@ type Loop struct {
 	Settles time.Duration
 	// Rests is for how long nothing is written afterwards. Default: an hour.
 	Rests time.Duration
+	// Of is the name of the loop, as kube.Client.Loop was given it, whose requests fail. Default:
+	// those of all loops that Start returns.
+	Of string
 	// Spare reports whether a request need not go well in the end: another result is right
 	// where it fails. Default: none.
 	Spare func(fault string, m kubetest.Match) bool
@@ -128,7 +131,7 @@ func (l Loop) undisturbed(t *testing.T) (sent []kubetest.Request, writes int) {
 // faults lets each request fail. A process that has heard of its writes in time may do
 // without one of them.
 func (l Loop) faults(t *testing.T, sent []kubetest.Request) {
-	for _, m := range steps(sent) {
+	for _, m := range l.steps(sent) {
 		for _, f := range faults {
 			if !slices.Contains(strings.Fields(f.verbs), m.Verb) || l.Spare != nil && l.Spare(f.name, m) {
 				continue
@@ -192,12 +195,15 @@ func (l Loop) end(w *World) {
 	w.Rests(min(10*time.Minute, l.Rests))
 }
 
-// steps are the requests of the process, each once, without events.
-func steps(sent []kubetest.Request) []kubetest.Match {
+// steps are the requests that are to fail, each once, without events.
+func (l Loop) steps(sent []kubetest.Request) []kubetest.Match {
 	var out []kubetest.Match
 	for _, r := range sent {
 		m := kubetest.Match{Verb: r.Verb, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, Agent: agent}
-		if strings.HasPrefix(r.UserAgent, agent) && r.Resource != "events" && !slices.Contains(out, m) {
+		if l.Of != "" {
+			m.Agent = agent + "/v0 (" + l.Of + ")"
+		}
+		if strings.HasPrefix(r.UserAgent, m.Agent) && r.Resource != "events" && !slices.Contains(out, m) {
 			out = append(out, m)
 		}
 	}
