@@ -151,7 +151,7 @@ func (p *process) controller(ctx context.Context) error {
 	return controllers.Run(ctx, p.config(), c, p.log)
 }
 
-func (p *process) gate() agentmanagement.Config {
+func (p *process) managementConfig() agentmanagement.Config {
 	return agentmanagement.Config{
 		Namespace: p.options.namespace, Settings: p.settings,
 		Installation: p.install, TokenTTLRequired: p.options.tokenTTLRequired, Scope: p.options.scope,
@@ -167,7 +167,7 @@ func (p *process) agentManagement(ctx context.Context) error {
 	follower := workspace.Follower{Client: c, Log: p.log}
 	return controllers.Lead(ctx, p.config(), c, agentmanagement.LeaseName, func(ctx context.Context) error {
 		return follower.Follow(ctx, p.settings, func(ctx context.Context, settings registration.Settings) error {
-			cfg := p.gate()
+			cfg := p.managementConfig()
 			cfg.Settings = settings
 			return kube.Run(ctx, controllers.Report(p.log), agentmanagement.New(cfg, c, p.log).Runnables()...)
 		})
@@ -180,7 +180,7 @@ func (p *process) cleanup(ctx context.Context) error {
 		return err
 	}
 	return controllers.Lead(ctx, p.config(), c, controllers.LeaseCleanup, func(ctx context.Context) error {
-		return kube.Run(ctx, controllers.Report(p.log), agentmanagement.NewCleanup(p.gate(), c, p.log).Runnables()...)
+		return kube.Run(ctx, controllers.Report(p.log), agentmanagement.NewCleanup(p.managementConfig(), c, p.log).Runnables()...)
 	})
 }
 
