@@ -69,7 +69,7 @@ var rules = []rule{
 // links them.
 var testServers = map[string]bool{
 	module + "pkg/git/gittest": true, module + "pkg/web/webtest": true, module + "pkg/oci/ocitest": true, module + "pkg/kube/kubetest": true,
-	module + "pkg/kube/kubetest/looptest": true,
+	module + "pkg/kube/kubetest/looptest": true, module + "pkg/agentmanagement/managertest": true,
 }
 
 // port is the rule of a port: its own library, no other port, no logging.
