@@ -14,6 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/terminating"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
@@ -129,6 +130,7 @@ func TestRequestMakesCluster(t *testing.T) {
 func TestRequestDeleted(t *testing.T) {
 	looptest.Run(t, looptest.Loop{
 		Start: start(registration.Settings{}), Given: given,
+		Spare: func(_ string, m kubetest.Match) bool { return m.Verb != "delete" }, // TestRequestGranted has the others
 		When: func(w *looptest.World) {
 			request(w, "one", "id", "token")
 			w.Pass(10 * time.Second)

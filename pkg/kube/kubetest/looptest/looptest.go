@@ -44,8 +44,7 @@ type Loop struct {
 	// Of is the name of the loop, as kube.Client.Loop was given it, whose requests fail. Default:
 	// those of all loops that Start returns.
 	Of string
-	// Spare reports whether a request need not go well in the end: another result is right
-	// where it fails. Default: none.
+	// Spare reports whether a request does not fail in this situation. Default: each does.
 	Spare func(fault string, m kubetest.Match) bool
 }
 

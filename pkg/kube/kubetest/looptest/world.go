@@ -122,8 +122,8 @@ func (w *World) Pass(d time.Duration) {
 	w.Helper()
 	for passed := time.Duration(0); passed < d; {
 		step := time.Second
-		if passed >= time.Minute {
-			step = 30 * time.Second // by now it has come to rest
+		if passed >= outage {
+			step = 20 * time.Second // by now it has come to rest
 		}
 		step = min(step, d-passed)
 		time.Sleep(step)
