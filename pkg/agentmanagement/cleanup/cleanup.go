@@ -24,8 +24,6 @@ import (
 const sweepInterval = 30 * time.Minute
 
 // cache.Managed selects what Fleet made and may clean up.
-const managed = fleet.LabelManaged + "=" + registration.True
-
 // Config configures the loop.
 type Config struct {
 	Scope     scope.Scope
