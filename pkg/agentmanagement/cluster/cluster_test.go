@@ -232,3 +232,42 @@ func TestClusterOfAnotherManager(t *testing.T) {
 		})
 	}
 }
+
+// A Cluster whose workspace is being deleted stays while a Bundle is still to be uninstalled.
+func TestClusterWaitsForBundles(t *testing.T) {
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: start(nothingMoves{}),
+		Given: func(w *looptest.World) {
+			givenProcessed(w)
+			looptest.Make(w, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "b", Finalizers: []string{fleet.FinalizerBundle}}})
+		},
+		When: func(w *looptest.World) { looptest.Remove[*corev1.Namespace](w, "", "ws") },
+		Then: func(w *looptest.World) {
+			if site(w) == nil || len(own(w)) != 1 {
+				w.Errorf("the Cluster, or its namespace, is gone: %v", own(w))
+			}
+		},
+	})
+}
+
+// A Cluster that names the namespace of another one gets one of its own.
+func TestClusterNamesAnothersNamespace(t *testing.T) {
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: start(nothingMoves{}),
+		Given: func(w *looptest.World) {
+			given(w)
+			another := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "another"}}
+			looptest.Make(w, registration.NewNamespace(another, "taken", managertest.System))
+		},
+		When: func(w *looptest.World) {
+			looptest.Make(w, &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ws", Name: "site", Annotations: map[string]string{registration.AnnotationDeploymentNamespace: "taken"},
+			}})
+		},
+		Then: func(w *looptest.World) {
+			if c := site(w); c.Status.Namespace == "" || c.Status.Namespace == "taken" {
+				w.Errorf("want a namespace of its own, got %q", c.Status.Namespace)
+			}
+		},
+	})
+}
