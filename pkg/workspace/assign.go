@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -17,7 +18,10 @@ import (
 // assignLoop gives management Clusters a workspace, and legacy ones their
 // provisioning Cluster. Its keys are those of management Clusters.
 type assignLoop struct {
-	*stage
+	log          *logrus.Entry
+	mode         plan.Mode
+	part         *part
+	view         *caches
 	loop         *kube.Controller
 	management   *kube.Store[*management.Cluster]
 	provisioning *kube.Store[*provisioning.Cluster]
@@ -25,44 +29,53 @@ type assignLoop struct {
 	short        shortfalls
 }
 
-func newAssignLoop(s *stage, c *kube.Client) *assignLoop {
+func newAssignLoop(p ports) *assignLoop {
+	c := p.client.Loop("rancher-assign")
 	l := &assignLoop{
-		stage: s, management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
-		namespaces: kube.StoreOf[*corev1.Namespace](c), short: shortfalls{now: s.cfg.Now},
+		log: p.log, mode: p.mode, part: p.part, view: p.view, short: shortfalls{now: p.now},
+		management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
+		namespaces: kube.StoreOf[*corev1.Namespace](c),
 	}
 	l.loop = kube.NewController("rancher-assign", 2, l.Reconcile)
-	s.view.management.OnChange(func(old, m *management.Cluster) { l.loop.Add(kube.KeyOf(either(old, m))) })
-	s.view.provisioning.OnChange(func(old, p *provisioning.Cluster) {
+	p.view.management.OnChange(func(old, m *management.Cluster) { l.loop.Add(kube.KeyOf(either(old, m))) })
+	p.view.provisioning.OnChange(func(old, p *provisioning.Cluster) {
 		if name := either(old, p).Name; plan.Legacy(name) {
 			l.loop.Add(kube.Key{Name: name})
 		}
 	})
-	s.view.clusters.OnChange(func(old, c *fleet.Cluster) {
+	p.view.clusters.OnChange(func(old, c *fleet.Cluster) {
 		comesOrGoes(old, c, func(c *fleet.Cluster) {
 			if plan.Legacy(c.Name) {
 				l.loop.Add(kube.Key{Name: c.Name})
 			}
 		})
 	})
-	s.view.namespaces.OnChange(func(old, ns *meta) {
+	p.view.namespaces.OnChange(func(old, ns *meta) {
 		comesOrGoes(old, ns, func(ns *meta) {
-			for _, m := range s.view.management.ByIndex(byHome, ns.Name) {
+			for _, m := range p.view.management.ByIndex(byHome, ns.Name) {
 				l.loop.Add(kube.KeyOf(m))
 			}
 		})
 	})
-	s.view.settings.OnChange(func(old, st *management.Setting) {
+	p.view.settings.OnChange(func(old, st *management.Setting) {
 		if either(old, st).Name == plan.SettingDefaultWorkspace {
-			s.wake()
+			p.wake()
 		}
 	})
 	return l
 }
 
+// wake lets the loop look at everything.
+func (l *assignLoop) wake() {
+	for _, m := range l.view.management.List("") {
+		l.loop.Add(kube.KeyOf(m))
+	}
+}
+
 // Reconcile writes one field of a management Cluster, by a patch, and its
 // provisioning Cluster where that is made of it.
 func (l *assignLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if !l.maps() {
+	if !l.part.maps() {
 		return kube.Done, nil
 	}
 	m, ok := l.view.management.Get(key)
@@ -93,7 +106,7 @@ func (l *assignLoop) provision(ctx context.Context, m *management.Cluster) error
 	}
 	halves := l.view.provisioning.ByIndex(byLegacy, m.Name)
 	for _, p := range halves {
-		if plan.Rancherly(l.cfg.Mode, p.Annotations) {
+		if plan.Rancherly(l.mode, p.Annotations) {
 			return nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -19,39 +20,47 @@ const reasonPruned = "FieldsNotKept"
 // clusterLoop makes Fleet Clusters of Rancher's. Its keys are those of
 // provisioning Clusters.
 type clusterLoop struct {
-	*stage
+	log    *logrus.Entry
+	events *kube.Recorder
+	mode   plan.Mode
+	part   *part
+	view   *caches
 	loop   *kube.Controller
 	fleet  *kube.Store[*fleet.Cluster]
 	groups *kube.Store[*fleet.ClusterGroup]
 	short  shortfalls
 }
 
-func newClusterLoop(s *stage, c *kube.Client) *clusterLoop {
-	l := &clusterLoop{stage: s, fleet: kube.StoreOf[*fleet.Cluster](c), groups: kube.StoreOf[*fleet.ClusterGroup](c), short: shortfalls{now: s.cfg.Now}}
+func newClusterLoop(p ports) *clusterLoop {
+	c := p.client.Loop("rancher-clusters")
+	l := &clusterLoop{
+		log: p.log, events: p.events, mode: p.mode, part: p.part, view: p.view, short: shortfalls{now: p.now},
+		fleet: kube.StoreOf[*fleet.Cluster](c), groups: kube.StoreOf[*fleet.ClusterGroup](c),
+	}
 	l.loop = kube.NewController("rancher-clusters", 4, l.Reconcile)
-	s.view.provisioning.OnChange(func(old, p *provisioning.Cluster) {
+	p.view.provisioning.OnChange(func(old, p *provisioning.Cluster) {
 		add := l.loop.Add
 		if old != nil && p != nil && wished(old, p, func(p *provisioning.Cluster) any { return p.Spec }) {
 			add = l.loop.AddFirst
 		}
 		add(kube.KeyOf(either(old, p)))
 	})
-	s.view.management.OnChange(func(old, m *management.Cluster) {
+	p.view.management.OnChange(func(old, m *management.Cluster) {
 		add := l.loop.Add
 		if old != nil && m != nil && wished(old, m, func(m *management.Cluster) any { return m.Spec }) {
 			add = l.loop.AddFirst
 		}
 		l.ofManagement(either(old, m).Name, add)
 	})
-	s.view.clusters.OnChange(func(old, c *fleet.Cluster) { l.ofMapped(either(old, c)) })
-	s.view.settings.OnChange(func(old, st *management.Setting) {
+	p.view.clusters.OnChange(func(old, c *fleet.Cluster) { l.ofMapped(either(old, c)) })
+	p.view.settings.OnChange(func(old, st *management.Setting) {
 		switch either(old, st).Name {
 		case plan.SettingRegistry, plan.SettingPullSecrets, plan.SettingAffinity:
-			s.wake()
+			p.wake()
 		}
 	})
-	s.view.groups.OnChange(func(_, _ *fleet.ClusterGroup) { l.ofManagement(plan.Local, l.loop.Add) })
-	s.view.nodes.OnChange(func(_, _ *corev1.Node) { l.ofManagement(plan.Local, l.loop.Add) })
+	p.view.groups.OnChange(func(_, _ *fleet.ClusterGroup) { l.ofManagement(plan.Local, l.loop.Add) })
+	p.view.nodes.OnChange(func(_, _ *corev1.Node) { l.ofManagement(plan.Local, l.loop.Add) })
 	return l
 }
 
@@ -72,13 +81,23 @@ func (l *clusterLoop) ofMapped(c *fleet.Cluster) {
 	}
 }
 
+// wake lets the loop look at everything.
+func (l *clusterLoop) wake() {
+	for _, p := range l.view.provisioning.List("") {
+		l.loop.Add(kube.KeyOf(p))
+	}
+	for _, c := range l.view.clusters.List("") {
+		l.ofMapped(c) // its origin may be gone
+	}
+}
+
 // Reconcile brings the Fleet Cluster of one provisioning Cluster in line with it.
 //
 //  1. gather: the provisioning and the management Cluster, settings, nodes
 //  2. decide: plan.Rancherly, Mapped (pure)
 //  3. apply:  the Fleet Cluster first, then what was mapped before elsewhere goes
 func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if !l.maps() {
+	if !l.part.maps() {
 		return kube.Done, nil
 	}
 	if l.ofRancher(key) {
@@ -119,7 +138,7 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 // wherever that is, though it is away.
 func (l *clusterLoop) ofRancher(key kube.Key) bool {
 	for _, c := range l.view.clusters.ByIndex(byRancher, key.String()) {
-		if plan.Rancherly(l.cfg.Mode, c.Annotations) {
+		if plan.Rancherly(l.mode, c.Annotations) {
 			return true
 		}
 	}
@@ -135,7 +154,7 @@ func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Result
 	}
 	want.Annotations[plan.AnnotationMapped] = digest
 	if live, ok := l.view.clusters.Get(kube.KeyOf(want)); ok {
-		if live.DeletionTimestamp != nil || plan.Rancherly(l.cfg.Mode, live.Annotations) {
+		if live.DeletionTimestamp != nil || plan.Rancherly(l.mode, live.Annotations) {
 			return kube.Done, nil // it is made again when it is gone; or it is Rancher's
 		}
 		same, err := plan.Holds(body(live), body(want))
@@ -181,7 +200,7 @@ func body(c *fleet.Cluster) any {
 // remove deletes what was mapped from key, except keep.
 func (l *clusterLoop) remove(ctx context.Context, key, keep kube.Key) error {
 	for _, c := range l.view.clusters.ByIndex(byOrigin, key.String()) {
-		if kube.KeyOf(c) == keep || c.DeletionTimestamp != nil || plan.Rancherly(l.cfg.Mode, c.Annotations) {
+		if kube.KeyOf(c) == keep || c.DeletionTimestamp != nil || plan.Rancherly(l.mode, c.Annotations) {
 			continue
 		}
 		if err := l.fleet.Delete(ctx, kube.KeyOf(c), kube.Precondition{UID: c.UID}); err != nil {
@@ -198,7 +217,7 @@ func (l *clusterLoop) group(ctx context.Context, namespace string) error {
 	want := plan.Group(namespace)
 	if live, ok := l.view.groups.Get(kube.KeyOf(want)); ok {
 		same, err := plan.Holds(live.Spec, want.Spec)
-		if err != nil || same || live.DeletionTimestamp != nil || plan.Rancherly(l.cfg.Mode, live.Annotations) {
+		if err != nil || same || live.DeletionTimestamp != nil || plan.Rancherly(l.mode, live.Annotations) {
 			return err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sirupsen/logrus"
+
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
@@ -23,7 +25,10 @@ const reasonSetting = plan.ReasonSetting
 // an annotation. Its keys are those of provisioning Clusters, of legacy management
 // Clusters, which have no namespace, and defaultsKey.
 type defaultsLoop struct {
-	*stage
+	log          *logrus.Entry
+	part         *part
+	view         *caches
+	spaces       bool // there is the kind of workspaces
 	loop         *kube.Controller
 	reported     sayer
 	workspaces   *kube.Store[*management.FleetWorkspace]
@@ -31,23 +36,25 @@ type defaultsLoop struct {
 	provisioning *kube.Store[*provisioning.Cluster]
 }
 
-func newDefaultsLoop(s *stage, c *kube.Client) *defaultsLoop {
+func newDefaultsLoop(p ports) *defaultsLoop {
+	c := p.client.Loop("rancher-defaults")
 	l := &defaultsLoop{
-		stage: s, reported: sayer{stage: s}, workspaces: kube.StoreOf[*management.FleetWorkspace](c),
+		log: p.log, part: p.part, view: p.view, spaces: p.served[kindWorkspace],
+		reported: sayer{log: p.log, events: p.events}, workspaces: kube.StoreOf[*management.FleetWorkspace](c),
 		management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
 	}
 	l.loop = kube.NewController("rancher-defaults", 1, l.Reconcile)
-	s.view.management.OnChange(func(_, m *management.Cluster) {
+	p.view.management.OnChange(func(_, m *management.Cluster) {
 		if m != nil && m.Annotations[plan.AnnotationScheduling] != "" {
 			l.loop.Add(kube.KeyOf(m))
 		}
 	})
-	s.view.provisioning.OnChange(func(_, p *provisioning.Cluster) {
+	p.view.provisioning.OnChange(func(_, p *provisioning.Cluster) {
 		if p != nil && p.Annotations[plan.AnnotationScheduling] != "" {
 			l.loop.Add(kube.KeyOf(p))
 		}
 	})
-	s.view.settings.OnChange(func(old, st *management.Setting) {
+	p.view.settings.OnChange(func(old, st *management.Setting) {
 		switch either(old, st).Name {
 		case plan.SettingDefaultWorkspace:
 			l.loop.Add(defaultsKey)
@@ -55,8 +62,8 @@ func newDefaultsLoop(s *stage, c *kube.Client) *defaultsLoop {
 			l.wake()
 		}
 	})
-	s.view.features.OnChange(func(_, _ *management.Feature) { l.wake() })
-	s.view.workspaces.OnChange(func(old, w *management.FleetWorkspace) {
+	p.view.features.OnChange(func(_, _ *management.Feature) { l.wake() })
+	p.view.workspaces.OnChange(func(old, w *management.FleetWorkspace) {
 		comesOrGoes(old, w, func(*management.FleetWorkspace) { l.loop.Add(defaultsKey) })
 	})
 	return l
@@ -90,7 +97,7 @@ func (l *defaultsLoop) on(feature string, otherwise bool) bool {
 // Reconcile makes the default workspace, or fills in what one cluster asks for.
 func (l *defaultsLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	switch {
-	case !l.maps():
+	case !l.part.maps():
 		return kube.Done, nil
 	case key == defaultsKey:
 		return kube.Done, l.workspace(ctx)
@@ -109,7 +116,7 @@ func (l *defaultsLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result
 func (l *defaultsLoop) workspace(ctx context.Context) error {
 	name := l.view.setting(plan.SettingDefaultWorkspace)
 	key := kube.Key{Name: name}
-	if !l.kinds[kindWorkspace] {
+	if !l.spaces {
 		return nil
 	}
 	if _, there := l.view.workspaces.Get(key); name == "" || there || !l.on(plan.FeatureClusters, true) {

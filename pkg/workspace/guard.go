@@ -22,33 +22,48 @@ const (
 // lookAgain is when a workspace is looked at again whose clusters are not known.
 const lookAgain = 10 * time.Second
 
-// machines are the clusters of the Cluster API; nil where it does not serve them. Their cache is not waited for when
-// the manager starts: it needs a webhook of another project.
-func (s *stage) machines(ctx context.Context, c *kube.Client) (*metaCache, error) {
+// clusterAPI is what is known of the clusters of the Cluster API.
+type clusterAPI struct {
+	installed bool       // its kind is there
+	cache     *metaCache // nil where it does not serve them
+}
+
+// openClusterAPI prepares the cache of the clusters of the Cluster API. The cache is not
+// waited for when the manager starts: it needs a webhook of another project.
+func openClusterAPI(ctx context.Context, installed bool, c *kube.Client) (clusterAPI, error) {
+	if !installed {
+		return clusterAPI{}, nil
+	}
 	crd, err := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](c).Get(ctx, kube.Key{Name: kindClusterAPI})
 	if err != nil {
-		return nil, err
+		return clusterAPI{}, err
 	}
 	version := plan.Served(crd)
 	if version == "" {
-		return nil, nil
+		return clusterAPI{installed: true}, nil
 	}
 	resource := schema.GroupVersionResource{Group: groupClusterAPI, Version: version, Resource: "clusters"}
-	return kube.NewForeignCache(c, resource, kube.Watch{}, func(m *meta) { m.Labels, m.Annotations, m.OwnerReferences = nil, nil, nil }), nil
+	cache := kube.NewForeignCache(c, resource, kube.Watch{}, func(m *meta) { m.Labels, m.Annotations, m.OwnerReferences = nil, nil, nil })
+	return clusterAPI{installed: true, cache: cache}, nil
+}
+
+// in returns the names of the clusters in a namespace; false where they are not all known.
+func (a clusterAPI) in(namespace string) (names []string, known bool) {
+	if a.cache == nil {
+		return nil, !a.installed
+	}
+	for _, c := range a.cache.List(namespace) {
+		names = append(names, c.Name)
+	}
+	return names, a.cache.HasSynced()
 }
 
 // holdings are the clusters of a workspace; false where they are not all known.
 func (l *spaceLoop) holdings(name string) (plan.Holdings, bool) {
-	h := plan.Holdings{
-		Provisioning: l.view.provisioning.List(name), Fleet: l.view.clusters.List(name), Management: l.view.management.ByIndex(byHome, name),
-	}
-	if l.capi == nil {
-		return h, !l.kinds[kindClusterAPI]
-	}
-	for _, c := range l.capi.List(name) {
-		h.ClusterAPI = append(h.ClusterAPI, c.Name)
-	}
-	return h, l.capi.HasSynced()
+	machines, known := l.capi.in(name)
+	return plan.Holdings{
+		ClusterAPI: machines, Provisioning: l.view.provisioning.List(name), Fleet: l.view.clusters.List(name), Management: l.view.management.ByIndex(byHome, name),
+	}, known
 }
 
 // guard keeps our finalizer on a workspace as long as it holds clusters, and no

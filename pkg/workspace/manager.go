@@ -12,7 +12,6 @@ import (
 	"context"
 	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -144,15 +143,24 @@ func (h *Manager) work(ctx context.Context, seen map[string]bool) error {
 	return kube.Run(ctx, h.cfg.Fail, s.parts()...)
 }
 
+// ports are what a loop may depend on: each takes what it needs.
+type ports struct {
+	client *kube.Client
+	log    *logrus.Entry
+	events *kube.Recorder
+	mode   plan.Mode
+	now    func() time.Time
+	served map[string]bool // the kinds that are there, by the names of their definitions
+	part   *part
+	view   *caches
+	wake   func() // lets every loop look at everything
+}
+
 // A stage is what runs while Rancher's kinds are there.
 type stage struct {
-	*Manager
 	view     *caches
-	kinds    map[string]bool // that are there, by the names of their definitions
-	capi     *metaCache      // clusters of the Cluster API; nil where it is not there
+	capi     clusterAPI
 	presence *presence
-	part     atomic.Value // plan.Part
-	gives    atomic.Bool  // Rancher itself gives rights by GlobalRoles
 	clusters *clusterLoop
 	assign   *assignLoop
 	spaces   *spaceLoop // nil without the kind of workspaces
@@ -163,24 +171,24 @@ type stage struct {
 // open builds the loops for the kinds that are there. They do nothing before it is
 // known what their part is.
 func (h *Manager) open(ctx context.Context, seen map[string]bool) (*stage, error) {
-	s := &stage{Manager: h, view: newCaches(h.client.Loop(process)), kinds: seen}
-	s.part.Store(plan.Sleep)
-	if seen[kindClusterAPI] {
-		var err error
-		if s.capi, err = s.machines(ctx, h.client.Loop(process)); err != nil {
-			return nil, err
-		}
+	c := h.client.Loop(process)
+	s := &stage{view: newCaches(c)}
+	p := ports{
+		client: h.client, log: h.log, events: h.events, mode: h.cfg.Mode, now: h.cfg.Now, served: seen,
+		part: newPart(), view: s.view, wake: s.wake,
 	}
-	s.clusters = newClusterLoop(s, h.client.Loop("rancher-clusters"))
-	s.assign = newAssignLoop(s, h.client.Loop("rancher-assign"))
+	var err error
+	if s.capi, err = openClusterAPI(ctx, seen[kindClusterAPI], c); err != nil {
+		return nil, err
+	}
+	s.clusters, s.assign, s.moves = newClusterLoop(p), newAssignLoop(p), newMoveLoop(p)
 	if seen[kindWorkspace] {
-		s.spaces = newSpaceLoop(s, h.client.Loop("workspaces"))
+		s.spaces = newSpaceLoop(p, s.capi)
 	}
-	s.moves = newMoveLoop(s, h.client.Loop("rancher-moves"))
 	if h.cfg.Mode != plan.WithRancher { // it gives nothing then, and may not look at roles
-		s.give = newGive(s)
+		s.give = newGive(p)
 	}
-	s.presence = newPresence(s)
+	s.presence = newPresence(p, h.cfg.Look, s.give.wake)
 	return s, nil
 }
 
@@ -190,27 +198,17 @@ func (s *stage) parts() []kube.Runner {
 		parts = append(parts, s.view.workspaces, s.spaces.loop)
 	}
 	parts = append(parts, s.give.parts()...)
-	if s.capi != nil {
-		parts = append(parts, kube.RunnerFunc(s.capi.Run)) // not waited for
+	if s.capi.cache != nil {
+		parts = append(parts, kube.RunnerFunc(s.capi.cache.Run)) // not waited for
 	}
 	return parts
 }
-
-// maps reports whether it is we who map.
-func (s *stage) maps() bool { return s.part.Load() == plan.Map }
 
 // wake lets every loop look at everything.
 func (s *stage) wake() {
 	s.give.wake()
 	s.moves.wake()
 	s.spaces.wake()
-	for _, p := range s.view.provisioning.List("") {
-		s.clusters.loop.Add(kube.KeyOf(p))
-	}
-	for _, m := range s.view.management.List("") {
-		s.assign.loop.Add(kube.KeyOf(m))
-	}
-	for _, c := range s.view.clusters.List("") {
-		s.clusters.ofMapped(c) // its origin may be gone
-	}
+	s.clusters.wake()
+	s.assign.wake()
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/sirupsen/logrus"
+
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -19,7 +21,9 @@ const byOwner = "owner"
 // also where the cluster has moved to another workspace since. Its keys are those of
 // provisioning Clusters.
 type moveLoop struct {
-	*stage
+	log          *logrus.Entry
+	part         *part
+	view         *caches
 	loop         *kube.Controller
 	management   *kube.Store[*management.Cluster]
 	provisioning *kube.Store[*provisioning.Cluster]
@@ -30,15 +34,16 @@ type moveLoop struct {
 	asked map[kube.Key]bool // that were seen to be deleted
 }
 
-func newMoveLoop(s *stage, c *kube.Client) *moveLoop {
+func newMoveLoop(p ports) *moveLoop {
+	c := p.client.Loop("rancher-moves")
 	l := &moveLoop{
-		stage: s, management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
-		asked: map[kube.Key]bool{}, missing: newAbsences(s.cfg.Now),
+		log: p.log, part: p.part, view: p.view, management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
+		asked: map[kube.Key]bool{}, missing: newAbsences(p.now),
 	}
 	l.loop = kube.NewController("rancher-moves", 2, l.Reconcile)
-	s.view.management.Index(byOwner, func(m *management.Cluster) []string { return []string{plan.ProvisionedFrom(m)} })
-	s.view.provisioning.OnChange(l.onProvisioning)
-	s.view.management.OnChange(func(old, m *management.Cluster) { l.ofManagement(either(old, m)) })
+	p.view.management.Index(byOwner, func(m *management.Cluster) []string { return []string{plan.ProvisionedFrom(m)} })
+	p.view.provisioning.OnChange(l.onProvisioning)
+	p.view.management.OnChange(func(old, m *management.Cluster) { l.ofManagement(either(old, m)) })
 	return l
 }
 
@@ -91,7 +96,7 @@ func (l *moveLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, er
 		l.missing.forget(key)
 		l.ask(key, false)
 	}
-	if len(made) == 0 || !l.maps() {
+	if len(made) == 0 || !l.part.maps() {
 		return kube.Done, nil
 	}
 	asked, missing := l.wasAsked(key), l.missing.of(key)

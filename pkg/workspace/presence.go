@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -15,20 +16,31 @@ import (
 
 // presence watches whether Rancher is alive, and gives the loops their part.
 type presence struct {
-	*stage
+	log        *logrus.Entry
+	mode       plan.Mode
+	now        func() time.Time
+	interval   time.Duration // at which it looks
+	part       *part
+	view       *caches
+	wake       func() // lets every loop look at everything
+	wakeRights func() // lets those look that give rights
+
 	kick    chan struct{} // something is to be seen of Rancher
 	mu      sync.Mutex
 	renewed metav1.MicroTime // as the lease says
 	seen    time.Time        // when that was seen first, by our clock
 }
 
-func newPresence(s *stage) *presence {
-	p := &presence{stage: s, kick: make(chan struct{}, 1)}
-	s.view.leases.OnChange(func(_, l *coordinationv1.Lease) {
+func newPresence(ports ports, interval time.Duration, wakeRights func()) *presence {
+	p := &presence{
+		log: ports.log, mode: ports.mode, now: ports.now, interval: interval, part: ports.part, view: ports.view,
+		wake: ports.wake, wakeRights: wakeRights, kick: make(chan struct{}, 1),
+	}
+	p.view.leases.OnChange(func(_, l *coordinationv1.Lease) {
 		p.see(l)
 		p.again()
 	})
-	s.view.features.OnChange(func(_, _ *management.Feature) { p.again() })
+	p.view.features.OnChange(func(_, _ *management.Feature) { p.again() })
 	return p
 }
 
@@ -45,13 +57,13 @@ func (p *presence) see(l *coordinationv1.Lease) {
 		at = *l.Spec.RenewTime
 	}
 	if p.seen.IsZero() || !at.Equal(&p.renewed) {
-		p.renewed, p.seen = at, p.cfg.Now()
+		p.renewed, p.seen = at, p.now()
 	}
 }
 
 // Run looks at every event, and at intervals, because time passes, until ctx ends.
 func (p *presence) Run(ctx context.Context) error {
-	ticker := time.NewTicker(p.cfg.Look)
+	ticker := time.NewTicker(p.interval)
 	defer ticker.Stop()
 	for {
 		p.look()
@@ -67,12 +79,12 @@ func (p *presence) Run(ctx context.Context) error {
 // look decides, and wakes the loops if their part has changed.
 func (p *presence) look() {
 	seen := p.sightings()
-	part, why := plan.Plays(p.cfg.Mode, seen)
+	part, why := plan.Plays(p.mode, seen)
 	gives := plan.GivesRights(seen)
-	if p.gives.Swap(gives) != gives && p.part.Load() == part {
-		p.give.wake()
+	if p.part.setGives(gives) && p.part.get() == part {
+		p.wakeRights()
 	}
-	if p.part.Swap(part) == part {
+	if !p.part.set(part) {
 		return
 	}
 	p.log.WithField("reason", why).Infof("workspaces: %s", part)
@@ -97,6 +109,6 @@ func (p *presence) sightings() plan.Sightings {
 	p.see(l) // the cache may be ahead of its events
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.Renewed = p.cfg.Now().Sub(p.seen)
+	s.Renewed = p.now().Sub(p.seen)
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/sirupsen/logrus"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,10 +26,10 @@ type give struct {
 	global   *globalLoop // nil where there are no global roles
 }
 
-func newGive(s *stage) *give {
-	g := &give{creators: newCreatorLoop(s, s.client.Loop("workspace-rights")), defaults: newDefaultsLoop(s, s.client.Loop("rancher-defaults"))}
-	if s.kinds[kindGlobalRole] && s.kinds[kindGlobalGrant] {
-		g.global = newGlobalLoop(s, s.client.Loop("global-roles"))
+func newGive(p ports) *give {
+	g := &give{creators: newCreatorLoop(p), defaults: newDefaultsLoop(p)}
+	if p.served[kindGlobalRole] && p.served[kindGlobalGrant] {
+		g.global = newGlobalLoop(p)
 	}
 	return g
 }
@@ -232,9 +233,10 @@ func stripRights(m metav1.Object) { m.SetAnnotations(nil) }
 
 // A sayer reports each problem once, for as long as it lasts.
 type sayer struct {
-	*stage
-	key  string   // of the object's name in logs; empty: the text has it
-	said sync.Map // of each object, by its UID: what was said last
+	log    *logrus.Entry
+	events *kube.Recorder
+	key    string   // of the object's name in logs; empty: the text has it
+	said   sync.Map // of each object, by its UID: what was said last
 }
 
 // say reports what is wrong with an object.

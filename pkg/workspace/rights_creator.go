@@ -20,6 +20,8 @@ var standingKey = kube.Key{Name: "standing roles"}
 type creatorLoop struct {
 	sayer
 	ownedKinds
+	part *part
+	view *caches
 	loop *kube.Controller
 
 	// Our own objects; and among roles those that Rancher's UI offers: its three roles
@@ -33,10 +35,11 @@ type creatorLoop struct {
 // byWorkspace is the index of rights by the workspace whose maker has them.
 const byWorkspace = "workspace"
 
-func newCreatorLoop(s *stage, c *kube.Client) *creatorLoop {
+func newCreatorLoop(p ports) *creatorLoop {
+	c := p.client.Loop("workspace-rights")
 	ours := kube.Watch{Labels: plan.LabelRights}
 	l := &creatorLoop{
-		sayer: sayer{stage: s, key: keyWorkspace}, ownedKinds: newOwnedKinds(c, s.cfg.Mode),
+		sayer: sayer{log: p.log, events: p.events, key: keyWorkspace}, ownedKinds: newOwnedKinds(c, p.mode), part: p.part, view: p.view,
 		ownRoles:      kube.NewCache(c, ours, func(r *rbacv1.ClusterRole) { stripRights(r) }),
 		ownEverywhere: kube.NewCache(c, ours, func(b *rbacv1.ClusterRoleBinding) { stripRights(b) }),
 		ownBindings:   kube.NewCache(c, ours, func(b *rbacv1.RoleBinding) { stripRights(b) }),
@@ -49,13 +52,13 @@ func newCreatorLoop(s *stage, c *kube.Client) *creatorLoop {
 	l.offered.OnChange(func(old, r *rbacv1.ClusterRole) {
 		comesOrGoes(old, r, func(*rbacv1.ClusterRole) { l.loop.Add(standingKey) })
 	})
-	s.view.workspaces.OnChange(func(old, w *management.FleetWorkspace) {
+	p.view.workspaces.OnChange(func(old, w *management.FleetWorkspace) {
 		if w == nil {
 			l.silent(old)
 		}
 		l.loop.Add(kube.Key{Name: either(old, w).Name})
 	})
-	s.view.namespaces.OnChange(func(old, ns *meta) { l.loop.Add(kube.Key{Name: either(old, ns).Name}) })
+	p.view.namespaces.OnChange(func(old, ns *meta) { l.loop.Add(kube.Key{Name: either(old, ns).Name}) })
 	return l
 }
 
@@ -106,7 +109,7 @@ func (l *creatorLoop) wake() {
 //  3. apply:  roles, then bindings; what is no longer desired is deleted
 //  4. report: an event where a name is taken
 func (l *creatorLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if !l.maps() || key.Name == "" {
+	if !l.part.maps() || key.Name == "" {
 		return kube.Done, nil
 	}
 	if key == standingKey {

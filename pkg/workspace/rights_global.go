@@ -30,8 +30,9 @@ const (
 // globalLoop gives those who are bound to GlobalRoles their rights in workspaces.
 // Its keys are names of GlobalRoles.
 type globalLoop struct {
-	*stage
 	ownedKinds
+	part     *part
+	view     *caches
 	reported sayer
 	loop     *kube.Controller
 
@@ -46,9 +47,10 @@ type globalLoop struct {
 	open map[string]bool // workspaces for which plan.Opens was true last
 }
 
-func newGlobalLoop(s *stage, c *kube.Client) *globalLoop {
+func newGlobalLoop(p ports) *globalLoop {
+	c := p.client.Loop("global-roles")
 	l := &globalLoop{
-		stage: s, ownedKinds: newOwnedKinds(c, s.cfg.Mode), reported: sayer{stage: s}, open: map[string]bool{},
+		ownedKinds: newOwnedKinds(c, p.mode), part: p.part, view: p.view, reported: sayer{log: p.log, events: p.events}, open: map[string]bool{},
 		global:         kube.NewCache[*management.GlobalRole](c, kube.Watch{}, nil),
 		grants:         kube.NewCache[*management.GlobalRoleBinding](c, kube.Watch{}, nil),
 		haveRoles:      kube.NewCache(c, kube.Watch{Labels: plan.LabelRoleOwner}, func(r *rbacv1.ClusterRole) { stripRights(r) }),
@@ -179,7 +181,7 @@ func (l *globalLoop) ofGone(name string) {
 //  3. apply:  roles, then bindings; what is no longer desired is deleted
 //  4. report: an event where a name is taken, or Kubernetes refuses a right
 func (l *globalLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if !l.maps() || l.gives.Load() || key.Name == "" {
+	if !l.part.maps() || l.part.givesRights() || key.Name == "" {
 		return kube.Done, nil
 	}
 	r, ok := l.global.Get(key)

@@ -29,6 +29,10 @@ const keyWorkspace = "workspace"
 // have clusters or bundles. Its keys are names of both.
 type spaceLoop struct {
 	sayer
+	mode       plan.Mode
+	part       *part
+	view       *caches
+	capi       clusterAPI
 	loop       *kube.Controller
 	workspaces *kube.Store[*management.FleetWorkspace]
 	namespaces *kube.Store[*corev1.Namespace]
@@ -36,26 +40,27 @@ type spaceLoop struct {
 	missing    *absences // workspaces, by the names of namespaces that were made for them
 }
 
-func newSpaceLoop(s *stage, c *kube.Client) *spaceLoop {
+func newSpaceLoop(p ports, capi clusterAPI) *spaceLoop {
+	c := p.client.Loop("workspaces")
 	l := &spaceLoop{
-		sayer: sayer{stage: s, key: keyWorkspace}, missing: newAbsences(s.cfg.Now),
+		sayer: sayer{log: p.log, events: p.events, key: keyWorkspace}, mode: p.mode, part: p.part, view: p.view, capi: capi, missing: newAbsences(p.now),
 		workspaces: kube.StoreOf[*management.FleetWorkspace](c), namespaces: kube.StoreOf[*corev1.Namespace](c), repos: kube.StoreOf[*fleet.GitRepo](c),
 	}
 	l.loop = kube.NewController("workspaces", 2, l.Reconcile)
 	wake := func(name string) { l.loop.Add(kube.Key{Name: name}) }
-	s.view.workspaces.OnChange(func(old, w *management.FleetWorkspace) {
+	p.view.workspaces.OnChange(func(old, w *management.FleetWorkspace) {
 		if w == nil {
 			l.silent(old)
 		}
 		wake(either(old, w).Name)
 	})
-	s.view.namespaces.OnChange(func(old, ns *meta) { wake(either(old, ns).Name) })
-	s.view.clusters.OnChange(func(old, c *fleet.Cluster) { comesOrGoes(old, c, func(c *fleet.Cluster) { wake(c.Namespace) }) })
-	s.view.bundles.OnChange(func(old, b *meta) { comesOrGoes(old, b, func(b *meta) { wake(b.Namespace) }) })
-	s.view.provisioning.OnChange(func(old, p *provisioning.Cluster) {
+	p.view.namespaces.OnChange(func(old, ns *meta) { wake(either(old, ns).Name) })
+	p.view.clusters.OnChange(func(old, c *fleet.Cluster) { comesOrGoes(old, c, func(c *fleet.Cluster) { wake(c.Namespace) }) })
+	p.view.bundles.OnChange(func(old, b *meta) { comesOrGoes(old, b, func(b *meta) { wake(b.Namespace) }) })
+	p.view.provisioning.OnChange(func(old, p *provisioning.Cluster) {
 		comesOrGoes(old, p, func(p *provisioning.Cluster) { wake(p.Namespace) })
 	})
-	s.view.management.OnChange(func(old, m *management.Cluster) {
+	p.view.management.OnChange(func(old, m *management.Cluster) {
 		if old != nil && m != nil && old.Spec.FleetWorkspaceName == m.Spec.FleetWorkspaceName && (old.DeletionTimestamp == nil) == (m.DeletionTimestamp == nil) {
 			return
 		}
@@ -65,8 +70,8 @@ func newSpaceLoop(s *stage, c *kube.Client) *spaceLoop {
 			}
 		}
 	})
-	if s.capi != nil {
-		s.capi.OnChange(func(old, c *meta) { comesOrGoes(old, c, func(c *meta) { wake(c.Namespace) }) })
+	if capi.cache != nil {
+		capi.cache.OnChange(func(old, c *meta) { comesOrGoes(old, c, func(c *meta) { wake(c.Namespace) }) })
 	}
 	return l
 }
@@ -99,7 +104,7 @@ func comesOrGoes[T any](old, changed *T, f func(*T)) {
 //  3. apply:  the Namespace, our finalizer
 //  4. report: an annotation and an event where something is refused
 func (l *spaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	part := l.part.Load()
+	part := l.part.get()
 	if part == plan.Sleep {
 		return kube.Done, nil
 	}
@@ -147,7 +152,7 @@ func (l *spaceLoop) put(ctx context.Context, w *management.FleetWorkspace, want 
 	if live != nil {
 		type body struct{ Labels, Annotations map[string]string }
 		same, err := plan.Holds(body{live.Labels, live.Annotations}, body{want.Labels, want.Annotations})
-		if err != nil || same || live.DeletionTimestamp != nil || plan.Rancherly(l.cfg.Mode, live.Annotations) {
+		if err != nil || same || live.DeletionTimestamp != nil || plan.Rancherly(l.mode, live.Annotations) {
 			return err
 		}
 	}

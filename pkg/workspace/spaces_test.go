@@ -32,7 +32,7 @@ func TestLabelsThatAreRefused(t *testing.T) {
 			client, log := s.Connect("test"), logrus.New()
 			log.SetOutput(io.Discard)
 			l := &spaceLoop{
-				sayer:      sayer{stage: &stage{Manager: &Manager{log: logrus.NewEntry(log), events: kube.NewRecorder(client, process)}}},
+				sayer:      sayer{log: logrus.NewEntry(log), events: kube.NewRecorder(client, process)},
 				namespaces: kube.StoreOf[*corev1.Namespace](client),
 			}
 			c.fault(s)
