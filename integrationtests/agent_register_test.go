@@ -33,7 +33,7 @@ func TestAgentRegisters(t *testing.T) {
 	w.start()
 
 	request := w.request("")
-	if request.Spec.ClientID != "me" || len(request.Spec.ClientRandom) < 32 || request.Spec.ClusterLabels["env"] != "prod" ||
+	if request.Spec.ClientID != "me" || len(request.Spec.ClientRandom) < 26 || request.Spec.ClusterLabels["env"] != "prod" ||
 		request.Labels[fleet.LabelRegistrationToken] != "tok" || !strings.HasPrefix(request.Name, "request-") {
 		t.Errorf("request %+v", request)
 	}

@@ -23,7 +23,6 @@ import (
 // loops delete in their course needs no sweep.
 const sweepInterval = 30 * time.Minute
 
-// cache.Managed selects what Fleet made and may clean up.
 // Config configures the loop.
 type Config struct {
 	Scope     scope.Scope
@@ -31,8 +30,8 @@ type Config struct {
 	Now       func() time.Time // the clock
 }
 
-// A Loop finds what is left behind. It deletes an object only after two looks with time between them, and one more at the API server.
-// It never deletes a BundleDeployment: that takes an order.
+// A Loop finds what is left behind. It deletes an object only after two looks with time
+// between them, and one more at the API server. It never deletes a BundleDeployment: that takes an order.
 type Loop struct {
 	log   *logrus.Entry
 	now   func() time.Time
