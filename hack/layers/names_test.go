@@ -2,10 +2,6 @@ package layers
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -27,30 +23,17 @@ var systemNamespaces = map[string]string{
 // Only those files know a namespace by heart that each installation chooses.
 func TestSystemNamespace(t *testing.T) {
 	found := map[string]bool{}
-	for _, top := range []string{"pkg", "cmd"} {
-		root := filepath.Join("..", "..", top)
-		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case d.IsDir() && d.Name() == "fleet-sandbox":
-				return filepath.SkipDir // it installs where it wants to
-			case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
-				return nil
-			}
-			name := filepath.ToSlash(filepath.Join(top, strings.TrimPrefix(path, root)))
-			at, err := namesSystem(path)
-			if at == "" || err != nil {
-				return err
-			}
-			found[name] = true
-			if systemNamespaces[name] == "" {
-				t.Errorf("%s:%s names the manager's namespace, which may be another one", name, at)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
+	for _, f := range goFiles(t, false) {
+		if !strings.HasPrefix(f.path, "pkg/") && !strings.HasPrefix(f.path, "cmd/") || strings.HasPrefix(f.path, "cmd/fleet-sandbox/") {
+			continue // the sandbox installs where it wants to
+		}
+		at := namesSystem(f)
+		if at == 0 {
+			continue
+		}
+		found[f.path] = true
+		if systemNamespaces[f.path] == "" {
+			t.Errorf("%s:%d names the manager's namespace, which may be another one", f.path, at)
 		}
 	}
 	for name := range systemNamespaces {
@@ -60,15 +43,9 @@ func TestSystemNamespace(t *testing.T) {
 	}
 }
 
-// namesSystem is the line of a file that names the manager's namespace; empty: none
-// does.
-func namesSystem(path string) (line string, err error) {
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
-	if err != nil {
-		return "", err
-	}
-	ast.Inspect(file, func(n ast.Node) bool {
+// namesSystem is the last line of a file that names the manager's namespace; 0: none does.
+func namesSystem(f goFile) (line int) {
+	ast.Inspect(f.File, func(n ast.Node) bool {
 		switch x := n.(type) {
 		case *ast.SelectorExpr:
 			of, ok := x.X.(*ast.Ident)
@@ -82,8 +59,8 @@ func namesSystem(path string) (line string, err error) {
 		default:
 			return true
 		}
-		line = strings.TrimPrefix(set.Position(n.Pos()).String(), path+":")
+		line = f.set.Position(n.Pos()).Line
 		return true
 	})
-	return line, nil
+	return line
 }

@@ -4,10 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,29 +16,15 @@ const maxMainFunctions = 60
 // TestProgramsAreSmall counts the functions of every package main.
 func TestProgramsAreSmall(t *testing.T) {
 	functions := map[string]int{} // by folder
-	root := filepath.Join("..", "..")
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && d.Name() != ".."):
-			return filepath.SkipDir
-		case d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
-			return nil
+	for _, f := range goFiles(t, false) {
+		if f.Name.Name != "main" {
+			continue
 		}
-		n, err := mainFunctions(path)
-		if err != nil {
-			return err
+		for _, d := range f.Decls {
+			if _, ok := d.(*ast.FuncDecl); ok {
+				functions[f.folder()]++
+			}
 		}
-		if n > 0 {
-			folder, err := filepath.Rel(root, filepath.Dir(path))
-			functions[filepath.ToSlash(folder)] += n
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	var programs []string
 	for folder := range functions {
@@ -60,19 +42,4 @@ func TestProgramsAreSmall(t *testing.T) {
 		largest = append(largest, fmt.Sprintf("%4d %s", functions[folder], folder))
 	}
 	t.Errorf("a package main has at most %d functions; the largest are:\n%s", maxMainFunctions, strings.Join(largest, "\n"))
-}
-
-// mainFunctions counts the functions and methods of a file of a package main.
-func mainFunctions(path string) (int, error) {
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-	if err != nil || file.Name.Name != "main" {
-		return 0, err
-	}
-	n := 0
-	for _, d := range file.Decls {
-		if _, ok := d.(*ast.FuncDecl); ok {
-			n++
-		}
-	}
-	return n, nil
 }

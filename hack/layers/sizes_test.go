@@ -4,11 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -48,14 +44,7 @@ type size struct {
 // Types stay small enough to be read. API types are left out: their fields
 // are those of the reference.
 func TestSizes(t *testing.T) {
-	var sizes []size
-	for _, top := range []string{"pkg"} {
-		found, err := sizesBelow(filepath.Join("..", "..", top), top)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sizes = append(sizes, found...)
-	}
+	sizes := sizesOf(goFiles(t, false))
 	slices.SortFunc(sizes, func(a, b size) int {
 		return cmp.Or(cmp.Compare(b.n*a.limit, a.n*b.limit), strings.Compare(a.of, b.of))
 	})
@@ -78,9 +67,9 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// sizesBelow returns the sizes of what is declared below a folder, tests and generated
-// files left out.
-func sizesBelow(root, top string) ([]size, error) {
+// sizesOf returns the sizes of what files of pkg declare, API types and generated files left
+// out.
+func sizesOf(files []goFile) []size {
 	counts := map[string]*size{}
 	add := func(of string, limit, n int) {
 		if counts[of] == nil {
@@ -88,28 +77,19 @@ func sizesBelow(root, top string) ([]size, error) {
 		}
 		counts[of].n += n
 	}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
+	for _, f := range files {
+		if !strings.HasPrefix(f.path, "pkg/") || strings.HasPrefix(f.path, "pkg/apis/") || ast.IsGenerated(f.File) {
+			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return err
+		for _, decl := range f.Decls {
+			countDecl(decl, f.folder(), add)
 		}
-		dir := filepath.ToSlash(filepath.Join(top, strings.TrimPrefix(filepath.Dir(path), root)))
-		if ast.IsGenerated(file) || strings.HasPrefix(dir, "pkg/apis/") {
-			return nil
-		}
-		for _, decl := range file.Decls {
-			countDecl(decl, dir, add)
-		}
-		return nil
-	})
+	}
 	var list []size
 	for _, s := range counts {
 		list = append(list, *s)
 	}
-	return list, err
+	return list
 }
 
 // countDecl counts one declaration.

@@ -2,9 +2,7 @@ package layers
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,39 +26,15 @@ var retired = map[string]string{
 
 // TestRetiredWords parses all Go files and rejects retired words.
 func TestRetiredWords(t *testing.T) {
-	root := filepath.Join("..", "..")
-	files := 0
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && d.Name() != ".."):
-			return filepath.SkipDir
-		case d.IsDir() || filepath.Ext(path) != ".go":
-			return nil
-		}
-		files++
-		rejectWords(t, path)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if files < 1000 {
-		t.Errorf("only %d Go files found: the test looks in the wrong folder", files)
+	for _, f := range goFiles(t, true) {
+		rejectWords(t, f)
 	}
 }
 
 // rejectWords reports the retired words in the name of a file, of its package, and in
 // each name that the file declares.
-func rejectWords(t *testing.T, path string) {
+func rejectWords(t *testing.T, f goFile) {
 	t.Helper()
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Error(err)
-		return
-	}
 	reject := func(at, name string) {
 		for _, w := range wordsOf(name) {
 			if instead, ok := retired[w]; ok {
@@ -68,11 +42,11 @@ func rejectWords(t *testing.T, path string) {
 			}
 		}
 	}
-	reject(path, strings.TrimSuffix(filepath.Base(path), ".go"))
-	reject(path, file.Name.Name)
-	ast.Inspect(file, func(n ast.Node) bool {
+	reject(f.path, strings.TrimSuffix(filepath.Base(f.path), ".go"))
+	reject(f.path, f.Name.Name)
+	ast.Inspect(f.File, func(n ast.Node) bool {
 		for _, id := range declared(n) {
-			reject(set.Position(id.Pos()).String(), id.Name)
+			reject(f.set.Position(id.Pos()).String(), id.Name)
 		}
 		return true
 	})
