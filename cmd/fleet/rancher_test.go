@@ -56,7 +56,7 @@ func aRancher() *rancherapi.Memory {
 	})
 }
 
-// A rancherClient is the command line of somebody with a kubeconfig that Rancher has made.
+// A rancherClient is the command line with a kubeconfig that Rancher has made.
 type rancherClient struct {
 	t       *testing.T
 	globals *client.Globals

@@ -16,7 +16,7 @@ import (
 // unknownNamesVersion is what somebody else writes as a deployment id.
 const unknownNamesVersion = "s-0:0"
 
-// meddle lets somebody else change what the manager has made. Some of it a
+// meddle changes what the manager has made, as another client. Some of it a
 // running manager notices, and one that was started later cannot: the object
 // says that it is as it should be, or no longer whose it is.
 func (m *model) meddle() edit {

@@ -152,7 +152,7 @@ func decide(s *snapshot) *decision {
 		candidates[i] = p.candidate()
 	}
 	shape, result, err := placement.Evaluate(s.compiled, s.bundle.Spec.RolloutStrategy, 0, candidates, func(i int, t *rollout.Target) {
-		workOut(s, d.pairs[i], t)
+		workOut(s, d.pairs[i], candidates[i], t)
 	})
 	if err != nil {
 		holdAll(s, d, problemOf(err))
@@ -331,14 +331,14 @@ func (p *pair) candidate() placement.Candidate {
 
 // workOut finds the version that a pair should have: from the mark on the object, from
 // memory, or else by working it out. It completes the pair as the rollout sees it.
-func workOut(s *snapshot, p *pair, t *rollout.Target) {
+func workOut(s *snapshot, p *pair, c placement.Candidate, t *rollout.Target) {
 	p.want.Paused = t.Paused
 	if p.want.Held != "" {
 		p.want.Barred = p.want.Barred || p.old != nil && !s.written(p)
 		return
 	}
 	m := s.versions[p.key]
-	n, err := placement.Version(s.compiled, p.candidate(), placement.Rules{
+	n, err := placement.Version(s.compiled, c, placement.Rules{
 		Inputs: func(inputs string) string { return deployment.WithInputs(inputs, s.allSources()) },
 		Known: func(inputs string) (placement.Newest, bool) {
 			if m.inputs != inputs {

@@ -74,8 +74,8 @@ func (s *snapshot) changed(t testing.TB, change func(*fleet.Bundle)) *snapshot {
 	return next
 }
 
-// story is what a decision says, one line for each cluster.
-func story(d *decision) string {
+// linesOf returns what a decision says, one line for each cluster.
+func linesOf(d *decision) string {
 	var b strings.Builder
 	words := map[writeKind]string{nothing: "-", create: "create", replace: "replace", stage: "stage", patchMetadata: "retouch"}
 	for _, p := range d.pairs {
@@ -198,7 +198,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := story(decide(c.scene()))
+			got := linesOf(decide(c.scene()))
 			if strings.HasSuffix(c.want, " ") { // the rest of a line is another package's words
 				if !strings.HasPrefix(got, c.want) {
 					t.Errorf("%s: got\n%s", c.why, got)
@@ -254,8 +254,8 @@ func TestDecideRemembers(t *testing.T) {
 	place.Seal()
 	s.candidates[0].Place = &place
 	d := decide(s)
-	if story(d) != "c0000 -\n" || d.pairs[0].version == nil || len(d.versions) != 1 {
-		t.Fatalf("another label, the same outcome: %s %v", story(d), d.versions)
+	if linesOf(d) != "c0000 -\n" || d.pairs[0].version == nil || len(d.versions) != 1 {
+		t.Fatalf("another label, the same outcome: %s %v", linesOf(d), d.versions)
 	}
 	s.versions = d.versions
 	if d = decide(s); d.pairs[0].version != nil {
@@ -336,7 +336,7 @@ func TestDecideParts(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, story(decide(c.scene()))); diff != "" {
+			if diff := cmp.Diff(c.want, linesOf(decide(c.scene()))); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 		})

@@ -76,7 +76,7 @@ func TestDecideGuests(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, story(decide(c.scene()))); diff != "" {
+			if diff := cmp.Diff(c.want, linesOf(decide(c.scene()))); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 		})

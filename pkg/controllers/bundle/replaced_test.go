@@ -70,7 +70,7 @@ func TestDecideReplaced(t *testing.T) {
 				c.play(s)
 			}
 			d := decide(s)
-			if diff := cmp.Diff(c.want, story(d)); diff != "" {
+			if diff := cmp.Diff(c.want, linesOf(d)); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 			if len(d.replaced) != c.replaced {
@@ -105,7 +105,7 @@ func TestAgentMoves(t *testing.T) {
 	}
 	s := scene(t, 1, agent("a")).deployed(t, true).changed(t, agent("b"))
 	s.replacing.owned = true
-	if got := story(decide(s)); got != "c0000 replace\n" {
+	if got := linesOf(decide(s)); got != "c0000 replace\n" {
 		t.Error(got)
 	}
 }
