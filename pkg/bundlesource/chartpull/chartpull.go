@@ -1,5 +1,5 @@
 // Package chartpull pulls the charts of Bundles that say "pull: manager", for
-// clusters that reach nothing but the manager's Kubernetes API. The engine asks
+// clusters that reach nothing but the manager's Kubernetes API. The controller of Bundles asks
 // for them by an annotation; this loop downloads them with the Bundle's
 // credentials, keeps them as a Content, and has the Bundle name it. It belongs
 // to the process that reads foreign content.
@@ -32,7 +32,7 @@ const (
 	lastDelay  = time.Minute
 )
 
-// Charts downloads charts; *reader.Reader has it.
+// Charts downloads charts; *bundlesource.Reader has it.
 type Charts interface {
 	Pull(ctx context.Context, requests []chart.Request, access chart.Access) (content.Manifest, error)
 }
@@ -126,7 +126,7 @@ func (p *Puller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, erro
 	}
 	charts := deployment.Charts(&b.Spec)
 	if !asked(b) || !deployment.PulledByManager(&b.Spec) || b.Annotations[fleet.AnnotationPull] != chart.KeyOf(charts) {
-		return kube.Done, nil // the engine asks again
+		return kube.Done, nil // the controller of Bundles asks again
 	}
 	id, err := p.pull(ctx, b, charts)
 	if ctx.Err() != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // prune removes Bundles. Their finalizer keeps them until their deployments are
-// withdrawn, which is the engine's work.
+// withdrawn, which is the work of the controllers of Bundles.
 func (p *Publisher) prune(ctx context.Context, o Order, list []*fleet.Bundle) (int, error) {
 	removed := 0
 	for _, b := range list {

@@ -170,7 +170,7 @@ func TestDecide(t *testing.T) {
 		"Refused":       {facts: Facts{Repo: readRepo(nil), Head: at("c2"), Refused: gone}, want: Step{Wait, gone.Error()}},
 		"Deleted":       {facts: Facts{Repo: readRepo(deleted), Closed: "Policy p", Refused: gone}, want: Step{Remove, "the GitRepo is deleted"}},
 		"DeletedProtected": {
-			why: "the engine takes the protection off once a person has approved it",
+			why: "the controller takes the protection off once a person has approved it",
 			facts: Facts{Repo: readRepo(func(r *fleet.GitRepo) {
 				deleted(r)
 				r.Annotations = map[string]string{fleet.AnnotationProtect: "true"}

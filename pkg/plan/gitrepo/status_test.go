@@ -74,7 +74,7 @@ func TestStatus(t *testing.T) {
 				"Accepted=True ", "GitPolling=True ", "Stalled=False ", "Reconciling=False "},
 		},
 		"ToldOnce": {
-			why:   "the same reading, told again, does not lower what the engine has raised since",
+			why:   "the same reading, told again, does not lower what the controller has raised since",
 			facts: Facts{Repo: readyAt("c2"), Head: &Head{Commit: "c2"}, Read: Read{Known: true, Commit: "c2", Generation: 1, Changed: true}},
 			want:  append([]string{"Current at c2, polled c2, generation 1, force 0", "Ready=True "}, fine...),
 		},
