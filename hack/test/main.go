@@ -79,7 +79,6 @@ var loops = []string{
 	"/integrationtests/agentmanagement", // registration, clusters, tokens, the local agent
 	"/integrationtests/checkin",         // agents that check in, with the manager
 	"/integrationtests/delivery",        // the agent's deployments, with the manager
-	"/integrationtests/engine",          // bundles to deployments to status
 	"/integrationtests/gitrepo",         // repositories to bundles
 	"/integrationtests/workspace",       // Rancher's clusters and workspaces
 }

@@ -1,9 +1,10 @@
-package engine_test
+package controllers_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -16,8 +17,9 @@ import (
 
 // TestDeletionHeld reports what a change may remove without a person, in one
 // world, in order.
-func TestDeletionHeld(t *testing.T) {
-	t.Parallel()
+func TestDeletionHeld(t *testing.T) { synctest.Test(t, deletionHeldBubble) }
+
+func deletionHeldBubble(t *testing.T) {
 	w := newWorld(t)
 	for i := range 3 {
 		w.addCluster(fmt.Sprintf("c%d", i+1), map[string]string{"env": "prod"})
@@ -34,10 +36,8 @@ func TestDeletionHeld(t *testing.T) {
 		{"Targets", targetsHeld}, {"Together", groupHeld}, {"OneVolume", volumeHeld}, {"Restart", heldOverRestart},
 	}
 	for _, s := range stories {
-		if !t.Run(s.name, func(t *testing.T) { w.t = t; s.report(t, w) }) {
-			break
-		}
-		w.t = t
+		t.Log("=== ", s.name)
+		s.report(t, w)
 	}
 }
 
@@ -157,10 +157,10 @@ func pruneKept(_ *testing.T, w *world) {
 func pruneBudget(_ *testing.T, w *world) {
 	ns := kube.Key{Name: workspace}
 	update(w, ns, func(n *corev1.Namespace) { annotate(n, fleet.AnnotationDeletionBudget, "0") })
-	heard[*corev1.Namespace](w, ns)
+	w.settle()
 	defer func() {
 		update(w, ns, func(n *corev1.Namespace) { annotate(n, fleet.AnnotationDeletionBudget, "") })
-		heard[*corev1.Namespace](w, ns)
+		w.settle()
 	}()
 	w.readRepo("budget")
 	w.owned("budget", "budget-a", "budget-b")

@@ -1,8 +1,9 @@
-package engine_test
+package controllers_test
 
 import (
 	"maps"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +25,9 @@ func (w *world) readRepo(name string) {
 }
 
 // TestEngine plays the life of a few Bundles in one world, in order.
-func TestEngine(t *testing.T) {
-	t.Parallel()
+func TestEngine(t *testing.T) { synctest.Test(t, engineBubble) }
+
+func engineBubble(t *testing.T) {
 	w := &world{t: t, agents: map[string]*agent{}, checkin: strict} // a cluster is to be Offline
 	w.open()
 	c1 := w.addCluster("c1", map[string]string{"env": "dev"})
@@ -41,10 +43,8 @@ func TestEngine(t *testing.T) {
 		{"Offline", offlineKeepsItsOrder}, {"Restart", restartWritesNothing},
 	}
 	for _, s := range stories {
-		if !t.Run(s.name, func(t *testing.T) { w.t = t; s.report(t, w, c1) }) {
-			break
-		}
-		w.t = t
+		t.Log("=== ", s.name)
+		s.report(t, w, c1)
 	}
 }
 
@@ -92,7 +92,7 @@ func valuesStayInSecrets(t *testing.T, w *world, _ *agent) {
 	remove[*corev1.Secret](w, kube.KeyOf(bd))
 	w.until("lost values come back", func() bool { return get[*corev1.Secret](w, kube.KeyOf(bd)) != nil })
 	other := kube.KeyOf(w.deployment("vals", "c1"))
-	heard[*corev1.Secret](w, other) // one that the manager hears of later than of its deployment's end goes ten minutes later
+	w.settle()
 	remove[*fleet.Bundle](w, in("vals"))
 	w.until("the Bundle's values go with it", func() bool { return get[*corev1.Secret](w, in("vals")) == nil })
 	w.until("and those of its deployments", func() bool { return get[*corev1.Secret](w, other) == nil })

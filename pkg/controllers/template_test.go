@@ -1,9 +1,10 @@
-package engine_test
+package controllers_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,8 +17,9 @@ import (
 
 // TestTemplateError reports what an error in a template means for the one cluster
 // that has it, and for all others (docs/decisions/0007).
-func TestTemplateError(t *testing.T) {
-	t.Parallel()
+func TestTemplateError(t *testing.T) { synctest.Test(t, templateErrorBubble) }
+
+func templateErrorBubble(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"c1", "c2", "c3"} {
 		w.addCluster(name, map[string]string{"name": name})

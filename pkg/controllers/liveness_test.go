@@ -1,9 +1,9 @@
-package engine_test
+package controllers_test
 
 import (
-	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,8 +58,9 @@ func ring(limit int32, name string) fleet.Partition {
 
 // TestPartitions: nothing waits for an offline cluster, everything after a
 // partition waits for one that fails, and who is in no partition is counted.
-func TestPartitions(t *testing.T) {
-	t.Parallel()
+func TestPartitions(t *testing.T) { synctest.Test(t, partitionsBubble) }
+
+func partitionsBubble(t *testing.T) {
 	w := &world{t: t, agents: map[string]*agent{}, checkin: strict} // a cluster is to be Offline
 	w.open()
 	for name, r := range map[string]string{"c1": "one", "c2": "one", "c3": "two", "c4": "three", "c5": "none"} {
@@ -99,11 +100,9 @@ func TestPartitions(t *testing.T) {
 
 // TestSilent: a cluster that dies as its turn comes is waited for two minutes,
 // although its check-in is due much later.
-func TestSilent(t *testing.T) {
-	t.Parallel()
-	if os.Getenv("FLEET_TEST_SOAK") == "" {
-		t.Skip("takes two minutes: run with go run ./hack/test -soak")
-	}
+func TestSilent(t *testing.T) { synctest.Test(t, silentBubble) }
+
+func silentBubble(t *testing.T) {
 	w := &world{t: t, agents: map[string]*agent{}, checkin: time.Hour}
 	w.open()
 	for _, name := range []string{"c1", "c2", "c3"} {

@@ -1,4 +1,4 @@
-package engine_test
+package controllers_test
 
 import (
 	"fmt"

@@ -1,7 +1,8 @@
-package engine_test
+package controllers_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,8 +17,9 @@ import (
 )
 
 // TestRollout plays what holds versions back, in one world.
-func TestRollout(t *testing.T) {
-	t.Parallel()
+func TestRollout(t *testing.T) { synctest.Test(t, rolloutBubble) }
+
+func rolloutBubble(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"c1", "c2", "c3"} {
 		w.addCluster(name, map[string]string{"name": name})
@@ -30,10 +32,8 @@ func TestRollout(t *testing.T) {
 		{"Namespace", namespaceComesBack}, {"ReferenceAgent", referenceAgent}, {"Pace", manyLeaveSlowly},
 	}
 	for _, s := range stories {
-		if !t.Run(s.name, func(t *testing.T) { w.t = t; s.report(t, w) }) {
-			break
-		}
-		w.t = t
+		t.Log("=== ", s.name)
+		s.report(t, w)
 	}
 }
 
@@ -161,7 +161,7 @@ func manyLeaveSlowly(_ *testing.T, w *world) {
 		w.addCluster("m"+string(rune('a'+i)), map[string]string{"crowd": "yes"})
 	}
 	update(w, kube.Key{Name: workspace}, func(n *corev1.Namespace) { n.Annotations = map[string]string{fleet.AnnotationDeletionBudget: "off"} })
-	heard[*corev1.Namespace](w, kube.Key{Name: workspace})
+	w.settle()
 	w.create(bundle("crowded", "x", where("crowd", "yes")))
 	sees(w, "Ready on all", "12/12", func() string { return get[*fleet.Bundle](w, in("crowded")).Status.Display.ReadyClusters })
 	update(w, in("crowded"), func(b *fleet.Bundle) { b.Spec.Targets[0].ClusterSelector = where("crowd", "no").ClusterSelector })

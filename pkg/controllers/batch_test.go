@@ -1,4 +1,4 @@
-package engine_test
+package controllers_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -81,8 +82,9 @@ func (m metered) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestBatches reports how a large rollout takes many turns, never more creations
 // at once than maxNew, none of them twice, and listens meanwhile.
-func TestBatches(t *testing.T) {
-	t.Parallel()
+func TestBatches(t *testing.T) { synctest.Test(t, batchesBubble) }
+
+func batchesBubble(t *testing.T) {
 	const clusters = 40
 	w := &world{t: t, agents: map[string]*agent{}}
 	m := &meter{wait: 25 * time.Millisecond}
@@ -115,7 +117,7 @@ func TestBatches(t *testing.T) {
 	w.create(b)
 	w.until("ten are created, in five turns", full)
 	update(w, in(name(clusters-1)), func(c *fleet.Cluster) { c.Labels = map[string]string{"env": "office"} })
-	heard[*fleet.Cluster](w, in(name(clusters-1)))
+	w.settle()
 	open()
 	sees(w, "the cluster that left meanwhile gets nothing", all(name(clusters-1)), w.on("app"))
 	m.mu.Lock()
@@ -136,7 +138,7 @@ func TestBatches(t *testing.T) {
 	w.create(other)
 	w.until("ten are created", full)
 	update(w, in("other"), func(b *fleet.Bundle) { b.Spec.Targets = []fleet.BundleTarget{where("env", "office")} })
-	heard[*fleet.Bundle](w, in("other"))
+	w.settle()
 	open()
 	last := name(clusters - 1)
 	w.until("another target: the rest is not created", func() bool { return strings.HasSuffix(w.on("other")(), last) })

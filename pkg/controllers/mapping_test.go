@@ -1,8 +1,9 @@
-package engine_test
+package controllers_test
 
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,8 +34,9 @@ func lentBundle(name string, targets ...fleet.BundleTarget) *fleet.Bundle {
 
 // TestMappings reports how Bundles go to clusters of other namespaces, and leave
 // them, in one world, in order.
-func TestMappings(t *testing.T) {
-	t.Parallel()
+func TestMappings(t *testing.T) { synctest.Test(t, mappingsBubble) }
+
+func mappingsBubble(t *testing.T) {
 	w := newWorld(t)
 	for ns, labels := range map[string]map[string]string{"shops": {"open": "yes"}, "depots": nil} {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: labels}})
@@ -42,7 +44,7 @@ func TestMappings(t *testing.T) {
 	update(w, kube.Key{Name: workspace}, func(ns *corev1.Namespace) { // many leave in a short time
 		ns.Annotations = map[string]string{fleet.AnnotationDeletionBudget: "off"}
 	})
-	heard[*corev1.Namespace](w, kube.Key{Name: workspace})
+	w.settle()
 	w.addCluster("c1", map[string]string{"env": "dev"})
 	w.addClusterIn("shops", "s1", map[string]string{"env": "dev"})
 	w.addClusterIn("depots", "d1", map[string]string{"env": "dev"})
@@ -54,10 +56,8 @@ func TestMappings(t *testing.T) {
 		{"Broken", brokenMapping}, {"SameName", sameName}, {"Limit", limitOfTheCluster}, {"MappingGoes", mappingGoes},
 	}
 	for _, s := range stories {
-		if !t.Run(s.name, func(t *testing.T) { w.t = t; s.report(t, w) }) {
-			break
-		}
-		w.t = t
+		t.Log("=== ", s.name)
+		s.report(t, w)
 	}
 }
 
@@ -181,7 +181,7 @@ func sameName(t *testing.T, w *world) {
 // limitOfTheCluster: a kind that limits a namespace limits its guests.
 func limitOfTheCluster(_ *testing.T, w *world) {
 	w.create(&fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: "shops", Name: "p"}})
-	heard[*fleet.Policy](w, kube.Key{Namespace: "shops", Name: "p"})
+	w.settle()
 	w.create(lentBundle("guarded", everywhere()))
 	sees(w, "held back there alone", `False Pending: Pending(1) [Cluster shops/s1: Policy "p" limits this namespace and is not implemented yet: `+
 		`nothing new is deployed until it is gone]`, bundleReady(w, "guarded"))

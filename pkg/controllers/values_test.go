@@ -1,4 +1,4 @@
-package engine_test
+package controllers_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -95,8 +96,9 @@ func (o *overheard) Read(p []byte) (int, error) {
 
 // TestValuesTaken reports that values which somebody takes away while their
 // deployment is being written come back.
-func TestValuesTaken(t *testing.T) {
-	t.Parallel()
+func TestValuesTaken(t *testing.T) { synctest.Test(t, valuesTakenBubble) }
+
+func valuesTakenBubble(t *testing.T) {
 	ns := naming.ClusterNamespace(workspace, "c1")
 	w := &world{t: t, agents: map[string]*agent{}}
 	thief := &thief{w: w, key: kube.Key{Namespace: ns, Name: "app"}, gone: make(chan struct{}, 1), waits: http.MethodPost}
@@ -138,8 +140,9 @@ func (r reader) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // TestDeletionReadsNothing reports that values go with their deployments, and that
 // no deployment is read for it.
-func TestDeletionReadsNothing(t *testing.T) {
-	t.Parallel()
+func TestDeletionReadsNothing(t *testing.T) { synctest.Test(t, deletionReadsNothingBubble) }
+
+func deletionReadsNothingBubble(t *testing.T) {
 	w := &world{t: t, agents: map[string]*agent{}}
 	var reads atomic.Int64
 	w.wrap = func(next http.RoundTripper) http.RoundTripper { return reader{next, &reads} }
@@ -176,8 +179,9 @@ func TestDeletionReadsNothing(t *testing.T) {
 
 // TestStagingReadsNothing reports that a version is staged without reading the
 // deployment, and that nothing of the version staged before stays in it.
-func TestStagingReadsNothing(t *testing.T) {
-	t.Parallel()
+func TestStagingReadsNothing(t *testing.T) { synctest.Test(t, stagingReadsNothingBubble) }
+
+func stagingReadsNothingBubble(t *testing.T) {
 	w := &world{t: t, agents: map[string]*agent{}}
 	var reads atomic.Int64
 	w.wrap = func(next http.RoundTripper) http.RoundTripper { return reader{next, &reads} }

@@ -1,10 +1,11 @@
-package engine_test
+package controllers_test
 
 import (
 	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -18,11 +19,12 @@ import (
 
 // TestWithdrawalsStop: withdrawals that a change of targets causes come in
 // portions, and end when it is undone; nothing was lost.
-func TestWithdrawalsStop(t *testing.T) {
-	t.Parallel()
+func TestWithdrawalsStop(t *testing.T) { synctest.Test(t, withdrawalsStopBubble) }
+
+func withdrawalsStopBubble(t *testing.T) {
 	w := newWorld(t)
 	update(w, kube.Key{Name: workspace}, func(n *corev1.Namespace) { annotate(n, fleet.AnnotationDeletionBudget, "off") })
-	heard[*corev1.Namespace](w, kube.Key{Name: workspace})
+	w.settle()
 	const clusters = 13
 	for i := range clusters {
 		w.addCluster(fmt.Sprintf("c%02d", i), map[string]string{"env": "prod"})
@@ -55,9 +57,11 @@ func TestWithdrawalsStop(t *testing.T) {
 
 // TestContentGoes: a content that nothing holds is deleted, also if nothing ever
 // did; one that is held, and one of another installation, stay.
-func TestContentGoes(t *testing.T) {
-	t.Parallel()
+func TestContentGoes(t *testing.T) { synctest.Test(t, contentGoesBubble) }
+
+func contentGoesBubble(t *testing.T) {
 	w := newWorld(t)
+	w.settle()
 	w.halt()
 	w.halt = func() {}
 	w.addCluster("c1", map[string]string{"env": "prod"})
