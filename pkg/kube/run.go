@@ -38,6 +38,7 @@ func Run(ctx context.Context, report func(loop string, key Key, err error), part
 			if report != nil {
 				p.onError = func(key Key, err error) { report(p.name, key, err) }
 			}
+			context.AfterFunc(ctx, p.queue.ShutDown) // its queue works already; ctx may end before it starts
 			rest = append(rest, p)
 		default:
 			rest = append(rest, p)
