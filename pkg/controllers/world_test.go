@@ -17,7 +17,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -43,7 +42,7 @@ const (
 )
 
 const (
-	timeout = 5 * time.Minute        // how long a state may take to come, in fake time
+	timeout  = 5 * time.Minute        // how long a state may take to come, in fake time
 	interval = 100 * time.Millisecond // how often the test looks
 )
 
@@ -73,10 +72,7 @@ func (w *world) open() {
 	w.server = kubetest.New(w.t)
 	w.admin = w.client("sandbox-admin", "test")
 	w.collectGarbage()
-	for _, k := range fleet.Kinds() {
-		w.create(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: k.Plural + "." + fleet.Group}})
-	}
-	time.Sleep(time.Hour) // objects that are as old as their kind look like a kind that was made again
+	w.server.InstallKinds()
 	w.post = newPost(w)
 	for _, ns := range []string{fleet.NamespaceSystem, workspace} {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
@@ -190,8 +186,6 @@ func (w *world) create(obj kube.Object) kube.Object {
 	switch o := obj.(type) {
 	case *corev1.Namespace:
 		_, err = kube.StoreOf[*corev1.Namespace](w.admin).Create(w.t.Context(), o)
-	case *apiextensionsv1.CustomResourceDefinition:
-		_, err = kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](w.admin).Create(w.t.Context(), o)
 	case *corev1.Secret:
 		_, err = kube.StoreOf[*corev1.Secret](w.admin).Create(w.t.Context(), o)
 	case *corev1.ConfigMap:

@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -10,12 +11,14 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
@@ -166,6 +169,20 @@ func (s collector) empty(res *resource, ns *record) error {
 	}
 	_, err := s.commit(res, ns.DeepCopy(), true)
 	return err
+}
+
+// InstallKinds makes the CustomResourceDefinitions of Fleet's kinds, and lets an hour pass:
+// objects that are as old as their kind look like those of a kind that was made again. It
+// is for tests in a bubble of fake time.
+func (s *Server) InstallKinds() {
+	store := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](s.Connect("kubetest"))
+	for _, k := range fleet.Kinds() {
+		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: k.Plural + "." + fleet.Group}}
+		if _, err := store.Create(context.Background(), crd); err != nil {
+			s.t.Errorf("kubetest: install kinds: %v", err)
+		}
+	}
+	time.Sleep(time.Hour)
 }
 
 // FillAccountTokens does what the token controller of a cluster does: each Secret for a
