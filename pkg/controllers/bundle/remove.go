@@ -74,7 +74,7 @@ func leavingPlan(b *fleet.Bundle, withdrawing string) fleetstate.Plan {
 func (e *withdrawals) dismiss(ctx context.Context, b *fleet.Bundle) (blocked string, rest bool, err error) {
 	key := kube.KeyOf(b)
 	hold, _ := e.brake()
-	e.wait(key, true) // before judging: changes in between must not be lost
+	e.wait(key)
 	turn := e.slots.turn()
 	deployments, _ := e.table.Deployments(key)
 	for cluster, bd := range deployments {
@@ -95,7 +95,7 @@ func (e *withdrawals) dismiss(ctx context.Context, b *fleet.Bundle) (blocked str
 		turn.write(func() error { return e.order(ctx, key, l) }, nil)
 	}
 	err = turn.wait()
-	e.wait(key, blocked != "")
+	e.judged(key, blocked != "")
 	return blocked, rest, err
 }
 

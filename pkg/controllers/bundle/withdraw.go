@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -37,14 +38,14 @@ type withdrawals struct {
 	mu      sync.Mutex
 	orphans map[kube.Key]time.Time
 	paces   map[kube.Key]withdrawal.Pace
-	waiting map[kube.Key]bool // Bundles whose withdrawals wait for others of their repository
+	waiting map[kube.Key]map[kube.Key]fleetstate.Holds // Bundles whose withdrawals wait for others, and those of the others
 }
 
 // withdraw orders the withdrawal of deployments that are no longer desired, within the
 // deletion budget, at a pace that leaves time to undo a mistake; those that a user has
 // approved at once. Those with an order already belong to the deletion controller.
 func (e *withdrawals) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Result, error) {
-	e.wait(s.key, true) // before judging: changes in between must not be lost
+	e.wait(s.key)
 	var open, kept, ordered []*staleDeployment
 	for _, l := range d.leaving {
 		switch {
@@ -63,7 +64,7 @@ func (e *withdrawals) withdraw(ctx context.Context, s *snapshot, d *decision) (k
 	}
 	ready, blocked := e.ready(s, append(free, kept...))
 	now, alsoBlocked := e.ready(s, append(approved, ordered...))
-	e.wait(s.key, blocked || alsoBlocked)
+	e.judged(s.key, blocked || alsoBlocked)
 	paced := 0
 	if len(ready) > 0 {
 		allowed, after := e.take(s.key, len(ready), len(s.deployments))
@@ -128,25 +129,35 @@ func (e *withdrawals) giveBack(key kube.Key, n int) {
 	e.paces[key] = e.paces[key].Back(n)
 }
 
-// wait notes that withdrawals of a Bundle wait for others of its repository.
-func (e *withdrawals) wait(key kube.Key, yes bool) {
+// wait notes that withdrawals of a Bundle may wait for others of its repository: call it
+// before they are judged, so that no change of the others in between is lost.
+func (e *withdrawals) wait(key kube.Key) {
+	holds := e.table.HoldsBefore(key)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if yes {
-		e.waiting[key] = true
-	} else {
-		delete(e.waiting, key)
-	}
+	e.waiting[key] = holds
 }
 
-// release enqueues the Bundles of the same repository whose withdrawals waited for this
-// one.
+// judged notes whether withdrawals of a Bundle do wait.
+func (e *withdrawals) judged(key kube.Key, waits bool) {
+	if waits {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.waiting, key)
+}
+
+// release enqueues the Bundles of the same repository whose withdrawals wait, and that have
+// judged this one as it was before: two that wait would enqueue each other without end
+// otherwise.
 func (e *withdrawals) release(key kube.Key) {
+	now := e.table.HoldsOf(key)
 	for _, sibling := range e.table.Siblings(key) {
 		e.mu.Lock()
-		waits := e.waiting[sibling]
+		holds, waits := e.waiting[sibling]
 		e.mu.Unlock()
-		if waits {
+		if waits && holds[key] != now {
 			e.bundleQueue.Add(sibling)
 		}
 	}

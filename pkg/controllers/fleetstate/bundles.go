@@ -2,6 +2,7 @@ package fleetstate
 
 import (
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"time"
@@ -50,6 +51,7 @@ type bundleRow struct {
 	repo     kube.Key      // of the GitRepo, if it has one
 	helmOp   kube.Key
 	cells    map[kube.Key]*placement
+	holds    Holds // of its cells
 	counts   counts
 	named    string // content that the Bundle names
 	plan     *Plan
@@ -331,6 +333,65 @@ func (t bundleTable) siblings(key kube.Key) []*bundleRow {
 	return out
 }
 
+// Holds is on which clusters a Bundle comes before the withdrawal of others of its
+// repository. Two are equal if they are the same clusters.
+type Holds struct {
+	all      bool // it was not planned as it is now
+	clusters int
+	sum      uint64 // of the hashes of the clusters
+}
+
+// holdsSeed is the seed of the hashes in Holds.
+var holdsSeed = maphash.MakeSeed()
+
+// count adds a cluster, or takes it away.
+func (h *Holds) count(c *placement) {
+	now, hash := c.comesFirst(), maphash.Comparable(holdsSeed, c.cluster)
+	switch {
+	case now && !c.counted:
+		h.clusters++
+		h.sum += hash
+	case !now && c.counted:
+		h.clusters--
+		h.sum -= hash
+	}
+	c.counted = now
+}
+
+// holdsNow returns what Blocker goes by.
+func (row *bundleRow) holdsNow() Holds {
+	if row.obj == nil || row.obj.DeletionTimestamp != nil {
+		return Holds{}
+	}
+	h := row.holds
+	h.all = !row.planned()
+	return h
+}
+
+// HoldsOf returns on which clusters a Bundle comes first. Blocker returns the same as before
+// while it does not change.
+func (t bundleTable) HoldsOf(key kube.Key) Holds {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if row := t.bundles[key]; row != nil {
+		return row.holdsNow()
+	}
+	return Holds{}
+}
+
+// HoldsBefore returns the Holds of the other Bundles of the same repository that have any.
+func (t bundleTable) HoldsBefore(key kube.Key) map[kube.Key]Holds {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := map[kube.Key]Holds{}
+	for _, row := range t.siblings(key) {
+		if h := row.holdsNow(); h != (Holds{}) {
+			out[row.key] = h
+		}
+	}
+	return out
+}
+
 // Blocker returns the other Bundle of the same repository that has to be written to a
 // cluster before this one may be withdrawn there: new deployments come first, so that a
 // renamed bundle takes over its objects. It is empty for none.
@@ -342,10 +403,7 @@ func (t bundleTable) Blocker(key, cluster kube.Key) string {
 		if row.obj == nil || row.obj.DeletionTimestamp != nil {
 			continue
 		}
-		c := row.cells[cluster]
-		unplanned := !row.planned()
-		coming := c != nil && c.bd == nil && c.want != nil && c.want.Coming
-		if (unplanned || coming) && (name == "" || row.key.Name < name) {
+		if c := row.cells[cluster]; (!row.planned() || c != nil && c.comesFirst()) && (name == "" || row.key.Name < name) {
 			name = row.key.Name
 		}
 	}

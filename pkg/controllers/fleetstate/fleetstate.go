@@ -130,7 +130,12 @@ type placement struct {
 	bd              *fleet.BundleDeployment // nil: there is none
 	want            *Desired                // nil: not desired
 	view            summary.Deployment      // only where desired
+	counted         bool                    // in the Holds of its Bundle
 }
+
+// comesFirst reports whether the deployment is still to be written, so that others of the
+// repository are not withdrawn from the cluster before.
+func (c *placement) comesFirst() bool { return c.bd == nil && c.want != nil && c.want.Coming }
 
 // counts holds the number of deployments in each state.
 type counts [8]int
@@ -179,6 +184,9 @@ func (t *core) drop(c *placement) {
 
 // refresh computes how a placement is seen now, and updates the counters.
 func (t *core) refresh(c *placement, changed *Changes) {
+	if row := t.bundles[c.bundle]; row != nil {
+		row.holds.count(c)
+	}
 	old, counted := c.view, c.view.State != ""
 	c.view = summary.Deployment{}
 	if c.want != nil {
