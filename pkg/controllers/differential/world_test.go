@@ -1,10 +1,10 @@
 // Package differential_test drives the manager through random edits, lost
-// events, refused requests and restarts on a real API server, and compares at
+// events, refused requests and restarts on an API server in memory, and compares at
 // every quiet point what it has made with a naive recomputation: the pure
 // functions of pkg/plan over all objects, in simple loops, without a table,
 // without caches and without memory.
 //
-//	go run ./hack/test -run Differential            three seeds, about a minute
+//	go run ./hack/test -run Differential            six seeds, a few seconds each
 //	FLEET_TEST_SEED=7 go run ./hack/test -run ...    one seed again
 //	go run ./hack/test -soak -run Differential      many new seeds
 //
@@ -27,11 +27,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
-	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/bundle"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 )
 
 // managerID is the id of the manager's installation.
@@ -48,7 +47,7 @@ const haste = 4
 // A world is one API server and what runs against it.
 type world struct {
 	t       *testing.T
-	cluster *cluster.Cluster
+	server  *kubetest.Server
 	admin   *kube.Client
 	line    *line
 	agents  *agents
@@ -67,10 +66,10 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, cluster: harness.Cluster(t, "management"), journal: &journal{}, budget: newBudget()}
+	w := &world{t: t, server: kubetest.New(t), journal: &journal{}, budget: newBudget()}
 	w.admin = w.client("sandbox-admin", "test", nil)
 	w.line = newLine(w.deletable)
-	harness.InstallCRDs(w.t, w.admin)
+	w.server.InstallKinds()
 	w.must(w.namespace(fleet.NamespaceSystem))
 	w.pace.reset()
 	w.agents = startAgents(w)
@@ -89,7 +88,7 @@ func (w *world) must(err error) {
 // client is a connection, through l where that is not nil.
 func (w *world) client(agent, manager string, l *line) *kube.Client {
 	w.t.Helper()
-	rest := w.cluster.REST()
+	rest := w.server.REST()
 	if l != nil {
 		rest.Wrap(l.wrap)
 	}

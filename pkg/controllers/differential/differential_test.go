@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -28,7 +29,7 @@ const (
 // TestDifferential compares the manager with the naive recomputation, in one
 // world for all seeds, each in a workspace of its own.
 func TestDifferential(t *testing.T) {
-	seeds, forever := []uint64{1, 2, 3}, os.Getenv("FLEET_TEST_SOAK") != ""
+	seeds, forever := []uint64{1, 2, 3, 4, 5, 6}, os.Getenv("FLEET_TEST_SOAK") != ""
 	if text := os.Getenv("FLEET_TEST_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
@@ -36,9 +37,10 @@ func TestDifferential(t *testing.T) {
 		}
 		seeds, forever = []uint64{seed}, false
 	}
-	w := newWorld(t)
 	play := func(seed uint64) bool {
-		return t.Run(fmt.Sprintf("Seed%d", seed), func(t *testing.T) { w.play(t, seed) })
+		return t.Run(fmt.Sprintf("Seed%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newWorld(t).play(t, seed) })
+		})
 	}
 	for _, seed := range seeds {
 		if !play(seed) {

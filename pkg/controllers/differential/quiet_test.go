@@ -5,14 +5,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 const (
 	// timeout is how long the manager may take to come to rest. It is seldom
 	// more than two seconds.
-	timeout = harness.Timeout
+	timeout = 90 * time.Second
 	// stillness is for how long the manager must write nothing at a quiet point:
 	// what it has worked out late would be written by then.
 	stillness = 150 * time.Millisecond

@@ -85,9 +85,9 @@ func (x *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer x.line.end()
 	switch fate {
 	case goes:
-		return x.base.RoundTrip(req)
+		return x.carryOut(req)
 	case deaf:
-		resp, err := x.base.RoundTrip(req)
+		resp, err := x.carryOut(req)
 		if err == nil {
 			_, _ = io.Copy(io.Discard, resp.Body)
 			_ = resp.Body.Close()
@@ -106,6 +106,20 @@ func (x *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return refusal(req, http.StatusInternalServerError, metav1.StatusReasonInternalError, false), nil
 	}
 	return nil, reset()
+}
+
+// carryOut sends a request. A deletion that the API server refuses, since the manager decided
+// on an older version, deletes nothing.
+func (x *wire) carryOut(req *http.Request) (*http.Response, error) {
+	why := ""
+	if req.Method == http.MethodDelete && path.Base(path.Dir(req.URL.Path)) == "bundledeployments" {
+		why = x.line.deletable(path.Base(path.Dir(path.Dir(req.URL.Path))), path.Base(req.URL.Path))
+	}
+	resp, err := x.base.RoundTrip(req)
+	if why != "" && err == nil && resp.StatusCode < http.StatusBadRequest {
+		x.line.accuse(fmt.Sprintf("%s %s, but %s", req.Method, req.URL.Path, why))
+	}
+	return resp, err
 }
 
 func reset() error {
@@ -132,12 +146,6 @@ func refusal(req *http.Request, code int, reason metav1.StatusReason, again bool
 func (l *line) begin(req *http.Request) fate {
 	what := req.Method + " " + strings.TrimPrefix(req.URL.Path, "/apis/fleet.cattle.io/v1alpha1")
 	event := strings.HasSuffix(req.URL.Path, "/events")
-	if req.Method == http.MethodDelete && path.Base(path.Dir(req.URL.Path)) == "bundledeployments" {
-		namespace := path.Base(path.Dir(path.Dir(req.URL.Path)))
-		if why := l.deletable(namespace, path.Base(req.URL.Path)); why != "" {
-			l.accuse(fmt.Sprintf("%s, but %s", what, why))
-		}
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open++
