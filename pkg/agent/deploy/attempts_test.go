@@ -67,10 +67,10 @@ func TestRetryOfNotOwned(t *testing.T) {
 // An attempt that fails for a reason that may pass by itself takes the place of the failure
 // for good.
 func TestRetryOfNotOwnedFailsOtherwise(t *testing.T) {
-	r := New(t.Context(), Config{Log: logrus.NewEntry(logrus.New())})
+	f := newFailures(time.Now)
 	s := &snapshot{name: "web"}
 	s.spec.DeploymentID = "x:y"
-	if err := r.failed(t.Context(), s, reconcile.RequeueError(release.ReasonForbidden, 1, errors.New("x"))); err != nil {
+	if err := f.note(t.Context(), s, reconcile.RequeueError(release.ReasonForbidden, 1, errors.New("x"))); err != nil {
 		t.Fatal(err)
 	}
 	if s.failure.Permanent || s.failure.Reason != release.ReasonForbidden || s.rec.Failed != nil {

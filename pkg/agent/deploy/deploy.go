@@ -125,7 +125,8 @@ type Reconciler struct {
 	sharing      *sharing
 	attempts     *attempts
 	acts         *acts
-	failures     *failureLog
+	failures     *failures
+	failureLog   *failureLog
 	namespaces   *namespaces
 
 	deletions *deletions
@@ -169,8 +170,8 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 	r.sharing = newSharing(cfg.Now, enqueue)
 	r.attempts = newAttempts(cfg.Now)
 	r.acts = newActs(cfg.Now, cfg.OnAct)
-	r.failures = newFailureLog(cfg.Log)
-	r.namespaces = newNamespaces(ctx, cfg, r.failures, enqueue)
+	r.failureLog = newFailureLog(cfg.Log)
+	r.namespaces = newNamespaces(ctx, cfg, r.failureLog, enqueue)
 	r.deletions = &deletions{link: r.link, records: r.records, guard: r.guard, enqueue: enqueue}
 	r.orphans = &Orphans{helm: cfg.Helm, records: r.records, link: r.link, log: cfg.Log, now: cfg.Now, enqueue: enqueue}
 	r.status = statuswriter.New(cfg.Now)
@@ -183,9 +184,10 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 		payloads:     &payloads{records: r.records, registry: cfg.Registry, charts: cfg.Charts},
 		dependencies: r.dependencies, copies: r.copies, sharing: r.sharing, drift: r.drift, acts: r.acts,
 	}
+	r.failures = &failures{releases: r.releases, records: r.records, attempts: r.attempts, sharing: r.sharing, log: r.failureLog}
 	r.memory = memory{
 		r.drift.Forget, r.guard.Forget, r.status.Forget, r.dependencies.forget, r.sharing.forget, r.attempts.forget, r.acts.forget,
-		r.failures.forget, r.namespaces.forget, r.orphans.forget,
+		r.failureLog.forget, r.namespaces.forget, r.orphans.forget,
 	}
 	r.holds = &holds{attempts: r.attempts, guard: r.guard, records: r.records}
 	r.withdrawals = &withdrawals{

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/statuswriter"
-	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
@@ -112,8 +110,8 @@ func (r *Reconciler) deployRelease(ctx context.Context, s *snapshot) (ending, er
 
 // observeForeign observes the release of a deployment that may not go to its namespace.
 // It forgets what it observed of a release that this agent did not make.
-func (r *Reconciler) observeForeign(ctx context.Context, s *snapshot) (err error) {
-	if s.observed, err = r.cfg.Helm.Observe(ctx, s.wanted.ID); err != nil {
+func (r *Reconciler) observeForeign(ctx context.Context, s *snapshot) error {
+	if err := r.releases.observe(ctx, s); err != nil {
 		return err
 	}
 	if s.observed.Memory.Owner != s.wanted.Self {
@@ -141,7 +139,7 @@ func (r *Reconciler) deployStep(ctx context.Context, s *snapshot, a release.Acti
 		return maintain, nil
 	}
 	if err := r.releases.take(ctx, s, a); err != nil {
-		return maintain, r.failed(ctx, s, err)
+		return maintain, r.failures.note(ctx, s, err)
 	}
 	return more, nil
 }
@@ -168,95 +166,6 @@ func (r *Reconciler) rest(s *snapshot, a release.Action) {
 
 // isBehind reports whether an action is one of waiting for a manager to catch up.
 func isBehind(a release.Action) bool { return a.Reason == release.ReasonManagerBehind }
-
-// failed notes the failure of an attempt. A permanent failure is kept in the store, so
-// that the attempt is not repeated; others are repeated with a growing delay.
-func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	reason := reconcile.ReasonOf(err)
-	f := report.Failure{Reason: reason, Message: err.Error(), Permanent: reconcile.IsTerminal(err), Waiting: reconcile.IsRequeue(err)}
-	var wait *reconcile.RequeueAfter
-	var back *setback
-	switch {
-	case errors.As(err, &back):
-		f.Waiting = false
-		s.again(min(r.attempts.failed(s), back.within))
-	case f.Permanent:
-		r.attempts.gaveUp(s, &store.Failure{ID: s.spec.DeploymentID, Reason: reason, Message: f.Message})
-	case reason == release.ReasonSharedObject:
-		left := r.sharing.graceLeft(s)
-		f.Waiting = left > 0
-		s.again(min(r.attempts.failed(s), sharedDelay))
-		s.again(left) // or the wait would count as none up to sharedDelay too late
-	case errors.As(err, &wait) && madeOnCluster(reason):
-		f.Waiting = reason == release.ReasonNoValues // of the others the reference says ErrApplied, too
-		s.again(min(r.attempts.failed(s), bringDelay))
-	case errors.As(err, &wait) && !needsChange(reason):
-		r.attempts.tried(s)
-		s.again(wait.After)
-	default:
-		f.Waiting = false
-		s.again(r.attempts.failed(s))
-	}
-	s.fail(f)
-	r.failures.log(s, reason, f.Message)
-	if !f.Permanent {
-		return r.forgetFailure(ctx, s)
-	}
-	var observeErr error
-	s.observed, observeErr = r.cfg.Helm.Observe(ctx, s.wanted.ID)
-	return observeErr
-}
-
-// forgetFailure removes a permanent failure from the record, where another attempt has
-// failed for a reason that may pass by itself.
-func (r *Reconciler) forgetFailure(ctx context.Context, s *snapshot) error {
-	if s.rec.Failed == nil || s.rec.Failed.ID != s.spec.DeploymentID {
-		return nil
-	}
-	s.rec.Failed = nil
-	return r.records.save(ctx, s)
-}
-
-// needsChange reports whether a wait is reported as a failure: only a change by another
-// person or program helps, but no watch reports that to the agent.
-func needsChange(reason string) bool {
-	switch reason {
-	case release.ReasonForbidden, release.ReasonUnknownKind, release.ReasonNoAccount, release.ReasonBadValues:
-		return true
-	case oci.ReasonInvalidReference, oci.ReasonInvalidCredentials, oci.ReasonAuthenticationRefused, oci.ReasonCertificateRefused,
-		oci.ReasonRedirected, oci.ReasonNotContent, oci.ReasonNotRegistry, oci.ReasonTooLarge:
-		return true
-	}
-	return false
-}
-
-// madeOnCluster reports whether a wait is for an object that a user makes or mends in
-// the agent's cluster. The agent does not watch these objects, so it looks again.
-func madeOnCluster(reason string) bool {
-	return reason == release.ReasonNoValues || reason == release.ReasonNoNamespace || reason == release.ReasonBadValues
-}
-
-// Delays of attempts that failed.
-const (
-	refusedDelay = time.Minute
-	bringDelay   = time.Minute
-	firstDelay   = 2 * time.Second
-	lastDelay    = 5 * time.Minute
-)
-
-// backOff is the delay after a number of failures in a row.
-func backOff(attempts int) time.Duration {
-	d := firstDelay
-	for range attempts - 1 {
-		if d *= 2; d >= lastDelay {
-			return lastDelay
-		}
-	}
-	return d
-}
 
 // finish keeps and reports the outcome of a run. blind says why the objects cannot be
 // looked at.

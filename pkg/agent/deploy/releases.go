@@ -32,6 +32,12 @@ type releases struct {
 	acts         *acts
 }
 
+// observe reads the state of the release that a deployment wants.
+func (l *releases) observe(ctx context.Context, s *snapshot) (err error) {
+	s.observed, err = l.helm.Observe(ctx, s.wanted.ID)
+	return err
+}
+
 // act takes one step.
 func (l *releases) act(ctx context.Context, s *snapshot, a release.Action) error {
 	id := s.wanted.ID

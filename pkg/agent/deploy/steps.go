@@ -29,8 +29,7 @@ type stepper func(ctx context.Context, s *snapshot, a release.Action) (ending, e
 // one loop.
 func (l *releases) steps(ctx context.Context, s *snapshot, next stepper) (ending, error) {
 	for range maxSteps {
-		var err error
-		if s.observed, err = l.helm.Observe(ctx, s.wanted.ID); err != nil {
+		if err := l.observe(ctx, s); err != nil {
 			return more, err
 		}
 		if err := l.follow(ctx, s); err != nil {

@@ -11,6 +11,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
+// newFailures makes failures that read no release and no record.
+func newFailures(now func() time.Time) *failures {
+	return &failures{attempts: newAttempts(now), sharing: newSharing(now, nil), log: newFailureLog(logrus.NewEntry(logrus.New()))}
+}
+
 // What somebody has to mend on the cluster is looked at again within a minute, since
 // nobody tells the agent of it.
 func TestRetryOfWaits(t *testing.T) {
@@ -24,11 +29,11 @@ func TestRetryOfWaits(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := New(t.Context(), Config{Log: logrus.NewEntry(logrus.New())})
+			f := newFailures(time.Now)
 			s := &snapshot{name: "web"}
-			r.attempts.of("web").failed = 20
+			f.attempts.of("web").failed = 20
 			s.spec.DeploymentID = "x:y"
-			if err := r.failed(t.Context(), s, reconcile.RequeueError(c.reason, 1, errors.New("x"))); err != nil {
+			if err := f.note(t.Context(), s, reconcile.RequeueError(c.reason, 1, errors.New("x"))); err != nil {
 				t.Fatal(err)
 			}
 			if s.failure.Permanent || s.failure.Waiting != c.waiting || s.rec.Failed != nil {
@@ -58,12 +63,12 @@ func TestSharedWaitEndsInTime(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			now := func() time.Time { return since.Add(c.waited) }
-			r := New(t.Context(), Config{Log: logrus.NewEntry(logrus.New()), Now: now})
+			f := newFailures(now)
 			s := &snapshot{name: "web"}
-			r.attempts.of("web").failed = 20
-			r.sharing.of("web").since = since
+			f.attempts.of("web").failed = 20
+			f.sharing.of("web").since = since
 			s.spec.DeploymentID = "x:y"
-			if err := r.failed(t.Context(), s, reconcile.RequeueError(release.ReasonSharedObject, 1, errors.New("x"))); err != nil {
+			if err := f.note(t.Context(), s, reconcile.RequeueError(release.ReasonSharedObject, 1, errors.New("x"))); err != nil {
 				t.Fatal(err)
 			}
 			if s.failure.Waiting != c.waiting || s.after != c.again {
