@@ -120,6 +120,7 @@ type Reconciler struct {
 	releases     *releases
 	holds        *holds
 	withdrawals  *withdrawals
+	former       *formerReleases
 	copies       *copies
 	dependencies *dependencies
 	sharing      *sharing
@@ -190,9 +191,10 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 		r.failureLog.forget, r.namespaces.forget, r.orphans.forget,
 	}
 	r.holds = &holds{attempts: r.attempts, guard: r.guard, records: r.records}
+	r.former = &formerReleases{releases: r.releases, records: r.records, acts: r.acts}
 	r.withdrawals = &withdrawals{
-		releases: r.releases, holds: r.holds, guard: r.guard, records: r.records, copies: r.copies, namespaces: r.namespaces,
-		status: r.status, attempts: r.attempts, acts: r.acts, removals: newGate(cfg.Workers), memory: r.memory, link: r.link,
+		releases: r.releases, cleanup: &cleanup{former: r.former, copies: r.copies, namespaces: r.namespaces},
+		holds: r.holds, guard: r.guard, records: r.records, status: r.status, attempts: r.attempts, acts: r.acts, removals: newGate(cfg.Workers), memory: r.memory, link: r.link,
 		log: cfg.Log, now: cfg.Now, enqueue: enqueue,
 	}
 	return r

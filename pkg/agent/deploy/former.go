@@ -13,10 +13,17 @@ import (
 // one now.
 const orderRenamed = "renamed"
 
-// removeFormer removes releases that the deployment made under another name or
+// formerReleases remove the releases that deployments have left behind.
+type formerReleases struct {
+	releases *releases
+	records  records
+	acts     *acts
+}
+
+// remove removes releases that the deployment made under another name or
 // in another namespace, now that the new one is there. Those that have to wait
 // stay in the record.
-func (w *withdrawals) removeFormer(ctx context.Context, s *snapshot) error {
+func (r *formerReleases) remove(ctx context.Context, s *snapshot) error {
 	if len(s.rec.Former) == 0 || s.failure != nil {
 		return nil
 	}
@@ -25,7 +32,7 @@ func (w *withdrawals) removeFormer(ctx context.Context, s *snapshot) error {
 		if id == s.wanted.ID {
 			continue
 		}
-		gone, err := w.former(ctx, s, id)
+		gone, err := r.withdraw(ctx, s, id)
 		if err != nil {
 			return fmt.Errorf("remove former release %s: %w", id, err)
 		}
@@ -36,12 +43,12 @@ func (w *withdrawals) removeFormer(ctx context.Context, s *snapshot) error {
 	if s.rec.Former = left; len(left) == 0 {
 		s.rec.Accounts = nil
 	}
-	return w.records.Save(ctx, s.rec)
+	return r.records.Save(ctx, s.rec)
 }
 
-// former takes the steps by which a former release goes, as if it had been
+// withdraw takes the steps by which a former release goes, as if it had been
 // withdrawn. It is false if it has to wait.
-func (w *withdrawals) former(ctx context.Context, s *snapshot, id release.ID) (gone bool, err error) {
+func (r *formerReleases) withdraw(ctx context.Context, s *snapshot, id release.ID) (gone bool, err error) {
 	f := *s
 	f.wanted.ID, f.wanted.Order = id, orderRenamed
 	f.wanted.KeepResources, f.wanted.Abandon, f.wanted.Stale = false, false, false // the release says whether objects stay
@@ -51,7 +58,7 @@ func (w *withdrawals) former(ctx context.Context, s *snapshot, id release.ID) (g
 		}
 	}
 	f.known, f.rec.Spec.Options.ServiceAccount = true, s.rec.Accounts[id.String()]
-	_, err = w.releases.steps(ctx, &f, func(ctx context.Context, f *snapshot, a release.Action) (ending, error) {
+	_, err = r.releases.steps(ctx, &f, func(ctx context.Context, f *snapshot, a release.Action) (ending, error) {
 		switch a.Verb {
 		case release.Acknowledge:
 			gone = true
@@ -60,10 +67,10 @@ func (w *withdrawals) former(ctx context.Context, s *snapshot, id release.ID) (g
 			s.again(a.After)
 			return over, nil
 		}
-		if err := w.releases.act(ctx, f, a); err != nil {
+		if err := r.releases.act(ctx, f, a); err != nil {
 			return over, err
 		}
-		w.acts.report(s, Act{Verb: a.Verb, Result: OK, Reason: "Renamed", Message: fmt.Sprintf("the former release %s: %s", id, a.Message)})
+		r.acts.report(s, Act{Verb: a.Verb, Result: OK, Reason: "Renamed", Message: fmt.Sprintf("the former release %s: %s", id, a.Message)})
 		return more, nil
 	})
 	return gone, err

@@ -22,7 +22,7 @@ func TestFormerStaysWhileTheNewOneFails(t *testing.T) {
 			t.Errorf("the release before was touched: %v", e)
 		}
 	}()
-	if err := (&withdrawals{}).removeFormer(t.Context(), s); err != nil {
+	if err := (&formerReleases{}).remove(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]release.ID{old}, s.rec.Former); diff != "" {

@@ -195,7 +195,7 @@ func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.O
 		r.status.Remember(s.report(f))
 	}
 	if s.accepted() {
-		errs = append(errs, r.copies.tidy(ctx, s), r.records.save(ctx, s), r.withdrawals.removeFormer(ctx, s))
+		errs = append(errs, r.copies.tidy(ctx, s), r.records.save(ctx, s), r.former.remove(ctx, s))
 	}
 	s.again(r.drift.Next(s.name))
 	return kube.Result{After: s.after}, errors.Join(errs...)

@@ -14,24 +14,41 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
-// withdrawals remove deployments: those that are ordered to go, and releases that a
-// deployment has left behind.
+// withdrawals remove the deployments that are ordered to go.
 type withdrawals struct {
-	releases   *releases
-	holds      *holds
-	guard      *restoreguard.Guard
-	records    records
+	releases *releases
+	cleanup  *cleanup
+	holds    *holds
+	guard    *restoreguard.Guard
+	records  records
+	status   *statuswriter.Writer
+	attempts *attempts
+	acts     *acts
+	removals *gate
+	memory   memory
+	link     *link
+	log      *logrus.Entry
+	now      func() time.Time
+	enqueue  func(name string)
+}
+
+// cleanup removes what belongs to a withdrawn deployment besides its release.
+type cleanup struct {
+	former     *formerReleases
 	copies     *copies
 	namespaces *namespaces
-	status     *statuswriter.Writer
-	attempts   *attempts
-	acts       *acts
-	removals   *gate
-	memory     memory
-	link       *link
-	log        *logrus.Entry
-	now        func() time.Time
-	enqueue    func(name string)
+}
+
+// run removes former releases, copies and the namespace. Former releases that have to
+// wait are in the record afterwards.
+func (c *cleanup) run(ctx context.Context, s *snapshot) error {
+	if err := c.former.remove(ctx, s); err != nil {
+		return err
+	}
+	if err := c.copies.withdraw(ctx, s); err != nil {
+		return err
+	}
+	return c.namespaces.drop(ctx, s)
 }
 
 // withdraw carries out an order to remove a deployment: after the others of its
@@ -91,13 +108,7 @@ func installed(s *snapshot) release.ID {
 // deleted first: the manager may delete an answered deployment at any time, and a
 // record without deployment would look as if there had been no order.
 func (w *withdrawals) acknowledge(ctx context.Context, s *snapshot, a release.Action) error {
-	if err := w.removeFormer(ctx, s); err != nil {
-		return w.stuck(ctx, s, err)
-	}
-	if err := w.copies.withdraw(ctx, s); err != nil {
-		return w.stuck(ctx, s, err)
-	}
-	if err := w.namespaces.drop(ctx, s); err != nil {
+	if err := w.cleanup.run(ctx, s); err != nil {
 		return w.stuck(ctx, s, err)
 	}
 	if len(s.rec.Former) > 0 {
