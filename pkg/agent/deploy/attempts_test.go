@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -30,7 +28,8 @@ func TestRetryOfNotOwned(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := New(t.Context(), Config{Log: logrus.NewEntry(logrus.New()), Now: func() time.Time { return now }})
+			attempts := newAttempts(func() time.Time { return now })
+			u := &upgrades{attempts: attempts}
 			at := func(later time.Duration) *snapshot {
 				s := &snapshot{name: "web", bd: &fleet.BundleDeployment{}}
 				s.spec.DeploymentID, s.rec.Chunks = "x:y", 1
@@ -39,25 +38,25 @@ func TestRetryOfNotOwned(t *testing.T) {
 				return s
 			}
 			s := at(0)
-			r.attempts.of("web").failed = c.attempts
-			r.attempts.gaveUp(s, s.rec.Failed)
+			attempts.of("web").failed = c.attempts
+			attempts.gaveUp(s, s.rec.Failed)
 			if s.after != c.delay {
 				t.Errorf("want another attempt after %s, got %s", c.delay, s.after)
 			}
 			early := at(c.delay / 2)
-			r.rest(early, release.Action{Verb: release.Keep, Reason: release.ReasonSettled})
+			u.rest(early, release.Action{Verb: release.Keep, Reason: release.ReasonSettled})
 			if f := early.failure; f == nil || !f.Permanent || f.Reason != c.reason {
 				t.Errorf("want the same failure for good, got %+v", f)
 			}
-			if early.after != c.delay/2 || r.attempts.due(early) {
-				t.Errorf("want a look after %s and no attempt before, got %s and %t", c.delay/2, early.after, r.attempts.due(early))
+			if early.after != c.delay/2 || attempts.due(early) {
+				t.Errorf("want a look after %s and no attempt before, got %s and %t", c.delay/2, early.after, attempts.due(early))
 			}
 			late := at(c.delay / 2)
-			if got := r.attempts.due(late); got != (c.delay > 0) {
+			if got := attempts.due(late); got != (c.delay > 0) {
 				t.Errorf("tried again when it is due: %t", got)
 			}
 			late.bd = nil
-			if r.attempts.due(late) {
+			if attempts.due(late) {
 				t.Error("tried again without the manager")
 			}
 		})

@@ -119,6 +119,7 @@ type Reconciler struct {
 	records      records
 	releases     *releases
 	holds        *holds
+	upgrades     *upgrades
 	withdrawals  *withdrawals
 	former       *formerReleases
 	copies       *copies
@@ -191,6 +192,9 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 		r.failureLog.forget, r.namespaces.forget, r.orphans.forget,
 	}
 	r.holds = &holds{attempts: r.attempts, guard: r.guard, records: r.records}
+	r.upgrades = &upgrades{
+		releases: r.releases, namespaces: r.namespaces, holds: r.holds, failures: r.failures, attempts: r.attempts, acts: r.acts, drift: r.drift,
+	}
 	r.former = &formerReleases{releases: r.releases, records: r.records, acts: r.acts}
 	r.withdrawals = &withdrawals{
 		releases: r.releases, cleanup: &cleanup{former: r.former, copies: r.copies, namespaces: r.namespaces},

@@ -39,3 +39,6 @@ func (h *holds) request(ctx context.Context, s *snapshot) error {
 	}
 	return h.records.Save(ctx, s.rec)
 }
+
+// isBehind reports whether an action is one of waiting for a manager to catch up.
+func isBehind(a release.Action) bool { return a.Reason == release.ReasonManagerBehind }

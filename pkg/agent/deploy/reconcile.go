@@ -10,7 +10,6 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
-	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
@@ -43,7 +42,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	if err := r.deletions.keepAbsence(ctx, s); err != nil {
 		return kube.Done, err
 	}
-	proceed := r.deployRelease
+	proceed := r.upgrades.upgrade
 	if s.wanted.Order != "" {
 		proceed = r.withdrawals.withdraw
 	}
@@ -84,88 +83,6 @@ func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.
 	s.again(out.After)
 	return out.Objects, err
 }
-
-// deployRelease takes the steps that bring a deployment about, where it may go to its
-// namespace. If it may not, deployRelease only observes what runs.
-func (r *Reconciler) deployRelease(ctx context.Context, s *snapshot) (ending, error) {
-	if s.wanted.Paused || s.spec.DeploymentID == "" {
-		r.drift.Ignore(s.name)
-		return over, nil
-	}
-	ok, err := r.namespaces.allowed(s)
-	if err != nil {
-		return more, err
-	}
-	if !ok {
-		r.attempts.tried(s)
-		return maintain, r.observeForeign(ctx, s)
-	}
-	end, err := r.releases.steps(ctx, s, r.deployStep)
-	if err == nil {
-		r.namespaces.applyMeta(ctx, s)
-		s.disown()
-	}
-	return end, err
-}
-
-// observeForeign observes the release of a deployment that may not go to its namespace.
-// It forgets what it observed of a release that this agent did not make.
-func (r *Reconciler) observeForeign(ctx context.Context, s *snapshot) error {
-	if err := r.releases.observe(ctx, s); err != nil {
-		return err
-	}
-	if s.observed.Memory.Owner != s.wanted.Self {
-		s.observed = release.Observed{ID: s.wanted.ID, State: release.Absent}
-	}
-	s.disown()
-	return nil
-}
-
-// deployStep goes on with one action by which a deployment is brought about. A failure
-// is in s.failure afterwards.
-func (r *Reconciler) deployStep(ctx context.Context, s *snapshot, a release.Action) (ending, error) {
-	if again, ok := renew(s, a); ok {
-		a = again
-	}
-	switch a.Verb {
-	case release.Keep:
-		r.rest(s, a)
-		return maintain, nil
-	case release.Hold, release.Refuse:
-		r.acts.decided(s, a)
-		return maintain, r.holds.hold(ctx, s, a)
-	}
-	if s.bd == nil && !mayActAlone(s, a) {
-		return maintain, nil
-	}
-	if err := r.releases.take(ctx, s, a); err != nil {
-		return maintain, r.failures.note(ctx, s, err)
-	}
-	return more, nil
-}
-
-// mayActAlone reports whether a step can be taken without the manager: with a
-// payload in the store, or one that needs none.
-func mayActAlone(s *snapshot, a release.Action) bool {
-	if a.Verb == release.Install || a.Verb == release.Upgrade {
-		return s.known && s.rec.Chunks > 0
-	}
-	return s.known
-}
-
-// rest notes that the release is as it should be, or cannot be.
-func (r *Reconciler) rest(s *snapshot, a release.Action) {
-	if a.Reason == release.ReasonSettled {
-		r.attempts.failedBefore(s)
-		return
-	}
-	r.attempts.tried(s)
-	s.rec.Applied, s.rec.Failed, s.rec.Chunks = s.spec.DeploymentID, nil, 0
-	s.wanted.Applied, s.wanted.Reported = s.spec.DeploymentID, s.spec.DeploymentID
-}
-
-// isBehind reports whether an action is one of waiting for a manager to catch up.
-func isBehind(a release.Action) bool { return a.Reason == release.ReasonManagerBehind }
 
 // finish keeps and reports the outcome of a run. blind says why the objects cannot be
 // looked at.
