@@ -117,6 +117,8 @@ type Reconciler struct {
 	status *statuswriter.Writer
 
 	records      records
+	snapshots    *snapshots
+	reports      *reports
 	releases     *releases
 	holds        *holds
 	upgrades     *upgrades
@@ -200,6 +202,14 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 		releases: r.releases, cleanup: &cleanup{former: r.former, copies: r.copies, namespaces: r.namespaces},
 		holds: r.holds, guard: r.guard, records: r.records, status: r.status, attempts: r.attempts, acts: r.acts, removals: newGate(cfg.Workers), memory: r.memory, link: r.link,
 		log: cfg.Log, now: cfg.Now, enqueue: enqueue,
+	}
+	r.snapshots = &snapshots{
+		namespace: cfg.Namespace, predecessor: cfg.Predecessor, now: cfg.Now,
+		link: r.link, guard: r.guard, records: r.records, attempts: r.attempts, sharing: r.sharing,
+	}
+	r.reports = &reports{
+		status: r.status, records: r.records, copies: r.copies, former: r.former, dependencies: r.dependencies, sharing: r.sharing,
+		acts: r.acts, enqueue: enqueue,
 	}
 	return r
 }

@@ -2,12 +2,8 @@ package deploy
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/fleetworkspace/fleet/pkg/agent/statuswriter"
-	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
@@ -30,7 +26,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	if err := r.deletions.keep(ctx, key.Name); err != nil {
 		return kube.Done, err
 	}
-	s, ok := r.gather(key.Name)
+	s, ok := r.snapshots.gather(key.Name)
 	if !ok {
 		r.memory.forget(key.Name)
 		return kube.Done, nil
@@ -66,7 +62,9 @@ func (r *Reconciler) maintain(ctx context.Context, s *snapshot) (kube.Result, er
 	if err != nil && !reconcile.IsTerminal(err) {
 		return kube.Done, err // the cluster's API is away; what was reported stays
 	}
-	return r.finish(ctx, s, objects, err)
+	err = r.reports.finish(ctx, s, objects, err)
+	s.again(r.drift.Next(s.name))
+	return kube.Result{After: s.after}, err
 }
 
 // correct reverts what others changed, and notes how that went.
@@ -83,59 +81,3 @@ func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.
 	s.again(out.After)
 	return out.Objects, err
 }
-
-// finish keeps and reports the outcome of a run. blind says why the objects cannot be
-// looked at.
-func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.Object, blind error) (kube.Result, error) {
-	f := report.Found{
-		Objects: objects, Failure: s.failure, Correction: s.correction, Contested: s.contested,
-		DownstreamGeneration: s.rec.Carried, Awaited: r.sharing.awaited(s),
-	}
-	if s.observed.Good > 0 {
-		f.ID = s.running()
-		f.Release = fmt.Sprintf("%s:%d", s.observed.ID, s.observed.Good)
-	}
-	if blind != nil {
-		f.Blind = blind.Error()
-		s.again(refusedDelay) // it may be a right that is missing
-	}
-	r.acts.outcome(s, f)
-	r.dependencies.note(s, f)
-	var errs []error
-	if s.session != nil && s.bd != nil {
-		if s.accepted() && s.rec.UID != s.bd.UID { // or a restart would take what the manager says next for the first it says
-			errs = append(errs, r.records.save(ctx, s))
-		}
-		errs = append(errs, writeStatus(ctx, r.status, s, f))
-		enqueueSiblings(s.session, s.bd, withdrawn, r.enqueue)
-	} else {
-		r.status.Remember(s.report(f))
-	}
-	if s.accepted() {
-		errs = append(errs, r.copies.tidy(ctx, s), r.records.save(ctx, s), r.former.remove(ctx, s))
-	}
-	s.again(r.drift.Next(s.name))
-	return kube.Result{After: s.after}, errors.Join(errs...)
-}
-
-// writeStatus writes the status of a deployment that the manager has.
-func writeStatus(ctx context.Context, w *statuswriter.Writer, s *snapshot, f report.Found) error {
-	after, err := w.Write(ctx, s.session.statuses(), s.report(f))
-	s.again(after)
-	return err
-}
-
-// withdrawn reports whether a deployment is withdrawn. Others may have waited for that.
-func withdrawn(bd *fleet.BundleDeployment) bool {
-	return bd.Annotations[fleet.AnnotationWithdrawn] != ""
-}
-
-// accepted reports whether the desired version was accepted: it runs, or it has failed
-// permanently.
-func (s *snapshot) accepted() bool {
-	id := s.spec.DeploymentID
-	return id != "" && s.failure == nil && s.rec.Applied == id || s.rec.Failed != nil && s.rec.Failed.ID == id
-}
-
-// running is the deployment id of what runs.
-func (s *snapshot) running() string { return s.wanted.Running(s.observed) }
