@@ -130,7 +130,7 @@ type agent struct {
 	down     *kube.Client
 	log      *logrus.Entry
 	store    *store.Store
-	deploy   *deploy.Reconciler
+	deploy   *deploy.Controller
 	recorder *kube.Recorder
 	contact  *contact
 	mode     *connectionMode
@@ -167,7 +167,7 @@ func run(ctx context.Context, cfg Config, health *ownCluster, down *kube.Client,
 		return kube.Run(ctx, a.report, crds, a.letters, kept, kube.RunnerFunc(kept.restore), a.watchMode(), a.deploy.Loop(), a.recorder, kube.RunnerFunc(a.deploy.Orphans().Count), a.orphans)
 	})
 	group.Go(func() error { return a.serve(ctx) })
-	a.deploy.WakeAll() // what was accepted before continues, with or without a manager
+	a.deploy.Sessions().WakeAll() // what was accepted before continues, with or without a manager
 	err = group.Wait()
 	a.journal.keep()
 	return err

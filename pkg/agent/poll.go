@@ -99,7 +99,7 @@ func (a *agent) visit(ctx context.Context, cred register.Credential, rotator *cr
 	defer cancel()
 	work := deployments(cred, up)
 	work.CheckIn = nil // the answer is there, and the list comes after it
-	a.deploy.Attach(work)
+	a.deploy.Sessions().Attach(work)
 	listed := make(chan error, 1)
 	listing, stop := context.WithCancel(ctx)
 	go func() { listed <- up.List(listing) }()
@@ -161,10 +161,10 @@ func (s *session) stay(ctx context.Context, up *managerclient.Client, work *depl
 			}
 		case !up.Deployments.HasSynced():
 		case !woken:
-			s.deploy.WakeAll()
+			s.deploy.Sessions().WakeAll()
 			woken = true
 		default:
-			if left = s.deploy.Restless(work); len(left) == 0 {
+			if left = s.deploy.Sessions().Restless(work); len(left) == 0 {
 				return true
 			}
 		}

@@ -183,7 +183,7 @@ func (a *agent) session(ctx context.Context, cred register.Credential, rotator *
 		case <-s.alone.done:
 		}
 		s.attached.Store(true)
-		a.deploy.Attach(work)
+		a.deploy.Sessions().Attach(work)
 		close(ready)
 		return s.settle(join, up)
 	})
@@ -199,7 +199,7 @@ func (a *agent) session(ctx context.Context, cred register.Credential, rotator *
 // remember takes the manager to be the one that answered last, until one answers.
 func (s *session) remember() {
 	if m, ok := s.contact.manager(); ok {
-		s.deploy.SetManager(m)
+		s.deploy.Sessions().SetManager(m)
 		s.known.set()
 	}
 }
@@ -226,7 +226,7 @@ func (s *session) settle(ctx context.Context, up *managerclient.Client) error {
 	if err := up.Synced(ctx); err != nil {
 		return nil //nolint:nilerr // ctx has ended
 	}
-	s.deploy.WakeAll()
+	s.deploy.Sessions().WakeAll()
 	s.soon() // reports orphans
 	return nil
 }
@@ -240,14 +240,14 @@ func (s *session) answered(ans checkin.Answer) {
 	}
 	mark := s.contact.markOf(s.cred.URL(), ans.Mark)
 	s.reportCopied(mark)
-	s.deploy.Answered(mark)
+	s.deploy.Sessions().Answered(mark)
 	s.orphans.under(mark)
 	s.known.set()
 	if s.mode.setInterval(ans.Interval) {
 		s.log.WithField("manager", s.cred.URL()).Info("checks in every " + heartbeat.FormatInterval(ans.Interval))
 	}
 	act := s.mayAct(ans)
-	s.deploy.Suspend(ans.Younger || !act && s.attached.Load())
+	s.deploy.Sessions().Suspend(ans.Younger || !act && s.attached.Load())
 	s.rival(ans)
 	away := s.contact.isAway()
 	back, err := s.contact.reached(s.cred.URL(), mark)
@@ -259,7 +259,7 @@ func (s *session) answered(ans checkin.Answer) {
 	}
 	if back {
 		s.log.WithField("manager", s.cred.URL()).Info("manager reached")
-		s.deploy.WakeAll() // reports what happened meanwhile
+		s.deploy.Sessions().WakeAll() // reports what happened meanwhile
 	}
 	s.observeOffer(ans)
 }

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -23,8 +22,8 @@ import (
 
 // copies brings them to where the releases are, and removes them.
 type copies struct {
-	helm  *helm.Client
-	store *store.Store
+	helm    *helm.Client
+	records records
 }
 
 // Reasons of copies that are not there, and of an upgrade for their sake.
@@ -185,7 +184,7 @@ func addRefs(to map[helm.CopyRef]bool, name string, o fleet.BundleDeploymentOpti
 // others are the copies that other deployments name, and who.
 func (c *copies) others(but string) map[helm.CopyRef]string {
 	out := map[helm.CopyRef]string{}
-	for _, rec := range c.store.All() {
+	for _, rec := range c.records.All() {
 		if rec.Key.Name == but || rec.Ordered != "" {
 			continue
 		}

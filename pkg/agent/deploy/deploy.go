@@ -9,12 +9,9 @@ package deploy
 
 import (
 	"context"
-	"maps"
-	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/drift"
@@ -24,27 +21,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
-
-// slowAfter is when a deployment that is still under way is worth a check-in: the
-// manager waits two minutes for a heartbeat, and check-ins may be further apart.
-const slowAfter = time.Minute
-
-// A Session is the connection to the manager, once the agent has one.
-type Session struct {
-	Namespace   string // of the BundleDeployments
-	Deployments *kube.Cache[*fleet.BundleDeployment]
-	Statuses    *kube.Store[*fleet.BundleDeployment]
-	Contents    *kube.Store[*fleet.Content]
-	Secrets     *kube.Store[*corev1.Secret]
-	ConfigMaps  *kube.Store[*corev1.ConfigMap]
-	// CheckIn, where not nil, sends a check-in to the manager at once.
-	CheckIn func()
-	// Away, where not nil, reports whether the manager is known to be away. The creator
-	// of the session enqueues every deployment when it is back.
-	Away func() bool
-}
 
 // Config configures the loop: the agent's namespace and its tools.
 type Config struct {
@@ -83,18 +60,15 @@ type Config struct {
 	OnDrift func(objects int)
 }
 
-// link is the present session with the manager, and what is known of the manager.
-type link struct {
-	session atomic.Pointer[Session]           // nil: the agent never reached its manager
-	mark    atomic.Pointer[registration.Mark] // of the manager that the agent belongs to
-	// suspended: another agent with the same identity is the older one.
-	suspended atomic.Bool
-}
-
-func newLink() *link {
-	l := &link{}
-	l.mark.Store(&registration.Mark{})
-	return l
+// withDefaults fills in what may be nil.
+func (c Config) withDefaults() Config {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Predecessor == nil {
+		c.Predecessor = func() string { return "" }
+	}
+	return c
 }
 
 // memory is what the parts remember of deployments, as functions that forget one.
@@ -107,213 +81,96 @@ func (m memory) forget(name string) {
 	}
 }
 
-// A Reconciler works on the deployments of one agent.
-type Reconciler struct {
-	cfg  Config
-	loop *kube.Controller
-
-	guard  *restoreguard.Guard
-	drift  *drift.Monitor
-	status *statuswriter.Writer
-
-	records      records
-	snapshots    *snapshots
-	reports      *reports
-	releases     *releases
-	holds        *holds
-	upgrades     *upgrades
-	withdrawals  *withdrawals
-	former       *formerReleases
-	copies       *copies
-	dependencies *dependencies
-	sharing      *sharing
-	attempts     *attempts
-	acts         *acts
-	failures     *failures
-	failureLog   *failureLog
-	namespaces   *namespaces
-
-	deletions *deletions
-	orphans   *Orphans
-
-	link    *link
-	memory  memory
-	enqueue func(name string)
-}
-
-// timeout begins a deployment, and returns the function that ends it. A deployment that
-// takes longer than slowAfter sends one check-in, so that the manager does not take a
-// busy agent for a silent one.
-func (s *Session) timeout() (end func()) {
-	if s == nil || s.CheckIn == nil {
-		return func() {}
-	}
-	t := time.AfterFunc(slowAfter, s.CheckIn)
-	return func() { t.Stop() }
-}
-
-// New makes a reconciler; it works while its Loop runs. ctx is that of the
-// watches that it opens.
-func New(ctx context.Context, cfg Config) *Reconciler {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.Predecessor == nil {
-		cfg.Predecessor = func() string { return "" }
-	}
-	r := &Reconciler{cfg: cfg, link: newLink()}
-	r.guard = restoreguard.New(restoreguard.Config{
-		Now: cfg.Now, Records: cfg.Store.All, OnRestored: cfg.OnRestored, KeepVersion: cfg.KeepVersion, LastVersion: cfg.LastVersion,
-	})
-	r.loop = kube.NewController("deploy", cfg.Workers, r.Reconcile)
-	enqueue := func(name string) { r.loop.Add(kube.Key{Name: name}) }
-	r.enqueue = enqueue
-	r.records = records{cfg.Store}
-	r.copies = &copies{helm: cfg.Helm, store: cfg.Store}
-	r.dependencies = newDependencies(r.records, cfg.Now, enqueue)
-	r.sharing = newSharing(cfg.Now, enqueue)
-	r.attempts = newAttempts(cfg.Now)
-	r.acts = newActs(cfg.Now, cfg.OnAct)
-	r.failureLog = newFailureLog(cfg.Log)
-	r.namespaces = newNamespaces(ctx, cfg, r.failureLog, enqueue)
-	r.deletions = &deletions{link: r.link, records: r.records, guard: r.guard, enqueue: enqueue}
-	r.orphans = &Orphans{helm: cfg.Helm, records: r.records, link: r.link, log: cfg.Log, now: cfg.Now, enqueue: enqueue}
-	r.status = statuswriter.New(cfg.Now)
-	r.drift = drift.New(ctx, drift.Config{
-		Scope: cfg.Scope, Helm: cfg.Helm, Live: cfg.Live, Reader: cfg.Reader, Log: cfg.Log, Now: cfg.Now, OnDrift: cfg.OnDrift,
-		Enqueue: func(name string, after time.Duration) { r.loop.AddAfter(kube.Key{Name: name}, after) },
-	})
-	r.releases = &releases{
-		helm: cfg.Helm, live: cfg.Live, to: cfg.Log, now: cfg.Now,
-		payloads:     &payloads{records: r.records, registry: cfg.Registry, charts: cfg.Charts},
-		dependencies: r.dependencies, copies: r.copies, sharing: r.sharing, drift: r.drift, acts: r.acts,
-	}
-	r.failures = &failures{releases: r.releases, records: r.records, attempts: r.attempts, sharing: r.sharing, log: r.failureLog}
-	r.memory = memory{
-		r.drift.Forget, r.guard.Forget, r.status.Forget, r.dependencies.forget, r.sharing.forget, r.attempts.forget, r.acts.forget,
-		r.failureLog.forget, r.namespaces.forget, r.orphans.forget,
-	}
-	r.holds = &holds{attempts: r.attempts, guard: r.guard, records: r.records}
-	r.upgrades = &upgrades{
-		releases: r.releases, namespaces: r.namespaces, holds: r.holds, failures: r.failures, attempts: r.attempts, acts: r.acts, drift: r.drift,
-	}
-	r.former = &formerReleases{releases: r.releases, records: r.records, acts: r.acts}
-	r.withdrawals = &withdrawals{
-		releases: r.releases, cleanup: &cleanup{former: r.former, copies: r.copies, namespaces: r.namespaces},
-		holds: r.holds, guard: r.guard, records: r.records, status: r.status, attempts: r.attempts, acts: r.acts, removals: newGate(cfg.Workers), memory: r.memory, link: r.link,
-		log: cfg.Log, now: cfg.Now, enqueue: enqueue,
-	}
-	r.snapshots = &snapshots{
-		namespace: cfg.Namespace, predecessor: cfg.Predecessor, now: cfg.Now,
-		link: r.link, guard: r.guard, records: r.records, attempts: r.attempts, sharing: r.sharing,
-	}
-	r.reports = &reports{
-		status: r.status, records: r.records, copies: r.copies, former: r.former, dependencies: r.dependencies, sharing: r.sharing,
-		acts: r.acts, enqueue: enqueue,
-	}
-	return r
-}
-
-// Loop returns the controller with the queue and the workers.
-func (r *Reconciler) Loop() *kube.Controller { return r.loop }
-
-// Orphans returns the part that knows the deployments that the manager no longer has.
-func (r *Reconciler) Orphans() *Orphans { return r.orphans }
-
-// Attach hands the loop a connection to the manager, or a newer one. Its cache enqueues
-// deployments from then on.
-func (r *Reconciler) Attach(s *Session) {
-	s.Deployments.OnChange(func(old, changed *fleet.BundleDeployment) { r.wake(s, old, changed) })
-	s.Deployments.OnWatchedDeletion(func(last *fleet.BundleDeployment) { r.deletions.watched(s, last) })
-	r.link.session.Store(s)
-}
-
-// SetManager sets the manager that the agent belongs to, as far as it is known.
-func (r *Reconciler) SetManager(m registration.Mark) { r.link.mark.Store(&m) }
-
-// Answered is SetManager for a manager that has just answered a check-in.
-func (r *Reconciler) Answered(m registration.Mark) {
-	r.SetManager(m)
-	r.guard.Answered()
-}
-
-// Suspend stops all changes, as long as another agent with the same identity
-// is the older one.
-func (r *Reconciler) Suspend(on bool) {
-	if r.link.suspended.Swap(on) != on && !on {
-		r.WakeAll()
-	}
-}
-
-// WakeAll enqueues every deployment that the manager has or the agent accepted.
-func (r *Reconciler) WakeAll() {
-	for _, rec := range r.cfg.Store.All() {
-		r.loop.Add(kube.Key{Name: rec.Key.Name})
-	}
-	if s := r.link.session.Load(); s != nil {
-		for _, bd := range s.Deployments.List("") {
-			r.loop.Add(kube.Key{Name: bd.Name})
-		}
-	}
-}
-
 // Transform removes from a cached BundleDeployment what the agent does not need.
 func Transform(bd *fleet.BundleDeployment) {
 	bd.Spec.StagedOptions = fleet.BundleDeploymentOptions{}
 }
 
-// wake enqueues a changed BundleDeployment. If it is withdrawn or comes back, the
-// others of its repository are concerned too.
-func (r *Reconciler) wake(s *Session, old, changed *fleet.BundleDeployment) {
-	r.dependencies.reported(old, changed)
-	if changed == nil {
-		r.loop.Add(kube.Key{Name: old.Name})
-		return
+// A Controller is the controller of the deployments of one agent, with those of its parts
+// that others use.
+type Controller struct {
+	loop     *kube.Controller
+	sessions *Sessions
+	orphans  *Orphans
+	kinds    *kinds
+	acts     *acts
+}
+
+// New makes a controller; it works while its Loop runs. ctx is that of the
+// watches that it opens.
+func New(ctx context.Context, cfg Config) *Controller {
+	cfg = cfg.withDefaults()
+	run := &reconciler{}
+	loop := kube.NewController("deploy", cfg.Workers, run.Reconcile)
+	enqueue := func(name string) { loop.Add(kube.Key{Name: name}) }
+	monitor := drift.New(ctx, drift.Config{
+		Scope: cfg.Scope, Helm: cfg.Helm, Live: cfg.Live, Reader: cfg.Reader, Log: cfg.Log, Now: cfg.Now, OnDrift: cfg.OnDrift,
+		Enqueue: func(name string, after time.Duration) { loop.AddAfter(kube.Key{Name: name}, after) },
+	})
+	guard := restoreguard.New(restoreguard.Config{
+		Now: cfg.Now, Records: cfg.Store.All, OnRestored: cfg.OnRestored, KeepVersion: cfg.KeepVersion, LastVersion: cfg.LastVersion,
+	})
+	status, records, link, log := statuswriter.New(cfg.Now), records{cfg.Store}, newLink(), newFailureLog(cfg.Log)
+
+	// What is known of deployments between two runs.
+	attempts, acts, sharing := newAttempts(cfg.Now), newActs(cfg.Now, cfg.OnAct), newSharing(cfg.Now, enqueue)
+	dependencies := newDependencies(records, cfg.Now, enqueue)
+	namespaces := newNamespaces(ctx, cfg, log, enqueue)
+	orphans := &Orphans{helm: cfg.Helm, records: records, link: link, log: cfg.Log, now: cfg.Now, enqueue: enqueue}
+	memory := memory{
+		monitor.Forget, guard.Forget, status.Forget, dependencies.forget, sharing.forget, attempts.forget, acts.forget,
+		log.forget, namespaces.forget, orphans.forget,
 	}
-	r.guard.Observe(*r.link.mark.Load(), old, changed)
-	if old != nil && old.UID == changed.UID && old.Generation == changed.Generation &&
-		maps.Equal(old.Annotations, changed.Annotations) && maps.Equal(old.Labels, changed.Labels) {
-		return // the agent's own report
+
+	// What changes releases, or decides that they stay as they are.
+	copies := &copies{helm: cfg.Helm, records: records}
+	releases := &releases{
+		helm: cfg.Helm, live: cfg.Live, to: cfg.Log, now: cfg.Now,
+		payloads:     &payloads{records: records, registry: cfg.Registry, charts: cfg.Charts},
+		dependencies: dependencies, copies: copies, sharing: sharing, drift: monitor, acts: acts,
 	}
-	r.loop.Add(kube.Key{Name: changed.Name})
-	if old != nil && old.Annotations[fleet.AnnotationWithdrawn] != changed.Annotations[fleet.AnnotationWithdrawn] {
-		enqueueSiblings(s, changed, anySibling, r.enqueue)
+	holds := &holds{attempts: attempts, guard: guard, records: records}
+	failures := &failures{releases: releases, records: records, attempts: attempts, sharing: sharing, log: log}
+	former := &formerReleases{releases: releases, records: records, acts: acts}
+	deletions := &deletions{link: link, records: records, guard: guard, enqueue: enqueue}
+
+	*run = reconciler{
+		snapshots: &snapshots{
+			namespace: cfg.Namespace, predecessor: cfg.Predecessor, now: cfg.Now,
+			link: link, guard: guard, records: records, attempts: attempts, sharing: sharing,
+		},
+		upgrades: &upgrades{
+			releases: releases, namespaces: namespaces, holds: holds, failures: failures, attempts: attempts, acts: acts, drift: monitor,
+		},
+		withdrawals: &withdrawals{
+			releases: releases, cleanup: &cleanup{former: former, copies: copies, namespaces: namespaces}, holds: holds, guard: guard,
+			records: records, status: status, attempts: attempts, acts: acts, removals: newGate(cfg.Workers), memory: memory, link: link,
+			log: cfg.Log, now: cfg.Now, enqueue: enqueue,
+		},
+		reports: &reports{
+			status: status, records: records, copies: copies, former: former, dependencies: dependencies, sharing: sharing, acts: acts, enqueue: enqueue,
+		},
+		deletions: deletions, guard: guard, drift: monitor, acts: acts, memory: memory,
+	}
+	return &Controller{
+		loop: loop, orphans: orphans, acts: acts, kinds: &kinds{helm: cfg.Helm, drift: monitor, attempts: attempts, enqueue: enqueue},
+		sessions: &Sessions{
+			link: link, guard: guard, records: records, dependencies: dependencies, deletions: deletions, status: status, enqueue: enqueue,
+		},
 	}
 }
 
-// enqueueSiblings enqueues other deployments of the same repository.
-func enqueueSiblings(s *Session, of *fleet.BundleDeployment, which func(*fleet.BundleDeployment) bool, enqueue func(name string)) {
-	for _, bd := range s.Deployments.List("") {
-		if bd.Name != of.Name && sameRepository(bd.Labels, of.Labels) && which(bd) {
-			enqueue(bd.Name)
-		}
-	}
-}
+// Loop returns the controller's queue and workers.
+func (c *Controller) Loop() *kube.Controller { return c.loop }
 
-func anySibling(*fleet.BundleDeployment) bool { return true }
+// Sessions returns the part that works with the manager's deployments.
+func (c *Controller) Sessions() *Sessions { return c.sessions }
 
-// sameRepository reports whether two deployments are made from the same GitRepo
-// or HelmOp.
-func sameRepository(a, b map[string]string) bool {
-	if a[fleet.LabelBundleNamespace] != b[fleet.LabelBundleNamespace] {
-		return false
-	}
-	repo, op := a[fleet.LabelRepoName], a[fleet.LabelHelmOpName]
-	return repo != "" && repo == b[fleet.LabelRepoName] || op != "" && op == b[fleet.LabelHelmOpName]
-}
+// Orphans returns the part that knows the deployments that the manager no longer has.
+func (c *Controller) Orphans() *Orphans { return c.orphans }
 
-// KindChanged is called when a CRD is created, changed or deleted. A deployment that
-// failed is tried again when a kind is there.
-func (r *Reconciler) KindChanged(crd string, gone bool) {
-	r.cfg.Helm.Refresh()
-	r.drift.KindChanged(crd, gone)
-	if gone {
-		return
-	}
-	for _, name := range r.attempts.failing() {
-		r.loop.Add(kube.Key{Name: name})
-	}
-}
+// KindChanged is called when a CRD is created, changed or deleted.
+func (c *Controller) KindChanged(crd string, gone bool) { c.kinds.changed(crd, gone) }
 
 // States returns the number of deployments for each state, as they were looked at last.
-func (r *Reconciler) States() map[fleet.BundleState]int { return r.acts.states() }
+func (c *Controller) States() map[fleet.BundleState]int { return c.acts.states() }

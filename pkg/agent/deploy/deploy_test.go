@@ -42,13 +42,14 @@ func TestSameRepository(t *testing.T) {
 
 // Who has limited a deployment is known also after a restart without a manager.
 func TestAdminNamespace(t *testing.T) {
+	r := &releases{sharing: newSharing(time.Now, nil)}
 	labels := map[string]string{fleet.LabelAdminNamespace: "", "team": "a"}
 	for name, l := range map[string]map[string]string{"Ordered": labels, "Kept": own(labels)} {
-		if d := New(t.Context(), Config{}).releases.deployment(&snapshot{labels: l}); !d.AdminNamespace {
+		if d := r.deployment(&snapshot{labels: l}); !d.AdminNamespace {
 			t.Errorf("%s: the label counts, whatever it says", name)
 		}
 	}
-	if d := New(t.Context(), Config{}).releases.deployment(&snapshot{labels: map[string]string{"team": "a"}}); d.AdminNamespace {
+	if d := r.deployment(&snapshot{labels: map[string]string{"team": "a"}}); d.AdminNamespace {
 		t.Error("a fleet.yaml has set its own namespace")
 	}
 }

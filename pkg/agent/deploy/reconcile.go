@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/drift"
+	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
@@ -12,6 +14,19 @@ import (
 // judgeDelay is after which time a deployment that waits for the manager's list to be
 // judged asks again.
 const judgeDelay = 200 * time.Millisecond
+
+// A reconciler works on one deployment at a time: it knows the order of a run.
+type reconciler struct {
+	snapshots   *snapshots
+	deletions   *deletions
+	guard       *restoreguard.Guard
+	upgrades    *upgrades
+	withdrawals *withdrawals
+	drift       *drift.Monitor
+	acts        *acts
+	reports     *reports
+	memory      memory
+}
 
 // Reconcile brings one deployment to the desired state.
 //
@@ -22,7 +37,7 @@ const judgeDelay = 200 * time.Millisecond
 //
 // It may run at any time and any number of times. A deployment that the manager no
 // longer has is kept as it is.
-func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
+func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if err := r.deletions.keep(ctx, key.Name); err != nil {
 		return kube.Done, err
 	}
@@ -54,7 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 
 // maintain looks at the live objects of a release, reverts what others changed, and
 // reports.
-func (r *Reconciler) maintain(ctx context.Context, s *snapshot) (kube.Result, error) {
+func (r *reconciler) maintain(ctx context.Context, s *snapshot) (kube.Result, error) {
 	objects, err := r.drift.Inspect(ctx, s.live())
 	if err == nil && !s.frozen {
 		objects, err = r.correct(ctx, s, objects)
@@ -68,7 +83,7 @@ func (r *Reconciler) maintain(ctx context.Context, s *snapshot) (kube.Result, er
 }
 
 // correct reverts what others changed, and notes how that went.
-func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.Object) ([]report.Object, error) {
+func (r *reconciler) correct(ctx context.Context, s *snapshot, objects []report.Object) ([]report.Object, error) {
 	before := *s // whose Helm values are hidden in what is reported
 	out, err := r.drift.Correct(ctx, s.live(), objects)
 	if out.Attempt != nil {

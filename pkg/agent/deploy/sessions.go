@@ -1,0 +1,174 @@
+package deploy
+
+import (
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
+	"github.com/fleetworkspace/fleet/pkg/agent/statuswriter"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/report"
+)
+
+// slowAfter is when a deployment that is still under way is worth a check-in: the
+// manager waits two minutes for a heartbeat, and check-ins may be further apart.
+const slowAfter = time.Minute
+
+// A Session is the connection to the manager, once the agent has one.
+type Session struct {
+	Namespace   string // of the BundleDeployments
+	Deployments *kube.Cache[*fleet.BundleDeployment]
+	Statuses    *kube.Store[*fleet.BundleDeployment]
+	Contents    *kube.Store[*fleet.Content]
+	Secrets     *kube.Store[*corev1.Secret]
+	ConfigMaps  *kube.Store[*corev1.ConfigMap]
+	// CheckIn, where not nil, sends a check-in to the manager at once.
+	CheckIn func()
+	// Away, where not nil, reports whether the manager is known to be away. The creator
+	// of the session enqueues every deployment when it is back.
+	Away func() bool
+}
+
+// timeout begins a deployment, and returns the function that ends it. A deployment that
+// takes longer than slowAfter sends one check-in, so that the manager does not take a
+// busy agent for a silent one.
+func (s *Session) timeout() (end func()) {
+	if s == nil || s.CheckIn == nil {
+		return func() {}
+	}
+	t := time.AfterFunc(slowAfter, s.CheckIn)
+	return func() { t.Stop() }
+}
+
+// link is the present session with the manager, and what is known of the manager.
+type link struct {
+	session atomic.Pointer[Session]           // nil: the agent never reached its manager
+	mark    atomic.Pointer[registration.Mark] // of the manager that the agent belongs to
+	// suspended: another agent with the same identity is the older one.
+	suspended atomic.Bool
+}
+
+func newLink() *link {
+	l := &link{}
+	l.mark.Store(&registration.Mark{})
+	return l
+}
+
+// Sessions knows the present session with the manager, enqueues the deployments that
+// change in it, and reports what is left to do for it.
+type Sessions struct {
+	link         *link
+	guard        *restoreguard.Guard
+	records      records
+	dependencies *dependencies
+	deletions    *deletions
+	status       *statuswriter.Writer
+	enqueue      func(name string)
+}
+
+// Attach hands the controller a connection to the manager, or a newer one. Its cache
+// enqueues deployments from then on.
+func (ss *Sessions) Attach(s *Session) {
+	s.Deployments.OnChange(func(old, changed *fleet.BundleDeployment) { ss.wake(s, old, changed) })
+	s.Deployments.OnWatchedDeletion(func(last *fleet.BundleDeployment) { ss.deletions.watched(s, last) })
+	ss.link.session.Store(s)
+}
+
+// SetManager sets the manager that the agent belongs to, as far as it is known.
+func (ss *Sessions) SetManager(m registration.Mark) { ss.link.mark.Store(&m) }
+
+// Answered is SetManager for a manager that has just answered a check-in.
+func (ss *Sessions) Answered(m registration.Mark) {
+	ss.SetManager(m)
+	ss.guard.Answered()
+}
+
+// Suspend stops all changes, as long as another agent with the same identity
+// is the older one.
+func (ss *Sessions) Suspend(on bool) {
+	if ss.link.suspended.Swap(on) != on && !on {
+		ss.WakeAll()
+	}
+}
+
+// WakeAll enqueues every deployment that the manager has or the agent accepted.
+func (ss *Sessions) WakeAll() {
+	for _, rec := range ss.records.All() {
+		ss.enqueue(rec.Key.Name)
+	}
+	if s := ss.link.session.Load(); s != nil {
+		for _, bd := range s.Deployments.List("") {
+			ss.enqueue(bd.Name)
+		}
+	}
+}
+
+// wake enqueues a changed BundleDeployment. If it is withdrawn or comes back, the
+// others of its repository are concerned too.
+func (ss *Sessions) wake(s *Session, old, changed *fleet.BundleDeployment) {
+	ss.dependencies.reported(old, changed)
+	if changed == nil {
+		ss.enqueue(old.Name)
+		return
+	}
+	ss.guard.Observe(*ss.link.mark.Load(), old, changed)
+	if old != nil && old.UID == changed.UID && old.Generation == changed.Generation &&
+		maps.Equal(old.Annotations, changed.Annotations) && maps.Equal(old.Labels, changed.Labels) {
+		return // the agent's own report
+	}
+	ss.enqueue(changed.Name)
+	if old != nil && old.Annotations[fleet.AnnotationWithdrawn] != changed.Annotations[fleet.AnnotationWithdrawn] {
+		enqueueSiblings(s, changed, anySibling, ss.enqueue)
+	}
+}
+
+// Restless returns the deployments of a session that are not done, or whose result the
+// manager does not have yet, in order. Those that failed, or that must not be touched
+// now, are done.
+func (ss *Sessions) Restless(session *Session) []string {
+	var out []string
+	for _, bd := range session.Deployments.List("") {
+		if !ss.atRest(session, bd) {
+			out = append(out, bd.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (ss *Sessions) atRest(session *Session, bd *fleet.BundleDeployment) bool {
+	if order := bd.Annotations[fleet.AnnotationWithdrawn]; order != "" {
+		return report.Answered(bd, order)
+	}
+	if bd.Spec.DeploymentID == "" || bd.Spec.Paused || bd.Spec.OffSchedule || bd.Spec.WaitingForValues || ss.link.suspended.Load() {
+		return true
+	}
+	return ss.status.AtRest(session, bd.Name)
+}
+
+// enqueueSiblings enqueues other deployments of the same repository.
+func enqueueSiblings(s *Session, of *fleet.BundleDeployment, which func(*fleet.BundleDeployment) bool, enqueue func(name string)) {
+	for _, bd := range s.Deployments.List("") {
+		if bd.Name != of.Name && sameRepository(bd.Labels, of.Labels) && which(bd) {
+			enqueue(bd.Name)
+		}
+	}
+}
+
+func anySibling(*fleet.BundleDeployment) bool { return true }
+
+// sameRepository reports whether two deployments are made from the same GitRepo
+// or HelmOp.
+func sameRepository(a, b map[string]string) bool {
+	if a[fleet.LabelBundleNamespace] != b[fleet.LabelBundleNamespace] {
+		return false
+	}
+	repo, op := a[fleet.LabelRepoName], a[fleet.LabelHelmOpName]
+	return repo != "" && repo == b[fleet.LabelRepoName] || op != "" && op == b[fleet.LabelHelmOpName]
+}
