@@ -22,7 +22,6 @@ var larger = map[string]string{
 	"pkg/agent/deploy.Config: fields":            "what the agent gives its deployments, one field each",
 	"pkg/agent/checkin.Config: fields":           "what the agent gives its check-ins, one field each",
 	"pkg/agent/deploy.snapshot: fields":          "facts of one decision, gathered in one place",
-	"pkg/agent.agent: fields":                    "not split yet: the loops of the agent",
 	"pkg/plan/bundle.Options: fields":            "what a GitRepo says of its bundles, one field each",
 	"pkg/plan/diagnose.Seen: fields":             "facts of one decision, gathered in one place",
 	"pkg/plan/explain.Explanation: fields":       "the answer, of which a document is made",

@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -126,20 +125,14 @@ func Run(ctx context.Context, cfg Config, own *rest.Config, log *logrus.Entry) e
 
 // agent is a running agent.
 type agent struct {
-	cfg      Config
-	down     *kube.Client
-	log      *logrus.Entry
-	store    *store.Store
+	*base
+	settings *settings
+	restores *restores
 	deploy   *deploy.Controller
-	recorder *kube.Recorder
-	contact  *contact
-	mode     *connectionMode
-	before   atomic.Pointer[string] // namespace of the agent that this one takes over from
+	orphans  *orphans
 	letters  *register.BootstrapWatcher
 	fresh    bool // it has just registered; of serve and what that calls
 	own      *ownCluster
-	journal  *agentJournal
-	orphans  *orphans
 	instance string
 	identity identityCheck
 	version  string // of Kubernetes
@@ -147,12 +140,11 @@ type agent struct {
 
 func run(ctx context.Context, cfg Config, health *ownCluster, down *kube.Client, log *logrus.Entry) error {
 	group, ctx := errgroup.WithContext(ctx)
-	a, err := prepare(ctx, cfg, down, log)
+	a, err := prepare(ctx, cfg, health, down, log)
 	if err != nil {
 		return err
 	}
-	a.own = health
-	kept := newSafe(a)
+	kept := newSafe(a.base)
 	crds := kube.NewMetaCache(down.Loop("kinds"), crdKind, kube.Watch{}, nil)
 	crds.OnError(func(error) {}) // tried again by the cache; the loops say what fails
 	crds.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
@@ -164,12 +156,12 @@ func run(ctx context.Context, cfg Config, health *ownCluster, down *kube.Client,
 		}
 	})
 	group.Go(func() error {
-		return kube.Run(ctx, a.report, crds, a.letters, kept, kube.RunnerFunc(kept.restore), a.watchMode(), a.deploy.Loop(), a.recorder, kube.RunnerFunc(a.deploy.Orphans().Count), a.orphans)
+		return kube.Run(ctx, a.report, crds, a.letters, kept, kube.RunnerFunc(kept.restore), a.settings.watch(), a.deploy.Loop(), a.events.recorder, kube.RunnerFunc(a.deploy.Orphans().Count), a.orphans)
 	})
 	group.Go(func() error { return a.serve(ctx) })
 	a.deploy.Sessions().WakeAll() // what was accepted before continues, with or without a manager
 	err = group.Wait()
-	a.journal.keep()
+	a.events.journal.keep()
 	return err
 }
 
@@ -180,7 +172,7 @@ var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
 // prepare makes an agent, and waits for its own cluster where that is needed.
-func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Entry) (*agent, error) {
+func prepare(ctx context.Context, cfg Config, own *ownCluster, down *kube.Client, log *logrus.Entry) (*agent, error) {
 	loop := down.Loop("deploy")
 	h, err := helm.Connect(helm.Config{REST: loop.REST(), AgentNamespace: cfg.Namespace, AgentScope: cfg.Scope})
 	if err != nil {
@@ -190,72 +182,75 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 	if err != nil {
 		return nil, err
 	}
+	b := newBase(cfg, down, log)
 	a := &agent{
-		cfg: cfg, down: down, log: log,
-		store:    store.New(down.Loop("store"), cfg.Namespace),
-		recorder: kube.NewRecorder(down, "fleet-agent"),
-		contact:  newContact(down.Loop("contact"), cfg.Namespace),
-		mode:     newConnectionMode(cfg),
+		base: b, own: own,
+		settings: &settings{base: b, mode: newConnectionMode(cfg)},
+		restores: &restores{log: log, contact: b.contact, events: b.events},
 		letters:  register.NewBootstrapWatcher(down.Loop("register"), cfg.Namespace),
-		journal:  newJournal(down.Loop("checkin"), cfg.Namespace),
 	}
-	a.orphans = &orphans{agent: a}
-	if cfg.OrphanPolicy == OrphansCollected {
-		a.orphans.grace = cfg.OrphanGracePeriod
-	}
-	err = patiently(ctx, log, "the agent's own cluster", func() error {
-		var err error
-		if a.version, err = h.KubernetesVersion(); err != nil {
-			return err
-		}
-		if a.identity.judge.Own, err = clusterUID(ctx, down); err != nil {
-			return err
-		}
-		if err := a.contact.load(ctx); err != nil {
-			return err
-		}
-		if err := a.loadConnectionMode(ctx); err != nil {
-			return err
-		}
-		if err := a.journal.load(ctx); err != nil {
-			return err
-		}
-		return a.loadStore(ctx)
-	})
-	if err != nil {
+	kept := store.New(down.Loop("store"), cfg.Namespace)
+	if err := patiently(ctx, log, "the agent's own cluster", func() error { return a.load(ctx, h, kept) }); err != nil {
 		return nil, err
 	}
 	if a.instance, err = checkin.NewInstance(time.Now(), a.identity.judge.Own); err != nil {
 		return nil, err
 	}
+	a.deploy = newDeploy(ctx, a, h, live, kept)
+	a.orphans = newOrphans(b, a.deploy.Orphans())
+	a.events.journal.note(journal.Entry{Verb: verbStart, Message: cfg.userAgent()})
+	return a, nil
+}
+
+// load reads what the agent needs to know of its own cluster before it works.
+func (a *agent) load(ctx context.Context, h *helm.Client, kept *store.Store) (err error) {
+	if a.version, err = h.KubernetesVersion(); err != nil {
+		return err
+	}
+	if a.identity.judge.Own, err = clusterUID(ctx, a.down); err != nil {
+		return err
+	}
+	if err := a.contact.load(ctx); err != nil {
+		return err
+	}
+	if err := a.settings.load(ctx); err != nil {
+		return err
+	}
+	if err := a.events.journal.load(ctx); err != nil {
+		return err
+	}
+	return loadStore(ctx, kept, a.log)
+}
+
+// newDeploy makes the controller of deployments.
+func newDeploy(ctx context.Context, a *agent, h *helm.Client, live *kube.Live, kept *store.Store) *deploy.Controller {
+	cfg := a.cfg
 	reader := func(ctx context.Context, serviceAccount string) (drift.Reader, error) {
 		return drift.ReaderOf(ctx, h, live, serviceAccount)
 	}
-	spaces := kube.NewMetaCache(down.Loop("namespaces"), namespaceKind, kube.Watch{}, nil)
-	a.deploy = deploy.New(ctx, deploy.Config{
-		Namespace: cfg.Namespace, Scope: cfg.Scope, Workers: cfg.Workers, Predecessor: a.predecessor,
-		Helm: h, Live: live, Reader: reader, Namespaces: spaces, Store: a.store, Log: log, OnRestored: a.reportRestored,
-		KeepVersion: a.keepVersion, LastVersion: a.contact.version,
-		OnAct: a.acted, OnDrift: cfg.Metrics.drifted,
+	c := deploy.New(ctx, deploy.Config{
+		Namespace: cfg.Namespace, Scope: cfg.Scope, Workers: cfg.Workers, Predecessor: a.settings.predecessor,
+		Helm: h, Live: live, Reader: reader, Namespaces: kube.NewMetaCache(a.down.Loop("namespaces"), namespaceKind, kube.Watch{}, nil),
+		Store: kept, Log: a.log, OnRestored: a.restores.report, KeepVersion: a.restores.keepVersion, LastVersion: a.contact.version,
+		OnAct: a.events.acted, OnDrift: cfg.Metrics.drifted,
 		Registry: oci.New(oci.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy, Addresses: address.WithLoopback()}),
 		Charts:   pull.New(pull.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy}),
 	})
-	a.deploy.Loop().OnDone(cfg.Metrics.turned)
-	cfg.Metrics.show(a.deploy.States)
-	a.journal.note(journal.Entry{Verb: verbStart, Message: cfg.userAgent()})
-	return a, nil
+	c.Loop().OnDone(cfg.Metrics.turned)
+	cfg.Metrics.show(c.States)
+	return c
 }
 
 // loadStore reads what was accepted before, and removes the remains of records that
 // were never completed. An unreadable record does not stop the agent.
-func (a *agent) loadStore(ctx context.Context) error {
-	err := a.store.Load(ctx)
+func loadStore(ctx context.Context, kept *store.Store, log *logrus.Entry) error {
+	err := kept.Load(ctx)
 	if errors.Is(err, store.ErrBroken) {
-		a.log.WithField("error", err.Error()).Warn("record left out")
+		log.WithField("error", err.Error()).Warn("record left out")
 		err = nil
 	}
 	if err == nil {
-		_, err = a.store.Sweep(ctx)
+		_, err = kept.Sweep(ctx)
 	}
 	return err
 }

@@ -102,7 +102,7 @@ func (s *session) mayAct(ans checkin.Answer) bool {
 		text := "the credential of this agent is that of Cluster " + s.cred.Cluster.String() + ", which works in another cluster: was the Secret copied, or the cluster built anew? " +
 			"Nothing of that Cluster is deployed here until nothing was seen of the other agent for five minutes; to have a Cluster of its own, " + joinHint(s.cfg.Namespace) + " and clientID"
 		s.log.WithFields(logrus.Fields{"cluster": s.cred.Cluster.String(), "reason": reasonOtherCluster}).Warn(text)
-		s.recordEvent(kube.Warning, reasonOtherCluster, text)
+		s.events.record(kube.Warning, reasonOtherCluster, text)
 	}
 	return act
 }

@@ -1,20 +1,12 @@
 package agent
 
 import (
-	"context"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
-
-// reasonCheckIn is the reason of the event about an invalid order how to stay
-// connected.
-const reasonCheckIn = "CheckInRefused"
 
 // connectionMode is how the agent stays connected with its manager: how often it checks
 // in, or at which times it connects. It may change while the agent runs.
@@ -100,50 +92,4 @@ func (m *connectionMode) String() string {
 		return "connects by the schedule " + s.String()
 	}
 	return "is always connected"
-}
-
-// loadConnectionMode reads what the agent's ConfigMap says.
-func (a *agent) loadConnectionMode(ctx context.Context) error {
-	cm, err := kube.StoreOf[*corev1.ConfigMap](a.down).Get(ctx, kube.Key{Namespace: a.cfg.Namespace, Name: fleet.ConfigMapAgent})
-	if err != nil && !kube.IsGone(err) {
-		return err
-	}
-	if err == nil {
-		a.ordered(cm)
-	}
-	return nil
-}
-
-// watchMode returns a cache of the agent's ConfigMap: its manager, or a person, writes
-// there how the agent stays connected. Deleting it changes nothing.
-func (a *agent) watchMode() *kube.Cache[*corev1.ConfigMap] {
-	c := kube.NewCache[*corev1.ConfigMap](a.down.Loop("settings"), kube.Watch{
-		Namespace: a.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapAgent,
-	}, nil)
-	c.OnError(func(error) {}) // tried again by the cache
-	c.OnChange(func(_, cm *corev1.ConfigMap) {
-		if cm != nil {
-			a.ordered(cm)
-		}
-	})
-	return c
-}
-
-// ordered handles the content of the agent's ConfigMap. Invalid content changes
-// nothing.
-func (a *agent) ordered(cm *corev1.ConfigMap) {
-	a.follow(cm)
-	c, err := heartbeat.Decode(cm.Data[heartbeat.KeyCheckIn])
-	changed := false
-	if err == nil {
-		changed, err = a.mode.setSchedule(c, time.Now())
-	}
-	switch {
-	case err != nil:
-		text := "spec.checkIn of the Cluster is not carried out: " + err.Error() + "; the agent " + a.mode.String()
-		a.log.WithField("reason", reasonCheckIn).Warn(text)
-		a.recordEvent(kube.Warning, reasonCheckIn, text)
-	case changed:
-		a.log.WithField("reason", "key "+heartbeat.KeyCheckIn+" of the ConfigMap "+fleet.ConfigMapAgent).Info("the agent now " + a.mode.String())
-	}
 }

@@ -140,14 +140,14 @@ func (j *join) dismiss(ctx context.Context, b register.Bootstrap, reason string)
 		return
 	}
 	j.log.WithField("reason", reason).Info("registration token not needed")
-	j.recordEvent(kube.Normal, reasonNotNeeded, "the registration token for "+b.APIServerURL+" was removed: "+reason)
+	j.events.record(kube.Normal, reasonNotNeeded, "the registration token for "+b.APIServerURL+" was removed: "+reason)
 }
 
 // begin registers in the background, until that succeeds or is stopped.
 func (j *join) begin(ctx context.Context, b register.Bootstrap, reason string) {
 	if j.cred.Origin != (registration.Origin{}) {
 		j.log.WithFields(logrus.Fields{"manager": b.APIServerURL, "reason": reason}).Info("registers again")
-		j.recordEvent(kube.Normal, reasonRejoining, "there is a registration token for "+b.APIServerURL+
+		j.events.record(kube.Normal, reasonRejoining, "there is a registration token for "+b.APIServerURL+
 			" ("+reason+"): this agent registers again, and keeps its credential until the new one has worked")
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -211,9 +211,9 @@ func (j *join) once(ctx context.Context, cfg register.Config, attempt *register.
 	}
 	where := grant.Cluster.String() + " at " + grant.URL()
 	if again {
-		j.recordEvent(kube.Normal, reasonRejoined, "registered again as "+where+" ("+reason+"); the credential before was given up after the new one had worked")
+		j.events.record(kube.Normal, reasonRejoined, "registered again as "+where+" ("+reason+"); the credential before was given up after the new one had worked")
 	} else {
-		j.recordEvent(kube.Normal, reasonRegistered, "registered as "+where)
+		j.events.record(kube.Normal, reasonRegistered, "registered as "+where)
 	}
 	if _, err := register.Forget(ctx, j.down, j.cfg.Namespace, attempt.Bootstrap()); err != nil {
 		j.log.WithField("error", err.Error()).Warn("registration token not forgotten")
@@ -238,10 +238,10 @@ func (j *join) refused(b register.Bootstrap, t trouble, cause error) {
 		if _, err := j.contact.lost(b.APIServerURL, t, cause); err != nil {
 			j.log.WithField("error", err.Error()).Warn("state of the connection not kept")
 		}
-		j.recordEvent(kube.Warning, t.reason, "cannot register: the manager at "+b.APIServerURL+" "+t.what+" ("+cause.Error()+"); "+t.hint)
+		j.events.record(kube.Warning, t.reason, "cannot register: the manager at "+b.APIServerURL+" "+t.what+" ("+cause.Error()+"); "+t.hint)
 		return
 	}
-	j.recordEvent(kube.Warning, t.reason, "cannot register again: the manager at "+b.APIServerURL+" "+t.what+" ("+cause.Error()+"); "+t.hint+
+	j.events.record(kube.Warning, t.reason, "cannot register again: the manager at "+b.APIServerURL+" "+t.what+" ("+cause.Error()+"); "+t.hint+
 		". The present credential is kept.")
 }
 
@@ -250,7 +250,7 @@ func (j *join) unanswered(r register.Request) {
 	text := "the manager at " + r.URL + " has not answered ClusterRegistration " + r.Workspace + "/" + r.Name +
 		" yet: it may be busy, or wait for a person there (fleet cluster accept)"
 	j.log.WithFields(logrus.Fields{"manager": r.URL, "reason": reasonPending}).Warn(text)
-	j.recordEvent(kube.Normal, reasonPending, text)
+	j.events.record(kube.Normal, reasonPending, text)
 	if j.cred.Origin != (registration.Origin{}) {
 		return
 	}
@@ -272,6 +272,6 @@ func (a *agent) homeless() {
 	}
 	if changes {
 		a.log.WithField("reason", t.reason).Warn("not registered, and no registration token")
-		a.recordEvent(kube.Warning, t.reason, "this agent has no credential and no registration token; "+t.hint)
+		a.events.record(kube.Warning, t.reason, "this agent has no credential and no registration token; "+t.hint)
 	}
 }

@@ -8,11 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/journal"
-	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
 // journalName is the ConfigMap that keeps the agent's journal on the site, and
@@ -116,63 +114,4 @@ func (d *agentJournal) keep() {
 		d.changes = true
 		d.mu.Unlock()
 	}
-}
-
-// recordEvent says something about the agent as a whole: as an event in its own
-// cluster and in the journal.
-func (a *agent) recordEvent(kind, reason, text string) {
-	a.recorder.Event(a.contact.object(), kind, reason, text)
-	a.journal.note(journal.Entry{Verb: verbNote, Reason: reason, Message: text})
-}
-
-// acted records a step of the deploy loop in the journal. What a person on the site
-// should know becomes an event, once: a repeated step causes no event.
-func (a *agent) acted(act deploy.Act) {
-	a.cfg.Metrics.acted(act)
-	if changes := a.journal.note(entryOf(act)); !changes {
-		return
-	}
-	if kind, reason, ok := eventOf(act); ok {
-		a.recorder.Event(a.contact.object(), kind, reason, act.Deployment+": "+act.Message)
-	}
-}
-
-// entryOf is the line about a step.
-func entryOf(act deploy.Act) journal.Entry {
-	e := journal.Entry{At: act.At, Deployment: act.Deployment, Verb: string(act.Verb), Reason: act.Reason, Message: act.Message}
-	switch act.Result {
-	case deploy.Waiting:
-		e.Verb = verbWait
-	case deploy.Failed:
-		e.Message = "failed: " + e.Message
-	case deploy.Permanent:
-		if release.Passes(act.Reason) {
-			e.Message = "failed, and is tried again within 5 minutes: " + e.Message
-			break
-		}
-		e.Message = "failed, and is not tried again until something else is wanted: " + e.Message
-	case deploy.OK, deploy.Held:
-	}
-	return e
-}
-
-// eventOf reports which steps become events: what failed or was refused for a known
-// reason, what was removed, and what was corrected. A failure without a reason is
-// expected to pass.
-func eventOf(act deploy.Act) (kind, reason string, ok bool) {
-	switch {
-	case act.Result == deploy.Permanent, act.Result == deploy.Failed, act.Verb == release.Refuse:
-		return kube.Warning, act.Reason, act.Reason != ""
-	case act.Result != deploy.OK:
-		return "", "", false
-	}
-	switch act.Verb {
-	case deploy.VerbCorrect:
-		return kube.Normal, "Corrected", true
-	case release.Uninstall:
-		return kube.Normal, "Uninstalled", true
-	case release.Forget:
-		return kube.Normal, "Forgotten", true
-	}
-	return "", "", false
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -34,24 +35,33 @@ const collectEvery = time.Minute
 // orphans reports orphans: in every check-in, and in the log and as an event when they
 // have changed. It starts the collection of those that are due.
 type orphans struct {
-	agent *agent
-	grace time.Duration // 0: orphans are kept
+	*base
+	deployed *deploy.Orphans
+	grace    time.Duration // 0: orphans are kept
 
 	mu    sync.Mutex
 	since map[string]time.Time // by name; times of this process
 	of    registration.Mark    // the manager that lacks them
 }
 
+func newOrphans(b *base, deployed *deploy.Orphans) *orphans {
+	o := &orphans{base: b, deployed: deployed}
+	if b.cfg.OrphanPolicy == OrphansCollected {
+		o.grace = b.cfg.OrphanGracePeriod
+	}
+	return o
+}
+
 // report returns what a check-in reports; false while it is not known.
 func (o *orphans) report() (fleet.AgentOrphans, bool) {
-	names, known := o.agent.deploy.Orphans().List()
+	names, known := o.deployed.List()
 	if !known {
 		return fleet.AgentOrphans{}, false
 	}
 	if fresh := o.take(names, time.Now()); len(fresh) > 0 {
 		text := orphanText(fresh)
-		o.agent.log.WithField("reason", reasonOrphaned).Warn(text)
-		o.agent.recordEvent(kube.Warning, reasonOrphaned, text)
+		o.log.WithField("reason", reasonOrphaned).Warn(text)
+		o.events.record(kube.Warning, reasonOrphaned, text)
 	}
 	return fleet.AgentOrphans{Count: len(names), Names: names[:min(len(names), fleet.StatusListLimit)]}, true
 }
@@ -112,7 +122,7 @@ func (o *orphans) Run(ctx context.Context) error {
 		case <-t.C:
 		}
 		if err := o.collect(ctx); err != nil && ctx.Err() == nil {
-			o.agent.log.WithField("error", err.Error()).Warn("orphans not collected")
+			o.log.WithField("error", err.Error()).Warn("orphans not collected")
 		}
 	}
 }
@@ -128,17 +138,17 @@ func (o *orphans) collect(ctx context.Context) error {
 		}
 	}
 	o.mu.Unlock()
-	if len(facts) == 0 || !o.agent.contact.isReached() {
+	if len(facts) == 0 || !o.contact.isReached() {
 		return nil
 	}
-	word, restored, err := o.agent.contact.word(ctx)
+	word, restored, err := o.contact.word(ctx)
 	if err != nil {
 		return err
 	}
 	for name, f := range facts {
-		f.Own, f.Restored, f.Confirmed = o.agent.deploy.Orphans().MadeBy(name), restored != "", word == confirmation(of, restored)
+		f.Own, f.Restored, f.Confirmed = o.deployed.MadeBy(name), restored != "", word == confirmation(of, restored)
 		if yes, why := withdrawal.Collect(f); yes {
-			if err := o.agent.deploy.Orphans().Collect(ctx, name, why); err != nil {
+			if err := o.deployed.Collect(ctx, name, why); err != nil {
 				return err
 			}
 		}

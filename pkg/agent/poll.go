@@ -53,7 +53,7 @@ func (a *agent) poll(ctx context.Context, cred register.Credential, rotator *cre
 
 // expect says when the agent connects next.
 func (a *agent) expect(cred register.Credential, at time.Time) {
-	a.log.WithFields(logrus.Fields{"manager": cred.URL(), "reason": a.mode.String()}).Info("connects next at " + at.UTC().Format(time.RFC3339))
+	a.log.WithFields(logrus.Fields{"manager": cred.URL(), "reason": a.settings.mode.String()}).Info("connects next at " + at.UTC().Format(time.RFC3339))
 	if err := a.contact.awaits(at); err != nil {
 		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
 	}

@@ -18,7 +18,7 @@ func (a *agent) rotatorOf(cred register.Credential) *credential.Rotator {
 	return credential.New(credential.Config{
 		Down: a.down.Loop("credential"), Namespace: a.cfg.Namespace,
 		REST: cred.REST, Record: cred.Record, Cluster: cred.Cluster,
-		UserAgent: a.cfg.userAgent(), Log: a.log, Report: a.recordEvent,
+		UserAgent: a.cfg.userAgent(), Log: a.log, Report: a.events.record,
 	})
 }
 

@@ -18,6 +18,46 @@ import (
 // backup: a watch that resumes where it was would not show that.
 var errRestored = errors.New("the manager was restored from a backup")
 
+// restores report that the manager was restored from a backup, or into another cluster,
+// and keep what shows that.
+type restores struct {
+	log     *logrus.Entry
+	contact *contact
+	events  *events
+}
+
+// report says that the manager's list of deployments is older than one that
+// was seen before.
+func (r *restores) report() {
+	text := "the manager has become older than it was, as after a restore from a backup: what it orders to remove is held for " +
+		release.BehindLimit.String() + ", and nothing is removed because it is missing"
+	r.log.WithFields(logrus.Fields{"reason": release.ReasonManagerBehind}).Warn(text)
+	r.events.record(kube.Warning, release.ReasonManagerBehind, text)
+	if err := r.contact.restored(); err != nil {
+		r.log.WithField("error", err.Error()).Warn("state of the connection not kept")
+	}
+}
+
+// keepVersion notes how new the manager's objects were when something was removed.
+func (r *restores) keepVersion(text string) {
+	if err := r.contact.keepVersion(text); err != nil {
+		r.log.WithField("error", err.Error()).Warn("state of the connection not kept")
+	}
+}
+
+// reportCopy reports that the manager's objects have turned up in another cluster,
+// when the agent first sees that.
+func (r *restores) reportCopy(m registration.Mark) {
+	was, known := r.contact.manager()
+	if !known || was.ID != m.ID || was.Epoch >= m.Epoch {
+		return
+	}
+	text := "the manager was restored into another cluster (" + m.String() + ", before " + was.String() + "): what it asks for first, if that is not what it asked for before, is held for " +
+		release.BehindLimit.String() + ", and nothing is removed because it is missing"
+	r.log.WithFields(logrus.Fields{"reason": release.ReasonManagerBehind}).Warn(text)
+	r.events.record(kube.Warning, release.ReasonManagerBehind, text)
+}
+
 // restored reports whether the Cluster has become older since the last check-in. The
 // session is begun again then, and its first list is judged by the deploy loop.
 func (s *session) restored(version string) bool {
@@ -31,38 +71,6 @@ func (s *session) restored(version string) bool {
 		s.relist()
 	}
 	return older
-}
-
-// reportRestored says that the manager's list of deployments is older than one that
-// was seen before.
-func (a *agent) reportRestored() {
-	text := "the manager has become older than it was, as after a restore from a backup: what it orders to remove is held for " +
-		release.BehindLimit.String() + ", and nothing is removed because it is missing"
-	a.log.WithFields(logrus.Fields{"reason": release.ReasonManagerBehind}).Warn(text)
-	a.recordEvent(kube.Warning, release.ReasonManagerBehind, text)
-	if err := a.contact.restored(); err != nil {
-		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
-	}
-}
-
-// keepVersion notes how new the manager's objects were when something was removed.
-func (a *agent) keepVersion(text string) {
-	if err := a.contact.keepVersion(text); err != nil {
-		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
-	}
-}
-
-// reportCopied reports that the manager's objects have turned up in another cluster,
-// when the agent first sees that.
-func (a *agent) reportCopied(m registration.Mark) {
-	was, known := a.contact.manager()
-	if !known || was.ID != m.ID || was.Epoch >= m.Epoch {
-		return
-	}
-	text := "the manager was restored into another cluster (" + m.String() + ", before " + was.String() + "): what it asks for first, if that is not what it asked for before, is held for " +
-		release.BehindLimit.String() + ", and nothing is removed because it is missing"
-	a.log.WithFields(logrus.Fields{"reason": release.ReasonManagerBehind}).Warn(text)
-	a.recordEvent(kube.Warning, release.ReasonManagerBehind, text)
 }
 
 // restored notes when the manager was found to be older than it was.

@@ -20,20 +20,20 @@ const reasonCredentialKept = "CredentialWrittenAgain"
 // it is deleted: without it the agent could not reach its manager any more once it
 // is started again.
 type safe struct {
+	*base
 	*kube.Cache[*corev1.Secret]
-	agent *agent
-	gone  chan struct{} // has a value after a deletion
+	gone chan struct{} // has a value after a deletion
 
 	mu   sync.Mutex
 	last *corev1.Secret // that held a credential; nil: there was none
 }
 
-func newSafe(a *agent) *safe {
+func newSafe(b *base) *safe {
 	s := &safe{
-		Cache: kube.NewCache[*corev1.Secret](a.down.Loop("credential"), kube.Watch{
-			Namespace: a.cfg.Namespace, Fields: "metadata.name=" + fleet.SecretAgent,
+		Cache: kube.NewCache[*corev1.Secret](b.down.Loop("credential"), kube.Watch{
+			Namespace: b.cfg.Namespace, Fields: "metadata.name=" + fleet.SecretAgent,
 		}, nil),
-		agent: a, gone: make(chan struct{}, 1),
+		base: b, gone: make(chan struct{}, 1),
 	}
 	s.OnError(func(error) {}) // tried again by the cache
 	s.OnChange(func(_, changed *corev1.Secret) { s.see(changed) })
@@ -62,7 +62,7 @@ func (s *safe) see(secret *corev1.Secret) {
 func (s *safe) lost() *corev1.Secret {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last == nil || s.agent.contact.isRefused() {
+	if s.last == nil || s.contact.isRefused() {
 		return nil
 	}
 	return &corev1.Secret{
@@ -90,7 +90,7 @@ func (s *safe) restore(ctx context.Context) error {
 			}
 			if text := err.Error(); text != reported {
 				reported = text
-				s.agent.log.WithField("error", text).Warn("deleted credential not written again")
+				s.log.WithField("error", text).Warn("deleted credential not written again")
 			}
 			if delays.Wait(ctx) != nil {
 				return nil
@@ -110,15 +110,15 @@ func (s *safe) write(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, contactTime)
 	defer cancel()
-	_, err := kube.StoreOf[*corev1.Secret](s.agent.down.Loop("credential")).Create(ctx, secret)
+	_, err := kube.StoreOf[*corev1.Secret](s.down.Loop("credential")).Create(ctx, secret)
 	if kube.IsExists(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	s.agent.log.WithField("reason", reasonCredentialKept).Warn("the Secret with the credential was deleted and is written again")
-	s.agent.recordEvent(kube.Warning, reasonCredentialKept, "the Secret "+fleet.SecretAgent+" with the credential for the manager was deleted; the agent has written it again. "+
+	s.log.WithField("reason", reasonCredentialKept).Warn("the Secret with the credential was deleted and is written again")
+	s.events.record(kube.Warning, reasonCredentialKept, "the Secret "+fleet.SecretAgent+" with the credential for the manager was deleted; the agent has written it again. "+
 		"To let the agent leave its manager, delete the Cluster there or uninstall the agent")
 	return nil
 }

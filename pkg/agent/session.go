@@ -83,7 +83,7 @@ func (a *agent) work(ctx context.Context, cred register.Credential) error {
 func (a *agent) connect(ctx context.Context, cred register.Credential) error {
 	rotator := a.rotatorOf(cred)
 	cred.REST = rotator.REST()
-	schedule, changed := a.mode.current()
+	schedule, changed := a.settings.mode.current()
 	if schedule != nil {
 		return a.poll(ctx, cred, rotator, changed)
 	}
@@ -115,7 +115,7 @@ func (a *agent) lost(cred register.Credential, t trouble, cause error) {
 	}
 	a.log.WithFields(logrus.Fields{"manager": cred.URL(), "reason": t.reason, "error": cause.Error()}).Warn("manager away")
 	text := "the manager at " + cred.URL() + " " + t.what + " (" + cause.Error() + "); " + t.hint
-	a.recordEvent(kube.Warning, t.reason, text+". Everything that runs is kept.")
+	a.events.record(kube.Warning, t.reason, text+". Everything that runs is kept.")
 }
 
 // managerClient returns a connection with a credential, and with what the session
@@ -123,11 +123,11 @@ func (a *agent) lost(cred register.Credential, t trouble, cause error) {
 func (a *agent) managerClient(cred register.Credential, s *session) (*managerclient.Client, error) {
 	return managerclient.New(managerclient.Config{
 		REST: a.cfg.Metrics.counting(cred.REST, serverManager), Namespace: cred.DeploymentNamespace,
-		UserAgent: a.cfg.userAgent(), Proxy: a.cfg.Proxy, Listed: a.mode.polls(),
+		UserAgent: a.cfg.userAgent(), Proxy: a.cfg.Proxy, Listed: a.settings.mode.polls(),
 		CheckIn: checkin.Config{
 			Cluster: cred.Cluster, Next: a.times(cred),
 			Namespace: a.cfg.Namespace, Version: a.cfg.Version, Kubernetes: a.version, Instance: a.instance,
-			Orphans: a.orphans.report, Journal: a.journal.packed, Credential: s.rotator.Uses, Trouble: a.own.trouble,
+			Orphans: a.orphans.report, Journal: a.events.journal.packed, Credential: s.rotator.Uses, Trouble: a.own.trouble,
 			ClusterUID: a.identity.judge.Own, Claims: a.identity.claims,
 			OnAnswer: s.answered, OnFailure: s.failed,
 		},
@@ -137,7 +137,7 @@ func (a *agent) managerClient(cred register.Credential, s *session) (*managercli
 // times is when the agent checks in.
 func (a *agent) times(cred register.Credential) func(time.Time) time.Time {
 	identity := cred.Cluster.String()
-	return func(now time.Time) time.Time { return a.mode.next(identity, now) }
+	return func(now time.Time) time.Time { return a.settings.mode.next(identity, now) }
 }
 
 // deployments is what the deploy loop gets of a connection.
@@ -234,16 +234,16 @@ func (s *session) settle(ctx context.Context, up *managerclient.Client) error {
 // answered handles a check-in that succeeded.
 func (s *session) answered(ans checkin.Answer) {
 	s.cfg.Metrics.checkedIn("ok")
-	s.journal.keep()
+	s.events.journal.keep()
 	if s.restored(ans.Version) {
 		return
 	}
 	mark := s.contact.markOf(s.cred.URL(), ans.Mark)
-	s.reportCopied(mark)
+	s.restores.reportCopy(mark)
 	s.deploy.Sessions().Answered(mark)
 	s.orphans.under(mark)
 	s.known.set()
-	if s.mode.setInterval(ans.Interval) {
+	if s.settings.mode.setInterval(ans.Interval) {
 		s.log.WithField("manager", s.cred.URL()).Info("checks in every " + heartbeat.FormatInterval(ans.Interval))
 	}
 	act := s.mayAct(ans)
@@ -255,7 +255,7 @@ func (s *session) answered(ans checkin.Answer) {
 		s.log.WithField("error", err.Error()).Warn("state of the connection not kept")
 	}
 	if away {
-		s.recordEvent(kube.Normal, "ManagerReached", "the manager at "+s.cred.URL()+" answers again")
+		s.events.record(kube.Normal, "ManagerReached", "the manager at "+s.cred.URL()+" answers again")
 	}
 	if back {
 		s.log.WithField("manager", s.cred.URL()).Info("manager reached")
@@ -280,7 +280,7 @@ func (s *session) rival(ans checkin.Answer) {
 		text += "; this one is younger and deploys nothing"
 	}
 	entry.WithField("reason", fleet.ConditionDuplicateIdentity).Warn(text)
-	s.recordEvent(kube.Warning, fleet.ConditionDuplicateIdentity, text+"; give one of them a clientID")
+	s.events.record(kube.Warning, fleet.ConditionDuplicateIdentity, text+"; give one of them a clientID")
 }
 
 // failed handles a check-in that failed. Whatever the reason, the manager is away; join
@@ -289,7 +289,7 @@ func (s *session) failed(err error) {
 	t := troubleOf(err, s.cfg.Namespace)
 	s.unanswered(err)
 	s.cfg.Metrics.checkedIn(map[bool]string{true: "refused", false: "error"}[t.refused()])
-	defer s.journal.keep()
+	defer s.events.journal.keep()
 	if t.reason == reasonCredential {
 		recovered, cause := s.recovered()
 		if recovered {
