@@ -126,16 +126,11 @@ func Run(ctx context.Context, cfg Config, own *rest.Config, log *logrus.Entry) e
 // agent is a running agent.
 type agent struct {
 	*base
-	settings *settings
-	restores *restores
-	deploy   *deploy.Controller
-	orphans  *orphans
-	letters  *register.BootstrapWatcher
-	fresh    bool // it has just registered; of serve and what that calls
-	own      *ownCluster
-	instance string
-	identity identityCheck
-	version  string // of Kubernetes
+	settings   *settings
+	deploy     *deploy.Controller
+	orphans    *orphans
+	registrar  *registrar
+	connection *connection
 }
 
 func run(ctx context.Context, cfg Config, health *ownCluster, down *kube.Client, log *logrus.Entry) error {
@@ -156,9 +151,9 @@ func run(ctx context.Context, cfg Config, health *ownCluster, down *kube.Client,
 		}
 	})
 	group.Go(func() error {
-		return kube.Run(ctx, a.report, crds, a.letters, kept, kube.RunnerFunc(kept.restore), a.settings.watch(), a.deploy.Loop(), a.events.recorder, kube.RunnerFunc(a.deploy.Orphans().Count), a.orphans)
+		return kube.Run(ctx, a.report, crds, a.registrar.bootstrap, kept, kube.RunnerFunc(kept.restore), a.settings.watch(), a.deploy.Loop(), a.events.recorder, kube.RunnerFunc(a.deploy.Orphans().Count), a.orphans)
 	})
-	group.Go(func() error { return a.serve(ctx) })
+	group.Go(func() error { return a.connection.serve(ctx) })
 	a.deploy.Sessions().WakeAll() // what was accepted before continues, with or without a manager
 	err = group.Wait()
 	a.events.journal.keep()
@@ -182,63 +177,70 @@ func prepare(ctx context.Context, cfg Config, own *ownCluster, down *kube.Client
 	if err != nil {
 		return nil, err
 	}
-	b := newBase(cfg, down, log)
-	a := &agent{
-		base: b, own: own,
-		settings: &settings{base: b, mode: newConnectionMode(cfg)},
-		restores: &restores{log: log, contact: b.contact, events: b.events},
-		letters:  register.NewBootstrapWatcher(down.Loop("register"), cfg.Namespace),
-	}
-	kept := store.New(down.Loop("store"), cfg.Namespace)
-	if err := patiently(ctx, log, "the agent's own cluster", func() error { return a.load(ctx, h, kept) }); err != nil {
-		return nil, err
-	}
-	if a.instance, err = checkin.NewInstance(time.Now(), a.identity.judge.Own); err != nil {
-		return nil, err
-	}
-	a.deploy = newDeploy(ctx, a, h, live, kept)
-	a.orphans = newOrphans(b, a.deploy.Orphans())
-	a.events.journal.note(journal.Entry{Verb: verbStart, Message: cfg.userAgent()})
-	return a, nil
-}
-
-// load reads what the agent needs to know of its own cluster before it works.
-func (a *agent) load(ctx context.Context, h *helm.Client, kept *store.Store) (err error) {
-	if a.version, err = h.KubernetesVersion(); err != nil {
-		return err
-	}
-	if a.identity.judge.Own, err = clusterUID(ctx, a.down); err != nil {
-		return err
-	}
-	if err := a.contact.load(ctx); err != nil {
-		return err
-	}
-	if err := a.settings.load(ctx); err != nil {
-		return err
-	}
-	if err := a.events.journal.load(ctx); err != nil {
-		return err
-	}
-	return loadStore(ctx, kept, a.log)
-}
-
-// newDeploy makes the controller of deployments.
-func newDeploy(ctx context.Context, a *agent, h *helm.Client, live *kube.Live, kept *store.Store) *deploy.Controller {
-	cfg := a.cfg
-	reader := func(ctx context.Context, serviceAccount string) (drift.Reader, error) {
-		return drift.ReaderOf(ctx, h, live, serviceAccount)
-	}
-	c := deploy.New(ctx, deploy.Config{
-		Namespace: cfg.Namespace, Scope: cfg.Scope, Workers: cfg.Workers, Predecessor: a.settings.predecessor,
-		Helm: h, Live: live, Reader: reader, Namespaces: kube.NewMetaCache(a.down.Loop("namespaces"), namespaceKind, kube.Watch{}, nil),
-		Store: kept, Log: a.log, OnRestored: a.restores.report, KeepVersion: a.restores.keepVersion, LastVersion: a.contact.version,
-		OnAct: a.events.acted, OnDrift: cfg.Metrics.drifted,
-		Registry: oci.New(oci.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy, Addresses: address.WithLoopback()}),
-		Charts:   pull.New(pull.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy}),
+	b, kept, identity := newBase(cfg, down, log), store.New(down.Loop("store"), cfg.Namespace), &identityCheck{}
+	settings := &settings{base: b, mode: newConnectionMode(cfg)}
+	version := ""
+	err = patiently(ctx, log, "the agent's own cluster", func() (err error) {
+		if version, err = h.KubernetesVersion(); err != nil {
+			return err
+		}
+		if identity.judge.Own, err = clusterUID(ctx, down); err != nil {
+			return err
+		}
+		return load(ctx, b, settings, kept)
 	})
-	c.Loop().OnDone(cfg.Metrics.turned)
-	cfg.Metrics.show(c.States)
-	return c
+	if err != nil {
+		return nil, err
+	}
+	if identity.instance, err = checkin.NewInstance(time.Now(), identity.judge.Own); err != nil {
+		return nil, err
+	}
+	restores := &restores{log: log, contact: b.contact, events: b.events}
+	deploy := newDeploy(ctx, b, deploy.Config{
+		Helm: h, Live: live, Store: kept, Predecessor: settings.predecessor, OnRestored: restores.report, KeepVersion: restores.keepVersion,
+		Reader: func(ctx context.Context, serviceAccount string) (drift.Reader, error) {
+			return drift.ReaderOf(ctx, h, live, serviceAccount)
+		},
+	})
+	orphans := newOrphans(b, deploy.Orphans())
+	dialer := &dialer{base: b, mode: settings.mode, identity: identity, orphans: orphans, own: own, version: version}
+	registrar := &registrar{base: b, bootstrap: register.NewBootstrapWatcher(down.Loop("register"), cfg.Namespace), dialer: dialer}
+	b.events.journal.note(journal.Entry{Verb: verbStart, Message: cfg.userAgent()})
+	return &agent{
+		base: b, settings: settings, deploy: deploy, orphans: orphans, registrar: registrar,
+		connection: &connection{base: b, mode: settings.mode, identity: identity, registrar: registrar, sessions: &sessions{
+			base: b, mode: settings.mode, identity: identity, dialer: dialer, deploy: deploy.Sessions(), orphans: orphans, restores: restores, own: own,
+		}},
+	}, nil
+}
+
+// load reads what the last run of the agent has kept, and what its ConfigMap says.
+func load(ctx context.Context, b *base, s *settings, kept *store.Store) error {
+	if err := b.contact.load(ctx); err != nil {
+		return err
+	}
+	if err := s.load(ctx); err != nil {
+		return err
+	}
+	if err := b.events.journal.load(ctx); err != nil {
+		return err
+	}
+	return loadStore(ctx, kept, b.log)
+}
+
+// newDeploy makes the controller of deployments. The caller sets in c what is not known
+// of the agent's configuration.
+func newDeploy(ctx context.Context, b *base, c deploy.Config) *deploy.Controller {
+	cfg := b.cfg
+	c.Namespace, c.Scope, c.Workers, c.Log = cfg.Namespace, cfg.Scope, cfg.Workers, b.log
+	c.Namespaces = kube.NewMetaCache(b.down.Loop("namespaces"), namespaceKind, kube.Watch{}, nil)
+	c.LastVersion, c.OnAct, c.OnDrift = b.contact.version, b.events.acted, cfg.Metrics.drifted
+	c.Registry = oci.New(oci.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy, Addresses: address.WithLoopback()})
+	c.Charts = pull.New(pull.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy})
+	d := deploy.New(ctx, c)
+	d.Loop().OnDone(cfg.Metrics.turned)
+	cfg.Metrics.show(d.States)
+	return d
 }
 
 // loadStore reads what was accepted before, and removes the remains of records that

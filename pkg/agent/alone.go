@@ -20,6 +20,8 @@ const reasonOtherCluster = "OtherCluster"
 
 // identityCheck is whether the agent may act for the Cluster of its credential.
 type identityCheck struct {
+	instance string // of this process, for the manager
+
 	mu     sync.Mutex
 	judge  registration.IdentityCheck
 	claim  bool // it is said with the next check-in

@@ -55,6 +55,11 @@ func (m *connectionMode) next(identity string, now time.Time) time.Time {
 	return heartbeat.Every(interval, identity)(now)
 }
 
+// times returns a function that says when an agent checks in, by its identity.
+func (m *connectionMode) times(identity string) func(now time.Time) time.Time {
+	return func(now time.Time) time.Time { return m.next(identity, now) }
+}
+
 // setInterval sets the interval that the manager asks for; 0: it does not say. It
 // reports whether that changes the interval in effect.
 func (m *connectionMode) setInterval(interval time.Duration) bool {

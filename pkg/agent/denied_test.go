@@ -35,7 +35,7 @@ func TestFailedCheckIn(t *testing.T) {
 			if got := troubleOf(err, "ns"); got.reason != c.reason || got.refused() != c.refused || got.hint == "" {
 				t.Errorf("%s: got %+v", c.why, got)
 			}
-			s := &session{agent: &agent{base: &base{}}, alone: newOnce()}
+			s := &session{sessions: &sessions{identity: &identityCheck{}}, alone: newOnce()}
 			s.unanswered(err)
 			if got := s.isAlone(); got != c.alone {
 				t.Errorf("%s: it may act: %t", c.why, got)
@@ -47,7 +47,7 @@ func TestFailedCheckIn(t *testing.T) {
 // A credential that has ended, and that admission does not let the agent renew, is told
 // as a denial in the words of the webhook; the agent need not register again.
 func TestRenewalDenied(t *testing.T) {
-	s := &session{agent: &agent{base: &base{}}}
+	s := &session{sessions: &sessions{base: &base{}}}
 	refused := apierrors.NewUnauthorized("Unauthorized")
 	for name, c := range map[string]struct {
 		renewal, cause error

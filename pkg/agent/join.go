@@ -8,6 +8,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
 	"github.com/fleetworkspace/fleet/pkg/agent/register"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -30,10 +31,18 @@ const (
 // one.
 const idleJoin = 20 * time.Second
 
+// A registrar gets credentials for the agent, with the tokens that a user puts into the
+// bootstrap Secret.
+type registrar struct {
+	*base
+	bootstrap *register.BootstrapWatcher
+	dialer    *dialer
+}
+
 // A join gets a credential for one agent: it watches the bootstrap Secret for a token,
 // and registers where necessary, while the work goes on.
 type join struct {
-	*agent
+	*registrar
 	cred register.Credential // the present one; zero: there is none
 	run  *joinRun            // nil: nothing is under way
 }
@@ -46,12 +55,12 @@ type joinRun struct {
 	ok     bool          // to be read after that: there is another credential
 }
 
-// observeCredential watches for registration tokens as long as one credential is worked with,
+// observe watches for registration tokens as long as one credential is worked with,
 // or as long as there is none. It returns true when another credential was kept,
 // and false when ctx ends or, where idle is not 0 and nothing is under way, after
 // that time.
-func (a *agent) observeCredential(ctx context.Context, cred register.Credential, idle time.Duration) bool {
-	j := &join{agent: a, cred: cred}
+func (r *registrar) observe(ctx context.Context, cred register.Credential, idle time.Duration) bool {
+	j := &join{registrar: r, cred: cred}
 	defer j.stop()
 	var over <-chan time.Time
 	if idle > 0 {
@@ -71,8 +80,8 @@ func (a *agent) observeCredential(ctx context.Context, cred register.Credential,
 		select {
 		case <-ctx.Done():
 			return false
-		case <-a.letters.Changed():
-		case <-a.contact.changes:
+		case <-r.bootstrap.Changed():
+		case <-r.contact.changes:
 		case <-done:
 		case <-over:
 			if j.run == nil {
@@ -86,7 +95,7 @@ func (a *agent) observeCredential(ctx context.Context, cred register.Credential,
 // judge reads the bootstrap Secret, and begins or ends a registration accordingly. It
 // is true when another credential was kept.
 func (j *join) judge(ctx context.Context) bool {
-	b, there := j.letters.Look()
+	b, there := j.bootstrap.Look()
 	use, reason := registration.UseNot, ""
 	if there {
 		use, reason = registration.JudgeBootstrap(b.Bootstrapping, j.cred.Origin, j.contact.state())
@@ -167,7 +176,7 @@ func (j *join) register(ctx context.Context, b register.Bootstrap, reason string
 	attempt := register.NewAttempt(cfg, b, j.unanswered)
 	var delays kube.Backoff
 	reported := ""
-	if j.letters.Settle(ctx) != nil {
+	if j.bootstrap.Settle(ctx) != nil {
 		return false
 	}
 	for {
@@ -223,7 +232,7 @@ func (j *join) once(ctx context.Context, cfg register.Config, attempt *register.
 
 // try checks in once with a new credential.
 func (j *join) try(ctx context.Context, cred register.Credential) error {
-	up, err := j.managerClient(cred, &session{agent: j.agent, cred: cred, known: newOnce(), alone: newOnce()})
+	up, err := j.dialer.dial(cred, checkin.Config{})
 	if err != nil {
 		return err
 	}
@@ -261,17 +270,17 @@ func (j *join) unanswered(r register.Request) {
 }
 
 // homeless says that this agent has nothing to register with.
-func (a *agent) homeless() {
-	if _, there := a.letters.Look(); there || !a.letters.HasSynced() {
+func (r *registrar) homeless() {
+	if _, there := r.bootstrap.Look(); there || !r.bootstrap.HasSynced() {
 		return
 	}
-	t := unregistered(a.cfg.Namespace)
-	changes, err := a.contact.lost("", t, register.ErrNotRegistered)
+	t := unregistered(r.cfg.Namespace)
+	changes, err := r.contact.lost("", t, register.ErrNotRegistered)
 	if err != nil {
-		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
+		r.log.WithField("error", err.Error()).Warn("state of the connection not kept")
 	}
 	if changes {
-		a.log.WithField("reason", t.reason).Warn("not registered, and no registration token")
-		a.events.record(kube.Warning, t.reason, "this agent has no credential and no registration token; "+t.hint)
+		r.log.WithField("reason", t.reason).Warn("not registered, and no registration token")
+		r.events.record(kube.Warning, t.reason, "this agent has no credential and no registration token; "+t.hint)
 	}
 }

@@ -28,18 +28,18 @@ const (
 // two visits nothing is sent. An agent that has just registered, or was always
 // connected, does not wait for the first time of the schedule: its manager is
 // reachable, and a person may be waiting.
-func (a *agent) poll(ctx context.Context, cred register.Credential, rotator *credential.Rotator, changed <-chan struct{}) error {
-	next, now := a.times(cred), time.Now()
-	at := heartbeat.FirstVisit(a.contact.announced(), next(now), now)
-	if _, known := a.contact.manager(); !known || a.fresh {
-		at, a.fresh = now, false
+func (c *connection) poll(ctx context.Context, cred register.Credential, rotator *credential.Rotator, changed <-chan struct{}) error {
+	next, now := c.mode.times(cred.Cluster.String()), time.Now()
+	at := heartbeat.FirstVisit(c.contact.announced(), next(now), now)
+	if _, known := c.contact.manager(); !known || c.fresh {
+		at, c.fresh = now, false
 	}
 	for {
-		a.expect(cred, at)
+		c.expect(cred, at)
 		if !untilClock(ctx, changed, at) {
 			return nil
 		}
-		if err := a.visit(ctx, cred, rotator, min(heartbeat.VisitLimit, next(at).Sub(at)*9/10)); err != nil || ctx.Err() != nil {
+		if err := c.sessions.visit(ctx, cred, rotator, min(heartbeat.VisitLimit, next(at).Sub(at)*9/10)); err != nil || ctx.Err() != nil {
 			return err
 		}
 		select {
@@ -52,10 +52,10 @@ func (a *agent) poll(ctx context.Context, cred register.Credential, rotator *cre
 }
 
 // expect says when the agent connects next.
-func (a *agent) expect(cred register.Credential, at time.Time) {
-	a.log.WithFields(logrus.Fields{"manager": cred.URL(), "reason": a.settings.mode.String()}).Info("connects next at " + at.UTC().Format(time.RFC3339))
-	if err := a.contact.awaits(at); err != nil {
-		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
+func (c *connection) expect(cred register.Credential, at time.Time) {
+	c.log.WithFields(logrus.Fields{"manager": cred.URL(), "reason": c.mode.String()}).Info("connects next at " + at.UTC().Format(time.RFC3339))
+	if err := c.contact.awaits(at); err != nil {
+		c.log.WithField("error", err.Error()).Warn("state of the connection not kept")
 	}
 }
 
@@ -83,10 +83,10 @@ func untilClock(ctx context.Context, changed <-chan struct{}, at time.Time) bool
 // visit connects, reads the deployments, stays until the work is done and reported, and
 // disconnects. It takes at most limit until the manager answers, and as long again for
 // the work.
-func (a *agent) visit(ctx context.Context, cred register.Credential, rotator *credential.Rotator, limit time.Duration) error {
-	s := &session{agent: a, cred: cred, rotator: rotator, known: newOnce(), alone: newOnce()}
+func (ss *sessions) visit(ctx context.Context, cred register.Credential, rotator *credential.Rotator, limit time.Duration) error {
+	s := ss.open(cred, rotator)
 	s.relist, s.soon = func() {}, func() {}
-	up, err := a.managerClient(cred, s)
+	up, err := s.dial()
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (a *agent) visit(ctx context.Context, cred register.Credential, rotator *cr
 	defer cancel()
 	work := deployments(cred, up)
 	work.CheckIn = nil // the answer is there, and the list comes after it
-	a.deploy.Sessions().Attach(work)
+	ss.deploy.Attach(work)
 	listed := make(chan error, 1)
 	listing, stop := context.WithCancel(ctx)
 	go func() { listed <- up.List(listing) }()
@@ -161,10 +161,10 @@ func (s *session) stay(ctx context.Context, up *managerclient.Client, work *depl
 			}
 		case !up.Deployments.HasSynced():
 		case !woken:
-			s.deploy.Sessions().WakeAll()
+			s.deploy.WakeAll()
 			woken = true
 		default:
-			if left = s.deploy.Sessions().Restless(work); len(left) == 0 {
+			if left = s.deploy.Restless(work); len(left) == 0 {
 				return true
 			}
 		}

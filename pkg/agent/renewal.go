@@ -5,29 +5,18 @@ import (
 	"time"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
-	"github.com/fleetworkspace/fleet/pkg/agent/credential"
-	"github.com/fleetworkspace/fleet/pkg/agent/register"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // renewalLimit limits what is done about a credential between two check-ins.
 const renewalLimit = 40 * time.Second
 
-// rotatorOf returns the rotator of a credential.
-func (a *agent) rotatorOf(cred register.Credential) *credential.Rotator {
-	return credential.New(credential.Config{
-		Down: a.down.Loop("credential"), Namespace: a.cfg.Namespace,
-		REST: cred.REST, Record: cred.Record, Cluster: cred.Cluster,
-		UserAgent: a.cfg.userAgent(), Log: a.log, Report: a.events.record,
-	})
-}
-
 // observeOffer accepts the credential that the manager offers, or renews the present
 // one. The other work continues meanwhile.
 func (s *session) observeOffer(ans checkin.Answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), renewalLimit)
 	defer cancel()
-	if s.rotator.Observe(ctx, ans.Credential, s.times(s.cred)(time.Now())) {
+	if s.rotator.Observe(ctx, ans.Credential, s.mode.next(s.cred.Cluster.String(), time.Now())) {
 		s.soon() // the manager waits for it
 	}
 }
