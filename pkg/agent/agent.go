@@ -6,6 +6,10 @@
 // was accepted, deploy does the work, drift looks at live objects and corrects them,
 // watch reports their changes, statuswriter reports to the manager, and restoreguard holds
 // what a restored manager repeats.
+//
+// In this package, connection decides when the agent is connected, the registrar gets its
+// credential, the dialer makes connections, and a session works over one of them. Each
+// has the parts that it uses; base is what all of them use.
 package agent
 
 import (

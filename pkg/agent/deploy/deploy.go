@@ -5,6 +5,11 @@
 // The loop works with and without a manager: what was accepted before is kept
 // in the agent's store. Nothing is ever removed because something is missing;
 // only the mark of an order to withdraw makes it uninstall.
+//
+// reconciler knows the order of a run: snapshots gather, upgrades or withdrawals take
+// steps on releases, package drift looks at the live objects, and reports write. What
+// is remembered between two runs is in types with a mutex each. No part calls one above
+// it: it asks for another run through the queue.
 package deploy
 
 import (
