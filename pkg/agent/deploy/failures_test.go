@@ -7,6 +7,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
@@ -76,4 +78,32 @@ func TestSharedWaitEndsInTime(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A permanent failure is kept in the record, and the attempt is not repeated.
+func TestPermanentFailureIsNotRetried(t *testing.T) {
+	f := newFailures(time.Now)
+	f.releases = &releases{helm: helmOf(t, kubetest.New(t))}
+	s := &snapshot{name: "web"}
+	s.spec.DeploymentID, s.rec.Chunks = "x:y", 1
+	s.wanted.ID = release.ID{Namespace: "shop", Name: "web"}
+	if err := f.note(t.Context(), s, reconcile.TerminalError(release.ReasonInvalidObject, errors.New("x"))); err != nil {
+		t.Fatal(err)
+	}
+	if s.rec.Failed == nil || s.rec.Failed.ID != "x:y" || s.rec.Failed.Reason != release.ReasonInvalidObject || s.rec.Chunks != 0 {
+		t.Errorf("want the failure in the record and no payload, got %+v", s.rec)
+	}
+	if s.after != 0 || !s.failure.Permanent {
+		t.Errorf("want no other attempt, got one after %s for %+v", s.after, *s.failure)
+	}
+}
+
+// helmOf returns a Helm client of an API server.
+func helmOf(t *testing.T, s *kubetest.Server) *helm.Client {
+	t.Helper()
+	h, err := helm.Connect(helm.Config{REST: s.REST(), AgentNamespace: "agent"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
 }
