@@ -83,8 +83,9 @@ func TestIndexNamesAnotherHost(t *testing.T) {
 	}
 }
 
-// User name and password go to the repository, and to nobody it redirects to;
-// nowhere without an expression that matches.
+// TestPasswordsStayAtHome checks that user name and password go to the
+// repository and not to a host that it redirects to, and to no host without an
+// expression that matches.
 func TestPasswordsStayAtHome(t *testing.T) {
 	packed := webtest.Chart{Name: "demo", Version: "1.0.0"}.Pack()
 	other := webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{{Name: "demo", Version: "1.0.0"}}, Files: map[string][]byte{"/demo.tgz": packed}})
@@ -153,7 +154,7 @@ func TestPasswordsStayAtHome(t *testing.T) {
 }
 
 // An index may name charts of a registry, as large public ones do. Whether the
-// registry is told anything is decided for it alone.
+// registry gets the credentials is decided for the registry alone.
 func TestIndexNamesRegistry(t *testing.T) {
 	registry := ocitest.Start(t, ocitest.Options{Accounts: []ocitest.Account{{Username: "robot", Password: "beep"}}})
 	registry.PushChart(t, "charts/demo", "1.2.0+build.1", ocitest.Chart(t, "demo", "1.2.0+build.1", nil))

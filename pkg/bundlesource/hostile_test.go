@@ -167,8 +167,8 @@ func TestEvilArchives(t *testing.T) {
 	}
 }
 
-// An index that lies costs its own bundle, and nobody is asked for what it
-// should not name.
+// An index with false entries fails its own bundle only, and the reader sends
+// no request to an address that the index must not name.
 func TestLyingIndex(t *testing.T) {
 	other := webtest.Repository(t, webtest.Options{Files: map[string][]byte{"/demo.tgz": webtest.Chart{Name: "demo", Version: "1.0.0"}.Pack()}})
 	index := func(name, version, url string) []byte {
@@ -296,8 +296,8 @@ func TestMemory(t *testing.T) {
 	t.Logf("the heap grew by %d MiB", grown>>20)
 }
 
-// Addresses at which a machine hears about itself are not asked, whoever names
-// them, and no proxy is asked to.
+// The reader sends no request to the metadata addresses of a machine, neither
+// directly nor through a proxy, whatever document names them.
 func TestMetadataAddresses(t *testing.T) {
 	const at = "169.254.169.254"
 	moved := webtest.Redirect(http.StatusTemporaryRedirect, "http://"+at+"/latest/meta-data/iam")

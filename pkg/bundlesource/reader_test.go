@@ -232,7 +232,8 @@ func onDisk(t *testing.T, dir string) (total int64) {
 	return total
 }
 
-// Somebody cleans up temporary directories: what is gone is fetched again.
+// Another process may clean up temporary directories: the reader fetches again
+// what is gone.
 func TestStoreIsCleanedUp(t *testing.T) {
 	helm := webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{{Name: "demo", Version: "1.0.0"}}})
 	dir := t.TempDir()

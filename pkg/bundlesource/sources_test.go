@@ -117,8 +117,9 @@ func TestDownloadsAreShared(t *testing.T) {
 	}
 }
 
-// Several readings at once have what they want brought once: who comes while it
-// is under way waits for it, and who comes later is told that it is the same.
+// Readings at the same time share one download: a reading that starts during
+// the download waits for it, and a later one gets the answer that nothing has
+// changed.
 func TestReadingsShareAFlight(t *testing.T) {
 	release := make(chan struct{})
 	var brought atomic.Int32

@@ -181,7 +181,8 @@ func TestStoreIsBegunAnew(t *testing.T) {
 	}
 }
 
-// A store that lost a file, on a remote that believes we have it, is begun anew.
+// If the store has lost a file and the remote sends only what it believes is
+// missing, the store is cleared and the commit is fetched in full.
 func TestDamagedStore(t *testing.T) {
 	repo, server, commits := world(t)
 	remotes := newRemotes(t, Limits{})

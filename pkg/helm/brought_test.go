@@ -12,7 +12,7 @@ import (
 )
 
 // A chart is rendered and applied when discovery lists the kinds of its crds folder, however
-// long after the CRDs are Established that is, and whoever has created them.
+// long after the CRDs are Established that is, and whatever client has created them.
 func TestInstallAfterKindsAreServed(t *testing.T) {
 	const (
 		crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: KINDs.example.com}\n" +

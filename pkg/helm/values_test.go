@@ -10,8 +10,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// Values on the cluster that are no map are a wait: no new deployment tells the agent
-// that somebody mended them.
+// If the values on the cluster are no map, the agent waits and retries: no new
+// deployment informs it when a user corrects them.
 func TestValuesThatAreNoMap(t *testing.T) {
 	cluster := newFakeCluster(t)
 	at := "/api/v1/namespaces/team-a/configmaps/vals"

@@ -75,7 +75,8 @@ func TestDenials(t *testing.T) {
 	}
 }
 
-// A denial is known as one, and told in the webhook's words, whatever was to be written.
+// A denial by a webhook is classified as one and carries the webhook's message, whatever
+// verb was denied.
 func TestWritesReportDenials(t *testing.T) {
 	denied := func(t *testing.T, verb string, write func(context.Context, *kube.Client) error) {
 		t.Helper()
@@ -122,7 +123,7 @@ func TestWritesReportDenials(t *testing.T) {
 	}
 }
 
-// Whoever looks into an answer leaves it as it was.
+// Reading the body of an answer to classify it leaves the body as it was.
 func TestDeniedAnswer(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"kind":"Status","message":"admission webhook \"w\" denied the request: Unauthorized","code":401}`:         true,

@@ -69,7 +69,7 @@ func TestLeadNoticesCrashes(t *testing.T) {
 	cases := map[string]struct {
 		why  string
 		left *string
-		end  error // of the work; nil: it is told to end
+		end  error // of the work; nil: its context is cancelled
 		want int
 	}{
 		"First":          {why: "there was no holder"},

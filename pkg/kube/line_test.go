@@ -95,7 +95,7 @@ func (f *far) isProbed(t *testing.T) {
 	go func() {
 		defer close(ended)
 		for Sleep(ctx, soon/10) == nil {
-			_, _, _ = f.get(ctx, probing, probePath) // nobody is interested in its answer but the line
+			_, _, _ = f.get(ctx, probing, probePath) // the test does not need its answer; the line does
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
@@ -155,7 +155,7 @@ func TestLineDown(t *testing.T) {
 }
 
 // A server that takes requests and does not answer, or stops in the middle of an
-// answer, holds nobody up for longer than the limit.
+// answer, blocks no caller for longer than the limit.
 func TestLineSilent(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"NoAnswer": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
@@ -263,7 +263,7 @@ func TestProbeEndsWaiting(t *testing.T) {
 		_, _, err := f.get(ctx, patient, "/")
 		done <- err
 	}()
-	for f.asked.Load() < 2 { // nobody tells when a request has arrived
+	for f.asked.Load() < 2 { // the server does not signal that a request has arrived
 		time.Sleep(time.Millisecond)
 	}
 	f.answers(http.StatusOK)

@@ -52,7 +52,8 @@ func TestNoUpdateOfRanchersKinds(t *testing.T) {
 	}
 }
 
-// isKind tells kinds from what every group has, such as options of requests.
+// isKind reports whether kind is a kind of the API and not a type that every
+// group has, such as the options of requests.
 func isKind(c *kube.Client, kind, group string) bool {
 	for known := range c.Scheme().AllKnownTypes() {
 		if known.Group == group && known.Kind == kind+"List" {

@@ -19,7 +19,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// A host counts what it is asked, what it is told, and what it has sent.
+// A host records the requests and the credentials that it receives, and counts
+// the bytes that it receives and sends.
 type host struct {
 	*httptest.Server
 	sent atomic.Int64

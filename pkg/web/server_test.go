@@ -74,8 +74,8 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// raw is a server that says exactly what a test wants, and then what it is
-// told to do with the connection.
+// raw is a server that hands each connection to answer after its request: a
+// test decides every byte of the response, and when the connection ends.
 func raw(t *testing.T, answer func(net.Conn)) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -166,8 +166,8 @@ func zipped(data []byte) []byte {
 	return b.Bytes()
 }
 
-// A file may come gzipped where it is asked for so, and then its real size
-// counts. Elsewhere nobody unpacks what a server calls compressed.
+// A file may come gzipped if the client asked for that, and then its real size
+// counts. Otherwise the client does not unpack what a server calls compressed.
 func TestCompressed(t *testing.T) {
 	bomb := zipped(make([]byte, 100<<20))
 	serve := func(data []byte) http.HandlerFunc {
@@ -272,7 +272,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Connections are used again, as long as nobody closes the client.
+// Connections are used again until the client is closed.
 func TestConnectionsAreKept(t *testing.T) {
 	var opened int
 	ts := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }))

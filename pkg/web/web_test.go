@@ -124,7 +124,7 @@ func TestETag(t *testing.T) {
 	if changed.NotModified || body != "entries: {}\n" || changed.ETag == first.ETag {
 		t.Errorf("got %+v %q", changed, body)
 	}
-	// A 304 that nobody asked for is no file.
+	// A 304 that the client did not ask for is no file.
 	odd := webtest.Repository(t, webtest.Options{Handlers: map[string]http.HandlerFunc{"/x": webtest.Status(304), "/tag": webtest.Status(200, "ETag: \"a\xff\"")}})
 	fails(t, c, web.Request{URL: odd.URL + "/x"}, web.ReasonRedirected, "304")
 	if res, _ := gets(t, c, web.Request{URL: odd.URL + "/tag"}); res.ETag != "" {
@@ -211,7 +211,8 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// From https to http nobody is followed, with or without credentials.
+// The client follows no redirect from https to http, with or without
+// credentials.
 func TestDowngrade(t *testing.T) {
 	plain := webtest.Repository(t, webtest.Options{})
 	s := webtest.Repository(t, webtest.Options{TLS: true, Handlers: map[string]http.HandlerFunc{"/x": webtest.Redirect(301, plain.URL+"/index.yaml")}})

@@ -129,7 +129,7 @@ func TestWorkspaceHeld(t *testing.T) {
 }
 
 // While the clusters of the Cluster API cannot be listed, there may be some: the workspace
-// keeps its finalizer and is not deleted, whoever makes the namespaces.
+// keeps its finalizer and is not deleted, whether Fleet or Rancher makes the namespaces.
 func TestWorkspaceUnlisted(t *testing.T) {
 	for mode, deleted := range map[plan.Mode]bool{plan.Standalone: true, plan.WithRancher: false} {
 		t.Run(string(mode), func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// Whatever the order in which taken names are met, the same one is told: an event is
-// sent for each text that is new.
+// TestTakenIsStable checks that the same taken name is reported whatever the order
+// in which they are found: each new text is an event.
 func TestTakenIsStable(t *testing.T) {
 	var one, other *taken
 	for _, what := range []string{"RoleBinding b", "ClusterRole c", "RoleBinding a"} {

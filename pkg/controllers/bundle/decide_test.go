@@ -263,8 +263,9 @@ func TestDecideRemembers(t *testing.T) {
 	}
 }
 
-// What it costs to decide anew what nothing has changed in: a Bundle for all of
-// 5,000 clusters, and one for ten of them, as after one of them was relabelled.
+// BenchmarkDecide5000 measures a second decision without any change: for a
+// Bundle that targets all of 5,000 clusters, and for one that targets ten of
+// them, as after one of them was relabelled.
 func BenchmarkDecide5000(b *testing.B) {
 	const clusters = 5000
 	for name, wanted := range map[string]int{"All": clusters, "Ten": 10} {

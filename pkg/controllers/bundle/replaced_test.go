@@ -110,8 +110,8 @@ func TestAgentMoves(t *testing.T) {
 	}
 }
 
-// What was permitted stays so while it is wanted, and is judged anew when it is
-// wanted again.
+// A permitted replacement stays permitted while it is wanted. When it was not
+// wanted meanwhile, it is judged again.
 func TestBudgetReplaces(t *testing.T) {
 	now := time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)
 	key, p := kube.Key{Namespace: "w", Name: "a"}, newDeletionBudget()

@@ -79,7 +79,7 @@ func TestSlotsWait(t *testing.T) {
 	})
 }
 
-// A turn goes on while answers are still to come, and tells of each once.
+// A turn goes on while answers are pending, and reports each answer once.
 func TestTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := newSlots(time.Now).turn()
@@ -126,7 +126,7 @@ func TestBatch(t *testing.T) {
 	b.leave(create)
 	b.enter(create)
 	for _, e := range []writeKind{create, replace} {
-		newBatch(0).enter(e) // no limit: waits for nobody
+		newBatch(0).enter(e) // no limit: does not wait
 		newBatch(0).leave(e)
 	}
 }

@@ -139,7 +139,7 @@ func recount(t *testing.T, seed uint64, tab *State) {
 	}
 }
 
-// A deployment whose labels somebody took is still the one of its cluster.
+// A deployment that lost its labels still belongs to its cluster.
 func TestLabelsTaken(t *testing.T) {
 	tab, _ := newTable()
 	tab.SetBundle(bundleOf("b", "", 1))
@@ -197,8 +197,9 @@ func TestNothingIsReportedTooEarly(t *testing.T) {
 	}
 }
 
-// A Bundle that goes before it was planned keeps nobody waiting, and one that goes
-// while the caches are still being filled does not count as the last one.
+// A Bundle that is removed before it was planned does not hold up the status of
+// others. A removal while the caches are being filled does not count as the last
+// plan.
 func TestBundleGoesBeforeItIsPlanned(t *testing.T) {
 	tab, _ := newTable()
 	tab.SetBundle(bundleOf("gone", "", 1))
@@ -386,8 +387,8 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// What a Bundle names is held by the Bundle alone, planned or not; and a cluster
-// whose agent has become another is targeted anew.
+// The content that a Bundle names is held by the Bundle alone, planned or not. A
+// cluster whose agent was replaced is targeted again.
 func TestNamedContent(t *testing.T) {
 	tab, clock := newTable()
 	named := func(version int, id string) *fleet.Bundle {
@@ -447,7 +448,7 @@ func TestLifeAfterARestart(t *testing.T) {
 	}
 }
 
-// An annotation that somebody wrote is no sign of life.
+// An annotation that another field manager wrote is no heartbeat.
 func TestForgedHeartbeat(t *testing.T) {
 	c := clusterOf("c1", 1)
 	c.Annotations[annotationHeartbeat] = "2026-08-24T14:00:00Z 1"
@@ -511,8 +512,8 @@ func BenchmarkBundleFacts5000(b *testing.B) {
 	}
 }
 
-// The answer to a request that comes after the watch has told that the object is
-// gone does not bring it back; the watch does.
+// The answer to a request that arrives after the watch has reported the deletion
+// of the object does not bring the object back; the watch does.
 func TestAnswersOfThePast(t *testing.T) {
 	now := time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)
 	tab := New("x", time.Minute, func() time.Time { return now })

@@ -2,8 +2,8 @@ package fleetstate
 
 import "testing"
 
-// What another manager has made of a Bundle counts for clusters and repositories,
-// and nobody here reports the Bundle itself.
+// The deployments of a Bundle that another manager owns count for clusters and
+// repositories, and this manager does not report the Bundle itself.
 func TestForeign(t *testing.T) {
 	tab, _ := newTable()
 	tab.SetCluster(clusterOf("c1", 1))

@@ -29,7 +29,7 @@ func TestTimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tab, clock := newTable()
 			start := clock.now
-			seen := start.Add(-7 * time.Hour) // a clock that nobody has ever set
+			seen := start.Add(-7 * time.Hour) // the clock of the cluster was never set
 			report := func(version int) *fleet.Cluster {
 				obj := signed(version, clock.now)
 				obj.Status.Agent.LastSeen = metav1.NewTime(seen)

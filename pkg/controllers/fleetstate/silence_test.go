@@ -228,8 +228,8 @@ func TestSilenceAfterARestart(t *testing.T) {
 	}
 }
 
-// A report of a cluster that is offline is as good as a check-in. An agent that
-// has never checked in has told too little to count as online.
+// A report of an offline cluster counts like a check-in. A report of an agent
+// that has never checked in is not enough to count it as online.
 func TestReportRevives(t *testing.T) {
 	s := newStage()
 	s.wait(3 * time.Minute)
@@ -308,7 +308,7 @@ func TestFactsFollowThePlan(t *testing.T) {
 	}
 }
 
-// A cluster that was deleted and made anew is another row.
+// A cluster that was deleted and created again is another row.
 func TestFactsOfAClusterMadeAnew(t *testing.T) {
 	s := newStage()
 	s.promote("app", "c1", "s-2:x")

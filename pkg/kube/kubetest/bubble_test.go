@@ -55,7 +55,7 @@ func must[P any](t *testing.T) func(P, error) P {
 }
 
 // Caches of objects and of metadata fill by a watch with initial events, follow
-// changes, and stay current over hours in which watches end and begin anew.
+// changes, and stay current over hours in which watches end and start again.
 func TestCachesUnderFakeTime(t *testing.T) {
 	bubble(t, func(t *testing.T, ctx context.Context, s *kubetest.Server, c *kube.Client) {
 		maps := kube.StoreOf[*corev1.ConfigMap](c)
@@ -104,8 +104,8 @@ func TestCachesUnderFakeTime(t *testing.T) {
 	})
 }
 
-// A held watch is late, a cut one begins anew where it was, one whose past is gone
-// begins from the start.
+// A delayed watch reports late, a cut one resumes at its last version, and one
+// whose version is gone starts from the beginning.
 func TestWatchFaults(t *testing.T) {
 	bubble(t, func(t *testing.T, ctx context.Context, s *kubetest.Server, c *kube.Client) {
 		maps := kube.StoreOf[*corev1.ConfigMap](c)

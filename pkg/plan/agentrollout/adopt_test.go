@@ -9,9 +9,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// The local agent takes over from the reference's, which lived in the manager's
-// own namespace, or from where it was moved; agents of other clusters take over
-// from nobody.
+// The local agent takes over from the reference's agent, which lived in the
+// manager's own namespace, or from the namespace that it was moved from. Agents
+// of other clusters take over from no agent.
 func TestAdoptFrom(t *testing.T) {
 	m := Manager{
 		Settings: registration.Settings{AgentImage: "a:1", Bootstrap: registration.Bootstrap{Namespace: "fleet-local"}},

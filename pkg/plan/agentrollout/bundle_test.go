@@ -318,7 +318,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestForeign: a bundle of somebody's is left alone whatever its name.
+// TestForeign checks that a Bundle that another client made is left alone,
+// whatever its name.
 func TestForeign(t *testing.T) {
 	m := plain(t)
 	own, err := m.Bundle(cluster(nil), Build{Image: "i"})

@@ -242,7 +242,8 @@ func TestDecide(t *testing.T) {
 // well0 is an agent that came with the new version.
 func well0(m *Member) { m.Version = "v2.0.0" }
 
-// TestStale: how it is told that the new agent speaks.
+// TestStale checks how the manager recognises that a check-in is of the new
+// agent.
 func TestStale(t *testing.T) {
 	cases := map[string]struct {
 		why          string

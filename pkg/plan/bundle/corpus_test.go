@@ -116,8 +116,9 @@ func onDisk(t *testing.T, tree map[string]string) *os.Root {
 	return root
 }
 
-// A file that becomes a link after it was looked at leads nowhere: whoever
-// changes a directory while it is read gets nothing from outside of it.
+// A file that is replaced by a link after it was looked at leads nowhere: a
+// process that changes a directory while it is read gets nothing from outside
+// of it.
 func TestSwapped(t *testing.T) {
 	cases := map[string]struct {
 		swap string

@@ -144,7 +144,7 @@ func TestImageScans(t *testing.T) {
 	}
 }
 
-// A directory that is there and holds nothing is told from one that is gone.
+// A directory that exists and is empty is not the same as one that is gone.
 func TestEmptiness(t *testing.T) {
 	cases := map[string]struct {
 		why   string

@@ -18,9 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// What we make of our own examples, to be read in reviews: once with the
-// directories that are found, once with a list of bundles. Content ids stand
-// beside them: with another one, every cluster deploys anew.
+// TestGolden writes what our own examples are read as, for reviews: once with
+// the directories that are found, once with a list of bundles. The files
+// include the content IDs: if one changes, every cluster deploys again.
 func TestGolden(t *testing.T) {
 	entries := []fleet.BundlePath{{Base: "env", Options: "dev.yaml"}, {Base: "env", Options: "prod.v1.yaml"}, {Base: "yml"}, {Base: "parent"}}
 	for name, list := range map[string][]fleet.BundlePath{"bundles": nil, "listed": entries} {

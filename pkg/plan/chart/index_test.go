@@ -148,7 +148,8 @@ func many(n int) string {
 	return b.String()
 }
 
-// What an index may say, and nobody may act on.
+// TestLiesOfAnIndex checks that entries that lead outside of the repository, or
+// that contradict themselves, are refused.
 func TestLiesOfAnIndex(t *testing.T) {
 	entry := func(fields string) string { return "entries:\n  app:\n  - {" + fields + "}\n" }
 	tests := map[string]struct{ index, text string }{
@@ -187,7 +188,7 @@ func TestLiesOfAnIndex(t *testing.T) {
 	if _, err := x.Choose("app", "../../1.0.0"); err == nil {
 		t.Error("a version that is a path was chosen")
 	}
-	// A digest in a form that nobody writes says nothing.
+	// A digest in an unknown form is ignored.
 	for _, digest := range []string{"md5:abc", "canary", sum[:63], "sha256:" + sum + "0"} {
 		if e, err := parse(t, entry(`name: app, version: 1.0.0, urls: [a.tgz], digest: "`+digest+`"`)).Choose("app", ""); err != nil || e.Digest != "" {
 			t.Errorf("%s: %+v, %v", digest, e, err)

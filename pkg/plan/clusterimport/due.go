@@ -17,8 +17,8 @@ const (
 	InTurn
 	// Now: this Cluster is waited for.
 	Now
-	// Anew: the objects of its agent are to be made as the Cluster asks for them now.
-	// What the agent registers with stays as it is.
+	// Anew: the objects of its agent are to be created again as the Cluster asks for
+	// them now. What the agent registers with stays as it is.
 	Anew
 )
 

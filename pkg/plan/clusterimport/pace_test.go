@@ -103,14 +103,14 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A fleet is told of a new address: all at once is never, the canaries are first,
-// everybody is told in the end, and a wrong address reaches a few only.
+// A new address is given to a fleet: never to all agents at once, to the canaries
+// first, to all of them in the end, and a wrong address to a few only.
 func TestFleet(t *testing.T) {
 	for name, c := range map[string]struct {
 		fleet   int
 		offline int // of them, all the time
 		broken  bool
-		most    int // told in the end
+		most    int // agents that have the new address in the end
 		within  time.Duration
 	}{
 		"Right":       {fleet: 200, most: 200, within: 10 * time.Minute},
@@ -135,7 +135,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// play lets those be told whose turn it is, and register 10 seconds later.
+// play gives the new address to the agents whose turn it is; each of them
+// registers 10 seconds later.
 func play(t *testing.T, all []Candidate, now time.Time, broken bool) (said int) {
 	t.Helper()
 	s := Plan(all, now, DefaultPace)

@@ -8,8 +8,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// That an administrator has set the namespace reaches every deployment of a
-// Bundle, also those that are as they should be, and deploys none of them anew.
+// The namespace that an administrator sets reaches every deployment of a
+// Bundle, also those that are up to date, and deploys none of them again.
 func TestAdminNamespaceReachesDeployments(t *testing.T) {
 	p := place("dev")
 	before := order(t, compiled(t, map[string]any{"a": "b"}), p, true)

@@ -15,7 +15,7 @@ const (
 	free      = 3 // come at once
 	firstWait = 5 * time.Second
 	lastWait  = 5 * time.Minute
-	calm      = 10 * time.Minute // after which the count begins anew
+	calm      = 10 * time.Minute // after which the count starts from zero
 )
 
 // A Fight is the history of corrections of one object. The zero Fight is that of
@@ -29,7 +29,8 @@ type Fight struct {
 	contested bool     // it was changed back in spite of several corrections
 }
 
-// Over reports whether the last correction is so long ago that the count begins anew.
+// Over reports whether the last correction is so long ago that the count starts from
+// zero.
 func (f *Fight) Over(now time.Time) bool { return now.Sub(f.last) >= calm }
 
 // Rest returns how long after now the fight is over.

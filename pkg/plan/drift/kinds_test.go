@@ -150,7 +150,7 @@ spec:
 			t.Errorf("%s: missing counts: want %v, got %v", text, want, modified)
 		}
 	}
-	// In a list that is there an entry lacks a field that nobody can keep.
+	// An entry of a list that exists lacks a field that the API server drops.
 	wanted := object(t, `{apiVersion: example.com/v1, kind: App, metadata: {name: a}, spec: {list: [{a: x, lost: y}]}}`)
 	live := object(t, `{apiVersion: example.com/v1, kind: App, metadata: {name: a}, spec: {list: [{a: x}]}}`)
 	e := Expected{Schema: func() map[string]any { return schema }}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Of most changes the metadata tell that nothing that counts can be different.
+// For most changes the metadata prove that no field that counts can differ.
 func TestConcerns(t *testing.T) {
 	const data, status, note = `{"f:data":{"f:k":{}}}`, `{"f:status":{"f:phase":{}}}`, `{"f:metadata":{"f:annotations":{"f:seen":{}}}}`
 	wanted := object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {l: x}, annotations: {mine: x}}, data: {k: v}}`)

@@ -159,7 +159,7 @@ func FuzzSecrets(f *testing.F) {
 			for _, finding := range found {
 				_, text, _ := strings.Cut(finding.Message, "helm")
 				if strings.Contains(value, secret+"\n") || strings.Contains(value, "helm") || strings.Contains(value, ":") {
-					return // it may have become a key, which is told
+					return // it may have become a key, and messages contain keys
 				}
 				if strings.Contains(text+finding.Hint, secret) {
 					t.Fatalf("told: %s", finding)

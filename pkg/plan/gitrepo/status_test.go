@@ -213,7 +213,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestInvalidBudget: a deletion budget that cannot be read is a warning, and told once.
+// TestInvalidBudget checks that a deletion budget that cannot be read is a warning,
+// given once.
 func TestInvalidBudget(t *testing.T) {
 	const text = `deletion budget "50pct": want a share such as 20%, a number, or off; it is not used: that of the namespace counts, and where it has none, the default counts: ` +
 		`20% of the bundles of the GitRepo, 10% of the deployments of the workspace, at least 3`

@@ -156,8 +156,8 @@ func TestPolicyOf(t *testing.T) {
 	}
 }
 
-// A thousand agents that lose one manager at one moment ask it again evenly, and
-// each at times that can be told beforehand.
+// A thousand agents that lose one manager at the same moment try again evenly
+// spread, each at times that can be computed beforehand.
 func TestAgain(t *testing.T) {
 	const agents, parts = 1000, 15
 	start := time.Date(2026, 8, 24, 14, 2, 7, 0, time.UTC)

@@ -38,8 +38,8 @@ func everywhere() fleet.BundleTarget {
 	return fleet.BundleTarget{Name: "all", ClusterSelector: &metav1.LabelSelector{}}
 }
 
-// story is a result in a form that people read.
-func story(r Result) []string {
+// lines returns a result as text, one line for each cluster.
+func lines(r Result) []string {
 	var out []string
 	for _, c := range r.Clusters {
 		text := c.Name + ": " + c.Why
@@ -171,7 +171,7 @@ func TestOf(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := story(r)
+			got := lines(r)
 			for i := range got {
 				if i < len(c.want) && strings.HasSuffix(c.want[i], "broken: ") && strings.HasPrefix(got[i], c.want[i]) {
 					got[i] = c.want[i] // the template's own words are tested elsewhere

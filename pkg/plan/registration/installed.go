@@ -38,7 +38,7 @@ func ReadInstalled(config *corev1.ConfigMap, secret *corev1.Secret, uid string) 
 
 // JoinedAs returns the Cluster that an installed agent checks in as, if it is not the
 // wanted one, or nil. Clusters with another clientID belong to another manager, or were
-// made anew.
+// deleted and created again.
 func (i Installed) JoinedAs(clusters []*fleet.Cluster, wanted types.NamespacedName) *fleet.Cluster {
 	at := slices.IndexFunc(clusters, func(c *fleet.Cluster) bool {
 		other := c.Namespace != wanted.Namespace || c.Name != wanted.Name

@@ -60,7 +60,8 @@ func TestLocalMove(t *testing.T) {
 	}
 }
 
-// The agent before goes when the new one works and nobody would make it again.
+// The old agent is removed when the new one works and no manager would install
+// the old one again.
 func TestLocalMayLeave(t *testing.T) {
 	m := LocalMove{From: "a", Leaves: []string{"a"}}
 	for name, c := range map[string]struct {

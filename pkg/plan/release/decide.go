@@ -316,8 +316,8 @@ func withdrawn(o Observed, w Wanted) Action {
 func pending(s State) bool { return s == PendingInstall || s == PendingUpgrade || s == PendingRollback }
 
 // heirOf names a live deployment of the same repository that wants this very
-// release. It takes the release over instead of installing it anew, and also
-// if it cannot do so at the moment nothing of it is removed.
+// release. It takes the release over instead of installing it again. While it
+// cannot do so, nothing of the release is removed.
 func heirOf(w Wanted) string {
 	return firstPeer(w, func(p Peer) bool { return p.Live && p.SameRepository && p.ID == w.ID })
 }

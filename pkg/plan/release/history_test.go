@@ -11,9 +11,9 @@ import (
 
 var noon = time.Date(2026, 8, 24, 12, 0, 0, 0, time.UTC)
 
-// history makes revisions of words: "deployed:b" is one that we made for
-// deployment id b, "deployed" one that somebody else made. More words of a
-// revision are its description.
+// history parses words into revisions: "deployed:b" is one that we made for
+// deployment ID b, "deployed" one that another Helm client made. Further words
+// of a revision are its description.
 func history(words ...string) []Revision {
 	var out []Revision
 	for i, w := range words {

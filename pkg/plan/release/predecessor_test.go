@@ -2,8 +2,8 @@ package release
 
 import "testing"
 
-// An agent that moved to another namespace takes its releases along, once nobody
-// is left where it was.
+// An agent that moved to another namespace takes its releases along, once no
+// agent is left in the old namespace.
 func TestDecidePredecessor(t *testing.T) {
 	const old = "before"
 	theirs := func(state State, deploymentID, bundle string) Observed {

@@ -20,9 +20,9 @@ func TestNothingUnreported(t *testing.T) {
 	}
 }
 
-// A story of one condition: what the manager was told at 10:00, what the agent
-// finds on its own at full hours, whether it was started anew, and what the
-// manager is told in the end.
+// TestBackdate follows one condition: what the agent reported at 10:00, what it
+// finds at full hours without the manager, whether it was restarted, and what
+// it reports in the end.
 func TestBackdate(t *testing.T) {
 	const day = "2026-08-24T"
 	hour := func(h int) time.Time { return time.Date(2026, 8, 24, h, 0, 0, 0, time.UTC) }
@@ -37,10 +37,10 @@ func TestBackdate(t *testing.T) {
 	}
 	cases := map[string]struct {
 		why      string
-		cached   bool // the agent has what the manager was told
+		cached   bool // the agent has what it reported
 		looks    []look
 		reported fleet.Condition // at 20:00
-		changed  string          // the hours that the manager is told
+		changed  string          // the hours in the agent's report
 		updated  string
 	}{
 		"Nothing": {
@@ -100,7 +100,8 @@ func TestBackdate(t *testing.T) {
 			if diff := cmp.Diff([]fleet.Condition{want}, got); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
-			// What is told is the end of it: the memory of it does nothing later.
+			// The report ends the backdating: what the agent saved for it has no
+			// effect later.
 			bd.Status.Conditions = got
 			w = &writer{bd: bd, now: hour(22), list: got}
 			w.set("Ready", "Unknown", "R", "")

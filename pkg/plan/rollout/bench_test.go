@@ -20,8 +20,8 @@ func many(desired string) []Target {
 	return out
 }
 
-// strategies are rollouts in which all move, nobody has room, and most wait for
-// a partition.
+// strategies are rollouts in which all targets move, no target has room, and
+// most targets wait for a partition.
 func strategies() map[string]*fleet.RolloutStrategy {
 	manual := &fleet.RolloutStrategy{}
 	for i := range 3 {

@@ -13,7 +13,7 @@ func randomShape(rnd *rand.Rand, n int) Shape {
 	s := Shape{MaxUnavailable: rnd.IntN(n + 1), MaxUnavailablePartitions: rnd.IntN(2), MaxNew: rnd.IntN(5)}
 	for start := 0; start < n; {
 		end := min(n, start+1+rnd.IntN(5))
-		if rnd.IntN(8) > 0 { // else nobody holds them
+		if rnd.IntN(8) > 0 { // else they are in no partition
 			s.Partitions = append(s.Partitions, Partition{Name: fmt.Sprint("p", start), Limit: rnd.IntN(end - start + 1), Members: members(start, end)})
 		}
 		start = end
@@ -226,8 +226,8 @@ func unaided(shape Shape, targets []Target, _, r Result) string {
 	return ""
 }
 
-// truthful: a rollout says that it waits if, and only if, somebody waits; and
-// whoever is in no partition is counted.
+// truthful: a rollout says that it waits if, and only if, a target waits; and
+// each target in no partition is counted.
 func truthful(shape Shape, targets []Target, _, r Result) string {
 	waits, outside := false, 0
 	for i, s := range r.Steps {

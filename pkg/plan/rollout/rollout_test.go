@@ -99,8 +99,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// Rounds are targets whose agents apply what they are told after one round,
-// unless they are offline or broken.
+// rounds are targets whose agents apply the deployment that the manager wrote
+// after one round, unless they are offline or broken.
 type rounds struct {
 	shape   Shape
 	targets []Target

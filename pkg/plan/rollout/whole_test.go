@@ -27,8 +27,8 @@ func undivided(n, limit int) Shape {
 }
 
 // TestWholeRollout plays whole rollouts, with agents, heartbeats and a clock, and
-// compares what a person would tell of them with testdata/TestWholeRollout/<name>.txt.
-// Run with -update after a change of rules, and read the difference.
+// compares their timeline with testdata/TestWholeRollout/<name>.txt. Run with -update
+// after a change of rules, and read the difference.
 func TestWholeRollout(t *testing.T) {
 	const second, minute = time.Second, time.Minute
 	scenarios := map[string]func() string{
@@ -48,7 +48,7 @@ func TestWholeRollout(t *testing.T) {
 				w.sites[0].cannot, w.sites[1].cannot = "", ""
 			}})
 		},
-		// Nobody has thought of c04.
+		// No partition selects c04.
 		"forgotten-cluster": func() string {
 			var list []*target.Cluster
 			sites := manySites(5, "v1")
@@ -106,8 +106,8 @@ func TestWholeRollout(t *testing.T) {
 				event{0, "the agent of c01 dies", func() { w.sites[0].up = false }},
 				event{4 * minute, "and comes back", func() { w.sites[0].up = true }})
 		},
-		// The same, and the manager is restarted meanwhile: it gives c01 its two
-		// minutes anew, and else does the same.
+		// The same, but the manager is restarted meanwhile: it gives c01 its
+		// full two minutes again, and decides the same otherwise.
 		"silent-and-restarted": func() string {
 			w := newWorld(rings(4, 2, 1), manySites(4, "v1")...)
 			w.shape.MaxUnavailable, w.interval = 1, 15*minute

@@ -176,8 +176,8 @@ func (w *world) round() (Result, int) {
 	return r, written
 }
 
-// A tale tells a rollout to a person: what happened when, and who waits for
-// whom.
+// A tale writes the timeline of a rollout: what happened when, and what each
+// target waits for.
 type tale struct {
 	*world
 	text                  strings.Builder
@@ -188,7 +188,7 @@ func (t *tale) line(format string, args ...any) {
 	fmt.Fprintf(&t.text, "%2d:%02d  %s\n", int(t.now.Minutes()), int(t.now.Seconds())%60, fmt.Sprintf(format, args...))
 }
 
-// step tells of one look of the manager.
+// step writes the lines of one round of the manager.
 func (t *tale) step() {
 	for _, n := range t.changes {
 		t.line("%s", n)

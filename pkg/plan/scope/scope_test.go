@@ -43,8 +43,8 @@ func TestOwns(t *testing.T) {
 	}
 }
 
-// Of all managers that differ in their id, exactly one owns an object, but for
-// one that names an id that nobody has.
+// Of all managers with different IDs, exactly one owns an object, unless the
+// object names an ID that no manager has.
 func TestOneOwner(t *testing.T) {
 	managers := []Scope{{}, {Shard: "x"}, {Shard: "y"}}
 	for _, labels := range []map[string]string{nil, {fleet.LabelShardRef: "x"}, {fleet.LabelShardRef: "y"}, {fleet.LabelShardRef: "z"}, {fleet.LabelShardRef: ""}} {

@@ -262,8 +262,8 @@ func TestDisplayWithoutError(t *testing.T) {
 	}
 }
 
-// TestGitRepoReady: a repository that is missing, unread or meant for nobody is
-// never Ready, whatever runs.
+// TestGitRepoReady checks that a repository that is missing, unread or that
+// targets no cluster is never Ready, whatever runs.
 func TestGitRepoReady(t *testing.T) {
 	set := func(c fleet.Condition) func(*fleet.GitRepo) {
 		return func(r *fleet.GitRepo) { r.Status.Conditions = condition.Set(nil, c, now) }

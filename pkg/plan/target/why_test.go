@@ -12,8 +12,8 @@ func requires(key string, op metav1.LabelSelectorOperator, values ...string) *me
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: op, Values: values}}}
 }
 
-// TestWhyNot: whoever does not get a Bundle is told which rule is in the way,
-// what it asks for, and what the cluster has of that.
+// TestWhyNot checks the text for a cluster that does not get a Bundle: which
+// rule excludes it, what the rule asks for, and what the cluster has of that.
 func TestWhyNot(t *testing.T) {
 	every := fleet.BundleTarget{Name: "all", ClusterSelector: &metav1.LabelSelector{}}
 	gold, silver := Group{Name: "gold", Labels: labelled("tier", "1")}, Group{Name: "silver", Labels: labelled("tier", "2")}

@@ -608,7 +608,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What was there before the first look is told in one go, and nothing twice.
+// What was there before the first look is printed in one block, and nothing
+// twice.
 func TestEventLines(t *testing.T) {
 	goal := Goal{Kind: "GitRepo", Key: Key{Namespace: space, Name: "app"}, Commit: "bbbbbbb"}
 	clusters := []*fleet.Cluster{cluster("a"), cluster("b"), cluster("c", away(time.Hour))}

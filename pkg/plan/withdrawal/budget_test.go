@@ -170,8 +170,8 @@ func meaning(r Removal) string {
 	return strings.Join(slices.Compact(all), "\n")
 }
 
-// What is held is told in a condition, with the command that approves it, and
-// written out, both within bounds.
+// What is held is listed in a condition, with the command that approves it, and
+// in full elsewhere; both are bounded.
 func TestTexts(t *testing.T) {
 	long := strings.Repeat("x", 63)
 	var wide []Item

@@ -182,7 +182,7 @@ func TestEmptied(t *testing.T) {
 	}
 }
 
-// Of a cluster that comes first and moves, the provisioning Cluster is made anew.
+// If a cluster comes first and moves, its provisioning Cluster is created again.
 func TestOldHalf(t *testing.T) {
 	for name, c := range map[string]struct {
 		why             string

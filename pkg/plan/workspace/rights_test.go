@@ -142,9 +142,9 @@ in team-b b2: Group ops is r-fwcr
 	}
 }
 
-// TestStanding: every kind of a workspace is in our roles, and what one level may
-// do the next one may, too; nobody in a workspace writes what leads out of it or
-// what managers write.
+// TestStanding checks that every kind of a workspace is in our roles, and that
+// each level may do all that the level before may do. No level may write what
+// leads out of the workspace or what managers write.
 func TestStanding(t *testing.T) {
 	levels := []string{LabelIntoReadOnly, LabelIntoMember, LabelIntoAdmin}
 	may := make([]map[string]bool, len(levels))

@@ -281,7 +281,7 @@ type ClusterStatus struct {
 	AgentTLSMode string `json:"agentTLSMode,omitempty"`
 
 	// GarbageCollectionInterval is how often the agent looks for releases that
-	// nobody wants any more.
+	// no BundleDeployment asks for.
 	// +optional
 	GarbageCollectionInterval *metav1.Duration `json:"garbageCollectionInterval,omitempty"`
 
@@ -368,12 +368,13 @@ type AgentStatus struct {
 	Orphans *AgentOrphans `json:"orphans,omitempty"`
 
 	// Journal is the last decisions of the agent, at most 50 lines, as gzip of
-	// at most 2 KiB: fleet logs shows them. It is told with a check-in.
+	// at most 2 KiB: fleet logs shows them. The agent sends it with a check-in.
 	// +optional
 	Journal []byte `json:"journal,omitempty"`
 }
 
-// AgentOrphans are releases that nobody ordered to be uninstalled.
+// AgentOrphans are releases whose BundleDeployment is gone without an order to
+// uninstall them.
 type AgentOrphans struct {
 	// Count of all of them.
 	// +optional

@@ -127,9 +127,9 @@ func quote(raw []byte) string {
 	}
 }
 
-// A field that was there once stays: the list of a kind only grows. With
-// -update new lines are added; lines that are gone have to be taken out by
-// hand, by somebody who knows who relied on them.
+// TestFields checks that no field of a kind is removed by accident: the list of
+// a kind only grows. With -update new lines are added. A person who knows the
+// users of a field removes its line by hand.
 func TestFields(t *testing.T) {
 	for kind, crd := range loadCRDs(t) {
 		t.Run(kind, func(t *testing.T) {

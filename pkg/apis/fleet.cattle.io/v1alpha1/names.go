@@ -69,8 +69,8 @@ const (
 	LabelWorkspace = prefix + "workspace"
 	// LabelRegistrationToken is the token that a ClusterRegistration used.
 	LabelRegistrationToken = prefix + "registration-token"
-	// LabelClusterManagement, not empty, says that somebody else manages the
-	// agent of a Cluster.
+	// LabelClusterManagement, not empty, says that another controller, such as
+	// Rancher, manages the agent of a Cluster.
 	LabelClusterManagement = prefix + "cluster-management"
 	// LabelNonManagedAgent keeps the agent of a Cluster from being updated.
 	LabelNonManagedAgent = prefix + "non-managed-agent"
@@ -111,13 +111,14 @@ const (
 	// use: which account's, and how a token of it is fetched. It holds no secret.
 	// Without it the agent uses what it was granted when it registered.
 	AnnotationCredential = prefix + "credential"
-	// AnnotationRotate on a Cluster is a person's order to give its agent another
-	// credential; its value tells orders apart. The manager removes it when the
-	// agent uses the new one and the one before is void.
+	// AnnotationRotate on a Cluster is a user's order to give its agent another
+	// credential; each order has a value of its own. The manager removes it when
+	// the agent uses the new credential and the old one is void.
 	AnnotationRotate = prefix + "rotate-credential"
-	// AnnotationUninstall on a Cluster is a person's order to withdraw everything
-	// that is deployed to it, but its agent, at once and whatever it is; its value
-	// tells orders apart. Without it everything comes back.
+	// AnnotationUninstall on a Cluster is a user's order to withdraw at once
+	// everything that is deployed to it, except its agent; each order has a value
+	// of its own. When the user removes the annotation, everything is deployed
+	// again.
 	AnnotationUninstall = prefix + "uninstall"
 	// AnnotationRenews on a ServiceAccount is the account of an agent whose tokens
 	// it may fetch; it may do nothing else.
@@ -172,14 +173,15 @@ const (
 	// AnnotationReleaseBody on the Secret of a Helm record is "<digest>/<parts>"
 	// of what is kept of it in further Secrets, because it is larger than one.
 	AnnotationReleaseBody = prefix + "release-body"
-	// AnnotationContentRenewed on a Content that is about to be named by a Bundle
-	// is the time of that: whoever wanted to delete it meets a conflict.
+	// AnnotationContentRenewed on a Content that a Bundle is about to name is the
+	// time of that write: a deletion that was decided before it fails with a
+	// conflict.
 	AnnotationContentRenewed = prefix + "content-renewed"
 	// AnnotationCarried on a BundleDeployment is a digest of the data of what it
 	// takes along.
 	AnnotationCarried = prefix + "carried"
-	// AnnotationPull on a Bundle asks for its charts to be pulled by the manager;
-	// its value tells charts apart. AnnotationPulled is the same value when
+	// AnnotationPull on a Bundle asks the manager to pull its charts; its value
+	// differs between sets of charts. AnnotationPulled is the same value when
 	// AnnotationContent names them, and AnnotationPullFailed begins with it and
 	// says why they could not be pulled.
 	AnnotationPull       = prefix + "pull"

@@ -72,9 +72,9 @@ const (
 	ConditionInstalled = "Installed"
 	// ConditionMonitored: the objects of the release could be looked at.
 	ConditionMonitored = "Monitored"
-	// ConditionContested: somebody keeps changing back what the agent corrects:
-	// who, which field, since when, and when it is tried again. It is there only
-	// as long as that is so.
+	// ConditionContested: another field manager keeps undoing the agent's
+	// corrections. The message says who, which field, since when, and when the
+	// agent tries again. The condition is there only as long as that is so.
 	ConditionContested = "Contested"
 	// ConditionWithdrawn: the agent answers an order to uninstall; the message
 	// is the id of the order.
@@ -152,7 +152,7 @@ const (
 	ReasonNeverSeen = "NeverSeen"
 	// ReasonManagerBehind: the manager asks for what the agent knows as past.
 	ReasonManagerBehind = "ManagerBehind"
-	// ReasonChangedBack: somebody undoes the agent's corrections.
+	// ReasonChangedBack: another field manager undoes the agent's corrections.
 	ReasonChangedBack = "ChangedBack"
 	// ReasonDeletionHeld: what a change would remove waits to be approved.
 	ReasonDeletionHeld = "DeletionHeld"

@@ -128,7 +128,7 @@ type FieldChange struct {
 	Live string `json:"live,omitempty"`
 
 	// Manager is who set the value that was found, as the API server has it;
-	// empty if nobody owns the field.
+	// empty if no field manager owns the field.
 	// +optional
 	Manager string `json:"manager,omitempty"`
 

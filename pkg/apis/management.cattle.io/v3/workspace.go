@@ -45,7 +45,7 @@ type SettingList struct {
 	Items []Setting `json:"items"`
 }
 
-// Effective is the value that counts: what somebody has set, else the default.
+// Effective is the value that counts: Value if a user has set it, else Default.
 func (s *Setting) Effective() string {
 	if s.Value != "" {
 		return s.Value
@@ -74,7 +74,7 @@ type FeatureList struct {
 	Items []Feature `json:"items"`
 }
 
-// FeatureSpec is what somebody has set.
+// FeatureSpec is what a user has set.
 type FeatureSpec struct {
 	Value *bool `json:"value,omitempty"`
 }
@@ -85,8 +85,8 @@ type FeatureStatus struct {
 	LockedValue *bool `json:"lockedValue,omitempty"`
 }
 
-// On tells whether the feature is on: as it is locked, else as it is set, else as
-// it is by default.
+// On reports whether the feature is on: LockedValue counts if set, then Value,
+// then the default.
 func (f *Feature) On() bool {
 	for _, v := range []*bool{f.Status.LockedValue, f.Spec.Value} {
 		if v != nil {
@@ -124,7 +124,7 @@ type FleetWorkspacePermission struct {
 	WorkspaceVerbs []string            `json:"workspaceVerbs,omitempty"`
 }
 
-// GlobalRoleBinding gives a GlobalRole to somebody.
+// GlobalRoleBinding gives a GlobalRole to a user or a group.
 //
 // +kubebuilder:object:root=true
 type GlobalRoleBinding struct {
