@@ -76,7 +76,7 @@ func agentDeploys(w *agentWorld) {
 	}
 	// What was written is seen before the audit log says so.
 	until(w.T, "the status write is logged", func() bool { return status() > 0 })
-	if n := status(); n > 1+int(took/time.Second) { // a way to Ready that takes longer is told once a second
+	if n := status(); n > 1+int(took/time.Second) { // the agent writes the status at most once a second on its way to Ready
 		w.Errorf("Ready after %s with %d status writes:\n%s", took, n, strings.Join(w.writes("first", start), "\n"))
 	}
 	var warm []time.Duration
@@ -222,8 +222,8 @@ func agentBroken(w *agentWorld) {
 	w.state("broken", fleet.Ready)
 }
 
-// What is in the way of a bundle stays as it is until somebody removes it. The agent is not told
-// of that, and the bundle does not change.
+// The object that blocks a bundle stays until another client removes it. The agent gets no event
+// for that, and the bundle does not change.
 func agentNotOwned(w *agentWorld) {
 	ctx := w.Context()
 	foreign, err := kube.StoreOf[*corev1.ConfigMap](w.admin).Create(ctx, &corev1.ConfigMap{
@@ -275,7 +275,7 @@ func agentWithdraws(w *agentWorld) {
 	if w.data("away", "a") != "" {
 		w.Error("not uninstalled")
 	}
-	// Wanted again: the mark goes, the same id is installed anew.
+	// Wanted again: the mark goes, the same id is installed again.
 	w.mark("away", func(a map[string]string) { delete(a, fleet.AnnotationWithdrawn) })
 	until(w.T, "installed again", func() bool { return w.data("away", "a") == "one" })
 	w.state("away", fleet.Ready)

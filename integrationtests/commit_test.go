@@ -60,7 +60,7 @@ func TestReadyComesFromTheCluster(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("live")
 	repo.Write("app/fleet.yaml", into("live"))
-	repo.Write("app/deployment.yaml", deployment("app", "story/live"))
+	repo.Write("app/deployment.yaml", deployment("app", "test/live"))
 	commit := repo.Commit("an app that wants a special node")
 
 	repo.Deploy()
@@ -68,7 +68,7 @@ func TestReadyComesFromTheCluster(t *testing.T) {
 	harness.Eventually(w, "NotReady on both", repo.State, harness.State{Commit: commit, Counts: "0/2"})
 	harness.Eventually(w, "the state says so", func() string { return repo.Deployment(w.C1, "live-app").Status.Display.State }, string(fleet.NotReady))
 	for _, m := range w.Downstream() {
-		everyNode(w, m, "story/live")
+		everyNode(w, m, "test/live")
 	}
 	repo.EventuallyReady(commit, 2)
 }
@@ -129,10 +129,10 @@ func TestManyWorkloads(t *testing.T) {
 	for i := range 12 {
 		dir := fmt.Sprintf("app%02d", i)
 		repo.Write(dir+"/fleet.yaml", into("many"))
-		repo.Write(dir+"/deployment.yaml", deployment(dir, "story/many"))
+		repo.Write(dir+"/deployment.yaml", deployment(dir, "test/many"))
 	}
 	for _, m := range w.Downstream() {
-		everyNode(w, m, "story/many")
+		everyNode(w, m, "test/many")
 	}
 	repo.DeployReady("many apps", 24)
 }
@@ -177,8 +177,7 @@ func TestSecondCommitDeploysOnlyWhatChanged(t *testing.T) {
 	}
 }
 
-// A trace is what would differ if somebody had touched a deployment or what
-// was deployed.
+// A trace holds what a write to a deployment or to its objects would change.
 type trace struct {
 	Generation   int64  // of the BundleDeployment: grows with each write to its spec
 	DeploymentID string // what it asks for
@@ -221,7 +220,7 @@ func TestOneDirectoryOfTwenty(t *testing.T) {
 		}
 		return seen
 	}
-	for _, b := range repo.Bundles() { // the GitRepo may be told before its Bundles
+	for _, b := range repo.Bundles() { // the status of the GitRepo may be written before that of its Bundles
 		harness.Eventually(w, b.Name+" says that it is Ready", func() string {
 			now, _ := harness.Get[*fleet.Bundle](w, w.Local, b.Namespace, b.Name)
 			return fmt.Sprintf("%s %t", now.Status.Display.ReadyClusters, condition.IsTrue(now.Status.Conditions, fleet.ConditionReady))
@@ -274,8 +273,8 @@ func TestRemovedDirectoryIsUninstalled(t *testing.T) {
 	}
 }
 
-// acknowledged tells from the life of a deployment whether it was withdrawn in
-// order.
+// acknowledged reports, from the versions of a deployment, whether it was
+// withdrawn in order.
 func acknowledged(life []*fleet.BundleDeployment) error {
 	order := ""
 	for _, d := range life {
@@ -307,12 +306,12 @@ func TestLabelMovesBundle(t *testing.T) {
 	repo.Write("app/settings.yaml", settings("app", "here"))
 	commit := repo.Commit("for labelled clusters")
 	repo.Deploy(func(s *fleet.GitRepoSpec) {
-		s.Targets = []fleet.GitTarget{{Name: "chosen", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"story": "labelled"}}}}
+		s.Targets = []fleet.GitTarget{{Name: "chosen", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"test": "labelled"}}}}
 	})
 	nowhere := harness.State{Commit: commit, Counts: "0/0"}
 	harness.Eventually(w, "meant for no cluster", repo.State, nowhere)
 
-	w.Label(w.C1, "story", "labelled")
+	w.Label(w.C1, "test", "labelled")
 
 	repo.EventuallyReady(commit, 1)
 	harness.Eventually(w, "arrived on c1", harness.Data(w, w.C1, "labelled", "app"), value("here"))
@@ -320,7 +319,7 @@ func TestLabelMovesBundle(t *testing.T) {
 		t.Error("c2 has no such label")
 	}
 
-	w.Label(w.C1, "story", "")
+	w.Label(w.C1, "test", "")
 
 	harness.Eventually(w, "left c1", harness.Gone[*corev1.ConfigMap](w, w.C1, "labelled", "app"), true)
 	harness.Eventually(w, "meant for no cluster again", repo.State, nowhere)

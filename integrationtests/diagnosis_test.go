@@ -25,7 +25,7 @@ func TestBundleDiffIsPasted(t *testing.T) {
 	repo.Write("app/fleet.yaml", fleetYAML)
 	repo.Write("app/objects.yaml", `apiVersion: v1
 kind: ConfigMap
-metadata: {name: app, annotations: {story/why: "yes"}}
+metadata: {name: app, annotations: {test/why: "yes"}}
 data: {value: one, other: one}
 ---
 apiVersion: v1
@@ -37,7 +37,7 @@ stringData: {key: one}
 	edit := func(field string) {
 		harness.Change(w, w.C1, &corev1.ConfigMap{ObjectMeta: meta("paste", "app")}, func(cm *corev1.ConfigMap) {
 			cm.Data[field] = "by hand"
-			delete(cm.Annotations, "story/why")
+			delete(cm.Annotations, "test/why")
 		})
 	}
 	state := func() string { return repo.Deployment(w.C1, "paste-app").Status.Display.State }
@@ -52,7 +52,7 @@ stringData: {key: one}
 
 	diff := w.CLI("bundlediff", "paste-app", w.C1.Name, "--fleet-yaml")
 
-	if text := lacks(diff, "diff:\n", "/data/never", "/data/value", "/metadata/annotations/story~1why", "/stringData/key"); text != "" {
+	if text := lacks(diff, "diff:\n", "/data/never", "/data/value", "/metadata/annotations/test~1why", "/stringData/key"); text != "" {
 		t.Fatal(text)
 	}
 	repo.Write("app/fleet.yaml", into("paste")+diff)

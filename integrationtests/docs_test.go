@@ -119,7 +119,7 @@ func (d *shell) start(commands string) {
 	}()
 	d.t.Cleanup(func() {
 		select {
-		case <-gone: // the number may be somebody else's by now
+		case <-gone: // the PID may belong to another process by now
 		default:
 			_ = syscall.Kill(-d.up.Process.Pid, syscall.SIGKILL)
 		}

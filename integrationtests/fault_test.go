@@ -48,7 +48,8 @@ func TestStoppedAgentCatchesUpWithTheLastCommit(t *testing.T) {
 }
 
 // A cluster that cannot reach the manager becomes Offline, keeps what runs
-// there and holds nobody up; back on the net it takes the newest version.
+// there and does not hold up other clusters; back on the net it takes the
+// newest version.
 func TestClusterOffTheNet(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("ship")
@@ -126,17 +127,17 @@ func TestKilledManagerConverges(t *testing.T) {
 	}
 }
 
-// Whoever deletes a cluster's namespace on the manager takes nothing away from
-// the cluster: no object there is deleted or made again, and the namespace and
-// its deployments come back.
+// Deleting a cluster's namespace on the manager removes nothing from the
+// cluster: no object there is deleted or created again, and the manager
+// restores the namespace and its deployments.
 func TestDeletedClusterNamespaceComesBack(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("mishap")
 	repo.Write("app/fleet.yaml", into("mishap"))
 	repo.Write("app/settings.yaml", settings("app", "one"))
-	repo.Write("app/deployment.yaml", deployment("app", "story/mishap"))
+	repo.Write("app/deployment.yaml", deployment("app", "test/mishap"))
 	for _, m := range w.Downstream() {
-		everyNode(w, m, "story/mishap")
+		everyNode(w, m, "test/mishap")
 	}
 	commit := repo.DeployReady("one", 2)
 	namespace, ok := harness.Get[*corev1.Namespace](w, w.Local, "", w.Namespace(w.C1))
@@ -181,7 +182,7 @@ func TestDeletedClusterNamespaceComesBack(t *testing.T) {
 	harness.Eventually(w, "the next commit arrives as ever", harness.Data(w, w.C1, "mishap", "app"), value("two"))
 }
 
-// A BundleDeployment that somebody deletes by hand comes back, and nothing is
+// A BundleDeployment that a user deletes by hand comes back, and nothing is
 // deployed again.
 func TestDeletedDeploymentComesBack(t *testing.T) {
 	w := harness.Open(t)
@@ -208,7 +209,7 @@ func TestDeletedDeploymentComesBack(t *testing.T) {
 	harness.Throughout(w, watchFor, "nothing was touched", now, before)
 }
 
-// What somebody changes by hand in a cluster is reported.
+// What a user changes by hand in a cluster is reported.
 func TestDriftIsReported(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("drift")
@@ -238,7 +239,7 @@ func TestBrake(t *testing.T) {
 	repo.Write("app/settings.yaml", settings("app", "one"))
 	repo.DeployReady("one", 2)
 
-	w.CLI("suspend", "--all", "--reason", "a story")
+	w.CLI("suspend", "--all", "--reason", "a test")
 	t.Cleanup(func() { w.CLI("resume", "--all") })
 	// From the fifth second on nothing may happen, so that the commit comes then.
 	harness.Throughout(w, 5*time.Second, "what is there stays", harness.Data(w, w.C1, "brake", "app"), value("one"))
@@ -246,7 +247,7 @@ func TestBrake(t *testing.T) {
 	second := repo.Commit("two")
 	before := look(w, repo, w.C1, "brake-app", "app")
 	harness.Throughout(w, 5*time.Second, "held", func() trace { return look(w, repo, w.C1, "brake-app", "app") }, before)
-	if why := lacks(w.CLI("status"), "a story"); why != "" {
+	if why := lacks(w.CLI("status"), "a test"); why != "" {
 		t.Errorf("fleet status does not say that the brake is on: %s", why)
 	}
 

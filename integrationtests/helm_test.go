@@ -191,7 +191,7 @@ func quickInstalls(t *testing.T, w helmWorld) {
 func helmUpgrade(t *testing.T, w helmWorld) {
 	ctx := t.Context()
 	must(t, w.Install(ctx, bundle("up", "id1", "a.yaml", cm("a", "one"), "b.yaml", cm("b", "one"), "c.yaml", cm("c", "one"))))
-	// c is taken over by somebody else, so it is not ours to remove.
+	// c is taken over by another release, so it is not ours to remove.
 	patch := `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other","meta.helm.sh/release-namespace":"up"}}}`
 	_, err := w.kube.CoreV1().ConfigMaps("up").Patch(ctx, "c", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	must(t, err)

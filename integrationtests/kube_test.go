@@ -126,8 +126,8 @@ func kubePort(t *testing.T, server *cluster.Cluster) {
 // What the server in memory of package kubetest does, a real API server does.
 func kubeTest(t *testing.T, server *cluster.Cluster) { kubetest.Conform(t, server.REST(), nil) }
 
-// A cache holds what its watch selects, stripped, and tells changes in
-// order with old and new state.
+// A cache holds what its watch selects, stripped, and reports changes in order
+// with the old and the new state.
 func kubeCache(t *testing.T, server *cluster.Cluster) {
 	c := connect(t, server)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,6 +1,6 @@
-// Package integrationtests tells the tests that Fleet must live up to, with
-// real API servers, real git and the real programs, and tests the ports to
-// Kubernetes on a real API server.
+// Package integrationtests tests Fleet as a whole with real API servers, real
+// git and the real programs, and tests the ports to Kubernetes on a real API
+// server.
 package integrationtests
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
-// The tests share one fleet, which starts with the first of them, and are told
-// one after the other. Those that are told at once with others come last.
+// The tests share one fleet, which starts with the first of them, and run one
+// after the other. Those that run in parallel with others come last.
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
 
-// TestPorts reports what needs an API server and no fleet. All share one. Helm's
-// tests look at how long an installation takes and are told alone.
+// TestPorts runs the tests that need an API server and no fleet. All share one.
+// Helm's tests measure how long an installation takes and run alone.
 func TestPorts(t *testing.T) {
 	server := harness.Cluster(t, "port")
 	t.Run("Helm", func(t *testing.T) { helmPort(t, server) })

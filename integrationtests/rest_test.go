@@ -14,9 +14,9 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// TestAtRest reports what remains when all other tests of the fleet are told. The
-// fleet rests for minutes: the tests that have an API server of their own are
-// told meanwhile.
+// TestAtRest checks what the fleet does when all other tests of the fleet have
+// ended. The fleet rests for minutes: the tests that have an API server of their
+// own run meanwhile.
 func TestAtRest(t *testing.T) {
 	t.Parallel()
 	t.Run("Quiet", quietAtRest)
@@ -41,7 +41,7 @@ func quietAtRest(t *testing.T) {
 	repo.Write("refused/fleet.yaml", into("quiet"))
 	repo.Write("refused/settings.yaml", settings("Not_A_Name", "one"))
 	repo.Write("waiting/fleet.yaml", into("quiet"))
-	repo.Write("waiting/deployment.yaml", deployment("waiting", "story/nowhere"))
+	repo.Write("waiting/deployment.yaml", deployment("waiting", "test/nowhere"))
 	commit := repo.Commit("good, failing, refused and waiting")
 	repo.Deploy()
 	lost := w.Repository("quiet-lost")
@@ -58,7 +58,8 @@ func quietAtRest(t *testing.T) {
 		return lacks(lost.Message(fleet.ConditionReady, corev1.ConditionFalse), "127.0.0.1")
 	})
 	dropContents(w)
-	// What led here may still be told: passing states are written once per second.
+	// Writes may still be due from what led here: passing states are written once
+	// per second.
 	w.Until("nobody has written anything for ten seconds", func() string {
 		return harness.Lines(w.Requests(w.Now().Add(-10*time.Second), unrest, w.Members()...))
 	})
@@ -79,8 +80,8 @@ func quietAtRest(t *testing.T) {
 	}
 }
 
-// dropContents removes the contents that nobody holds any more: ten minutes after their
-// story the manager does so itself, and that may be now.
+// dropContents removes the contents that no deployment holds any more. The manager does
+// so itself ten minutes after their test, and that may be now.
 func dropContents(w *harness.World) {
 	held := map[string]bool{}
 	for _, d := range harness.List[*fleet.BundleDeployment](w, w.Local, "", "") {

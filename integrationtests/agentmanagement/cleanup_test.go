@@ -16,8 +16,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
-// What nobody owns goes after two looks; what somebody owns, or may still be
-// coming, stays.
+// Namespaces, deployments, Secrets and registrations without an owner are
+// deleted after two sweeps. What has an owner, belongs to another manager, or
+// may still get an owner, stays.
 func TestCleanup(t *testing.T) {
 	t.Parallel()
 	g := openManagerProcess(t, map[string]any{"bootstrap": map[string]any{"enabled": false}})

@@ -115,7 +115,7 @@ func (g *managerProcess) run() {
 	}()
 }
 
-// later starts agent management anew with a clock that is ahead.
+// later restarts agent management with a clock that is ahead by d.
 func (g *managerProcess) later(d time.Duration) {
 	g.t.Helper()
 	g.halt()

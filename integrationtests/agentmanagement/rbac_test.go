@@ -88,8 +88,8 @@ func compare(t *testing.T, want []string, got rights.Granted) {
 	}
 }
 
-// Whoever knows the digest of a content may read it, so an agent must not be
-// able to learn another cluster's.
+// A client that knows the digest of a content may read it, so an agent must not
+// be able to learn another cluster's digest.
 func noForeignDigest(t *testing.T, g *managerProcess, one, two member) {
 	ctx := t.Context()
 	own, foreign := "s-"+strings.Repeat("1", 61), "s-"+strings.Repeat("2", 61)

@@ -65,23 +65,23 @@ func troubles() map[string]trouble {
 	}
 }
 
-// TestAlone tells all tests at the same time, with one API server: they wait for
-// most of their time.
+// TestAlone runs all tests in parallel with one API server: they wait for most
+// of their time.
 func TestAlone(t *testing.T) {
 	hub := harness.NewHub(t, harness.Cluster(t, "hub"))
-	stories := map[string]func(*place){
+	tests := map[string]func(*place){
 		"TrueTimes": trueTimes, "Store": kept, "Visits": visits, "Missed": missed, "Joins": joins,
 	}
 	for name, trouble := range troubles() {
-		stories[name] = trouble.story
+		tests[name] = trouble.run
 	}
 	for _, f := range []wire.Fault{wire.Refused, wire.Reset, wire.Silent, wire.Lost} {
-		stories["Reconnects"+f.String()] = func(p *place) { reconnects(p, f) }
+		tests["Reconnects"+f.String()] = func(p *place) { reconnects(p, f) }
 	}
-	for name, story := range stories {
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			story(newPlace(t, hub, strings.ToLower(name)))
+			test(newPlace(t, hub, strings.ToLower(name)))
 		})
 	}
 }
@@ -90,7 +90,7 @@ func TestAlone(t *testing.T) {
 // deploys what it has accepted, puts back what others change, removes nothing, and
 // says what is wrong, since when, and what helps. Back in touch it reports what
 // happened, with the times at which it did, and does what was ordered meanwhile.
-func (tr trouble) story(p *place) {
+func (tr trouble) run(p *place) {
 	kept, seen, later, gone := p.Name+"-kept", p.Name+"-seen", p.Name+"-later", p.Name+"-gone"
 	p.Start()
 	p.Order("kept", harness.Order{Files: files("one"), Options: correcting()})
@@ -189,8 +189,8 @@ func (tr trouble) account(p *place) {
 	p.Must(err)
 }
 
-// What changes and changes back while nobody can be told is told as of when it
-// changed back, also by an agent that was started in between.
+// A change that is undone while the agent cannot reach its manager is reported
+// with the time of the undoing, also by an agent that was restarted in between.
 func trueTimes(p *place) {
 	p.Start()
 	p.Order("app", harness.Order{Files: files("one")})

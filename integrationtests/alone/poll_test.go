@@ -76,7 +76,7 @@ func (p *place) between(try int) bool {
 	p.Order("first", harness.Order{Files: files(value), Options: correcting()})
 	p.Withdraw(goes, "o1")
 	p.SetData("visits-first", "a", "edited")
-	if time.Now().After(next.Add(-time.Second)) { // told in seconds
+	if time.Now().After(next.Add(-time.Second)) { // the contact record has a resolution of seconds
 		return false
 	}
 	p.Until("drift is put back in between, or what was ordered is there", func() bool { return p.Data("visits-first", "a") != "edited" })
@@ -101,13 +101,13 @@ func (p *place) between(try int) bool {
 	return true
 }
 
-// visit looks at what was asked in between and in one visit: nothing before the time
-// that was told; then a check-in, one list, no watch, and a check-in at the end.
+// visit checks the requests between two visits and in one visit: none before the
+// announced time; then a check-in, one list, no watch, and a check-in at the end.
 func (p *place) visit(asked []harness.Request, next time.Time) {
 	p.Helper()
 	lists := 0
 	for _, r := range asked {
-		if r.At.Before(next.Add(-time.Second)) { // told in seconds
+		if r.At.Before(next.Add(-time.Second)) { // the contact record has a resolution of seconds
 			p.Errorf("asked in between: %s", r)
 		}
 		if r.Verb == "watch" {
@@ -122,8 +122,8 @@ func (p *place) visit(asked []harness.Request, next time.Time) {
 	}
 }
 
-// A visit that fails is told on the site, tried again within the visit's time, and
-// made up for by the next one.
+// The agent reports a failed visit on its own cluster, retries within the time of
+// the visit, and catches up with the next one.
 func missed(p *place) {
 	p.polling()
 	p.Order("app", harness.Order{Files: files("one")})

@@ -18,7 +18,7 @@ const cut = 3 * time.Second
 const back = 40 * time.Second
 
 // An agent with the interval of production is back soon after its link is, also
-// where nobody tells it that its connections are dead.
+// where it gets no error on its dead connections.
 func reconnects(p *place, f wire.Fault) {
 	p.Config.CheckinInterval = time.Minute
 	p.Start()

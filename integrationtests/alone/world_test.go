@@ -1,5 +1,5 @@
-// Package alone tells tests of agents whose manager is away, in all the ways in
-// which a manager can be, and of agents that only connect now and then.
+// Package alone tests agents whose manager is away, in all the ways in which a
+// manager can be, and agents that connect only now and then.
 package alone
 
 import (

@@ -20,9 +20,9 @@ import (
 // other is the namespace of another manager.
 const other = "fleet-b"
 
-// TestAnotherManager: two managers of one API never work at once. The one that
-// comes second refuses before it has written anything, or waits where it is told to
-// take over.
+// TestAnotherManager: two managers of one API never work at once. The second one
+// refuses before it has written anything, or waits if it is configured to take
+// over.
 func TestAnotherManager(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "managers")
@@ -70,7 +70,7 @@ func (w *world) config(namespace string, annotations map[string]string) {
 	w.must(err)
 }
 
-// holds lets somebody hold a lease from now on, for an hour or so.
+// holds makes another process the holder of a lease, for an hour.
 func (w *world) holds(namespace, name, who string) {
 	w.Helper()
 	now, seconds := metav1.NewMicroTime(time.Now()), int32(3600)

@@ -24,8 +24,8 @@ import (
 const manager = "fleet-workspace-lock"
 
 // TestBesideRancher: the program that the chart runs waits for Rancher's kinds,
-// makes Fleet's objects of Rancher's where nobody else does, only looks while
-// Rancher lives, and guards workspaces in both parts: with the rights of the chart
+// maps Rancher's objects to Fleet's if Rancher does not, only observes while
+// Rancher lives, and guards workspaces in both roles: with the rights of the chart
 // and no others.
 func TestBesideRancher(t *testing.T) {
 	t.Parallel()
@@ -150,7 +150,8 @@ func observes(w *world, p *rancher.Rancher, r *run) {
 }
 
 // autoscalerIsRefused: Rancher reports the state of the HelmOp of its cluster autoscaler
-// on the provisioning Cluster. It does not report a deployment that nobody makes.
+// on the provisioning Cluster. It does not wait for a deployment that no controller
+// makes.
 func autoscalerIsRefused(w *world, p *rancher.Rancher, _ *run) {
 	p.Says(w, rancher.ProvClusters, "fleet-default", "c1", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
 	p.Put(w, rancher.FleetHelmOps, "fleet-default", "autoscaler", `{"metadata":{"labels":{"cluster.x-k8s.io/cluster-name":"c1"}},
@@ -162,8 +163,8 @@ func autoscalerIsRefused(w *world, p *rancher.Rancher, _ *run) {
 }
 
 // guardsBeside: Rancher would delete the namespace with the workspace, and all
-// clusters with it. It does not get to that before the clusters are gone, or
-// somebody says so.
+// clusters with it. It cannot before the clusters are gone, or a user approves
+// the deletion.
 func guardsBeside(w *world, p *rancher.Rancher, _ *run) {
 	p.Delete(w, rancher.Workspaces, "", "theirs")
 	w.until("it says why it stays", func() bool { return strings.Contains(w.refusal(p, "theirs"), "Cluster c-bbbbb") })

@@ -51,7 +51,7 @@ func newWorld(t testing.TB, name string, more ...func(*harness.Hub, map[string]a
 	w.must(err)
 	values := map[string]any{
 		"bootstrap":      map[string]any{"enabled": false},
-		"leaderElection": map[string]any{"leaseDuration": "60s", "renewDeadline": "50s", "retryPeriod": "1s"}, // whoever waits looks often, and nobody loses one
+		"leaderElection": map[string]any{"leaseDuration": "60s", "renewDeadline": "50s", "retryPeriod": "1s"}, // a process that waits looks often, and the holder does not lose the lease
 	}
 	for _, f := range more {
 		f(w.hub, values)

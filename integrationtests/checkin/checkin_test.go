@@ -13,23 +13,23 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
-// TestCheckIn tells all tests with one manager, whose agents check in every
+// TestCheckIn runs all tests with one manager, whose agents check in every
 // second.
 func TestCheckIn(t *testing.T) {
 	w := newWorld(t, "1s")
-	for name, story := range map[string]func(*world, *member){
+	for name, test := range map[string]func(*world, *member){
 		"Missed": missed, "Schedule": schedule, "Refused": refused, "OwnInterval": ownInterval,
 		"CredentialDeleted": credentialDeleted, "AccountDeleted": accountDeleted,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			story(w, w.member(t, strings.ToLower(name)))
+			test(w, w.member(t, strings.ToLower(name)))
 		})
 	}
 }
 
-// An agent that stops is Offline after three check-ins, which is told, and so is that
-// it is back.
+// An agent that stops is Offline after three missed check-ins. The manager sends an
+// event for that, and one when the agent is back.
 func missed(_ *world, m *member) {
 	m.join()
 	m.Until("the agent follows its manager", func() bool { return m.heartbeat() == time.Second })

@@ -194,8 +194,9 @@ func (m *member) events() map[string]string {
 	return out
 }
 
-// neverOffline fails if it was told of the Cluster that it is Offline, between two
-// moments. Agents that come later than they say are, and here they may.
+// neverOffline fails if the manager sent an Offline event for the Cluster between
+// two moments. Agents that check in later than announced do become Offline, and
+// here they may be late.
 func (m *member) neverOffline(from, to time.Time) {
 	m.Helper()
 	list, err := m.Hub.Client.EventsV1().Events(m.Workspace).List(m.Context(), metav1.ListOptions{})

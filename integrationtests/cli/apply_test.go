@@ -16,7 +16,7 @@ import (
 // All tests share one API server; each has a workspace of its own.
 func TestCommands(t *testing.T) {
 	w := newWorld(t)
-	for name, report := range map[string]func(*story){
+	for name, report := range map[string]func(*fixture){
 		"apply-twice":  applyTwice,
 		"apply-values": applyValues,
 		"apply-prunes": applyPrunes,
@@ -33,12 +33,12 @@ func TestCommands(t *testing.T) {
 		"paused":       pausedIsShown,
 		"target-true":  targetIsTrue,
 	} {
-		t.Run(name, func(t *testing.T) { report(w.story(t, name)) })
+		t.Run(name, func(t *testing.T) { report(w.fixture(t, name)) })
 	}
 }
 
 // What is applied again is not written again.
-func applyTwice(s *story) {
+func applyTwice(s *fixture) {
 	s.put("web/cm.yaml", manifest("web"))
 	s.put("db/cm.yaml", manifest("db"))
 	s.put("db/fleet.yaml", "helm:\n  values: {size: 3}\n")
@@ -68,9 +68,9 @@ func applyTwice(s *story) {
 	}
 }
 
-// Values are in the Bundle's Secret and nowhere else, and a Secret of somebody
-// else with that name is not touched.
-func applyValues(s *story) {
+// Values are in the Bundle's Secret and nowhere else. A Secret with that name
+// that another client made is not touched.
+func applyValues(s *fixture) {
 	const canary = "correct-horse-battery"
 	s.put("app/cm.yaml", manifest("app"))
 	s.put("app/fleet.yaml", "helm:\n  values: {password: "+canary+"}\n")
@@ -110,7 +110,7 @@ func applyValues(s *story) {
 
 // Only Bundles with the label of the repository are removed, and those of others
 // are not touched.
-func applyPrunes(s *story) {
+func applyPrunes(s *fixture) {
 	const own = "fleet.cattle.io/repo-name=shop"
 	for _, name := range []string{"a", "b", "c"} {
 		s.put(name+"/cm.yaml", manifest(name))
@@ -133,7 +133,7 @@ func applyPrunes(s *story) {
 }
 
 // What one command prints the next one writes.
-func applyStdin(s *story) {
+func applyStdin(s *fixture) {
 	s.put("app/cm.yaml", manifest("app"))
 	s.put("app/fleet.yaml", "helm:\n  values: {size: 3}\n")
 	text := s.ok("apply", "-o", "-", "-n", "elsewhere", "--commit", "c1", "x", "app")
@@ -154,7 +154,7 @@ func applyStdin(s *story) {
 }
 
 // While everything is stopped, nothing new is written.
-func applyBrake(s *story) {
+func applyBrake(s *fixture) {
 	s.put("app/cm.yaml", manifest("app"))
 	s.ok("suspend", "--all", "--reason", "incident")
 	s.fails(5, "incident", "apply", "-n", s.ns, "--commit", "c1", "x", "app")
@@ -166,7 +166,7 @@ func applyBrake(s *story) {
 
 // Removals above the deletion budget, and of volumes, wait for an approval of
 // exactly this list; what is new is written meanwhile.
-func applyBudget(s *story) {
+func applyBudget(s *fixture) {
 	args := []string{"apply", "-n", s.ns, "--commit", "c1", "-l", "fleet.cattle.io/repo-name=shop", "shop"}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		s.put(name+"/cm.yaml", manifest(name))
@@ -199,7 +199,7 @@ func applyBudget(s *story) {
 
 // holds makes a deployment of a Bundle on cluster c1 that has an object of a
 // kind.
-func (s *story) holds(name, kind string) {
+func (s *fixture) holds(name, kind string) {
 	s.t.Helper()
 	ctx, store := s.t.Context(), kube.StoreOf[*fleet.BundleDeployment](s.admin)
 	bd, err := store.Create(ctx, &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name, Labels: map[string]string{

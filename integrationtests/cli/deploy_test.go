@@ -18,7 +18,7 @@ import (
 )
 
 // addCluster makes a Cluster with its namespace.
-func (s *story) addCluster(name, env string) {
+func (s *fixture) addCluster(name, env string) {
 	s.t.Helper()
 	store := kube.StoreOf[*fleet.Cluster](s.admin)
 	c, err := store.Create(s.t.Context(), &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
@@ -33,7 +33,7 @@ func (s *story) addCluster(name, env string) {
 }
 
 // web is a bundle with a chart that takes values of its cluster.
-func (s *story) web() {
+func (s *fixture) web() {
 	s.t.Helper()
 	s.put("web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n")
 	s.put("web/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {site: {{ .Values.site | quote }}}\n")
@@ -42,7 +42,7 @@ func (s *story) web() {
 }
 
 // A file says the same as a live cluster; and nothing is written by looking.
-func targetOffline(s *story) {
+func targetOffline(s *fixture) {
 	s.web()
 	s.addCluster("c1", "dev")
 	s.addCluster("c2", "prod")
@@ -70,7 +70,7 @@ func targetOffline(s *story) {
 
 // A deployment from a file becomes a release that an agent knows as its own, and
 // deploying it again changes nothing.
-func deployTwice(s *story) {
+func deployTwice(s *fixture) {
 	s.web()
 	s.addCluster("c2", "prod")
 	s.ok("apply", "-o", "web.yaml", "-n", s.ns, "--commit", "c1", "shop", "web")
@@ -111,7 +111,7 @@ func deployTwice(s *story) {
 }
 
 // agentKeeps asks what an agent of this cluster would do with the release.
-func (s *story) agentKeeps(id release.ID) {
+func (s *fixture) agentKeeps(id release.ID) {
 	s.t.Helper()
 	client, err := helm.Connect(helm.Config{REST: s.cluster.REST(), AgentNamespace: fleet.NamespaceSystem})
 	s.must(err)
@@ -129,7 +129,7 @@ func (s *story) agentKeeps(id release.ID) {
 }
 
 // What belongs to others, or is not there, is refused.
-func deployRefusals(s *story) {
+func deployRefusals(s *fixture) {
 	s.web()
 	s.addCluster("c2", "prod")
 	s.ok("apply", "-o", "web.yaml", "-n", s.ns, "--commit", "c1", "shop", "web")
@@ -153,7 +153,7 @@ func deployRefusals(s *story) {
 }
 
 // What is known of kinds without a cluster is what the API server says.
-func scopes(s *story) {
+func scopes(s *fixture) {
 	client, err := discovery.NewDiscoveryClientForConfig(s.cluster.REST())
 	s.must(err)
 	_, lists, err := client.ServerGroupsAndResources()

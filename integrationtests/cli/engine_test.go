@@ -19,7 +19,7 @@ import (
 
 // What fleet target shows is what the controller writes afterwards: objects,
 // values and content.
-func targetIsTrue(s *story) {
+func targetIsTrue(s *fixture) {
 	s.web()
 	s.put("web/fleet.yaml", "defaultNamespace: web\nhelm:\n  values: {site: '${ .ClusterName }'}\ncorrectDrift: {enabled: true}\n"+
 		"dependsOn: [{name: other}]\ntargetCustomizations:\n- name: prod\n  clusterSelector: {matchLabels: {env: prod}}\n- name: rest\n  clusterSelector: {}\n")
@@ -70,7 +70,7 @@ func targetIsTrue(s *story) {
 }
 
 // wait returns an object when it is there.
-func wait[P kube.Object](s *story, key kube.Key) P {
+func wait[P kube.Object](s *fixture, key kube.Key) P {
 	s.t.Helper()
 	var out P
 	s.until(key.String()+" is written", func() bool {
@@ -85,7 +85,7 @@ func wait[P kube.Object](s *story, key kube.Key) P {
 }
 
 // controller runs the controller until what it returns is called.
-func (s *story) controller() (stop func()) {
+func (s *fixture) controller() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cfg := controllers.Default()
 	cfg.Addresses = address.WithLoopback()

@@ -16,7 +16,7 @@ import (
 // What fleet explain says of a bundle is what the controller has decided.
 func TestExplain(t *testing.T) {
 	w := newWorld(t)
-	explainIsTrue(w.story(t, "explain"))
+	explainIsTrue(w.fixture(t, "explain"))
 }
 
 // explained is the part of an explanation that the test reads.
@@ -24,7 +24,7 @@ type explained struct {
 	State, StoppedAt, Reason, Message string
 }
 
-func (s *story) explain(cluster string) explained {
+func (s *fixture) explain(cluster string) explained {
 	s.t.Helper()
 	a := s.run("", "explain", "shop-web", cluster, "-n", s.ns, "-o", "json")
 	var e explained
@@ -37,7 +37,7 @@ func (s *story) explain(cluster string) explained {
 	return e
 }
 
-func explainIsTrue(s *story) {
+func explainIsTrue(s *fixture) {
 	s.web()
 	s.put("web/fleet.yaml", `defaultNamespace: web
 helm: {values: {site: '${ .ClusterName }'}}
@@ -84,7 +84,7 @@ targetCustomizations:
 }
 
 // saysOf waits until a cluster is explained so.
-func (s *story) saysOf(cluster, stoppedAt, reason string) {
+func (s *fixture) saysOf(cluster, stoppedAt, reason string) {
 	s.t.Helper()
 	var got explained
 	s.until(fmt.Sprintf("%s stops at %q", cluster, stoppedAt), func() bool {
@@ -95,7 +95,7 @@ func (s *story) saysOf(cluster, stoppedAt, reason string) {
 
 // saysTogether compares the overview, whose rollout is planned by the command
 // itself, with what the Bundle's status says.
-func (s *story) saysTogether() {
+func (s *fixture) saysTogether() {
 	s.t.Helper()
 	s.until("the overview says what the Bundle says", func() bool {
 		a := s.run("", "explain", "shop-web", "-n", s.ns, "-o", "json")
@@ -117,7 +117,7 @@ func jsonText(text string) string {
 }
 
 // status is what the Bundle says of a cluster.
-func (s *story) status(cluster string) string {
+func (s *fixture) status(cluster string) string {
 	s.t.Helper()
 	b, err := kube.StoreOf[*fleet.Bundle](s.admin).Get(s.t.Context(), kube.Key{Namespace: s.ns, Name: "shop-web"})
 	s.must(err)
@@ -131,7 +131,7 @@ func (s *story) status(cluster string) string {
 
 // apply reports what the manager wants of a cluster as deployed and ready, as an
 // agent does.
-func (s *story) apply(cluster string) {
+func (s *fixture) apply(cluster string) {
 	s.t.Helper()
 	store := kube.StoreOf[*fleet.BundleDeployment](s.admin)
 	key := kube.Key{Namespace: naming.ClusterNamespace(s.ns, cluster), Name: "shop-web"}

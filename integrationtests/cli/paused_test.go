@@ -9,9 +9,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// Who has paused a repository, and why, is shown, whether it was fleet suspend or
-// another program, as managedFields of a real API server tell them apart.
-func pausedIsShown(s *story) {
+// The commands show who paused a repository, and why. A real API server's
+// managedFields distinguish fleet suspend from other programs.
+func pausedIsShown(s *fixture) {
 	store := kube.StoreOf[*fleet.GitRepo](s.admin)
 	_, err := store.Create(s.t.Context(), &fleet.GitRepo{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "shops"}, Spec: fleet.GitRepoSpec{Repo: "https://git.example/shops"},

@@ -20,7 +20,7 @@ import (
 
 // storage runs a registry, and puts a Secret that leads to it into the
 // workspace.
-func (s *story) storage(name string) *ocitest.Server {
+func (s *fixture) storage(name string) *ocitest.Server {
 	s.t.Helper()
 	registry := ocitest.Start(s.t, ocitest.Options{TLS: true, Accounts: []ocitest.Account{
 		{Username: "writer", Password: "correct-horse"}, {Username: "reader", Password: "battery-staple"},
@@ -38,7 +38,7 @@ func (s *story) storage(name string) *ocitest.Server {
 
 // What a bundle deploys goes into a registry, by who may write there, and comes
 // from there to a cluster without a manager, by who may only read.
-func applyRegistry(s *story) {
+func applyRegistry(s *fixture) {
 	registry := s.storage("store")
 	s.put("app/cm.yaml", manifest("kept"))
 	s.put("app/fleet.yaml", "defaultNamespace: "+s.ns+"-kept\ntargets: [{clusterSelector: {}}]\n")
@@ -85,10 +85,9 @@ func applyRegistry(s *story) {
 	}
 }
 
-// A registry that refuses or is not there loses nothing: no Bundle is written
-// that nobody could deploy. Where registries are switched off, Bundles hold
-// their files.
-func applyRegistryAway(s *story) {
+// If a registry refuses or is away, no Bundle is written whose content no agent
+// could fetch. Where registries are switched off, Bundles hold their files.
+func applyRegistryAway(s *fixture) {
 	registry := s.storage(fleet.SecretOCIStorage)
 	s.put("app/cm.yaml", manifest("app"))
 	args := []string{"apply", "-n", s.ns, "--commit", "c1", "x", "app"}
@@ -115,7 +114,7 @@ func applyRegistryAway(s *story) {
 
 // A kustomization of a deployment reaches nothing outside of its bundle: no
 // request is sent and no git is run, also where a chart's output configures it.
-func deployReachesNothing(s *story) {
+func deployReachesNothing(s *fixture) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	defer server.Close()

@@ -73,24 +73,24 @@ func (w *world) namespace(name string) {
 	w.must(err)
 }
 
-// A test is one test with a workspace and a folder of its own.
-type story struct {
+// A fixture is a workspace and a folder for one test.
+type fixture struct {
 	*world
 	ns, dir string
 	env     []string // of the programs that it runs, besides what each needs
 }
 
-func (w *world) story(t *testing.T, name string) *story {
+func (w *world) fixture(t *testing.T, name string) *fixture {
 	t.Helper()
 	inner := *w
 	inner.t = t
-	s := &story{world: &inner, ns: name, dir: t.TempDir()}
+	s := &fixture{world: &inner, ns: name, dir: t.TempDir()}
 	s.namespace(name)
 	return s
 }
 
 // put writes a file of the folder.
-func (s *story) put(name, text string) {
+func (s *fixture) put(name, text string) {
 	s.t.Helper()
 	path := filepath.Join(s.dir, name)
 	s.must(os.MkdirAll(filepath.Dir(path), 0o755))
@@ -104,7 +104,7 @@ type answer struct {
 }
 
 // run runs the program in the folder.
-func (s *story) run(stdin string, args ...string) answer {
+func (s *fixture) run(stdin string, args ...string) answer {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), s.program, args...)
 	cmd.Dir = s.dir
@@ -122,7 +122,7 @@ func (s *story) run(stdin string, args ...string) answer {
 }
 
 // ok is run for a command that has to succeed; it returns stdout.
-func (s *story) ok(args ...string) string {
+func (s *fixture) ok(args ...string) string {
 	s.t.Helper()
 	a := s.run("", args...)
 	if a.code != 0 {
@@ -132,7 +132,7 @@ func (s *story) ok(args ...string) string {
 }
 
 // fails is run for a command that has to end with a code and say something.
-func (s *story) fails(code int, says string, args ...string) {
+func (s *fixture) fails(code int, says string, args ...string) {
 	s.t.Helper()
 	a := s.run("", args...)
 	if a.code != code || !strings.Contains(a.notes, says) {
@@ -141,7 +141,7 @@ func (s *story) fails(code int, says string, args ...string) {
 }
 
 // bundles are the names of the workspace's Bundles.
-func (s *story) bundles() string {
+func (s *fixture) bundles() string {
 	s.t.Helper()
 	list, err := kube.StoreOf[*fleet.Bundle](s.admin).List(s.t.Context(), s.ns, "")
 	s.must(err)
@@ -157,7 +157,7 @@ func (s *story) bundles() string {
 
 // versions are all Bundles, Secrets and Contents with the versions that they
 // have: as long as they are equal, nothing was written.
-func (s *story) versions(namespace string) []string {
+func (s *fixture) versions(namespace string) []string {
 	s.t.Helper()
 	var out []string
 	add := func(kind string, m metav1.Object) {

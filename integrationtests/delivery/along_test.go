@@ -102,7 +102,7 @@ func along(t *testing.T, hub *harness.Hub) {
 		t.Errorf("the cluster that is not targeted has %q and %q", secrets, maps)
 	}
 
-	// Somebody removes the copies in the namespace of the cluster.
+	// A user removes the copies in the namespace of the cluster.
 	p.Must(kube.StoreOf[*corev1.Secret](hub.Admin).Delete(p.Context(), kube.Key{Namespace: p.Deployments, Name: "pull"}, kube.Precondition{}))
 	p.Until("the copy is made anew", func() bool {
 		_, ok := look[*corev1.Secret](p, p.Deployments, "pull")
@@ -164,8 +164,8 @@ func alongMissing(t *testing.T, hub *harness.Hub) {
 	p.eventually(p.Home("app"), "later", map[string]string{"a": "b"})
 }
 
-// notOurs: an object on the cluster that nobody of Fleet has made is not
-// overwritten, unless the bundle takes things over.
+// notOurs: an object on the cluster that Fleet has not made is not overwritten,
+// unless the bundle takes objects over.
 func notOurs(t *testing.T, hub *harness.Hub) {
 	p := at(t, hub, "notours")
 	home := p.Home("app")

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // tests are all tests, each at a place of its own.
-var stories = map[string]func(*testing.T, *harness.Hub){
+var tests = map[string]func(*testing.T, *harness.Hub){
 	"Sources":        sources,
 	"Unreachable":    unreachable,
 	"PullManager":    pullManager,
@@ -36,15 +36,15 @@ var stories = map[string]func(*testing.T, *harness.Hub){
 	"Kubeconfig":     kubeconfigStays,
 }
 
-// TestDelivery tells the tests on one API server.
+// TestDelivery runs the tests on one API server.
 func TestDelivery(t *testing.T) {
 	hub := harness.NewHub(t, harness.Cluster(t, "delivery"))
 	run(t, hub)
-	t.Run("stories", func(t *testing.T) {
-		for name, story := range stories {
+	t.Run("Parallel", func(t *testing.T) {
+		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				story(t, hub)
+				test(t, hub)
 			})
 		}
 	})
@@ -137,9 +137,9 @@ func sources(t *testing.T, hub *harness.Hub) {
 	}
 }
 
-// unreachable: a source that is away is named in the status, with what helps,
-// and when it is back nobody has to do anything. So it is with a password that is
-// wrong, and is then mended.
+// unreachable: the status names a source that is away, with what helps. When the
+// source is back, deployment goes on without any action of the user. The same
+// holds for a wrong password that is corrected.
 func unreachable(t *testing.T, hub *harness.Hub) {
 	p := at(t, hub, "unreachable")
 	repo := webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{app("1.0.0", "here")}, Username: user, Password: password})
@@ -174,8 +174,9 @@ func unreachable(t *testing.T, hub *harness.Hub) {
 	}
 }
 
-// pullManager: a cluster that reaches nothing but the manager runs a chart all
-// the same; its agent asks nobody. With "pull: agent" it is the agent who asks.
+// pullManager: a cluster that reaches nothing but the manager still runs a
+// chart; its agent sends no request to the repository. With "pull: agent" the
+// agent does.
 func pullManager(t *testing.T, hub *harness.Hub) {
 	p := at(t, hub, "pullmanager")
 	repo := webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{app("1.0.0", "one"), app("2.0.0", "two")}, Username: user, Password: password, TLS: true})

@@ -1,6 +1,6 @@
-// Package delivery reports how things come to a cluster: charts that nobody has
-// put into a bundle, Secrets and ConfigMaps that go along, and bundles that wait
-// for each other. Manager, agents, Helm repositories and registries are real;
+// Package delivery tests how content reaches a cluster: charts that are not part
+// of the bundle, Secrets and ConfigMaps that go along, and bundles that wait for
+// each other. Manager, agents, Helm repositories and registries are real;
 // manager and agents share one API server.
 package delivery
 
@@ -254,7 +254,8 @@ func holds[P kube.Object](p *place, namespace, prefix string) []string {
 	return out
 }
 
-// A line is a way to an address that can be cut: whoever uses it is refused then.
+// A line is a way to an address that can be cut: its connections are refused
+// then.
 type line struct {
 	t    testing.TB
 	to   string
@@ -269,7 +270,7 @@ type line struct {
 // lineTo opens a line to host:port.
 func lineTo(t testing.TB, to string) *line {
 	t.Helper()
-	number, held, err := port.Hold(port.Loopback, 0) // nobody else has it while the line is cut
+	number, held, err := port.Hold(port.Loopback, 0) // no other process can take the port while the line is cut
 	if err != nil {
 		t.Fatal(err)
 	}

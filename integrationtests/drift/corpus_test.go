@@ -301,7 +301,8 @@ func putBack(w *world, p piece) {
 	})
 }
 
-// drift makes real drift, waits for it to be told, and judges what is told.
+// drift makes real drift, waits for the agent to report it, and checks the
+// report.
 func (e edit) drift(w *world, deployment string, took *times) {
 	w.Helper()
 	kind, patch := types.MergePatchType, e.patch

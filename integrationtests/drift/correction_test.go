@@ -187,8 +187,8 @@ func (w *world) rival(ctx context.Context, o object) int {
 	return rounds
 }
 
-// takenOver is the test of objects that somebody else applied, as Helm 4 does it:
-// who owns a field decides nothing, what the release sets counts.
+// takenOver is the test of objects that another field manager applied, as Helm 4
+// does it: who owns a field decides nothing, what the release sets counts.
 func takenOver(w *world) {
 	manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: good, l: good}\n"
 	w.Order("over", harness.Order{Files: []string{"a.yaml", manifest, "s.yaml", cm(sentinel, "good")}})

@@ -161,7 +161,7 @@ func writes(w *world) {
 			w.Errorf("%s: %d writes of the status, want %d at most:\n%s", name, len(got), most, harness.Lines(got))
 		}
 	}
-	// What means the same as before is written by nobody.
+	// The agent writes no status for a change that means the same as before.
 	o, _ := thing("quick")
 	begin := time.Now()
 	for i := range 20 {
@@ -176,7 +176,7 @@ func writes(w *world) {
 	}
 }
 
-// times are how long it took until drift was told.
+// times are how long it took until the agent reported drift.
 type times struct {
 	late func() time.Duration // of lateness; nil: all times are the agent's
 

@@ -1,7 +1,7 @@
-// Package drift tells tests about what others change on a cluster: what counts
-// as drift and what does not, who is named, how it is put back, and what the
-// watching costs. The agents and the controllers of Kubernetes are real; the
-// manager and all others who write are played by the tests.
+// Package drift tests what changes by others on a cluster lead to: what counts
+// as drift and what does not, which field manager is named, how the agent
+// corrects it, and what watching costs. The agents and the controllers of
+// Kubernetes are real; the tests play the manager and all other clients.
 package drift
 
 import (
@@ -58,7 +58,7 @@ func (w *world) named(text string) string { return strings.ReplaceAll(text, "cor
 // TestDrift runs all tests on one API server, each with an agent of its own.
 func TestDrift(t *testing.T) {
 	hub := harness.NewHub(t, harness.Cluster(t, "drift"))
-	for name, story := range map[string]func(*world){
+	for name, test := range map[string]func(*world){
 		"corpus": corpus, "hot": hot, "writes": writes, "fight": fight, "correction": correction, "takenover": takenOver,
 		"failing": failing,
 	} {
@@ -67,7 +67,7 @@ func TestDrift(t *testing.T) {
 			w := newWorld(harness.NewSite(t, hub, hub, name), "corpus")
 			w.Config.Version = "v0-" + name // to know its requests by
 			w.Start()
-			story(w)
+			test(w)
 		})
 	}
 }
@@ -94,7 +94,7 @@ func (w *world) of(o object) dynamic.ResourceInterface {
 	gv, err := schema.ParseGroupVersion(o.kind[:at])
 	w.Must(err)
 	var mapping *meta.RESTMapping
-	w.Until(o.kind+" is served", func() bool { // a kind is there before the API server tells of it
+	w.Until(o.kind+" is served", func() bool { // a kind exists before discovery lists it
 		mapping, err = w.mapper.RESTMapping(gv.WithKind(o.kind[at+1:]).GroupKind(), gv.Version)
 		if meta.IsNoMatchError(err) {
 			w.mapper.Reset()
@@ -119,7 +119,7 @@ func (w *world) get(o object) *unstructured.Unstructured {
 	return live
 }
 
-// patch changes an object as somebody, with a JSON merge patch.
+// patch changes an object as field manager who, with a JSON merge patch.
 func (w *world) patch(o object, who, patch string, subresources ...string) *unstructured.Unstructured {
 	w.Helper()
 	live, err := w.of(o).Patch(w.Context(), w.named(o.name), types.MergePatchType, []byte(w.named(patch)), metav1.PatchOptions{FieldManager: who}, subresources...)

@@ -27,11 +27,11 @@ var sampled = map[string]harness.Point{
 	"things":   {Write: 2},
 }
 
-// Nothing false is called drift either, and what is real is found and put back,
-// where the agent, a process of its own, is killed at its writes while it deploys,
-// while others play, while it tells of drift and while it corrects. A usual run
-// takes a sample; with FLEET_TEST_SOAK every piece lives through every write,
-// before and after, until nobody has to die in it any more.
+// TestKilled checks that nothing false is called drift, and that real drift is
+// found and corrected, if the agent, a process of its own, is killed at its
+// writes: while it deploys, while others write, while it reports drift and while
+// it corrects. A usual run takes a sample; with FLEET_TEST_SOAK every piece is
+// killed at every write, before and after, until a run ends without a kill.
 func TestKilled(t *testing.T) {
 	hub := harness.NewHub(t, harness.Cluster(t, "killed"))
 	if soak() {

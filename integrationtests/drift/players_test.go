@@ -17,7 +17,7 @@ import (
 // autoscalers, operators, cloud controllers and tools. What Kubernetes' own
 // controllers do is done by themselves, and only waited for.
 
-// jsonPatch changes an object as somebody.
+// jsonPatch changes an object as field manager who, with a JSON patch.
 func (w *world) jsonPatch(o object, who, patch string) {
 	w.Helper()
 	_, err := w.of(o).Patch(w.Context(), w.named(o.name), types.JSONPatchType, []byte(w.named(patch)), metav1.PatchOptions{FieldManager: who})

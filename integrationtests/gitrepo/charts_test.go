@@ -21,12 +21,12 @@ import (
 )
 
 // opaque is a Secret of the test's namespace.
-func (s *story) opaque(name string, data map[string]string) *corev1.Secret {
+func (s *fixture) opaque(name string, data map[string]string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}, StringData: data}
 }
 
 // files are the names of what a Bundle holds.
-func (s *story) files(bundle string) string {
+func (s *fixture) files(bundle string) string {
 	s.t.Helper()
 	b, ok := get[*fleet.Bundle](s.world, s.ns, bundle)
 	if !ok {
@@ -40,7 +40,7 @@ func (s *story) files(bundle string) string {
 }
 
 // reported counts events of a text.
-func (s *story) reported(part string) (n int) {
+func (s *fixture) reported(part string) (n int) {
 	s.t.Helper()
 	list, err := kube.StoreOf[*eventsv1.Event](s.admin).List(context.Background(), s.ns, "")
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *story) reported(part string) (n int) {
 
 // Charts are downloaded with the credentials of a Secret, once it is there and
 // right; each change of it is read once.
-func charts(s *story) {
+func charts(s *fixture) {
 	helm := webtest.Repository(s.t, webtest.Options{Charts: []webtest.Chart{{Name: "demo", Version: "1.0.0"}}, Username: "robot", Password: "canary", TLS: true})
 	first := s.git.Commit("first", map[string]string{
 		"web/fleet.yaml": "namespace: web\nhelm:\n  repo: " + helm.URL + "\n  chart: demo\n", "ok/fleet.yaml": "namespace: x\n", "ok/cm.yaml": manifest("one"),
@@ -98,7 +98,7 @@ func charts(s *story) {
 
 // A chart that cannot be had now is tried again, and the status says what it
 // waits for.
-func passing(s *story) {
+func passing(s *fixture) {
 	var away atomic.Bool
 	away.Store(true)
 	packed := webtest.Chart{Name: "demo", Version: "1.0.0"}.Pack()
@@ -127,8 +127,8 @@ func passing(s *story) {
 	}
 }
 
-// Every finding is told, with its text, once for each commit.
-func findings(s *story) {
+// The worker reports every finding, with its text, once for each commit.
+func findings(s *fixture) {
 	s.git.Commit("first", map[string]string{
 		"a/fleet.yaml": "nmespace: x\n", "a/cm.yaml": manifest("one"), "b/fleet.yaml": "namespace: b\n", "b/cm.yaml": "a:\n\tb\n",
 		"c/fleet.yaml": "dependsOn: [{}]\n", "c/cm.yaml": manifest("three"),
@@ -147,7 +147,7 @@ func findings(s *story) {
 
 // A directory that has become empty keeps its bundle; one that is gone does not,
 // and its neighbours go on.
-func emptied(s *story) {
+func emptied(s *fixture) {
 	s.follow(func(spec *fleet.GitRepoSpec) { spec.Paths = []string{"a", "b", "c"} })
 	s.read(s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one"), "b/cm.yaml": manifest("two"), "c/cm.yaml": manifest("three")}))
 	s.read(s.git.Commit("second", map[string]string{"a/cm.yaml": "", "a/README.md": "x", "b": "", "c/cm.yaml": manifest("four")}))
@@ -162,7 +162,7 @@ func emptied(s *story) {
 }
 
 // Image scans come with their bundle.
-func scans(s *story) {
+func scans(s *fixture) {
 	text := "imageScans:\n- image: nginx\n  tagName: web\n  interval: 5m\n  policy: {semver: {range: \"%s\"}}\n"
 	s.read2(s.git.Commit("first", map[string]string{"web/fleet.yaml": fmt.Sprintf(text, "1.x"), "web/cm.yaml": manifest("one")}))
 	list, err := kube.StoreOf[*fleet.ImageScan](s.admin).List(context.Background(), s.ns, "")
@@ -185,7 +185,7 @@ func scans(s *story) {
 
 // Where a registry's Secret is, resources go there: the artifact before the
 // Secret that leads to it, and that before the Bundle.
-func storage(s *story) {
+func storage(s *fixture) {
 	registry := ocitest.Start(s.t, ocitest.Options{Accounts: []ocitest.Account{{Username: "robot", Password: "canary"}}})
 	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
 	s.follow(func(spec *fleet.GitRepoSpec) { spec.Paths, spec.OCIRegistrySecret = []string{"a"}, "registry" })
@@ -234,7 +234,7 @@ func storage(s *story) {
 
 // A bundle above 1 MiB is kept in Contents, each below 1 MiB, that the Bundle
 // names.
-func large(s *story) {
+func large(s *fixture) {
 	create(s.world, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: fleet.NamespaceSystem, Name: fleet.ConfigMapInstallation, Labels: map[string]string{fleet.LabelManagerID: "0123456789abcdef"},
 	}})
@@ -288,7 +288,7 @@ func large(s *story) {
 }
 
 // whole is the parts of a content of four files, all of which must be there.
-func (s *story) whole(id string) (parts []*fleet.Content) {
+func (s *fixture) whole(id string) (parts []*fleet.Content) {
 	s.t.Helper()
 	list, err := kube.StoreOf[*fleet.Content](s.admin).List(context.Background(), "", "")
 	if err != nil {

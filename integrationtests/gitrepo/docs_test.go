@@ -24,7 +24,7 @@ var gitCase = regexp.MustCompile("(?s)\n```yaml case=([a-z]+)\n(.*?)```")
 
 // Each example of docs/git.md reads a repository, on a server that asks for
 // what the example brings. Only addresses, keys and certificates are replaced.
-func documented(s *story) {
+func documented(s *fixture) {
 	data, err := os.ReadFile(gitPage)
 	if err != nil {
 		s.t.Fatal(err)
@@ -36,7 +36,7 @@ func documented(s *story) {
 	commit := s.git.Commit("first", map[string]string{"web/cm.yaml": manifest("one")})
 	for _, c := range found {
 		s.t.Run(c[1], func(t *testing.T) {
-			inner := s.story(t)
+			inner := s.fixture(t)
 			inner.git, inner.server = s.git, s.server
 			inner.example(c[1], c[2])
 			inner.read(commit)
@@ -50,7 +50,7 @@ func documented(s *story) {
 
 // example applies the objects of an example, and serves the repository as it
 // says.
-func (s *story) example(name, text string) {
+func (s *fixture) example(name, text string) {
 	s.t.Helper()
 	root := filepath.Dir(s.git.Dir)
 	server := gittest.ServeTLS(s.t, root)

@@ -28,18 +28,18 @@ func manifest(value string) string {
 
 func TestGitRepo(t *testing.T) {
 	w := newWorld(t)
-	for name, report := range map[string]func(*story){
+	for name, report := range map[string]func(*fixture){
 		"Commits": commits, "Values": values, "Broken": broken, "Faults": faults, "Credentials": credentials, "Conflict": conflict,
 		"Brake": brake, "Restriction": restriction, "Deletion": deletion, "Restart": restart, "Resealed": resealed, "Rest": rest, "Forced": forced,
 		"Charts": charts, "Passing": passing, "Findings": findings, "Emptied": emptied, "Scans": scans, "Storage": storage, "Large": large, "Linted": linted, "Named": named, "Depending": depending, "SecretTaken": secretTaken,
 		"Suspended": suspended, "Pruning": pruning, "PruningHeld": pruningHeld, "Mistyped": mistyped, "TargetNamespace": targetNamespace, "Limited": limited, "Documented": documented,
 	} {
-		t.Run(name, func(t *testing.T) { report(w.story(t)) })
+		t.Run(name, func(t *testing.T) { report(w.fixture(t)) })
 	}
 }
 
 // A targetNamespace that cannot exist is refused where it stands, before anything is read.
-func targetNamespace(s *story) {
+func targetNamespace(s *fixture) {
 	s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
 	s.follow(func(spec *fleet.GitRepoSpec) { spec.Paths, spec.TargetNamespace = []string{"*"}, "Bad_NS" })
 	s.says("Accepted", "False", "InvalidTargetNamespace",
@@ -49,7 +49,7 @@ func targetNamespace(s *story) {
 }
 
 // Commits make, change and remove Bundles, each only where something changed.
-func commits(s *story) {
+func commits(s *fixture) {
 	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one"), "b/cm.yaml": manifest("two"), "c/cm.yaml": manifest("three")})
 	s.follow(func(spec *fleet.GitRepoSpec) { spec.Paths = []string{"*"} })
 	s.read(first)
@@ -110,7 +110,7 @@ func commits(s *story) {
 
 // Helm values are kept in a Secret, which comes before the Bundle and goes when
 // the values go.
-func values(s *story) {
+func values(s *fixture) {
 	chart := map[string]string{"web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n", "web/fleet.yaml": "helm: {values: {password: canary}}\n"}
 	s.read2(s.git.Commit("first", chart))
 	b, _ := get[*fleet.Bundle](s.world, s.ns, "repo-web")
@@ -145,14 +145,14 @@ func values(s *story) {
 }
 
 // read2 follows the repository and waits for a commit.
-func (s *story) read2(commit string) {
+func (s *fixture) read2(commit string) {
 	s.t.Helper()
 	s.follow(nil)
 	s.read(commit)
 }
 
 // A broken bundle says where, keeps its last version, and stops no other.
-func broken(s *story) {
+func broken(s *fixture) {
 	s.git.Commit("first", map[string]string{"a/fleet.yaml": "namespace: a\n", "a/cm.yaml": manifest("one"), "b/fleet.yaml": "namespace: b\n", "b/cm.yaml": manifest("two")})
 	s.follow(nil)
 	s.until("two bundles", func() bool { return len(s.bundles()) == 2 })
@@ -172,7 +172,7 @@ func broken(s *story) {
 }
 
 // A repository that cannot be read says why, and keeps what is deployed.
-func faults(s *story) {
+func faults(s *fixture) {
 	s.follow(func(spec *fleet.GitRepoSpec) { spec.Repo = s.server.URL + "/none" })
 	host := strings.TrimPrefix(s.server.URL, "http://")
 	s.says("GitPolling", "False", "RepositoryNotFound", `git host "`+host+`" has no repository "none" (404), or it is private`)
@@ -210,7 +210,7 @@ func faults(s *story) {
 }
 
 // Credentials come from the Secret; a repaired Secret is used at once.
-func credentials(s *story) {
+func credentials(s *fixture) {
 	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
 	s.server.Intercept(gittest.BasicAuth("ana", "canary"))
 	s.follow(func(spec *fleet.GitRepoSpec) { spec.ClientSecretName = "git" })
@@ -229,9 +229,9 @@ func credentials(s *story) {
 	}
 }
 
-// A Bundle of somebody else is not overwritten, and is made when its name is
-// free.
-func conflict(s *story) {
+// A Bundle that another client made is not overwritten; the worker makes its
+// own when the name is free.
+func conflict(s *fixture) {
 	other := create(s.world, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "repo-a"}, Spec: fleet.BundleSpec{Paused: true}})
 	s.git.Commit("first", map[string]string{"a/fleet.yaml": "namespace: a\n", "a/cm.yaml": manifest("one"), "b/fleet.yaml": "namespace: b\n", "b/cm.yaml": manifest("two")})
 	s.follow(nil)
@@ -249,7 +249,7 @@ func conflict(s *story) {
 
 // A Secret that has the name of a Bundle's values and is not Fleet's is never
 // touched: not when there are values, and not when there are none any more.
-func secretTaken(s *story) {
+func secretTaken(s *fixture) {
 	mine := create(s.world, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "repo-a", Labels: map[string]string{fleet.LabelManaged: "true"}},
 		StringData: map[string]string{"mine": "canary"},
@@ -280,7 +280,7 @@ func secretTaken(s *story) {
 }
 
 // The brake holds back what is new; what was held back comes when it is off.
-func brake(s *story) {
+func brake(s *fixture) {
 	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
 	s.read2(first)
 	m := create(s.world, &corev1.ConfigMap{
@@ -308,7 +308,7 @@ func brake(s *story) {
 }
 
 // A limit that is not implemented stops everything new, and says so.
-func restriction(s *story) {
+func restriction(s *fixture) {
 	policy := create(s.world, &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "p"}})
 	s.follow(nil) // there is nothing in the repository before the worker knows of the Policy
 	s.says("Accepted", "False", "Restricted", `Policy "p" limits this namespace and is not implemented yet: nothing new is deployed until it is gone`)
@@ -323,7 +323,7 @@ func restriction(s *story) {
 }
 
 // A deleted GitRepo takes its Bundles along, and goes after them.
-func deletion(s *story) {
+func deletion(s *fixture) {
 	s.read2(s.git.Commit("first", map[string]string{"a/fleet.yaml": "namespace: a\n", "a/cm.yaml": manifest("one"), "b/fleet.yaml": "namespace: b\n", "b/cm.yaml": manifest("two")}))
 	b, _ := get[*fleet.Bundle](s.world, s.ns, "repo-b")
 	remove(s.world, b)
@@ -344,9 +344,9 @@ func deletion(s *story) {
 	})
 }
 
-// A worker that starts anew writes nothing if nothing is new, and finds what it
-// missed.
-func restart(s *story) {
+// A worker that is restarted writes nothing if nothing is new, and finds what
+// it missed.
+func restart(s *fixture) {
 	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
 	s.read2(first)
 	s.halt()
@@ -365,7 +365,7 @@ func restart(s *story) {
 
 // At rest nothing is written, however often the repository is asked, and with a
 // bundle that is broken for ever.
-func rest(s *story) {
+func rest(s *fixture) {
 	first := s.git.Commit("first", map[string]string{"a/fleet.yaml": "namespace: a\n", "a/cm.yaml": manifest("one"), "b/fleet.yaml": "x: [", "b/cm.yaml": manifest("two")})
 	s.read2(first)
 	since := time.Now()
@@ -380,7 +380,7 @@ func rest(s *story) {
 }
 
 // forceSyncGeneration asks at once, and deploys again what is unchanged.
-func forced(s *story) {
+func forced(s *fixture) {
 	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
 	s.follow(func(spec *fleet.GitRepoSpec) { spec.PollingInterval = &metav1.Duration{Duration: time.Hour} })
 	s.read(first)
@@ -396,7 +396,7 @@ func forced(s *story) {
 // A GitRepo that is suspended, resumed or otherwise changed writes its Bundles and
 // keeps their labels: no commit has changed them. That holds for a commit that comes
 // at the same time, and after a restart. The status says which Bundles belong to it.
-func suspended(s *story) {
+func suspended(s *fixture) {
 	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one"), "b/cm.yaml": manifest("two")})
 	s.follow(func(spec *fleet.GitRepoSpec) { spec.Paths = []string{"*"} })
 	s.read(first)

@@ -9,7 +9,7 @@ import (
 // What a GitRepo says about the account and the namespace of its bundles holds for
 // all of their targets; its status names the line of a fleet.yaml that says
 // something else. A limit that is taken back leaves no trace.
-func limited(s *story) {
+func limited(s *fixture) {
 	commit := s.git.Commit("first", map[string]string{
 		"app/cm.yaml":    manifest("one"),
 		"app/fleet.yaml": "namespace: mine\ntargetCustomizations:\n- name: all\n  clusterSelector: {}\n  serviceAccount: fleet-agent\n  namespace: kube-system\n",

@@ -22,7 +22,7 @@ import (
 // What fleet lint says of a directory stands on the GitRepo when it is pushed
 // all the same, word for word; bundles that are fine or merely odd roll out, and
 // where nothing is wrong the first warning stays in the status.
-func linted(s *story) {
+func linted(s *fixture) {
 	files := map[string]string{
 		"broken/fleet.yaml": "namespace: broken\n", "broken/cm.yaml": "a: 1\nb:\n\tc: 2\n",
 		"fine/fleet.yaml": "namespace: fine\n", "fine/cm.yaml": manifest("one"),
@@ -65,7 +65,7 @@ func linted(s *story) {
 // A customization for a cluster that there is not is a warning with its line, and
 // holds up nothing. Once there is such a cluster, the warning goes by itself, within
 // five minutes or with the next commit.
-func named(s *story) {
+func named(s *fixture) {
 	s.git.Commit("first", map[string]string{
 		"app/cm.yaml": manifest("one"), "app/fleet.yaml": "targetCustomizations:\n- clusterName: shop1\n  helm: {atomic: true}\n- clusterGroup: eu\n  helm: {atomic: true}\n",
 	})
@@ -84,7 +84,7 @@ func named(s *story) {
 
 // A dependency that there is not is a warning with its line, also where the commit changes
 // nothing else, so that no agent says it. It goes when there is such a bundle.
-func depending(s *story) {
+func depending(s *fixture) {
 	s.git.Commit("first", map[string]string{"app/cm.yaml": manifest("one")})
 	s.follow(nil)
 	s.says("Stalled", "False", "", "")
@@ -131,8 +131,8 @@ func lintReport(t *testing.T, files map[string]string) []string {
 	return list
 }
 
-// notes are the texts of the warnings that were told, sorted.
-func (s *story) notes() []string {
+// notes are the texts of the warning events, sorted.
+func (s *fixture) notes() []string {
 	s.t.Helper()
 	list, err := kube.StoreOf[*eventsv1.Event](s.admin).List(context.Background(), s.ns, "")
 	if err != nil {

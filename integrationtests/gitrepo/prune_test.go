@@ -17,7 +17,7 @@ func dirs(names string) map[string]string {
 }
 
 // mark is what the GitRepo asks to remove.
-func (s *story) mark() string {
+func (s *fixture) mark() string {
 	s.t.Helper()
 	r, _ := get[*fleet.GitRepo](s.world, s.ns, "repo")
 	return r.Annotations[fleet.AnnotationPrune]
@@ -25,7 +25,7 @@ func (s *story) mark() string {
 
 // What the repository does not yield any more is asked to go, all of it in one
 // word, and that is taken back before anything of it is wanted again.
-func pruning(s *story) {
+func pruning(s *fixture) {
 	s.read2(s.git.Commit("first", dirs("a b c d")))
 	if s.mark() != "" {
 		s.t.Error("nothing is to be removed")
@@ -63,7 +63,7 @@ func pruning(s *story) {
 
 // While a request waits to be approved, new commits are rolled out, and a
 // mistake in one takes the request back.
-func pruningHeld(s *story) {
+func pruningHeld(s *fixture) {
 	s.read2(s.git.Commit("first", dirs("a b c d e")))
 	s.read(s.git.Commit("second", map[string]string{"a": "", "b": "", "c": "", "d": ""}))
 	s.until("asked", func() bool { return s.asked("repo-a") && s.asked("repo-d") })
@@ -106,7 +106,7 @@ func pruningHeld(s *story) {
 
 // A mistyped path removes nothing, until it is put right; a directory that a commit
 // removes takes its bundle along.
-func mistyped(s *story) {
+func mistyped(s *fixture) {
 	paths := func(list ...string) {
 		change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.Paths = list })
 	}

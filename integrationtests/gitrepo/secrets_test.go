@@ -9,7 +9,7 @@ import (
 
 // A digest of a Secret that an earlier version wrote without a key is replaced, and
 // nothing is read again for that.
-func resealed(s *story) {
+func resealed(s *fixture) {
 	create(s.world, s.opaque("helm", map[string]string{"username": "robot", "password": "x"}))
 	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
 	s.follow(func(spec *fleet.GitRepoSpec) { spec.HelmSecretName = "helm" })

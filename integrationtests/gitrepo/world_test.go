@@ -39,8 +39,8 @@ type world struct {
 	worker  *worker
 }
 
-// A worker is what runs beside all tests: there is one at a time, whichever
-// story started it. It outlives the test, and so does what it keeps on disk.
+// A worker runs beside all tests: there is one at a time, whichever test
+// started it. It outlives the test, and so does what it keeps on disk.
 type worker struct {
 	t    *testing.T
 	halt func()
@@ -145,7 +145,7 @@ func get[P kube.Object](w *world, namespace, name string) (P, bool) {
 	return obj, true
 }
 
-// change changes an object until nobody else was faster.
+// change changes an object, again after each conflict.
 func change[P kube.Object](w *world, obj P, f func(P)) {
 	w.t.Helper()
 	harness.Revise(w.t, w.admin, kube.KeyOf(obj), f)
@@ -174,8 +174,8 @@ func (w *world) until(what string, f func() bool) {
 	}
 }
 
-// A test is one GitRepo in a namespace of its own, and its repository.
-type story struct {
+// A fixture is one GitRepo in a namespace of its own, and its repository.
+type fixture struct {
 	*world
 	ns     string
 	git    *gittest.Repo
@@ -183,17 +183,17 @@ type story struct {
 	repo   *fleet.GitRepo
 }
 
-func (w *world) story(t *testing.T) *story {
+func (w *world) fixture(t *testing.T) *fixture {
 	t.Helper()
 	inner := *w
 	inner.t = t
-	s := &story{world: &inner, ns: inner.namespace(strings.ToLower(strings.ReplaceAll(t.Name()[strings.Index(t.Name(), "/")+1:], "/", "-"))), git: gittest.NewRepo(t)}
+	s := &fixture{world: &inner, ns: inner.namespace(strings.ToLower(strings.ReplaceAll(t.Name()[strings.Index(t.Name(), "/")+1:], "/", "-"))), git: gittest.NewRepo(t)}
 	s.server = gittest.ServeHTTP(t, filepath.Dir(s.git.Dir))
 	return s
 }
 
 // follow creates the GitRepo.
-func (s *story) follow(f func(*fleet.GitRepoSpec)) {
+func (s *fixture) follow(f func(*fleet.GitRepoSpec)) {
 	s.t.Helper()
 	repo := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "repo"}, Spec: fleet.GitRepoSpec{
 		Repo: s.server.URL + "/repo", Branch: "main", PollingInterval: &metav1.Duration{Duration: time.Second},
@@ -205,7 +205,7 @@ func (s *story) follow(f func(*fleet.GitRepoSpec)) {
 }
 
 // status is the present status of the GitRepo.
-func (s *story) status() fleet.GitRepoStatus {
+func (s *fixture) status() fleet.GitRepoStatus {
 	s.t.Helper()
 	r, ok := get[*fleet.GitRepo](s.world, s.ns, s.repo.Name)
 	if !ok {
@@ -215,7 +215,7 @@ func (s *story) status() fleet.GitRepoStatus {
 }
 
 // read waits until a commit was read.
-func (s *story) read(commit string) {
+func (s *fixture) read(commit string) {
 	s.t.Helper()
 	s.until(fmt.Sprintf("%.7s was read", commit), func() bool {
 		st := s.status()
@@ -224,7 +224,7 @@ func (s *story) read(commit string) {
 }
 
 // says waits for a condition.
-func (s *story) says(kind, status, reason, message string) {
+func (s *fixture) says(kind, status, reason, message string) {
 	s.t.Helper()
 	last := ""
 	defer func() {
@@ -243,7 +243,7 @@ func (s *story) says(kind, status, reason, message string) {
 }
 
 // bundles are the names and resourceVersions of the Bundles.
-func (s *story) bundles() map[string]string {
+func (s *fixture) bundles() map[string]string {
 	s.t.Helper()
 	list, err := kube.StoreOf[*fleet.Bundle](s.admin).List(context.Background(), s.ns, "")
 	if err != nil {
@@ -258,7 +258,7 @@ func (s *story) bundles() map[string]string {
 
 // engine removes Bundles that the worker asks to remove, and lets removed ones
 // go, as the engine does when all is withdrawn.
-func (s *story) engine(name string) {
+func (s *fixture) engine(name string) {
 	s.t.Helper()
 	s.until("bundle "+name+" is being removed", func() bool {
 		b, ok := get[*fleet.Bundle](s.world, s.ns, name)
@@ -273,7 +273,7 @@ func (s *story) engine(name string) {
 }
 
 // asked reports whether the worker asks to remove a Bundle.
-func (s *story) asked(name string) bool {
+func (s *fixture) asked(name string) bool {
 	s.t.Helper()
 	b, ok := get[*fleet.Bundle](s.world, s.ns, name)
 	r, there := get[*fleet.GitRepo](s.world, s.ns, s.repo.Name)
@@ -282,7 +282,7 @@ func (s *story) asked(name string) bool {
 
 // force asks for the repository to be read again, and waits until the worker has looked at
 // that.
-func (s *story) force() {
+func (s *fixture) force() {
 	s.t.Helper()
 	change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.ForceSyncGeneration++ })
 	s.until("the worker has looked at it", func() bool {
@@ -294,14 +294,14 @@ func (s *story) force() {
 
 // writes are the worker's requests in the test's namespace that asked for a
 // change.
-func (s *story) writes() []string {
+func (s *fixture) writes() []string {
 	s.t.Helper()
 	return s.writesSince(time.Time{})
 }
 
 // writesSince are those that came after a moment and were not refused. One that is
 // refused has changed nothing: the worker's cache was behind what it had just written.
-func (s *story) writesSince(moment time.Time) []string {
+func (s *fixture) writesSince(moment time.Time) []string {
 	s.t.Helper()
 	all, err := harness.ReadAudit(s.cluster.Name(), s.cluster.AuditLog(), moment)
 	if err != nil {

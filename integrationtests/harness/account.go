@@ -34,7 +34,7 @@ func (h *Hub) Account(t testing.TB, namespace, name string) *rest.Config {
 	return h.bearer(token.Status.Token)
 }
 
-// bearer is a connection as whoever a token is.
+// bearer is a connection with a token as its only credential.
 func (h *Hub) bearer(token string) *rest.Config {
 	out := rest.AnonymousClientConfig(h.Cluster.REST())
 	out.BearerToken = token
@@ -114,8 +114,7 @@ func (h *Hub) may(t testing.TB, who rbacv1.Subject, namespace string, rule rbacv
 	return h.Allows(t, ask)
 }
 
-// Allows reports what the API server says now to the question whether somebody may do
-// something.
+// Allows reports whether the API server grants what ask asks for.
 func (h *Hub) Allows(t testing.TB, ask authorizationv1.SubjectAccessReviewSpec) bool {
 	t.Helper()
 	review := &authorizationv1.SubjectAccessReview{Spec: ask}
@@ -134,8 +133,8 @@ func (s *Site) Account() {
 		rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}})
 }
 
-// Administrator is the kubeconfig of somebody who may do everything in a cluster,
-// whom its audit log knows by a name of its own.
+// Administrator is a kubeconfig with all rights in a cluster, for an account of
+// its own that the audit log names.
 func (h *Hub) Administrator(t testing.TB, who string) []byte {
 	t.Helper()
 	account := h.Account(t, "kube-system", who)

@@ -52,8 +52,8 @@ func RemoveProgram() {
 type AgentProcess struct {
 	*Site
 	CrashProxy *CrashProxy
-	// Reborn: whoever was killed by the Reaper is followed by another process at
-	// once.
+	// Reborn: an agent that the CrashProxy kills is replaced by another process
+	// at once.
 	Reborn bool
 
 	group *process.Group

@@ -52,7 +52,7 @@ func (w Write) String() string { return fmt.Sprintf("%s %s %s (%d)", w.Method, w
 func (w Write) Record() bool { return strings.HasPrefix(w.Name, "sh.helm.release.v1.") }
 
 // A CrashProxy stands between an agent and its API servers. All requests of the agent
-// go through its RoundTrip, which kills the agent where it is told to.
+// go through its RoundTrip, which kills the agent at the Point that Arm sets.
 type CrashProxy struct {
 	*httptest.Server
 	Ignore func(Write) bool // writes that do not count; nil: all count
@@ -68,7 +68,8 @@ type CrashProxy struct {
 
 var errDead = errors.New("the agent is dead")
 
-// newCrashProxy serves the API server that target leads to, to whoever has a token.
+// newCrashProxy serves the API server that target leads to, for clients with a
+// token.
 func newCrashProxy(t testing.TB, target *rest.Config) *CrashProxy {
 	t.Helper()
 	anonymous := rest.AnonymousClientConfig(target)
@@ -108,16 +109,16 @@ func (r *CrashProxy) watches(p *process.Process) {
 	r.agentProcess = p
 }
 
-// Arm begins to count writes anew, and kills the agent at one of them; nil: at
-// none.
+// Arm starts to count writes from zero, and kills the agent at one of them;
+// nil: at none.
 func (r *CrashProxy) Arm(at *Point) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.armed, r.doomed, r.writes = at, false, nil
 }
 
-// Next is Arm, unless the agent is about to die at the point before; it tells
-// whether it has done it.
+// Next is Arm, unless the agent is about to die at the point before; it reports
+// whether it has armed.
 func (r *CrashProxy) Next(at *Point) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

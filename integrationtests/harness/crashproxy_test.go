@@ -13,7 +13,8 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
 )
 
-// answering is an API server: it takes a write, and answers when it is told to.
+// answering is an API server: it takes a write, and answers when the test says
+// so.
 type answering struct{ taken, answer chan string }
 
 func (a answering) RoundTrip(req *http.Request) (*http.Response, error) {

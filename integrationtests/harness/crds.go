@@ -92,8 +92,8 @@ func createKinds(ctx context.Context, c *kube.Client, missing bool) error {
 	return nil
 }
 
-// KindsServed returns when an API server to which somebody else has given the
-// chart's CustomResourceDefinitions serves all kinds.
+// KindsServed returns when an API server on which the chart's
+// CustomResourceDefinitions are installed serves all kinds.
 func KindsServed(t testing.TB, c *kube.Client) {
 	t.Helper()
 	if err := untilServed(t.Context(), c); err != nil {
@@ -101,8 +101,8 @@ func KindsServed(t testing.TB, c *kube.Client) {
 	}
 }
 
-// untilServed asks for objects of each kind: a definition says that it is
-// established before whoever answers requests has heard of it.
+// untilServed requests objects of each kind: a definition is Established before
+// all handlers of the API server serve it.
 func untilServed(ctx context.Context, c *kube.Client) error {
 	deadline := time.Now().Add(Timeout)
 	for _, info := range fleet.Kinds() {

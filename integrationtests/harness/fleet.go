@@ -47,7 +47,7 @@ type Member struct {
 	Client *kube.Client // the administrator's
 }
 
-// shared is the one fleet of this process. It starts with the first story.
+// shared is the one fleet of this process. It starts with the first test.
 var shared struct {
 	once   sync.Once
 	fleet  *sandbox.Fleet
@@ -138,7 +138,7 @@ func startShared(binary string) error {
 }
 
 func (w *World) member(m *sandbox.Member) *Member {
-	client, err := kube.Connect(kube.Config{REST: m.Cluster.REST(), UserAgent: m.Cluster.REST().UserAgent, FieldManager: "story"})
+	client, err := kube.Connect(kube.Config{REST: m.Cluster.REST(), UserAgent: m.Cluster.REST().UserAgent, FieldManager: "test"})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -233,7 +233,8 @@ func (w *World) must(err error) {
 	}
 }
 
-// explain says after a failed story what the logs say since it began.
+// explain logs, after a failed test, what the programs have logged since it
+// began.
 func (w *World) explain() {
 	if !w.t.Failed() {
 		return

@@ -14,10 +14,10 @@ type folder struct {
 	lock *os.File // locked; the kernel unlocks it when the process ends
 }
 
-// newFolder makes a folder. It also removes those of processes that were
-// killed: nobody holds their locks.
+// newFolder makes a folder. It also removes the folders of processes that were
+// killed: no process holds their locks.
 func newFolder() (folder, error) {
-	parent := filepath.Join(os.TempDir(), fmt.Sprintf("fleet-stories-%d", os.Getuid()))
+	parent := filepath.Join(os.TempDir(), fmt.Sprintf("fleet-tests-%d", os.Getuid()))
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return folder{}, fmt.Errorf("make folder: %w", err)
 	}
@@ -64,8 +64,8 @@ func (f folder) remove() {
 	_ = f.lock.Close()
 }
 
-// keep gives the folder a name under which nobody removes it, and returns its
-// path. Databases and programs are not kept.
+// keep gives the folder a name under which later runs do not remove it, and
+// returns its path. Databases and programs are not kept.
 func (f folder) keep() string {
 	large, err := filepath.Glob(filepath.Join(f.path, "*", "etcd"))
 	for _, path := range append(large, filepath.Join(f.path, "bin")) {

@@ -66,9 +66,9 @@ func (r *Repository) ReadyAt(commit string) <-chan struct{} {
 	return ready
 }
 
-// watch tells seen of every version of some objects of the management cluster, with
-// the one before it, one after the other, until the test ends; nil is one that is
-// not there.
+// watch calls seen for every version of some objects of the management cluster,
+// with the version before it, one after the other, until the test ends; nil stands
+// for an object that is not there.
 func watch[P kube.Object](w *World, what kube.Watch, seen func(old, now P)) {
 	w.t.Helper()
 	cache := kube.NewCache[P](w.Local.Client, what, nil)

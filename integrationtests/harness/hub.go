@@ -92,15 +92,15 @@ func Kubeconfig(url string, ca []byte, token string) []byte {
 		url, base64.StdEncoding.EncodeToString(ca), token)
 }
 
-// FreeAddress is an address on this machine at which nobody listens, for this test
-// alone.
+// FreeAddress is an address on this machine at which no process listens, for this
+// test alone.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	return net.JoinHostPort(port.Loopback, strconv.Itoa(FreePorts(t, 1)))
 }
 
-// FreePorts is the first of n ports of loopback in a row, at most 50, on which nobody
-// listens, for this test alone.
+// FreePorts is the first of n ports of loopback in a row, at most 50, on which no
+// process listens, for this test alone.
 func FreePorts(t testing.TB, n int) int {
 	t.Helper()
 	first, release, err := port.Block(n)

@@ -30,7 +30,7 @@ func Logger() *logrus.Logger {
 	return log
 }
 
-// tailLines is how much of each log a failed story shows.
+// tailLines is how many lines of each log a failed test shows.
 const tailLines = 15
 
 // ownLogs are the logs of Fleet's own processes below the folder of a fleet.

@@ -78,8 +78,7 @@ func Delete[P kube.Object](w *World, m *Member, obj P) {
 	w.must(kube.StoreOf[P](m.Client).Delete(w.ctx(), kube.KeyOf(obj), kube.Precondition{UID: obj.GetUID()}))
 }
 
-// Change changes an object as administrator, and tries again where somebody
-// else was faster.
+// Change changes an object as administrator, again after each conflict.
 func Change[P kube.Object](w *World, m *Member, obj P, f func(P)) {
 	w.t.Helper()
 	Revise(w.t, m.Client, kube.KeyOf(obj), f)
@@ -123,8 +122,8 @@ func CreateOrPatch[P kube.Object](t testing.TB, c *kube.Client, blank P, f func(
 	return made
 }
 
-// Revise changes an object as a client, again where somebody else was faster, and
-// returns what it is then.
+// Revise changes an object as a client, again after each conflict, and returns
+// the object that the API server has then.
 func Revise[P kube.Object](t testing.TB, c *kube.Client, key kube.Key, f func(P)) P {
 	t.Helper()
 	store := kube.StoreOf[P](c)

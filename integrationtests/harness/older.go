@@ -13,8 +13,8 @@ import (
 )
 
 // Older is one of Fleet's programs as it was at a revision of this project, built
-// from its history the first time that somebody asks for it. The test is skipped
-// where the history is not there.
+// from its history when a test asks for it first. The test is skipped where the
+// history is not there.
 func Older(t testing.TB, revision, program string) string {
 	t.Helper()
 	root, err := source.Root()

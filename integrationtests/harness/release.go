@@ -14,8 +14,8 @@ import (
 // A StoredRelease is one stored revision, as Helm keeps it.
 type StoredRelease = release.Release
 
-// ChangeRelease changes a stored revision of a Helm release, as somebody can who
-// may write Secrets in its namespace.
+// ChangeRelease changes a stored revision of a Helm release, as a user who may
+// write Secrets in its namespace can.
 func ChangeRelease(client kubernetes.Interface, id planrelease.ID, revision int, change func(*StoredRelease)) error {
 	store := storage.Init(driver.NewSecrets(client.CoreV1().Secrets(id.Namespace)))
 	r, err := store.Get(id.Name, revision)

@@ -78,8 +78,8 @@ func (r *Repository) Commit(message string) string {
 	return commit
 }
 
-// Hold commits the working copy and returns the commit, which nobody sees
-// before Push.
+// Hold commits the working copy and returns the commit, which no reader of the
+// repository sees before Push.
 func (r *Repository) Hold(message string) string {
 	r.w.t.Helper()
 	r.git("add", "--all")

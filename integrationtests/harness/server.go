@@ -18,7 +18,7 @@ type Server struct {
 }
 
 // Cluster is the control plane. prepare, where not nil, is called once, before
-// any story has it. The test is skipped where Kubernetes is not built.
+// any test has it. The test is skipped where Kubernetes is not built.
 func (s *Server) Cluster(t testing.TB, name string, prepare func(*cluster.Cluster) error) *cluster.Cluster {
 	t.Helper()
 	binary := Kubernetes(t)

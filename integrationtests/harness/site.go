@@ -152,8 +152,8 @@ func (s *Site) Grant() {
 	ignore(err)
 }
 
-// Revoke takes the agent's rights away, as if somebody had deleted them. Grant
-// gives them back.
+// Revoke deletes the agent's RoleBindings, as an administrator might. Grant
+// restores them.
 func (s *Site) Revoke() {
 	s.Helper()
 	bindings := kube.StoreOf[*rbacv1.RoleBinding](s.Hub.Admin)

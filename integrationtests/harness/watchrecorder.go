@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A WatchRecorder listens to what a program is told of objects, through its lists and watches:
-// each of these knows nothing of the others, so a program may hear of what was written
-// last before it hears of what was written first. The zero Ear is ready for use.
+// A WatchRecorder records what a program receives of objects through its lists and watches.
+// Each of these is independent of the others, so a program may receive a later write before an
+// earlier one. The zero WatchRecorder is ready for use.
 type WatchRecorder struct {
 	mu    sync.Mutex
 	heard []*bytes.Buffer // from each list and watch
@@ -60,8 +60,8 @@ func (o overheard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Heard reports whether the program has been told of an object in the version that it
-// has here.
+// Heard reports whether the program has received an object in the version that it has
+// here.
 func (e *WatchRecorder) Heard(o metav1.Object) bool {
 	version := o.GetResourceVersion()
 	asJSON := fmt.Appendf(nil, `"resourceVersion":%q`, version)

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What a request is about is told by what was sent.
+// The body of a request decides which fields it is about.
 func TestFieldsOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		why  string

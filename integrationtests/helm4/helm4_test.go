@@ -202,31 +202,31 @@ func (w world) shows(bundle string, c content) {
 	}
 }
 
-// A release goes from Helm 4 to Fleet and back, and nothing of it is made anew:
-// the table of testdata says who owns which field after each step.
+// A release goes from Helm 4 to Fleet and back, and no object of it is created
+// again: the table of testdata says who owns which field after each step.
 func TestHelm4(t *testing.T) {
 	hub := harness.NewHub(t, harness.Cluster(t, "helm4"))
 	helm := program(t, hub.Cluster.Kubeconfig())
-	stories := map[string]struct {
+	cases := map[string]struct {
 		back []string // how Helm 4 goes on after us
 	}{
 		"Auto":       {back: []string{"upgrade"}},
 		"ServerSide": {back: []string{"upgrade", "--server-side=true"}},
 		"Rollback":   {back: []string{"rollback"}},
 	}
-	for name, s := range stories {
+	for name, s := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			id := strings.ToLower(name)
 			site := harness.NewSite(t, hub, hub, id)
 			w := world{Site: site, helm: helm, any: dynamic.NewForConfigOrDie(hub.Cluster.REST())}
 			w.helm.TB = t
-			w.story("web-"+id, s.back).check(t)
+			w.lifecycle("web-"+id, s.back).check(t)
 		})
 	}
 }
 
-func (w world) story(bundle string, back []string) *table {
+func (w world) lifecycle(bundle string, back []string) *table {
 	w.Helper()
 	out := &table{}
 	one, two, three := content{"one", true, 1}, content{"two", false, 2}, content{"three", true, 2}

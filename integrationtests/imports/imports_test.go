@@ -26,11 +26,11 @@ func TestImports(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "east", "west")
 	t.Run("Each", func(t *testing.T) {
-		for name, story := range map[string]func(*world){
+		for name, test := range map[string]func(*world){
 			"Installs": installs, "Moves": moves, "Redeploys": redeploys, "Foreign": foreign, "Kubeconfigs": kubeconfigs,
 			"Certificates": certificates, "OwnCluster": ownCluster, "Twins": twins, "Adopts": adopts,
 		} {
-			t.Run(name, func(t *testing.T) { t.Parallel(); story(w.in(t)) })
+			t.Run(name, func(t *testing.T) { t.Parallel(); test(w.in(t)) })
 		}
 	})
 	t.Run("Unreachable", func(t *testing.T) { unreachable(w.in(t)) })
@@ -81,8 +81,8 @@ func installs(w *world) {
 	w.nobodyElse(east, since, "agent-installs", account)
 }
 
-// written is what somebody has written in a namespace of a cluster, and of what
-// is named after it, once each.
+// written lists what a user has written in a namespace of a cluster, and of
+// cluster-scoped objects named after it, once each.
 func (w *world) written(h *harness.Hub, since time.Time, user, namespace string) []string {
 	w.Helper()
 	list, err := harness.ReadAudit(h.Cluster.Name(), h.Cluster.AuditLog(), since)
@@ -195,8 +195,9 @@ func redeploys(w *world) {
 	}
 }
 
-// What bears the names of an agent and is somebody else's is left alone, with a
-// message that says whose it is. Once it is gone the import goes on.
+// An object that has the name of one of an agent's and belongs to another
+// manager is left alone, with a message that names its owner. Once it is gone
+// the import goes on.
 func foreign(w *world) {
 	east := w.down[0]
 	east.Namespace(w, "agent-foreign")

@@ -25,9 +25,9 @@ const (
 	delayed      = 4 * time.Second
 )
 
-// A hundred clusters that take a connection and say nothing delay nobody: one that
-// is made after all of them has its agent at once, and so has one that is made
-// while they are asked again.
+// A hundred clusters that accept a connection and do not answer delay no other
+// cluster: one that is made after all of them has its agent at once, and so has
+// one that is made while the manager tries them again.
 func unreachable(w *world) {
 	east := w.down[0]
 	good := east.Administrator(w, importer)
@@ -82,9 +82,9 @@ func (w *world) timed(name string, kubeconfig []byte) time.Duration {
 	return time.Since(start).Round(time.Millisecond)
 }
 
-// TestAddress: the manager has another address. A wrong one reaches the few that
-// are told first, who go on with what they have, and nobody else; the right one
-// reaches them first, and then all. Nothing is started again.
+// TestAddress: the manager has another address. A wrong one reaches only the
+// first few agents, which keep the old one; the right one reaches them first,
+// and then all. No agent is restarted.
 func TestAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "east", "west")

@@ -93,8 +93,8 @@ func (w *world) secretFor(cluster, namespace, kubeconfig string) {
 	harness.Make(w, w.hub, s)
 }
 
-// asked is what somebody has asked a cluster, whatever came of it, but for what
-// the test itself did.
+// asked lists the requests of a user to a cluster, whatever their result,
+// without those of the test itself.
 func (w *world) asked(h *harness.Hub, since time.Time, who string) []harness.Request {
 	w.Helper()
 	list, err := harness.ReadAudit(h.Cluster.Name(), h.Cluster.AuditLog(), since)
@@ -108,9 +108,9 @@ func (w *world) asked(h *harness.Hub, since time.Time, who string) []harness.Req
 	return out
 }
 
-// A cluster whose certificate does not fit the kubeconfig is not talked to, and
-// neither is one that no certificate is wanted of in mode strict. Credentials
-// that are not enough are told of.
+// The manager does not talk to a cluster whose certificate does not fit the
+// kubeconfig, nor, in mode strict, to one that is to be reached without a check
+// of its certificate. It reports credentials that are not enough.
 func certificates(w *world) {
 	east, west, since := w.down[0], w.down[1], time.Now()
 	good := string(east.Administrator(w, "careful"))

@@ -1,6 +1,6 @@
-// Package imports reports how the manager installs agents through kubeconfigs: with
+// Package imports tests how the manager installs agents through kubeconfigs: with
 // the real manager, which has the rights of the chart, real agents, and several
-// real API servers, whose audit logs tell who wrote what.
+// real API servers, whose audit logs record who wrote what.
 package imports
 
 import (
@@ -112,7 +112,7 @@ func (w *world) secret(name string, kubeconfig []byte) {
 func (w *world) cluster(name string, more ...func(*fleet.Cluster)) {
 	w.Helper()
 	c := &fleet.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: name, Labels: map[string]string{"story": name}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: name, Labels: map[string]string{"test": name}},
 		Spec:       fleet.ClusterSpec{KubeConfigSecret: name + "-kubeconfig", AgentNamespace: "agent-" + name},
 	}
 	for _, f := range more {

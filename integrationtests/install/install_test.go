@@ -79,7 +79,8 @@ func (w *world) refusesOthers() {
 }
 
 // managerIsReady runs the manager's programs as the chart's Deployments say, with
-// the rights of their accounts: both are ready although nobody has made anything.
+// the rights of their accounts: both are ready although no user has made
+// anything.
 func (w *world) managerIsReady() {
 	dir := programs(w)
 	before := w.objects()

@@ -35,9 +35,9 @@ spec:
 }
 
 // An agent that moves to another namespace, as the local agent of a standalone
-// reference does, takes its releases along: once nobody is left where it was, and
-// without starting a pod again. Labels and what releases remember are written
-// once.
+// reference does, takes its releases along: once no agent is left in the old
+// namespace, and without restarting a pod. Labels and what releases remember are
+// written once.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	hub := harness.NewHub(t, harness.Cluster(t, "move"))

@@ -154,7 +154,7 @@ func TestTakeOver(t *testing.T) {
 	t.Run("Back", func(t *testing.T) { w.part(t).back(before) })
 }
 
-// keepsValues: what the reference's release was told, ours knows.
+// keepsValues: our release has the values of the reference's.
 func (w *world) keepsValues(now map[string]*unstructured.Unstructured) {
 	config, _, _ := unstructured.NestedString(now["ConfigMap cattle-fleet-system/fleet-controller"].Object, "data", "config")
 	if !strings.Contains(config, `"apiServerURL": "https://fleet.invalid"`) {

@@ -26,8 +26,8 @@ import (
 func TestJoin(t *testing.T) {
 	w := newWorld(t)
 	clone := harness.ConnectHub(t, harness.Cluster(t, "clone"))
-	t.Run("Stories", func(t *testing.T) {
-		for name, story := range map[string]func(*testing.T, *world){
+	t.Run("Parallel", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T, *world){
 			"LostAgentComesBackToItsCluster": lostAgent,
 			"LabelsOnlyAtCreation":           labels,
 			"SameTokenIsNotUsed":             sameToken,
@@ -43,7 +43,7 @@ func TestJoin(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				story(t, w)
+				test(t, w)
 			})
 		}
 		t.Run("ClonedWithCredential", func(t *testing.T) {
@@ -328,8 +328,8 @@ func deadToken(t *testing.T, w *world) {
 	}
 }
 
-// bury deletes a token, and waits until nobody can use it. Kubernetes' garbage
-// collector looks for kinds that are new to it every thirty seconds.
+// bury deletes a token, and waits until no client can use it. Kubernetes'
+// garbage collector looks for kinds that are new to it every thirty seconds.
 func (w *world) bury(name string, b registration.Bootstrapping) {
 	w.Helper()
 	remove(w, &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: b.ClusterNamespace, Name: name}})

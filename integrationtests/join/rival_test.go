@@ -35,8 +35,9 @@ func newManagerProcess(t testing.TB, h http.Handler) managerProcess {
 	return managerProcess{URL: s.URL, CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}
 }
 
-// A machine that was cloned together with its credential: both agents say so, the
-// Cluster says so, the younger one deploys nothing, and nobody removes anything.
+// A machine that was cloned together with its credential: both agents report it,
+// the Cluster shows it, the younger one deploys nothing, and neither removes
+// anything.
 func clonedCredential(t *testing.T, w *world, elsewhere *harness.Hub) {
 	w = w.in(t)
 	n, _ := settled(t, w, "original")
@@ -141,7 +142,8 @@ func approve(t *testing.T, w *world) {
 	w.reported(n.Workspace, waiting().Name, "RegistrationWaiting")
 	n.works("app", "two") // with the credential that it has
 
-	// Somebody else asks too; the word is about the first, and lets only that in.
+	// Another agent asks too; the word is about the first, and accepts only that
+	// one.
 	foreign := w.ask(w.values(n.Workspace, "asked-1"), "asked", "a stranger's word")
 	n.Until("the stranger waits too", func() bool {
 		r, ok := get[*fleet.ClusterRegistration](w, n.Workspace, foreign.Name)
@@ -243,8 +245,8 @@ func ends(t *testing.T, w *world) {
 	})
 }
 
-// wrongAuthority: agents would not trust the manager by what it tells them. They
-// cannot say so there; the manager finds out by itself.
+// wrongAuthority: agents would not trust the manager by the certificates that it
+// gives them. They cannot report that; the manager finds out by itself.
 func wrongAuthority(t *testing.T, w *world) {
 	w = w.in(t)
 	front, err := wire.NewFront(w.hub.Cluster.REST())

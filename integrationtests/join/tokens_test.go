@@ -64,7 +64,7 @@ func startedAgain(t *testing.T, w *world) {
 	w = w.in(t)
 	n := w.newcomer(t, w.hub, "twice", "twice", nil)
 	b := w.token(n.Workspace, "twice-1", time.Hour)
-	// Somebody else manages this cluster: Fleet does not answer.
+	// Another controller manages this cluster: Fleet does not answer.
 	create(w, &fleet.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: n.Workspace, Name: "twice", Labels: map[string]string{fleet.LabelClusterManagement: "somebody"}},
 		Spec:       fleet.ClusterSpec{ClientID: "twice"},

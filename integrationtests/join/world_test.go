@@ -112,8 +112,7 @@ func remove[P kube.Object](w *world, obj P) {
 	w.must(kube.StoreOf[P](w.hub.Admin).Delete(w.Context(), kube.KeyOf(obj), kube.Precondition{}))
 }
 
-// change changes an object as administrator, and tries again where somebody else
-// was faster.
+// change changes an object as administrator, again after each conflict.
 func change[P kube.Object](w *world, obj P, f func(P)) {
 	w.Helper()
 	harness.Revise(w, w.hub.Admin, kube.KeyOf(obj), f)

@@ -17,7 +17,7 @@ import (
 // In this process Helm is the one that people use: the agents are others.
 func init() { helmkube.ManagedFieldsManager = "helm" }
 
-// person is somebody who uses Helm's own commands on the releases of a Site.
+// person is a user who runs Helm's own commands on the releases of a Site.
 type person struct{ *harness.Site }
 
 func (p person) helm(namespace string) *action.Configuration {

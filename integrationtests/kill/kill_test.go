@@ -42,8 +42,8 @@ func TestKill(t *testing.T) {
 // run again; and what is withdrawn goes.
 //
 // A usual run takes a sample of those points, spread over each phase; with
-// FLEET_TEST_SOAK they are taken one after the other until a life passes in which
-// nobody had to die.
+// FLEET_TEST_SOAK they are taken one after the other until a run ends without a
+// kill.
 func killedAtAnyWrite(t *testing.T, hub *harness.Hub, sum map[string]int) {
 	var mu sync.Mutex
 	var all []*life
@@ -169,9 +169,9 @@ func checkDeletions(t *testing.T, hub *harness.Hub, all []*life) {
 	}
 }
 
-// An order to withdraw that is taken back while nobody is there to hear of it,
-// the agent having died in the middle of the removal: what is left is not
-// removed, and what is gone comes back.
+// An order to withdraw is taken back after the agent has died in the middle of
+// the removal, before another agent runs: what is left is not removed, and what
+// is gone comes back.
 func revivedInTheMiddle(t *testing.T, hub *harness.Hub, writes int) {
 	for i := range 4 {
 		at := map[string]harness.Point{withdraw: {Write: (2*i + 1) * writes / 8, After: i%2 == 1}}

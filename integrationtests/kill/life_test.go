@@ -74,8 +74,8 @@ type life struct {
 
 const bundle = "app"
 
-// newAgentProcess is a Victim that was started. Signs of life are another story: one at
-// the start is enough here.
+// newAgentProcess is an AgentProcess that was started. It checks in once, at the start:
+// other tests are about heartbeats.
 func newAgentProcess(t testing.TB, hub *harness.Hub, name string) *harness.AgentProcess {
 	t.Helper()
 	v := harness.NewAgentProcess(t, hub, name)
@@ -276,7 +276,7 @@ func (l *life) records() []string {
 	return out
 }
 
-// same fails the test if an object was made anew since it was seen first.
+// same fails the test if an object was created again since it was seen first.
 func (l *life) same(names ...string) {
 	l.Helper()
 	for _, name := range names {

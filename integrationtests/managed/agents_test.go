@@ -107,8 +107,8 @@ func (k *kubelet) again(namespace string) {
 	}
 }
 
-// collects starts the agent of a namespace again as one that collects what nobody
-// asks for, at once.
+// collects restarts the agent of a namespace as one that removes at once what no
+// deployment asks for.
 func (k *kubelet) collects(namespace string) {
 	k.mu.Lock()
 	k.config = func(c *agent.Config) {

@@ -29,13 +29,13 @@ func restFor() time.Duration {
 }
 
 // rests returns after a time: what happens in it is what the test is about.
-func (s *story) rests(d time.Duration) {
+func (s *sharedCluster) rests(d time.Duration) {
 	s.Helper()
 	s.must(kube.Sleep(s.Context(), d))
 }
 
 // settles waits until nothing was written for a while.
-func (s *story) settles() {
+func (s *sharedCluster) settles() {
 	s.Helper()
 	s.until("it comes to rest", func() bool {
 		return len(s.written(s.meet, time.Now().Add(-2*checkin), func(r harness.Request) bool { return !kubernetes(r) && !passes(r) })) == 0
@@ -44,7 +44,7 @@ func (s *story) settles() {
 
 // The chart of agents is refused where an agent of a manager lives that installs
 // it by itself, before anything is made; in another namespace there is room.
-func chartBesideAnAgent(s *story) {
+func chartBesideAnAgent(s *sharedCluster) {
 	before, since := s.ofUpper(), time.Now()
 	values := func(namespace string) map[string]any {
 		return map[string]any{
@@ -73,7 +73,7 @@ func chartBesideAnAgent(s *story) {
 // A manager that lives in a namespace of another name has its agents there. It
 // cleans nothing up in the namespaces that are the lower manager's: not the
 // accounts and credentials of its clusters, and not the agent of the upper one.
-func upperElsewhere(s *story) {
+func upperElsewhere(s *sharedCluster) {
 	third := s.newManager(s.other, otherSystem, map[string]any{"bootstrap": map[string]any{"enabled": false}})
 	third.run()
 	upper, lower, since := s.ofUpper(), s.ofLower(), time.Now()
@@ -106,8 +106,8 @@ func upperElsewhere(s *story) {
 	s.must(kube.StoreOf[*appsv1.Deployment](s.meet.Admin).Delete(s.Context(), kube.Key{Namespace: otherSystem, Name: "fleet-agent"}, kube.Precondition{}))
 }
 
-// Two managers may manage each other's cluster. Whoever comes second says so.
-func eachOther(s *story) {
+// Two managers may manage each other's cluster. The second one reports that.
+func eachOther(s *sharedCluster) {
 	harness.Make(s.world, s.meet, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "upper-kubeconfig"},
 		Data:       map[string][]byte{"value": s.upper.hub.Administrator(s, "lower-importer")},
@@ -131,7 +131,7 @@ func eachOther(s *story) {
 
 // The lower manager removes its agent: the upper one's stays, with its class and
 // rights.
-func lowerAgentRemoved(s *story) {
+func lowerAgentRemoved(s *sharedCluster) {
 	upper, lives := s.ofUpper(), s.onLower().Spec.AgentNamespace
 	s.lower.halt()
 	s.upgrade(s.meet, fleet.NamespaceSystem, map[string]any{"bootstrap": map[string]any{"localAgentDisabled": true}})
@@ -146,7 +146,7 @@ func lowerAgentRemoved(s *story) {
 
 // Helm uninstalls the lower manager, which lives in one namespace with the upper
 // one's agent: that goes on working, and so does what the lower one has deployed.
-func lowerUninstalled(s *story) {
+func lowerUninstalled(s *sharedCluster) {
 	upper := s.ofUpper()
 	deployed, _ := s.value(s.meet, "lower-app")
 	s.lower.halt()
@@ -167,9 +167,9 @@ func lowerUninstalled(s *story) {
 	}
 }
 
-// namespacesUntouched: nobody has written a namespace that was there, in all that
-// has happened since Rancher put its annotation on them.
-func namespacesUntouched(s *story) {
+// namespacesUntouched: no client has written an existing namespace since Rancher
+// put its annotation on it.
+func namespacesUntouched(s *sharedCluster) {
 	for _, name := range shared {
 		n, ok := harness.Read[*corev1.Namespace](s.world, s.meet, "", name)
 		if !ok || n.DeletionTimestamp != nil || n.Annotations[projectID] != "c-m-1:p-1" {
@@ -193,7 +193,7 @@ const projectID = "field.cattle.io/projectId"
 var shared = []string{downstreamAgent, localAgent, "upper-app", "lower-app"}
 
 // annotates puts Rancher's annotation on namespaces.
-func (s *story) annotates() {
+func (s *sharedCluster) annotates() {
 	s.Helper()
 	for _, name := range shared {
 		harness.Edit(s.world, s.meet, "", name, func(n *corev1.Namespace) {

@@ -24,8 +24,8 @@ var passing = []string{
 	"pods", "replicasets",
 }
 
-// objects are those of a cluster that keep wants, by "Kind namespace/name", each
-// with what shows whether it was written or made anew.
+// objects are those of a cluster that keep accepts, by "Kind namespace/name",
+// each with what shows whether it was written or created again.
 func (w world) objects(h *harness.Hub, keep func(*unstructured.Unstructured) bool) map[string]string {
 	w.Helper()
 	config := h.Cluster.REST()

@@ -21,10 +21,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// A test is one cluster, in which an upper manager has an agent and a lower one
-// lives, with its own agent. A third manager, which lives in a namespace of its
-// own choice, comes later.
-type story struct {
+// A sharedCluster is one cluster, in which an upper manager has an agent and a
+// lower one lives, with its own agent. A third manager, which lives in a
+// namespace that the test chooses, comes later.
+type sharedCluster struct {
 	world
 	upper, lower *manager
 	meet         *harness.Hub // the cluster of both agents
@@ -45,13 +45,13 @@ func TestTwoManagers(t *testing.T) {
 	t.Parallel()
 	w := world{t, t}
 	hubs := harness.Clusters(w, "upper", "meeting", "other")
-	s := &story{world: w, meet: hubs[1], other: hubs[2]}
+	s := &sharedCluster{world: w, meet: hubs[1], other: hubs[2]}
 	s.upper = w.newManager(hubs[0], fleet.NamespaceSystem, map[string]any{"bootstrap": map[string]any{"enabled": false}})
 	s.kubelet = w.agentsOf(s.meet, downstreamAgent, localAgent, otherSystem)
 	t.Run("22_two_managers_one_cluster", func(t *testing.T) {
 		for i, part := range []struct {
 			name string
-			run  func(*story)
+			run  func(*sharedCluster)
 		}{
 			{"WithoutKinds", withoutKinds}, {"T8_DefaultInstallBesideAnAgent", defaultInstall}, {"T1_BothReady", bothReady},
 			{"T12_OneNode", oneNode}, {"T3_SameRelease", sameRelease}, {"18_FleetAsABundle", fleetAsABundle}, {"T6_SetsDiffer", setsDiffer},
@@ -69,13 +69,13 @@ func TestTwoManagers(t *testing.T) {
 }
 
 // part is the test for one part of it.
-func (s *story) part(t *testing.T) *story {
+func (s *sharedCluster) part(t *testing.T) *sharedCluster {
 	s.world = s.in(t)
 	s.upper.world, s.lower = s.world, s.lowerIn(s.world)
 	return s
 }
 
-func (s *story) lowerIn(w world) *manager {
+func (s *sharedCluster) lowerIn(w world) *manager {
 	if s.lower != nil {
 		s.lower.world = w
 	}
@@ -83,18 +83,18 @@ func (s *story) lowerIn(w world) *manager {
 }
 
 // ofUpper and ofLower are what belongs to an agent in the shared cluster.
-func (s *story) ofUpper() map[string]string {
+func (s *sharedCluster) ofUpper() map[string]string {
 	s.Helper()
 	return s.objects(s.meet, ofAgent(downstreamAgent, s.upper.id(), "upper-"))
 }
 
-func (s *story) ofLower() map[string]string {
+func (s *sharedCluster) ofLower() map[string]string {
 	s.Helper()
 	return s.objects(s.meet, ofAgent(localAgent, s.lower.id(), "lower-"))
 }
 
-// unharmed compares what belongs to somebody with what did before.
-func (s *story) unharmed(whose string, before, now map[string]string) {
+// unharmed fails if the objects of one manager differ from before.
+func (s *sharedCluster) unharmed(whose string, before, now map[string]string) {
 	s.Helper()
 	if diff := cmp.Diff(before, now); diff != "" {
 		s.Errorf("what belongs to %s was touched: -before +after\n%s", whose, diff)
@@ -102,8 +102,10 @@ func (s *story) unharmed(whose string, before, now map[string]string) {
 }
 
 // onUpper and onLower are the Clusters of the shared cluster.
-func (s *story) onUpper() *fleet.Cluster { return s.upper.cluster(fleet.NamespaceDefault, "meeting") }
-func (s *story) onLower() *fleet.Cluster {
+func (s *sharedCluster) onUpper() *fleet.Cluster {
+	return s.upper.cluster(fleet.NamespaceDefault, "meeting")
+}
+func (s *sharedCluster) onLower() *fleet.Cluster {
 	return s.lower.cluster(fleet.NamespaceLocal, fleet.ClusterLocal)
 }
 
@@ -119,7 +121,7 @@ func wishes(priority int) fleet.ClusterSpec {
 
 // The upper manager installs its agent in a cluster that has none of Fleet's
 // kinds, and the agent works.
-func withoutKinds(s *story) {
+func withoutKinds(s *sharedCluster) {
 	s.upper.run()
 	harness.Make(s.world, s.upper.hub, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "meeting-kubeconfig"},
@@ -140,7 +142,7 @@ func withoutKinds(s *story) {
 
 // Our charts, as they are, are installed where a downstream agent lives already:
 // the local agent goes elsewhere.
-func defaultInstall(s *story) {
+func defaultInstall(s *sharedCluster) {
 	s.upper.settled("meeting")
 	before := s.ofUpper()
 	s.lower = s.newManager(s.meet, fleet.NamespaceSystem, nil)
@@ -169,7 +171,7 @@ func (m *manager) settled(cluster string) {
 }
 
 // Both Clusters are Ready, with a credential, rights and priorities of their own.
-func bothReady(s *story) {
+func bothReady(s *sharedCluster) {
 	s.upper.checksIn(fleet.NamespaceDefault, "meeting", downstreamAgent)
 	s.lower.checksIn(fleet.NamespaceLocal, fleet.ClusterLocal, localAgent)
 	a, ok := harness.Read[*corev1.Secret](s.world, s.meet, downstreamAgent, fleet.SecretAgent)
@@ -195,7 +197,7 @@ func bothReady(s *story) {
 }
 
 // Both agents are in the network of one node: neither asks for a port.
-func oneNode(s *story) {
+func oneNode(s *sharedCluster) {
 	nodes := map[string]string{}
 	for _, agent := range []string{downstreamAgent, localAgent} {
 		s.until("the pod of the agent in "+agent+" runs", func() bool {
@@ -220,10 +222,10 @@ func oneNode(s *story) {
 	}
 }
 
-// Of two managers that deploy a release of one name the second is told whose it
-// is, with takeOwnership too, and for as long as it asks. Nothing flaps: what is
-// there was written once.
-func sameRelease(s *story) {
+// Of two managers that deploy a release of one name the second gets the owner's
+// name in a condition, with takeOwnership too, and for as long as it asks.
+// Nothing flaps: what is there was written once.
+func sameRelease(s *sharedCluster) {
 	s.upper.bundle("meeting", fleet.NamespaceDefault, "both", "upper-both", "upper", release("both", false))
 	s.upper.ready(fleet.NamespaceDefault, "both")
 	before, since := s.ofUpper(), time.Now()
@@ -260,9 +262,9 @@ func (m *manager) checksIn2(cluster func() *fleet.Cluster) {
 	})
 }
 
-// quiet fails if somebody else than Kubernetes has written something since a
+// quiet fails if a client other than Kubernetes has written something since a
 // moment.
-func (s *story) quiet(since time.Time, what func(harness.Request) bool) {
+func (s *sharedCluster) quiet(since time.Time, what func(harness.Request) bool) {
 	s.Helper()
 	list := s.written(s.meet, since, func(r harness.Request) bool { return what(r) && !kubernetes(r) })
 	if len(list) > 0 {
@@ -272,7 +274,7 @@ func (s *story) quiet(since time.Time, what func(harness.Request) bool) {
 
 // A bundle of the upper manager that is the lower manager's own chart finds a
 // release that Helm has made, and leaves it alone.
-func fleetAsABundle(s *story) {
+func fleetAsABundle(s *sharedCluster) {
 	before, since := s.ofLower(), time.Now()
 	s.upper.bundle("meeting", fleet.NamespaceDefault, "rancher-fleet", fleet.NamespaceSystem, "x", release("fleet", false))
 	s.upper.says(s.onUpper(), "rancher-fleet", fleet.ConditionDeployed, reasonForeignRelease, "takeOwnership")
@@ -290,7 +292,7 @@ func fleetAsABundle(s *story) {
 
 // Bundles of one name in both managers become sets of objects that have nothing to
 // do with each other: removing one leaves the other.
-func setsDiffer(s *story) {
+func setsDiffer(s *sharedCluster) {
 	sets := func(prefix string) []string {
 		found := map[string]bool{}
 		s.objects(s.meet, func(o *unstructured.Unstructured) bool {
@@ -323,8 +325,9 @@ func setsDiffer(s *story) {
 }
 
 // The lower manager's deployments are lost, and its agent, which is to collect
-// what nobody asks for, starts anew: it touches nothing of the upper manager's.
-func emptyNeighbour(s *story) {
+// what no deployment asks for, restarts: it touches nothing of the upper
+// manager's.
+func emptyNeighbour(s *sharedCluster) {
 	before, in := s.ofUpper(), s.onLower().Status.Namespace
 	s.lower.halt()
 	list, err := kube.StoreOf[*fleet.BundleDeployment](s.lower.hub.Admin).List(s.Context(), in, "")
@@ -346,8 +349,8 @@ func emptyNeighbour(s *story) {
 	s.unharmed("the upper manager", before, s.ofUpper())
 }
 
-// Either agent registers anew without the other noticing.
-func redeployEither(s *story) {
+// Either agent registers again without the other noticing.
+func redeployEither(s *sharedCluster) {
 	before := s.ofLower()
 	known := s.credential(downstreamAgent)
 	harness.Edit(s.world, s.upper.hub, fleet.NamespaceDefault, "meeting", func(c *fleet.Cluster) { c.Spec.RedeployAgentGeneration++ })
@@ -371,7 +374,7 @@ func redeployEither(s *story) {
 
 // credential is what an agent of the shared cluster shows its manager; empty while
 // it has none.
-func (s *story) credential(agent string) string {
+func (s *sharedCluster) credential(agent string) string {
 	s.Helper()
 	secret, ok := harness.Read[*corev1.Secret](s.world, s.meet, agent, fleet.SecretAgent)
 	if !ok {
@@ -382,7 +385,7 @@ func (s *story) credential(agent string) string {
 
 // When nothing happens nothing is written but signs of life: the managers do not
 // undo each other's work.
-func atRest(s *story) {
+func atRest(s *sharedCluster) {
 	s.upper.ready(fleet.NamespaceDefault, "app")
 	s.lower.ready(fleet.NamespaceLocal, "app")
 	s.settles()

@@ -25,15 +25,15 @@ import (
 // Names in the test of an agent that moves.
 const (
 	homeSystem = "fleet-home" // namespace of the manager
-	awayAgent  = "agents"     // a namespace of somebody's choice
+	awayAgent  = "agents"     // a namespace that a user has chosen
 )
 
-// A movingStory is a manager whose local agent moves.
-type movingStory struct {
+// A movingManager is a manager whose local agent moves.
+type movingManager struct {
 	world
 	home    *manager
 	kubelet *kubelet
-	theirs  map[string]string // of somebody else, in the agent's first namespace
+	theirs  map[string]string // not Fleet's, in the agent's first namespace
 }
 
 // The settings say that the local agent lives elsewhere: it moves there with what
@@ -43,12 +43,12 @@ func TestT5LocalAgentMoves(t *testing.T) {
 	t.Parallel()
 	w := world{t, t}
 	hub := harness.Clusters(w, "home")[0]
-	s := &movingStory{world: w}
+	s := &movingManager{world: w}
 	s.home = w.newManager(hub, homeSystem, map[string]any{"bootstrap": map[string]any{"agentNamespace": downstreamAgent}})
 	s.kubelet = w.agentsOf(hub, downstreamAgent, localAgent, awayAgent)
 	for _, part := range []struct {
 		name string
-		run  func(*movingStory)
+		run  func(*movingManager)
 	}{
 		{"LivesWithOthers", livesWithOthers}, {"ToTheDefault", movesToDefault}, {"ManagerStopsOnTheWay", movesInterrupted}, {"BackHalfWay", turnsBack},
 	} {
@@ -62,8 +62,8 @@ func TestT5LocalAgentMoves(t *testing.T) {
 	}
 }
 
-// The agent lives in a namespace in which somebody else has something too.
-func livesWithOthers(s *movingStory) {
+// The agent lives in a namespace that has objects of other owners too.
+func livesWithOthers(s *movingManager) {
 	s.home.hub.Namespace(s, fleet.NamespaceLocal)
 	s.home.run()
 	s.home.bundle(fleet.ClusterLocal, fleet.NamespaceLocal, "app", "home-app", "one", func(b *fleet.Bundle) {
@@ -96,16 +96,16 @@ spec:
     spec: {containers: [{name: web, image: "none.invalid/web:1"}]}
 `
 
-// others selects what nobody may touch in the agent's first namespace.
+// others selects what Fleet must not touch in the agent's first namespace.
 func others(o *unstructured.Unstructured) bool {
 	return o.GetNamespace() == downstreamAgent &&
 		(o.GetName() == "theirs" || o.GetName() == "fleet-other" || o.GetName() == "their-record" || o.GetKind() == "NetworkPolicy")
 }
 
-// The agent moves to where it lives by default. The agent before works until the
-// new one has checked in; nobody makes it again; each object of a workload is
-// written once, for its labels, and stays what it was.
-func movesToDefault(s *movingStory) {
+// The agent moves to where it lives by default. The old agent works until the
+// new one has checked in; no manager installs the old one again; each object of
+// a workload is written once, for its labels, and is not replaced.
+func movesToDefault(s *movingManager) {
 	before, since := s.workloads(), time.Now()
 	s.lives("", localAgent)
 	s.moved(downstreamAgent, localAgent)
@@ -120,7 +120,7 @@ func movesToDefault(s *movingStory) {
 }
 
 // The manager is stopped at every step of the way, and started again.
-func movesInterrupted(s *movingStory) {
+func movesInterrupted(s *movingManager) {
 	before, since := s.workloads(), time.Now()
 	s.lives(awayAgent, awayAgent)
 	for _, step := range []struct {
@@ -144,7 +144,7 @@ func movesInterrupted(s *movingStory) {
 
 // The new agent never comes up, and the settings are taken back: the agent that is
 // there has worked all the time, and what was made of the other one is gone.
-func turnsBack(s *movingStory) {
+func turnsBack(s *movingManager) {
 	before, since := s.workloads(), time.Now()
 	s.kubelet.bar(localAgent)
 	s.lives("", localAgent)
@@ -162,7 +162,7 @@ func turnsBack(s *movingStory) {
 
 // lives changes the settings and starts the manager again; an empty name is the
 // default.
-func (s *movingStory) lives(setting, in string) {
+func (s *movingManager) lives(setting, in string) {
 	s.Helper()
 	s.home.halt()
 	s.upgrade(s.home.hub, homeSystem, map[string]any{"bootstrap": map[string]any{"agentNamespace": setting}})
@@ -170,13 +170,13 @@ func (s *movingStory) lives(setting, in string) {
 	s.until("the Cluster says so", func() bool { return s.onHome().Spec.AgentNamespace == in })
 }
 
-func (s *movingStory) onHome() *fleet.Cluster {
+func (s *movingManager) onHome() *fleet.Cluster {
 	s.Helper()
 	return s.home.cluster(fleet.NamespaceLocal, fleet.ClusterLocal)
 }
 
 // deployed reports whether there is an agent's Deployment.
-func (s *movingStory) deployed(namespace string) bool {
+func (s *movingManager) deployed(namespace string) bool {
 	s.Helper()
 	_, there := harness.Read[*appsv1.Deployment](s.world, s.home.hub, namespace, "fleet-agent")
 	return there
@@ -184,7 +184,7 @@ func (s *movingStory) deployed(namespace string) bool {
 
 // moved waits until nothing of the agent is left where it was, and all that it has
 // deployed is Ready where it is.
-func (s *movingStory) moved(from, to string) {
+func (s *movingManager) moved(from, to string) {
 	s.Helper()
 	var left map[string]string
 	s.Cleanup(func() {
@@ -212,7 +212,7 @@ func (s *movingStory) moved(from, to string) {
 // workloads are the objects and pods of the bundle, each with its UID and what
 // shows whether more than its labels and annotations was written. Of a Deployment
 // that is not the generation, which counts annotations too, but its spec.
-func (s *movingStory) workloads() map[string]string {
+func (s *movingManager) workloads() map[string]string {
 	s.Helper()
 	out := s.objects(s.home.hub, func(o *unstructured.Unstructured) bool {
 		return o.GetNamespace() == "home-app" && o.GetKind() == "ConfigMap" && o.GetName() == "a"
@@ -242,7 +242,7 @@ func (s *movingStory) workloads() map[string]string {
 // stays fails if a workload is another one than before, if it was written more
 // than once, or by anybody but the agent in a namespace. It waits until its labels
 // are that agent's, where it has moved.
-func (s *movingStory) stays(before map[string]string, agent string, since time.Time, once bool) {
+func (s *movingManager) stays(before map[string]string, agent string, since time.Time, once bool) {
 	s.Helper()
 	account := "system:serviceaccount:" + agent + ":fleet-agent"
 	writes := func() map[string]int {
@@ -275,7 +275,7 @@ func (s *movingStory) stays(before map[string]string, agent string, since time.T
 
 // whoWrote fails if anybody has made something of the agent's again where it was,
 // or has removed something other than the manager through its bootstrap account.
-func (s *movingStory) whoWrote(from, to string, since time.Time) {
+func (s *movingManager) whoWrote(from, to string, since time.Time) {
 	s.Helper()
 	installer := "system:serviceaccount:" + homeSystem + ":fleet-controller-bootstrap"
 	old, moved := "system:serviceaccount:"+from+":fleet-agent", "system:serviceaccount:"+to+":fleet-agent"
@@ -305,7 +305,7 @@ func (s *movingStory) whoWrote(from, to string, since time.Time) {
 
 // worksFirst fails if the agent was removed where it was before the one that has
 // moved, which has a credential of its own, has checked in.
-func (s *movingStory) worksFirst(from string, since time.Time) {
+func (s *movingManager) worksFirst(from string, since time.Time) {
 	s.Helper()
 	checkins := s.written(s.home.hub, time.Time{}, func(r harness.Request) bool {
 		return r.What() == "clusters/status" && strings.HasPrefix(r.Agent, "fleet-agent/")
@@ -327,7 +327,7 @@ func (s *movingStory) worksFirst(from string, since time.Time) {
 	}
 }
 
-func (s *movingStory) unharmedTheirs() {
+func (s *movingManager) unharmedTheirs() {
 	s.Helper()
 	if diff := cmp.Diff(s.theirs, s.objects(s.home.hub, others)); diff != "" {
 		s.Errorf("what belongs to others was touched: -before +after\n%s", diff)
@@ -336,7 +336,7 @@ func (s *movingStory) unharmedTheirs() {
 
 // settlesAt waits until nothing is written any more, and then starts the manager
 // again: it writes nothing about the agent either.
-func (s *movingStory) settlesAt(agent string) {
+func (s *movingManager) settlesAt(agent string) {
 	s.Helper()
 	rest := func(since time.Time) []harness.Request {
 		return s.written(s.home.hub, since, func(r harness.Request) bool {

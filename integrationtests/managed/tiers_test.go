@@ -105,7 +105,7 @@ func (w *tiers) commit(value string) string {
 // has waits until a cluster has a value.
 func (w *tiers) has(m *sandbox.Member, want string) string {
 	w.Helper()
-	client, err := kube.Connect(kube.Config{REST: m.Cluster.REST(), UserAgent: harness.TestAgent, FieldManager: "story"})
+	client, err := kube.Connect(kube.Config{REST: m.Cluster.REST(), UserAgent: harness.TestAgent, FieldManager: "test"})
 	w.must(err)
 	uid := ""
 	w.until(fmt.Sprintf("%s has %s", m.Name, want), func() bool {

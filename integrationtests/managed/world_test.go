@@ -1,8 +1,8 @@
-// Package managed reports how Fleets meet in one cluster: an upper manager has an
+// Package managed tests how Fleets meet in one cluster: an upper manager has an
 // agent there, and a lower manager lives there, with an agent of its own. The
 // managers are real ones, installed by their charts with Helm and run with the
 // rights of their accounts; so are the agents. The audit log of the cluster in
-// which they meet tells who wrote what.
+// which they meet records who wrote what.
 package managed
 
 import (

@@ -130,8 +130,8 @@ func oldHalf(w *world) {
 	}
 }
 
-// A provisioning Cluster is gone, and nobody has seen who deleted it: it may be about
-// to be restored. Its management Cluster stays for ten minutes.
+// A provisioning Cluster is gone, and the manager has not seen who deleted it: it may
+// be about to be restored. Its management Cluster stays for ten minutes.
 func deletedUnseen(w *world, h *manager) {
 	w.provision("a", "unseen", "c-m-abcd0219", `[]`)
 	w.provision("a", "restored", "c-m-abcd0319", `[]`)

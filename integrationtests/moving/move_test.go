@@ -25,12 +25,12 @@ import (
 func TestMoves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	t.Run("Stories", func(t *testing.T) {
-		for name, story := range map[string]func(*world){
+	t.Run("Parallel", func(t *testing.T) {
+		for name, test := range map[string]func(*world){
 			"11_rotated_kubeconfig": rotated, "17_move_imported": imported, "17_move_forever": forever,
 			"18_move_provisioned": provisioned,
 		} {
-			t.Run(name, func(t *testing.T) { t.Parallel(); story(w.in(t)) })
+			t.Run(name, func(t *testing.T) { t.Parallel(); test(w.in(t)) })
 		}
 	})
 	// Others would miss what was under way when the manager and Rancher are stopped, and
@@ -52,7 +52,7 @@ type mover struct {
 func (w *world) imports(id string, more func(*fleet.Cluster)) *mover {
 	w.Helper()
 	m := &mover{world: w, id: id, home: "app-" + id}
-	w.Cleanup(m.tells)
+	w.Cleanup(m.report)
 	w.rancher.Attach(w, id, w.down.Cluster.REST())
 	harness.AgentOf(w, w.down, "agent-"+id)
 	c := &fleet.Cluster{
@@ -67,8 +67,8 @@ func (w *world) imports(id string, more func(*fleet.Cluster)) *mover {
 	return m
 }
 
-// reports what has become of the cluster, if its story failed.
-func (m *mover) tells() {
+// report logs what has become of the cluster, if its test failed.
+func (m *mover) report() {
 	if !m.Failed() {
 		return
 	}
@@ -293,9 +293,9 @@ func (m *mover) forged(namespace string) {
 	m.must(kube.StoreOf[*fleet.Cluster](m.hub.Admin).Delete(m.Context(), kube.Key{Namespace: namespace, Name: m.id}, kube.Precondition{}))
 }
 
-// order tells by the audit log that the new comes before the old goes, that an order
-// came before anything was removed, and that Rancher's objects were left alone. It
-// returns when that order was given.
+// order checks by the audit log that the new Cluster comes before the old one goes,
+// that an order came before anything was removed, and that Rancher's objects were
+// left alone. It returns when that order was given.
 func (m *mover) order(since time.Time) (ordered time.Time) {
 	m.Helper()
 	var made, released, removed time.Time
@@ -356,8 +356,8 @@ func twice(w *world) {
 		c := m.cluster(fleet.NamespaceDefault, m.id)
 		return c == nil || c.UID != first.UID
 	})
-	// Nobody tells Rancher that there is room for the next one: it looks when its own cluster
-	// changes, as a connected one does all the time.
+	// Rancher gets no event when there is room for the next one: it looks when its own
+	// cluster changes, as a connected one does all the time.
 	m.patch(rancher.Clusters, "", m.id, `{"metadata":{"annotations":{"field.cattle.io/seen":"again"}}}`)
 	m.until("there is another Cluster in the first workspace", func() bool {
 		c := m.cluster(fleet.NamespaceDefault, m.id)

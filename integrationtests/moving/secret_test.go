@@ -18,8 +18,9 @@ import (
 )
 
 // A cluster that was provisioned in one workspace, which is none of those that share
-// their kubeconfigs, moves to another one. Its kubeconfig stays where it is, and is
-// read there, because Rancher's objects say whose it is. Nobody else gets at it.
+// their kubeconfigs, moves to another one. Its kubeconfig stays where it is, and the
+// manager reads it there, because Rancher's objects say whose it is. It uses the
+// kubeconfig for no other cluster.
 func provisioned(w *world) {
 	const id, name = "c-m-abcd0018", "c18"
 	w.space("a18")
@@ -91,9 +92,9 @@ func (w *world) rancherID(namespace, name string) string {
 }
 
 // The kubeconfig is deleted and made again, as Rancher does when its address has
-// changed: the agent is told once where the manager is now, and no gap is taken for
-// an order or a fault. While the new Secret does not say where the manager is, the
-// agent is told nothing.
+// changed: the manager gives the agent the new address once, and takes no gap for
+// an order or a fault. While the new Secret does not contain the address, the
+// manager gives the agent none.
 func rotated(w *world) {
 	const name = "c11"
 	harness.AgentOf(w, w.down, "agent-"+name)

@@ -1,8 +1,8 @@
-// Package moving reports how clusters change their workspace: with Rancher, played by
+// Package moving tests how clusters change their workspace: with Rancher, played by
 // package harness/rancher, with the real manager, which has the rights of the chart,
 // with real agents that the manager installs through Rancher's proxy and that reach the
-// manager through Rancher as well, and with two real API servers, whose audit logs tell
-// who did what.
+// manager through Rancher as well, and with two real API servers, whose audit logs
+// record who did what.
 package moving
 
 import (

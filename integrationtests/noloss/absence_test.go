@@ -19,7 +19,7 @@ import (
 
 // absences are tests in which a deployment is not there any more, for reasons
 // that are none.
-var absences = map[string]story{
+var absences = map[string]scenario{
 	"DeletedByHand": {
 		why:     "a deleted BundleDeployment is no order, even for an agent that watches",
 		mishap:  func(s *site) { s.DeleteDeployment(app); s.orphaned(app); s.Restart(); s.orphaned(app) },
@@ -149,8 +149,8 @@ var absences = map[string]story{
 // reRegistered is a cluster that joins again, under another name, another namespace
 // and a manager of that mark: what is wanted there is adopted, and what is not
 // there is an orphan.
-func reRegistered(why, mark string) story {
-	return story{
+func reRegistered(why, mark string) scenario {
+	return scenario{
 		why: why,
 		deploy: func(s *site) {
 			s.app()
@@ -179,7 +179,7 @@ func reRegistered(why, mark string) story {
 
 // referenceListed is absence under a manager that gives no orders: still none. A
 // deletion that the agent watches is one.
-var referenceListed = story{
+var referenceListed = scenario{
 	why:    "also under the reference's manager absence is no order",
 	config: (*site).underReference,
 	mishap: func(s *site) {
@@ -195,9 +195,9 @@ var referenceListed = story{
 	},
 }
 
-// markLost is a manager of ours whose mark somebody has removed from the Cluster:
-// it does not become one of the reference's by that.
-var markLost = story{
+// markLost is a manager of ours whose mark another client has removed from the
+// Cluster: the agent does not take it for one of the reference's.
+var markLost = scenario{
 	why: "a Cluster without mark may have lost it",
 	mishap: func(s *site) {
 		s.setMark("")
@@ -260,8 +260,8 @@ func (s *site) makeNamespace() {
 	s.Credential()
 }
 
-// behind puts something between the agent and its manager that answers itself, and
-// starts the agent anew. It returns its URL.
+// behind puts a server between the agent and its manager that answers itself, and
+// restarts the agent. It returns the URL of that server.
 func (s *site) behind(answer http.HandlerFunc) string {
 	s.Helper()
 	var asked atomic.Int64

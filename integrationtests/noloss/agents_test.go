@@ -68,9 +68,9 @@ func bothWork(w *two) {
 	}
 }
 
-// The agent that comes second to a release says so, for as long as it is asked to
-// have it, and leaves it alone; also with takeOwnership, and also when it is told
-// to remove it.
+// The agent that comes second to a release reports a conflict for as long as it
+// is asked to have the release, and leaves it alone; also with takeOwnership, and
+// also when it is ordered to remove it.
 func sameRelease(w *two) {
 	both := func(value string, take bool) harness.Order {
 		return harness.Order{Files: files(value), Options: fleet.BundleDeploymentOptions{

@@ -18,9 +18,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// Whoever uninstalls a manager's chart leaves the agent alone by which another
-// manager deploys to the same cluster, although both charts live in one namespace.
-// The twin uninstalls the agent's own chart.
+// Uninstalling a manager's chart leaves the agent alone by which another manager
+// deploys to the same cluster, although both charts live in one namespace. The
+// twin uninstalls the agent's own chart.
 func chartsSideBySide(t *testing.T, hub *harness.Hub) {
 	install(t, hub, "fleet", map[string]any{})
 	install(t, hub, "fleet-agent", map[string]any{

@@ -11,8 +11,8 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
-// sampled are the tests that are told with a dying agent in a usual run, each
-// with where it dies.
+// sampled are the tests that a usual run repeats with an agent that is killed,
+// each with where.
 var sampled = map[string]harness.Point{
 	"RevivedInTheMiddle": {Write: 1, After: true},
 	"Heir":               {Write: 2},
@@ -20,17 +20,18 @@ var sampled = map[string]harness.Point{
 	"KeepResources":      {Write: 0, After: true},
 }
 
-// Nothing is lost either where the agent, a process of its own, is killed at any
-// of its writes since there is something to lose, and what is ordered goes all the
-// same. A usual run takes a sample; with FLEET_TEST_SOAK every test is told for
-// every write, before and after, until nobody has to die in it any more.
+// TestKilled checks that nothing is lost if the agent, a process of its own, is
+// killed at any of its writes since there is something to lose, and that what is
+// ordered goes all the same. A usual run takes a sample; with FLEET_TEST_SOAK
+// every test runs for every write, before and after, until a run ends without a
+// kill.
 func TestKilled(t *testing.T) {
 	hub := harness.NewHub(t, harness.Cluster(t, "killed"))
-	stories := maps.Clone(absences)
-	maps.Copy(stories, orders)
-	maps.Copy(stories, shared)
+	scenarios := maps.Clone(absences)
+	maps.Copy(scenarios, orders)
+	maps.Copy(scenarios, shared)
 	soak := os.Getenv("FLEET_TEST_SOAK") != ""
-	for _, name := range slices.Sorted(maps.Keys(stories)) {
+	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		at, ok := sampled[name]
 		if !ok && !soak {
 			continue
@@ -38,18 +39,18 @@ func TestKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if soak {
-				stories[name].killed(t, hub, name)
+				scenarios[name].killed(t, hub, name)
 				return
 			}
-			if !stories[name].dying(t, hub, strings.ToLower(name), at) {
+			if !scenarios[name].dying(t, hub, strings.ToLower(name), at) {
 				t.Errorf("nobody has died: the agent writes less than %d times", at.Write+1)
 			}
 		})
 	}
 }
 
-// killed tells a test for every write of its agent.
-func (st story) killed(t *testing.T, hub *harness.Hub, name string) {
+// killed runs a test for every write of its agent.
+func (st scenario) killed(t *testing.T, hub *harness.Hub, name string) {
 	for k, alive := 0, 0; alive < 2 && !t.Failed(); k++ {
 		alive = 0
 		for _, after := range []bool{false, true} {
@@ -63,8 +64,9 @@ func (st story) killed(t *testing.T, hub *harness.Hub, name string) {
 	}
 }
 
-// dying tells a test with an agent that is killed once, and whether it was.
-func (st story) dying(t *testing.T, hub *harness.Hub, name string, at harness.Point) (died bool) {
+// dying runs a test with an agent that is killed once, and reports whether it
+// was.
+func (st scenario) dying(t *testing.T, hub *harness.Hub, name string, at harness.Point) (died bool) {
 	v := harness.NewAgentProcess(t, hub, name)
 	v.Reborn, v.CrashProxy.Ignore = true, harness.Write.HeartbeatOfLife
 	st.report(t, &site{v.Site}, func() { v.CrashProxy.Arm(&at) })

@@ -1,7 +1,7 @@
 // Package noloss proves that an agent uninstalls what it was ordered to uninstall
 // and nothing else. Each test is a mishap that looks like a reason to remove a
 // workload: nothing of it is deleted, by the audit log of a real API server. Each
-// has a twin, in which the same objects must go because somebody has said so.
+// has a twin, in which the same objects must go because they were ordered to.
 package noloss
 
 import (
@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A test is one mishap on one agent.
-type story struct {
+// A scenario is one mishap on one agent.
+type scenario struct {
 	why string
 	// config changes the agent's settings; nil: the defaults.
 	config func(*site)
@@ -35,7 +35,7 @@ type story struct {
 	deploy func(*site)
 	// mishap is what happens, up to where the agent has noticed it.
 	mishap func(*site)
-	// ordered is the twin: somebody says that the workload is to go.
+	// ordered is the twin: the manager orders the agent to remove the workload.
 	ordered func(*site)
 }
 
@@ -47,10 +47,10 @@ type site struct {
 // app is the deployment that tests are about.
 const app = "app"
 
-// report tells a test: the mishap, the agent's restart in the middle of it, another
+// report runs a test: the mishap, the agent's restart in the middle of it, another
 // deployment that shows that the agent works, and then the twin. begins is called
 // when there is something to lose.
-func (st story) report(t *testing.T, s *site, begins func()) {
+func (st scenario) report(t *testing.T, s *site, begins func()) {
 	if st.config != nil {
 		st.config(s)
 	}
@@ -75,7 +75,7 @@ func (st story) report(t *testing.T, s *site, begins func()) {
 	s.Until("what was ordered to go has gone", func() bool { return len(s.objects()) == 0 })
 }
 
-// unharmed checks that no object of the workloads was deleted or made anew.
+// unharmed checks that no object of the workloads was deleted or created again.
 func (s *site) unharmed(before map[string]string, since time.Time) {
 	s.Helper()
 	if gone := s.Removed(since); len(gone) > 0 {
@@ -106,7 +106,7 @@ func (s *site) adopted() {
 	}
 }
 
-// works shows that the agent still does what it is told.
+// works shows that the agent still carries out orders.
 func (s *site) works() {
 	s.Helper()
 	s.Order("proof", harness.Order{Files: []string{"p.yaml", harness.ConfigMap("p", "x")}, Options: fleet.BundleDeploymentOptions{DefaultNamespace: "proof-" + s.Prefix + "x"}})
@@ -120,7 +120,8 @@ func (s *site) withdrawn() {
 	s.Answered(app, "the-end")
 }
 
-// backAndWithdrawn orders "app" anew, which must change nothing, and then to go.
+// backAndWithdrawn orders "app" again, which must change nothing, and then its
+// removal.
 func (s *site) backAndWithdrawn() {
 	s.Helper()
 	s.Order(app, harness.Order{Files: files("one")})

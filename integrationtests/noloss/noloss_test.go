@@ -20,7 +20,7 @@ func TestNoLoss(t *testing.T) {
 			f(t, hub)
 		})
 	}
-	for _, table := range []map[string]story{absences, orders, shared, wayBack} {
+	for _, table := range []map[string]scenario{absences, orders, shared, wayBack} {
 		for _, name := range slices.Sorted(maps.Keys(table)) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

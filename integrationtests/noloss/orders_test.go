@@ -18,7 +18,7 @@ import (
 
 // orders are tests in which something was ordered, but not this, not any more or
 // not by this manager.
-var orders = map[string]story{
+var orders = map[string]scenario{
 	"TakenBack": {
 		why: "an order that is taken back before the agent sees it never was",
 		mishap: func(s *site) {

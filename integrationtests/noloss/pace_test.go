@@ -33,9 +33,9 @@ func manyRemovals(t *testing.T, hub *harness.Hub) {
 	t.Errorf("less than %d of %d removals are left when something else is ordered", enough, removals)
 }
 
-// crowd withdraws many deployments, and then orders a new version of "app". It tells
-// how many of them were still to be removed when that was ordered, and when it was
-// deployed.
+// crowd withdraws many deployments, and then orders a new version of "app". It
+// returns how many of them were still to be removed when that was ordered, and when
+// it was deployed.
 func (s *site) crowd(try int) (behind, left int) {
 	s.Helper()
 	shared := s.Home(fmt.Sprint("shared", try))

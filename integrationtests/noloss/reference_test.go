@@ -11,7 +11,7 @@ import (
 // wayBack has one test case for each object that the reference's manager removes after it
 // has taken a fleet back from ours. The Cluster still has the annotation of our manager.
 // The reference's manager removes a deployment by deleting its BundleDeployment.
-var wayBack = map[string]story{
+var wayBack = map[string]scenario{
 	"BackDeleted": {
 		why:    "what the reference has lost is kept, and what it deletes goes",
 		deploy: (*site).byReference,

@@ -11,7 +11,7 @@ import (
 
 // shared are tests of bundles of one repository that have the same objects: none
 // of them takes what a wanted one has.
-var shared = map[string]story{
+var shared = map[string]scenario{
 	"SharedLater": {
 		why:    "a bundle that comes later takes nothing from one that is wanted, and gets it when that one goes",
 		deploy: (*site).first,

@@ -42,9 +42,9 @@ func (w *world) unharmed(whose string, before, now []string) {
 	}
 }
 
-// The manager is upgraded to agents whose image holds none. It halts after two, says
-// which, and returns when it is told to. The agents of before work all the time, and
-// no workload is started again.
+// The manager is upgraded to agents whose image holds no agent. It halts after two,
+// names them, and goes back when it is set to. The old agents work all the time, and
+// no workload is restarted.
 func (w *world) brokenAgent() {
 	began, workloads, agentsBefore := time.Now(), w.allLives(), w.agentLives()
 	w.upgrade(w.local, "fleet", map[string]any{"agentImage": imageOf(broken)})

@@ -1,6 +1,6 @@
-// Package pods tells the test of a whole fleet of real pods: three machines with
-// containerd, runc and a kubelet each, the charts as Helm installs them, images of
-// our own programs, and nothing pulled from anywhere.
+// Package pods tests a whole fleet of real pods: three machines with containerd,
+// runc and a kubelet each, the charts as Helm installs them, images of our own
+// programs, and nothing pulled from anywhere.
 //
 // It needs root and some of Debian's packages (package node). `make e2e` runs it;
 // everywhere else it is skipped.
@@ -22,8 +22,8 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 )
 
-// Variables of the environment: wanted asks for the test, and the others tell the
-// enclosed process what was built for it.
+// Variables of the environment: wanted asks for the test, and the others give the
+// enclosed process the paths of what was built for it.
 const (
 	wanted        = "FLEET_TEST_PODS"
 	folderEnv     = "FLEET_PODS_FOLDER"
@@ -48,7 +48,7 @@ const (
 	fleetFile  = "fleet" // the command line
 )
 
-// The test is told in namespaces of its own, by this program called again: there
+// The test runs in namespaces of its own, in this program called again: there
 // all that is built is at hand, and nothing else can be reached.
 func TestMain(m *testing.M) {
 	if node.Inside() || os.Getenv(wanted) == "" || node.Missing() != nil {
@@ -62,7 +62,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// enclose builds what the test needs, tells it, and cleans up.
+// enclose builds what the test needs, runs it, and cleans up.
 func enclose() (int, error) {
 	runtime.LockOSThread() // the child ends with this thread
 	ctx := context.Background()

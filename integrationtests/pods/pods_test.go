@@ -21,8 +21,8 @@ import (
 )
 
 // A whole fleet of real pods, from helm install to helm uninstall. Each part goes on
-// where the one before has ended. After the first step that fails only those are told
-// that look and change nothing.
+// where the one before has ended. After the first step that fails only those run that
+// look and change nothing.
 func TestPods(t *testing.T) {
 	if !node.Inside() {
 		if err := node.Missing(); err != nil {

@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// processOf finds the process of a pod's one container: containerd tells it the name
-// of its pod as HOSTNAME.
+// processOf finds the process of a pod's one container: containerd sets the name of
+// its pod as HOSTNAME.
 func (w *world) processOf(p corev1.Pod, program string) string {
 	w.Helper()
 	found, err := filepath.Glob("/proc/[0-9]*")
@@ -35,7 +35,7 @@ func (w *world) processOf(p corev1.Pod, program string) string {
 }
 
 // listening lists the TCP ports that something in a pod's network listens on, and
-// every UDP port that is open for strangers, as the kernel tells them.
+// every UDP port that any address may send to, as the kernel lists them.
 func (w *world) listening(process string) []string {
 	w.Helper()
 	var ports []string

@@ -248,8 +248,8 @@ func (w *world) agentPod(what, want string) {
 }
 
 // The authority of the API server's certificate changes in the manager's settings.
-// With a wrong one both sides say so and all agents go on; with the right one the
-// imported cluster's agent registers once more, and nobody else's.
+// With a wrong one both sides report it and all agents go on; with the right one
+// the imported cluster's agent registers once more, and no other agent does.
 func (w *world) authorityChanges() {
 	foreign, err := pki.NewAuthority("stranger")
 	w.must(err)
@@ -310,8 +310,8 @@ func (w *world) registrations(manager *site) []string {
 	return out
 }
 
-// Rancher is removed, and the chart is told to look after its own cluster again. What
-// is committed then reaches all clusters, also those that Rancher had imported.
+// Rancher is removed, and the chart is set to manage its own cluster again. What is
+// committed then reaches all clusters, also those that Rancher had imported.
 func (w *world) rancherGoes() {
 	was, gone := get[*fleet.Cluster](w, w.local, fleet.NamespaceLocal, fleet.ClusterLocal)
 	if gone != "" {

@@ -99,14 +99,15 @@ func (w *world) bothAgain() {
 	w.unharmed("the upper manager's, when the lower one's agent registers again", upper, w.ofUpper())
 }
 
-// redeployAgent asks a manager to install the agent of one of its clusters anew.
+// redeployAgent asks a manager to install the agent of one of its clusters
+// again.
 func (w *world) redeployAgent(manager *site, workspace, name string) {
 	w.Helper()
 	change(w, manager, workspace, name, func(c *fleet.Cluster) { c.Spec.RedeployAgentGeneration++ })
 }
 
-// noHarvester: what is meant for Harvesters goes to west, which is one, and to nobody
-// else; what is not meant for them goes to the others.
+// noHarvester: what is meant for Harvesters goes to west, which is one, and to no
+// other cluster; what is not meant for them goes to the others.
 func (w *world) noHarvester() {
 	w.Helper()
 	const label = "provider.cattle.io"

@@ -222,8 +222,8 @@ func get[P kube.Object](w *world, s *site, namespace, name string) (P, string) {
 	return obj, ""
 }
 
-// change changes an object of a cluster as its administrator, and tries again where
-// somebody else was faster.
+// change changes an object of a cluster as its administrator, again after each
+// conflict.
 func change[P kube.Object](w *world, s *site, namespace, name string, f func(P)) {
 	w.Helper()
 	harness.Revise(w, s.client, kube.Key{Namespace: namespace, Name: name}, f)

@@ -32,7 +32,8 @@ import (
 )
 
 // away is a cluster that agents are installed in. Each cluster of Rancher's has an
-// agent namespace of its own there: an API server for each would tell nothing more.
+// agent namespace of its own there: an API server for each would prove nothing
+// more.
 func (w *world) away(t *testing.T) *harness.Hub {
 	t.Helper()
 	c, err := cluster.Start(t.Context(), cluster.Config{Name: "away", Dir: filepath.Join(t.TempDir(), "away"), Binary: harness.Kubernetes(t)})
@@ -258,10 +259,10 @@ func (w *world) registered(namespace, cluster string, since time.Time) int {
 }
 
 // Scenario 12: Rancher's server-url and cacerts change. Three downstream agents
-// register once each with what is new, after the certificates were wrong for a
+// register once each with the new values, after the certificates were wrong for a
 // while and were put right; the local one, whose Secret says where its manager is,
-// is left alone. The other way of the same news, Rancher making the kubeconfig
-// Secrets anew, adds nothing.
+// is left alone. Rancher also makes the kubeconfig Secrets again with the same
+// values, which adds nothing.
 func address(w *world, away *harness.Hub, kubeconfig []byte) {
 	names := []string{"c-adr01", "c-adr02", "c-adr03"}
 	for _, name := range names {

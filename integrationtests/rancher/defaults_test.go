@@ -142,8 +142,8 @@ func schedulingDefaults(w *world) {
 	})
 }
 
-// Who may not read Rancher's settings says so and tells agents nothing; with the right
-// it goes on.
+// A manager that may not read Rancher's settings reports that and gives agents
+// nothing; with the right it goes on.
 func settingsRefused(w *world) {
 	const reads = `
 apiVersion: rbac.authorization.k8s.io/v1

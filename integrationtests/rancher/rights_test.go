@@ -24,7 +24,7 @@ type (
 	eventOf  = eventsv1.Event
 )
 
-// TestRights tells who may do what in workspaces while Rancher is not there.
+// TestRights checks who may do what in workspaces while Rancher is not there.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -93,7 +93,7 @@ func givenIn(workspaces ...string) []string {
 // every workspace, also in one that comes later, and nowhere else.
 func byGlobalRole(w *world) {
 	w.hub.Namespace(w, "prod")
-	for _, name := range []string{"kube-system", "prod"} { // whoever may make workspaces can name them so
+	for _, name := range []string{"kube-system", "prod"} { // a user who may make workspaces can name them so
 		w.rancher.Put(w, rancher.Workspaces, "", name, `{"metadata":{"annotations":{"provisioning.cattle.io/managed":"false"}}}`)
 	}
 	rules := `"resourceRules":[{"apiGroups":["fleet.cattle.io"],"resources":["helmops"],"verbs":["create","get"]}]`
@@ -171,9 +171,9 @@ func (w *world) answers() {
 	w.until("members of a group have its rights", func() bool { return w.may("zoe", "create", "helmops", "team-a", "", "ops") })
 }
 
-// Scenario 21, while nobody looks: what belongs to a role or to a binding that has
-// gone is cleaned up, also where Kubernetes does not do it; what a person has made
-// stays.
+// Scenario 21, while the manager is stopped: what belongs to a deleted role or
+// binding is cleaned up afterwards, also where Kubernetes does not do it; what a
+// user has made stays.
 func nothingLeaks(w *world) {
 	rules := `"resourceRules":[{"apiGroups":["fleet.cattle.io"],"resources":["helmops"],"verbs":["get"]}]`
 	for _, name := range []string{"goes", "stays"} {
@@ -212,8 +212,8 @@ func nothingLeaks(w *world) {
 	w.sees("with its role all is gone", nil, w.given)
 }
 
-// orphan deletes an object after what belongs to it was made to belong to nobody,
-// as kubectl delete --cascade=orphan does.
+// orphan deletes an object after it has removed the owner references to it, as
+// kubectl delete --cascade=orphan does.
 func (w *world) orphan(of resource, name string) {
 	w.Helper()
 	for _, what := range []resource{rancher.ClusterRoles, rancher.ClusterRoleBindings, rancher.RoleBindings} {
@@ -230,7 +230,7 @@ func (w *world) orphan(of resource, name string) {
 	w.until(name+" is gone", func() bool { return w.rancher.Get(w, of, "", name) == nil })
 }
 
-// A name that somebody else's binding has is left to it, and said.
+// A name that a binding of another client has is left to it, and reported.
 func taken(w *world) {
 	foreign := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "grb-taken"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "own"},
@@ -319,8 +319,8 @@ func creator(w *world) {
 	}
 }
 
-// A workspace that is made again, while nobody looks, by somebody else, gives
-// nothing to who has made the first.
+// If another user makes a workspace again while the manager is stopped, the
+// user who made the first gets no rights in it.
 func creatorOfAnother(w *world) {
 	w.workspace("again", "u-first")
 	w.until("its maker has the rights", func() bool { return w.may("u-first", "delete", "fleetworkspaces", "", "again") })
@@ -341,8 +341,8 @@ func creatorOfAnother(w *world) {
 	})
 }
 
-// Rancher's three roles are there and stay as somebody has changed them; ours
-// collect what others add.
+// Rancher's three roles exist and stay as users have changed them; ours collect
+// what others add.
 func standing(w *world) {
 	bind := func(user, role string) {
 		harness.Make(w, w.hub, &rbacv1.RoleBinding{

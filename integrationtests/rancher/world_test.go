@@ -1,6 +1,6 @@
 // Package rancher_test tests what Rancher's people, settings and features mean to
-// Fleet, on real API servers: rights in workspaces, what agents are told, and how
-// they are deployed. Rancher's kinds and Rancher's part are those of
+// Fleet, on real API servers: rights in workspaces, the addresses that agents
+// get, and how they are deployed. Rancher's kinds and Rancher's part are those of
 // integrationtests/harness/rancher; the manager has the rights of its chart.
 package rancher_test
 
@@ -193,7 +193,7 @@ func (w *world) may(user, verb, resource, namespace, name string, groups ...stri
 	}})
 }
 
-// workspace makes a workspace as somebody, and waits for its namespace.
+// workspace makes a workspace as user creator, and waits for its namespace.
 func (w *world) workspace(name, creator string) {
 	w.Helper()
 	text := `{}`

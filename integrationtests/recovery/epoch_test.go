@@ -113,7 +113,7 @@ func laterEpoch(s *site) {
 	s.Revive("ordered")
 	s.State("ordered", fleet.Ready)
 	s.asks("young", "three")
-	s.holds("young", "older state") // nobody knows that it is younger
+	s.holds("young", "older state") // the agent cannot know that it is younger
 	s.asks("older", "one")          // from now on its word counts
 	s.State("older", fleet.Ready)
 	if got := s.Data(s.Home("older"), "a"); got != "one" {

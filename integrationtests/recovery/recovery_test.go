@@ -108,7 +108,7 @@ func (w *world) restored() {
 	w.Types(w.spare, "kubectl -n fleet-default delete gitrepo old --wait=false")
 }
 
-// letIn gives a token to whoever has joined by one.
+// letIn gives a token to each cluster that joined by one.
 func (w *world) letIn() {
 	w.step("token", w.spare, "NEW_URL="+w.spare.URL())
 	for _, site := range []*cluster.Cluster{w.east, w.late} {

@@ -25,7 +25,7 @@ import (
 // document is what the test follows.
 const document = "docs/recovery.md"
 
-// checkIn is how often an agent says that it lives where nobody says otherwise.
+// checkIn is how often an agent checks in where no interval is set.
 const checkIn = time.Minute
 
 // A world is a person at a shell, a management cluster, and another one for when
@@ -264,7 +264,8 @@ func (w *world) written(since time.Time) []harness.Request {
 	return out
 }
 
-// private tells of an agent's own notes, and of questions about rights.
+// private reports whether a request is about an agent's own objects or about
+// rights.
 func private(r harness.Request) bool {
 	own := []string{"secrets", "configmaps", "events", "leases"}
 	return r.Namespace == fleet.NamespaceSystem && slices.Contains(own, r.Resource) || strings.HasSuffix(r.Resource, "reviews")

@@ -72,8 +72,8 @@ func renews(w *world, t testing.TB, b registration.Bootstrapping) {
 	}
 }
 
-// A rotation voids every token of the account before, also those that the agent, or
-// somebody else, has made.
+// A rotation voids every token of the old account, also those that the agent, or a
+// thief of its credential, has requested.
 func rotatesBrief(w *world, t testing.TB, b registration.Bootstrapping) {
 	m := w.join(t, "rotate-brief", b)
 	m.settled()
@@ -96,7 +96,7 @@ func rotatesBrief(w *world, t testing.TB, b registration.Bootstrapping) {
 	}
 }
 
-// Nobody makes himself a token that lasts longer, nor one of another's account.
+// No agent can request a token that lasts longer, nor one of another's account.
 func noLonger(w *world, t testing.TB, b registration.Bootstrapping) {
 	m := w.join(t, "no-longer", b)
 	m.settled()

@@ -13,9 +13,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Look is Try with much fewer requests: what the API server says it tells in one
-// answer for each place, by SelfSubjectRulesReview, and every verb on every kind is
-// looked up in that. What it does is tried out for every verb that has a request.
+// Look is Try with much fewer requests: it gets what the API server grants in one
+// answer for each place, by SelfSubjectRulesReview, and looks up every verb on
+// every kind in that. What the API server does is tried out for every verb that has
+// a request.
 func Look(t testing.TB, admin, as *rest.Config, places []Place) Granted {
 	t.Helper()
 	m := matrix{base: as.Host}

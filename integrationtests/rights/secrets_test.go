@@ -23,9 +23,9 @@ const ownSecret = "team-git"
 // kubeconfigText is what stands in a kubeconfig's Secret here.
 const kubeconfigText = "a kubeconfig of an administrator"
 
-// secretsOfAWorkspace tries to get at Secrets of a workspace by writing them: as
-// somebody with the Role that was recommended before this version, which may write all of
-// them, and with the one of today.
+// secretsOfAWorkspace tries to get at Secrets of a workspace by writing them: as a user
+// with the Role that was recommended before this version, which may write all of them,
+// and with the one of today.
 func secretsOfAWorkspace(t *testing.T, w *world) {
 	w = w.in(t)
 	everything := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "update", "patch", "delete", "deletecollection"}}
@@ -79,7 +79,7 @@ func (w *world) relabel(token, name string) error {
 	return err
 }
 
-// created tries what may stand in a Secret that somebody makes who may make Secrets.
+// created tries what a user who may make Secrets can put into one.
 func (w *world) created(t *testing.T, token string) {
 	mine := kube.StoreOf[*corev1.Secret](w.as(token))
 	stolen := secret("stolen", nil)

@@ -75,8 +75,8 @@ func (w *world) become(life credential.Life) {
 	w.managerProcess.Run(w)
 }
 
-// later starts the manager anew with a clock that is ahead, and that it has worked
-// by for a day.
+// later restarts the manager with a clock that is ahead by d, and that it has
+// worked by for a day.
 func (w *world) later(d time.Duration) {
 	w.Helper()
 	w.managerProcess.Halt(w)
@@ -116,8 +116,7 @@ func list[P kube.Object](w *world, namespace, selector string) []P {
 	return out
 }
 
-// change changes an object as administrator, and tries again where somebody else
-// was faster.
+// change changes an object as administrator, again after each conflict.
 func change[P kube.Object](w *world, key kube.Key, f func(P)) {
 	w.Helper()
 	harness.Revise(w, w.hub.Admin, key, f)

@@ -44,8 +44,8 @@ func (r *registry) list() []string {
 	return slices.Sorted(slices.Values(r.deleted))
 }
 
-// What is in a registry goes with the last Bundle that names it there; clusters
-// get what it takes to read, before they are told to.
+// What is in a registry is removed with the last Bundle that names it there;
+// clusters get the credentials to read it before the deployment.
 func TestArtifactsOfBundles(t *testing.T) {
 	w := newSweepWorld(t)
 	secrets, bundles := kube.StoreOf[*corev1.Secret](w.client), kube.StoreOf[*fleet.Bundle](w.client)

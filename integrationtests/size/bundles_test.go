@@ -189,7 +189,7 @@ func oldAgent(t *testing.T, w *harness.World, repo *harness.Repository) {
 		return "nothing about it"
 	}
 	report := func(protocol int, at time.Time) {
-		client, err := kube.Connect(kube.Config{REST: w.Local.Cluster.REST(), UserAgent: "story", FieldManager: fmt.Sprint(fleet.FieldManagerAgentPrefix, protocol)})
+		client, err := kube.Connect(kube.Config{REST: w.Local.Cluster.REST(), UserAgent: "test", FieldManager: fmt.Sprint(fleet.FieldManagerAgentPrefix, protocol)})
 		if err == nil {
 			body := fmt.Sprintf(`{"status":{"agent":{"lastSeen":%q,"namespace":"cattle-fleet-system"}}}`, at.UTC().Format(time.RFC3339))
 			_, err = kube.StoreOf[*fleet.Cluster](client).PatchRaw(t.Context(), kube.KeyOf(c), types.MergePatchType, []byte(body), "status")

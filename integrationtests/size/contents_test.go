@@ -154,8 +154,9 @@ func (w *sweepWorld) put(name, manager string, skip func(c *fleet.Content) bool)
 	return p.ID, names
 }
 
-// A content that is kept in parts is one: it is held by whoever names it or
-// deploys it, goes 10 minutes after the last of them, and its parts with it.
+// A content that is kept in parts is one: each Bundle that names it and each
+// deployment of it holds it. It is removed 10 minutes after the last of them,
+// and its parts with it.
 func TestContentsAreSwept(t *testing.T) {
 	w := newSweepWorld(t)
 	part := func(c *fleet.Content) bool { return c.Labels[fleet.LabelContentOf] != "" }

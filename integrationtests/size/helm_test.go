@@ -235,11 +235,11 @@ func TestHelm(t *testing.T) {
 	cfg := harness.Cluster(t, "size").REST()
 	w := helmWorld{T: t, rest: cfg, kube: kubernetes.NewForConfigOrDie(cfg)}
 	w.namespace("fleet")
-	for _, story := range []struct {
+	for _, c := range []struct {
 		name   string
 		report func(helmWorld)
 	}{{"Life", largeLife}, {"Border", border}, {"Killed", killedAnywhere}, {"Missing", missingPart}} {
-		t.Run(story.name, func(t *testing.T) { w := w; w.T = t; story.report(w) })
+		t.Run(c.name, func(t *testing.T) { w := w; w.T = t; c.report(w) })
 	}
 }
 
@@ -380,7 +380,7 @@ func killedAnywhere(w helmWorld) {
 	}
 }
 
-// killed tells one such story. It is false if the action came to its end.
+// killed runs one such test. It returns false if the action came to its end.
 func (w helmWorld) killed(name string, k int, before content.Manifest,
 	act func(context.Context, *helm.Client, string) error, want content.Manifest,
 ) bool {
@@ -394,7 +394,7 @@ func (w helmWorld) killed(name string, k int, before content.Manifest,
 		w.must(healthy.Install(ctx, deploymentOf(name, id, before)))
 	}
 	agentProcess, m := w.client(k)
-	_ = act(ctx, agentProcess, name) // nobody is there to be told
+	_ = act(ctx, agentProcess, name) // the agent is dead and reads no error
 
 	next, _ := w.client(-1)
 	d := deploymentOf(name, "id2", want)
@@ -436,7 +436,7 @@ func want1(m content.Manifest) fleet.BundleResource {
 }
 
 // missingPart takes away a part of a record: the release is made good again, and
-// nobody believes what is left of it.
+// the agent does not use what is left of the record.
 func missingPart(w helmWorld) {
 	ctx := w.Context()
 	c, _ := w.client(-1)

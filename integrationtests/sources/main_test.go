@@ -1,7 +1,6 @@
-// Package sources tells the tests of charts and contents that are not in git:
-// Helm repositories, OCI registries, archives, other git repositories, each as a
-// real server on loopback, read by the real programs and deployed by real
-// agents.
+// Package sources tests charts and contents that are not in git: Helm
+// repositories, OCI registries, archives, other git repositories, each as a real
+// server on loopback, read by the real programs and deployed by real agents.
 package sources
 
 import (
@@ -122,7 +121,7 @@ func lacks(text string, words ...string) string {
 // fails.
 func deploy(t *testing.T, w *harness.World, repo *harness.Repository, change func(*fleet.GitRepoSpec)) (commit string) {
 	t.Helper()
-	commit = repo.Commit("the story begins")
+	commit = repo.Commit("the test begins")
 	repo.Deploy(change)
 	t.Cleanup(func() {
 		if _, ok := harness.Get[*fleet.GitRepo](w, w.Local, repo.Workspace, repo.Name); !ok || !t.Failed() {

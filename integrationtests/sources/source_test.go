@@ -89,7 +89,8 @@ func TestEverySource(t *testing.T) {
 	search(t, w, canary)
 }
 
-// Credentials by path: each directory has its own, and nobody else's are sent.
+// Credentials by path: each directory has its own, and no other credentials are
+// sent.
 func TestCredentialsByPath(t *testing.T) {
 	w := harness.Open(t)
 	one := webtest.Repository(t, webtest.Options{Charts: versions("app", "1.0.0"), Username: "one", Password: canary + "-one", TLS: true})

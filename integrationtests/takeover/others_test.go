@@ -14,22 +14,23 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
-// Managers that are told apart by workspaces, each in a system namespace of its own.
+// Managers that each have workspaces and a system namespace of their own.
 func TestWorkspaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, report := range []struct {
-		name  string
-		story func(*world, *testing.T)
+		name string
+		run  func(*world, *testing.T)
 	}{{"EachInItsOwn", eachInItsOwn}, {"ChangedMeanwhile", changedMeanwhile}} {
 		t.Run(report.name, func(t *testing.T) {
 			t.Parallel()
-			report.story(w.on(t), t)
+			report.run(w.on(t), t)
 		})
 	}
 }
 
-// eachInItsOwn: two teams, two managers, and nobody writes for the other.
+// eachInItsOwn: two teams, two managers, and neither manager writes for the
+// other's team.
 func eachInItsOwn(w *world, t *testing.T) {
 	spaces := map[string]string{"red": "team-red", "blue": "team-blue"}
 	for manager, ws := range spaces {

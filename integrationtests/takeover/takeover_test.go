@@ -37,19 +37,19 @@ func TestTakeover(t *testing.T) {
 	for _, name := range []string{"web", "db", "alone"} {
 		was[name] = w.runs(ws, name, 2, nil)
 	}
-	reported := &story{world: w, ws: ws, web: web, db: db, was: was}
+	reported := &takeover{world: w, ws: ws, web: web, db: db, was: was}
 
 	for _, part := range []struct {
 		name   string
-		report func(*story)
+		report func(*takeover)
 	}{
-		{"NothingWouldChange", (*story).check},
-		{"NobodyIsThere", (*story).refused},
-		{"PassedOn", (*story).start},
-		{"SideBySide", (*story).sideBySide},
-		{"LeftAloneWhileItsManagerIsAway", (*story).away},
-		{"RemovedByItsManager", (*story).removed},
-		{"GivenBack", (*story).undo},
+		{"NothingWouldChange", (*takeover).check},
+		{"NobodyIsThere", (*takeover).refused},
+		{"PassedOn", (*takeover).start},
+		{"SideBySide", (*takeover).sideBySide},
+		{"LeftAloneWhileItsManagerIsAway", (*takeover).away},
+		{"RemovedByItsManager", (*takeover).removed},
+		{"GivenBack", (*takeover).undo},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { reported.on(t, part.report) }) {
 			return
@@ -57,9 +57,9 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// A test is one takeover. green is the manager of everything, blue that of the
-// shard.
-type story struct {
+// A takeover moves a shard to another manager. green is the manager of
+// everything, blue that of the shard.
+type takeover struct {
 	*world
 	t       *testing.T
 	outer   *testing.T
@@ -69,7 +69,7 @@ type story struct {
 	stop    func()              // ends blue
 }
 
-func (s *story) on(t *testing.T, report func(*story)) {
+func (s *takeover) on(t *testing.T, report func(*takeover)) {
 	if s.outer == nil {
 		s.outer = s.TB.(*testing.T)
 	}
@@ -80,7 +80,7 @@ func (s *story) on(t *testing.T, report func(*story)) {
 }
 
 // same fails where something runs in another version than before.
-func (s *story) same(names ...string) {
+func (s *takeover) same(names ...string) {
 	s.Helper()
 	for _, name := range names {
 		if diff := cmp.Diff(s.was[name], s.ids(s.ws, name)); diff != "" {
@@ -90,7 +90,7 @@ func (s *story) same(names ...string) {
 }
 
 // only fails where others than a manager have written what is from something.
-func (s *story) only(since time.Time, manager string, names ...string) {
+func (s *takeover) only(since time.Time, manager string, names ...string) {
 	s.Helper()
 	for _, name := range names {
 		if got := s.writers(since, about(name)); !slices.Equal(got, []string{manager}) {
@@ -99,21 +99,21 @@ func (s *story) only(since time.Time, manager string, names ...string) {
 	}
 }
 
-func (s *story) lines(since time.Time, keep func(harness.Request) bool) string {
+func (s *takeover) lines(since time.Time, keep func(harness.Request) bool) string {
 	return harness.Lines(slices.DeleteFunc(s.writes(since), func(r harness.Request) bool { return !keep(r) }))
 }
 
 // commit changes what a repository deploys, and waits until it runs.
-func (s *story) commit(r *repository, value string) {
+func (s *takeover) commit(r *repository, value string) {
 	s.Helper()
 	r.Commit(value, map[string]string{"cm.yaml": manifest(r.name, value)})
 	s.was[r.name] = s.runs(s.ws, r.name, 2, s.was[r.name])
 	s.reported(r.name)
 }
 
-// reported waits until the manager of something has told that it is Ready everywhere:
-// then it has nothing more to write about it.
-func (s *story) reported(from string) {
+// reported waits until the manager of a repository's Bundles has written that they
+// are Ready everywhere: then it has nothing more to write about them.
+func (s *takeover) reported(from string) {
 	s.Helper()
 	s.until(from+" is told to be ready", func() bool {
 		list, err := kube.StoreOf[*fleet.Bundle](s.admin).List(s.Context(), s.ws, "")
@@ -130,7 +130,7 @@ func (s *story) reported(from string) {
 // heard waits until the manager of a shard, or of everything, has heard of all labels
 // that were written before: it deploys a repository that is made after them, and it sees
 // repositories, and Bundles, in order. Until then it may still write what it had.
-func (s *story) heard(repo, shard string) {
+func (s *takeover) heard(repo, shard string) {
 	s.Helper()
 	s.repo(s.outer, s.ws, repo, shard)
 	s.runs(s.ws, repo, 2, nil)
@@ -139,7 +139,7 @@ func (s *story) heard(repo, shard string) {
 
 // labelled waits until all that is from something has a label, as who has it now puts
 // right what the other has written last.
-func (s *story) labelled(from, shard string, kinds ...string) {
+func (s *takeover) labelled(from, shard string, kinds ...string) {
 	s.Helper()
 	var got, want []string
 	for _, kind := range kinds {
@@ -156,7 +156,7 @@ func (s *story) labelled(from, shard string, kinds ...string) {
 	})
 }
 
-func (s *story) check() {
+func (s *takeover) check() {
 	since := time.Now()
 	said := s.Types(s.hub, "fleet takeover check -n "+s.ws)
 	for _, line := range strings.Split(strings.TrimSpace(said.Out), "\n")[1:] {
@@ -171,7 +171,7 @@ func (s *story) check() {
 	}
 }
 
-func (s *story) refused() {
+func (s *takeover) refused() {
 	said := s.Tries(s.hub, "fleet takeover start -n "+s.ws+" -l app=web")
 	if said.Code != 5 || !strings.Contains(said.Notes, `nobody works on shard "takeover"`) {
 		s.Errorf("want refused, got %d: %s%s", said.Code, said.Out, said.Notes)
@@ -181,7 +181,7 @@ func (s *story) refused() {
 	}
 }
 
-func (s *story) start() {
+func (s *takeover) start() {
 	since := time.Now()
 	s.stop = s.manage(s.outer, "blue", fleet.NamespaceSystem, scope.Scope{Shard: "takeover"})
 	s.until("the shard has its manager", func() bool {
@@ -203,7 +203,7 @@ func (s *story) start() {
 	s.same("web", "db", "alone")
 }
 
-func (s *story) sideBySide() {
+func (s *takeover) sideBySide() {
 	since := time.Now()
 	s.commit(s.web, "2")
 	s.commit(s.db, "2")
@@ -222,20 +222,21 @@ func (s *story) sideBySide() {
 	}
 }
 
-func (s *story) readyBundles(name string) string {
+func (s *takeover) readyBundles(name string) string {
 	c, err := kube.StoreOf[*fleet.Cluster](s.admin).Get(s.Context(), kube.Key{Namespace: s.ws, Name: name})
 	s.must(err)
 	return c.Status.Display.ReadyBundles
 }
 
-func (s *story) repoReady(name string) bool {
+func (s *takeover) repoReady(name string) bool {
 	r, err := kube.StoreOf[*fleet.GitRepo](s.admin).Get(s.Context(), kube.Key{Namespace: s.ws, Name: name})
 	s.must(err)
 	return r.Status.Display.ReadyBundleDeployments == "2/2"
 }
 
-// away: whoever is the default does not do a shard's work, even if nobody does.
-func (s *story) away() {
+// away: the default manager does not do a shard's work, even if no manager
+// does.
+func (s *takeover) away() {
 	s.stop()
 	since := time.Now()
 	s.web.Commit("3", map[string]string{"cm.yaml": manifest("web", "3")})
@@ -253,7 +254,7 @@ func (s *story) away() {
 }
 
 // removed: what a shard has made goes by the shard's doing.
-func (s *story) removed() {
+func (s *takeover) removed() {
 	s.lone(s.ws, "brief", "1")
 	s.was["brief"] = s.runs(s.ws, "brief", 2, nil)
 	s.reported("brief")
@@ -270,7 +271,7 @@ func (s *story) removed() {
 	s.same("web", "db", "alone")
 }
 
-func (s *story) undo() {
+func (s *takeover) undo() {
 	s.Types(s.hub, "fleet takeover undo -n "+s.ws+" -l app=web")
 	s.heard("fourth", "takeover")
 	s.labelled("web", "none", "bundle", "deployment", "repo")

@@ -95,7 +95,7 @@ func (w *world) manage(t *testing.T, name, system string, s scope.Scope) (stop f
 	cfg := controllers.Default()
 	cfg.Addresses = address.WithLoopback()
 	cfg.Namespace, cfg.Identity, cfg.ManagerID, cfg.Scope, cfg.CheckinInterval = system, name, install.ID, s, time.Second
-	cfg.Lease = controllers.LeaseTimes{Duration: time.Minute, Renew: 50 * time.Second, Retry: time.Second} // nobody loses one
+	cfg.Lease = controllers.LeaseTimes{Duration: time.Minute, Renew: 50 * time.Second, Retry: time.Second} // the holder does not lose it
 	log := logrus.New()
 	log.SetOutput(lines{t, name})
 	entry := logrus.NewEntry(log)
@@ -335,8 +335,8 @@ func (w *world) shards(workspace, from string) []string {
 	return out
 }
 
-// writers are the managers that have written objects since a moment that keep
-// tells, by name, sorted; those of the test and the agents are left out.
+// writers are the managers that have written objects that keep accepts since a
+// moment, by name, sorted; those of the test and the agents are left out.
 func (w *world) writers(since time.Time, keep func(harness.Request) bool) []string {
 	w.Helper()
 	seen := map[string]bool{}

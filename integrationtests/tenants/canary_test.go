@@ -46,7 +46,7 @@ func (b *safe) String() string {
 	return b.buf.String()
 }
 
-// Whatever a template does with a value, the agent does not tell it: not in a
+// Whatever a template does with a value, the agent does not disclose it: not in a
 // status, an event, a metric or its log. What the chart itself makes of a value on
 // its own cluster is the chart's.
 func canary(t *testing.T, hub *harness.Hub) {

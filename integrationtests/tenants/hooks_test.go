@@ -78,7 +78,7 @@ func hooked(t *testing.T, hub *harness.Hub) {
 	}
 	s.clean()
 
-	s.Withdraw("waiting", "end") // there is nobody who would run its Job
+	s.Withdraw("waiting", "end") // no controller here would run its Job
 	s.Answered("waiting", "end")
 	for _, name := range []string{"reader", "maker"} {
 		s.Down.Allow(s.TB, s.account(name), "", everything)

@@ -14,8 +14,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// An upgrade that would change what an API server lets nobody change names the object
-// and says what helps. helm.force does not: it replaces an object, which keeps it.
+// An upgrade that would change an immutable field names the object and says what
+// helps. helm.force does not help: it replaces an object, which keeps the field.
 func TestImmutableFields(t *testing.T) {
 	hub := harness.NewHub(t, harness.Cluster(t, "immutable"))
 	client, err := helm.Connect(helm.Config{REST: hub.Cluster.REST(), AgentNamespace: "agent-immutable"})

@@ -35,7 +35,7 @@ func newSite(t *testing.T, hub *harness.Hub, name string) *site {
 	s.Account()
 	s.Start()
 	s.Order("warm", harness.Order{Files: []string{"a.yaml", harness.ConfigMap("a", "x")}})
-	s.State("warm", fleet.Ready) // as nobody but itself, and what it asks once is asked
+	s.State("warm", fleet.Ready) // deployed with the agent's own account, and the requests that it sends only once are sent
 	s.began = s.Moment()
 	return s
 }

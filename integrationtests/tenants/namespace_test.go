@@ -190,8 +190,8 @@ func dropNamespace(t *testing.T, hub *harness.Hub) {
 	there("it was never deployed to", s.Home("never"), true)
 }
 
-// Values that are not there yet are waited for, with all that somebody needs to
-// bring them, and the deployment goes on when they are.
+// The agent waits for values that are not there yet, reports all that a user
+// needs to create them, and goes on when they are there.
 func values(t *testing.T, hub *harness.Hub) {
 	s := newSite(t, hub, "values")
 	s.tenant("tenant", everything)

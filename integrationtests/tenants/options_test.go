@@ -200,7 +200,7 @@ func optionMaxHistory(p *port) {
 	}
 }
 
-// releaseName names the release; Helm's limits are told as what they are.
+// releaseName names the release; errors name Helm's limits as such.
 func optionReleaseName(p *port) {
 	long := strings.Repeat("x", 53)
 	d := p.deployment(with(fleet.HelmOptions{ReleaseName: long}), "a.yaml", harness.ConfigMap("a", "x"))

@@ -16,23 +16,23 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// Stories of agents on one API server.
+// TestTenants runs the tests of agents on one API server.
 func TestTenants(t *testing.T) {
 	hub := harness.NewHub(t, harness.Cluster(t, "tenants"))
-	stories := map[string]func(*testing.T, *harness.Hub){
+	cases := map[string]func(*testing.T, *harness.Hub){
 		"Forbidden": forbidden, "Lifecycle": lifecycle, "DefaultAccount": defaultAccount, "Tampered": tampered,
 		"LostRights": lostRights, "Blind": blind, "Fenced": fenced, "Dressed": dressed, "DropNamespace": dropNamespace, "Values": values,
 		"Canary": canary, "Hooks": hooked, "Limits": limits,
 	}
-	for _, name := range slices.Sorted(maps.Keys(stories)) {
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stories[name](t, hub)
+			cases[name](t, hub)
 		})
 	}
 }
 
-// secrecy is a Secret of somebody else.
+// secrecy is a Secret of another owner.
 const secrecy = "secrecy"
 
 // Whatever an account may not do is refused by the API server, in the status and in
@@ -230,8 +230,8 @@ func defaultAccount(t *testing.T, hub *harness.Hub) {
 	s.clean()
 }
 
-// The record of a release stands where its tenant may write. What somebody writes
-// into it is done as the tenant, or not at all.
+// The record of a release is in a namespace that its tenant may write to. What a
+// client writes into it is done as the tenant, or not at all.
 func tampered(t *testing.T, hub *harness.Hub) {
 	s := newSite(t, hub, "tampered")
 	s.tenant("tenant", may("*", "", "configmaps secrets namespaces"), may("get", "*", "*"))
@@ -315,7 +315,7 @@ func (s *site) revoke(name string) {
 	s.Down.Revoke(s.TB, s.account(name))
 }
 
-// patchNamespace is what somebody else does to a namespace.
+// patchNamespace changes a namespace as another client.
 func (s *site) patchNamespace(name, patch string) {
 	s.Helper()
 	_, err := s.Hub.Client.CoreV1().Namespaces().Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})

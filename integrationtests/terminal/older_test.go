@@ -116,8 +116,8 @@ func (d *shell) speaks() string {
 	return d.types(d.hub, "kubectl -n fleet-default get clusters.fleet.cattle.io --show-managed-fields -o jsonpath='{.items[*].metadata.managedFields[*].manager}'").out
 }
 
-// asksForProd tells the agent which labels to ask for: the chart's value labels,
-// which is all that the older one knows.
+// asksForProd configures the labels that the agent asks for: the chart's value
+// labels, which is all that the older one knows.
 const asksForProd = `kubectl -n cattle-fleet-system get configmap fleet-agent -o yaml |
 	sed 's/"agentTLSMode"/"labels": {"env": "prod"}, "agentTLSMode"/' | kubectl replace -f -`
 
@@ -147,8 +147,8 @@ func (d *shell) olderDeploys() {
 	d.ready("shop")
 }
 
-// drift changes an object of some Bundles by hand until they say so, and changes it
-// back: whoever tells of it looks at the whole release.
+// drift changes an object of some Bundles by hand until they report it, and changes
+// it back: an agent that reports drift looks at the whole release.
 func (d *shell) drift(bundles ...string) {
 	d.Helper()
 	says := func(what string) {

@@ -287,7 +287,7 @@ func (w *world) objects() map[string]string {
 	return out
 }
 
-// unharmed checks that no object was removed or made anew since before.
+// unharmed checks that no object was removed or created again since before.
 func (w *world) unharmed(before map[string]string) {
 	w.Helper()
 	if diff := cmp.Diff(before, w.objects()); diff != "" {

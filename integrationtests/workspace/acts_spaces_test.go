@@ -113,7 +113,7 @@ func guardLives(w *world, since time.Time) {
 		return slices.Contains(w.rancher.Get(w, rancher.Workspaces, "", "g1").GetFinalizers(), plan.Finalizer)
 	})
 	w.sees("what the house has written", "metadata.finalizers", func() string {
-		return strings.Join(w.fields(manager, since, workspaces, "", "g1"), " ") // the log may come after what it tells of
+		return strings.Join(w.fields(manager, since, workspaces, "", "g1"), " ") // the audit log may be written after the request is answered
 	})
 }
 

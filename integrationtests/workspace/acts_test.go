@@ -19,8 +19,8 @@ import (
 // away is for how long Rancher is away before the manager believes it, and more.
 const away = 10 * time.Minute
 
-// A scenario is told in three acts on one API server: while Rancher maps, while it
-// is away and the manager maps what Rancher has not, and when it is back and takes
+// A scenario has three acts on one API server: while Rancher maps, while it is
+// away and the manager maps what Rancher has not, and when it is back and takes
 // over what the manager has mapped. In each act it checks who has written what.
 type scenario struct {
 	name              string
@@ -95,7 +95,7 @@ func (w *world) takesOver() {
 	w.plays(plan.Map)
 }
 
-// act tells one act of all scenarios.
+// act runs one act of all scenarios.
 func (w *world) act(t *testing.T, name string, of func(scenario) func(*world, time.Time)) {
 	t.Helper()
 	since := time.Now()
@@ -150,8 +150,8 @@ func (w *world) adopted(since time.Time, resource, namespace, name string) {
 	w.untouched(manager, since, resource, namespace, name)
 }
 
-// TestBesideRancher plays a Rancher that lives: nobody but it maps. When its feature
-// is off, we do.
+// TestBesideRancher plays a Rancher that lives: only Rancher maps. When its feature
+// is off, the manager does.
 func TestBesideRancher(t *testing.T) {
 	w := newWorld(t)
 	w.rancher = rancher.New(t, w.hub)
@@ -171,8 +171,9 @@ func TestBesideRancher(t *testing.T) {
 	w.until("with its feature off we map", func() bool { return w.cluster("fleet-default", "c1") != nil && w.namespace("team-a") != nil })
 }
 
-// TestNeverInRanchersPlace tells the manager that Rancher always maps, with the rights of
-// the chart for that: it does not map where nobody does, and still keeps its guard.
+// TestNeverInRanchersPlace configures the manager for a Rancher that always maps, with
+// the rights of the chart for that: the manager does not map if Rancher does not, and
+// still keeps its guard.
 func TestNeverInRanchersPlace(t *testing.T) {
 	w := newWorldFor(t, plan.WithRancher)
 	w.rancher = rancher.New(t, w.hub) // its kinds alone
@@ -193,8 +194,8 @@ func TestNeverInRanchersPlace(t *testing.T) {
 	}
 }
 
-// TestInRanchersPlace lets Rancher map, takes it away for good, and tells the manager
-// so: it takes over what Rancher has made, and changes nothing of it.
+// TestInRanchersPlace lets Rancher map, removes it for good, and configures the
+// manager for that: it takes over what Rancher has made, and changes nothing of it.
 func TestInRanchersPlace(t *testing.T) {
 	w := newWorld(t)
 	w.rancher = rancher.New(t, w.hub)
@@ -208,7 +209,7 @@ func TestInRanchersPlace(t *testing.T) {
 	since := time.Now()
 	w.start(plan.Auto)
 	w.plays(plan.Map)
-	w.turns("auto") // it maps what nobody has mapped, and leaves what is Rancher's
+	w.turns("auto") // it maps what is not mapped yet, and leaves what is Rancher's
 	w.untouched(manager, since, fleetClusters, "fleet-default", "c1")
 	w.untouched(manager, since, namespaces, "", "fleet-default")
 	w.stop()

@@ -29,7 +29,7 @@ func assignedBesideWebhook(w *world) {
 	w.sees("it is assigned", "fleet-default", func() string { return w.text(rancher.Clusters, "", "c-aaaaa", "spec", "fleetWorkspaceName") })
 }
 
-// webhookRefuses: what the webhook does not let pass, whoever sends it.
+// webhookRefuses: what the webhook refuses, for every client.
 func webhookRefuses(w *world) {
 	w.rancher.Triple(w, "fleet-default", "made", "c-m-abcd0004", "")
 	w.rancher.Import(w, "fleet-local", "local", "local", `"internal":true`)

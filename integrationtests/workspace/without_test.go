@@ -43,7 +43,7 @@ func localWithoutWorkspaces(w *world) {
 	}
 }
 
-// tripleWithoutWorkspaces maps a cluster into a namespace that somebody has made.
+// tripleWithoutWorkspaces maps a cluster into a namespace that a user has made.
 func tripleWithoutWorkspaces(w *world) {
 	w.hub.Namespace(w.TB, fleet.NamespaceDefault)
 	w.turns("one")

@@ -331,7 +331,7 @@ func moved(w *world) {
 	}
 	w.until("the old one goes", func() bool { return w.cluster("a", "mover") == nil })
 	w.sees("the new one comes first", "patch b, delete a", func() string {
-		var order []string // the log may come after what it tells of
+		var order []string // the audit log may be written after the request is answered
 		for _, r := range w.writes(since) {
 			if r.Name == "mover" && r.Group == fleet.Group {
 				order = append(order, r.Verb+" "+r.Namespace)
@@ -341,8 +341,8 @@ func moved(w *world) {
 	})
 }
 
-// forsaken waits until the namespace of a workspace goes that was deleted while nobody
-// looked: not at once, and when time has passed.
+// forsaken waits until the namespace of a workspace goes that was deleted while the
+// manager was stopped: not at once, and when time has passed.
 func (w *world) forsaken(name string) {
 	w.Helper()
 	w.turns("lost")
@@ -367,8 +367,8 @@ func (w *world) looks(name string) {
 	_, _ = kube.StoreOf[*corev1.Namespace](w.hub.Admin).Patch(w.Context(), ns, changed) // it may go this moment
 }
 
-// What is deleted while nobody looks is cleaned up afterwards, and what was marked
-// by nobody stays.
+// What is deleted while the manager is stopped is cleaned up afterwards, and a
+// namespace without a mark stays.
 func down(w *world) {
 	w.rancher.Put(w, rancher.Workspaces, "", "leak", `{}`)
 	w.until("the namespace is there", func() bool { return w.namespace("leak") != nil })

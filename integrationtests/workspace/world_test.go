@@ -1,7 +1,7 @@
-// Package workspace tells tests about Rancher's clusters and workspaces on a
-// real API server. Rancher's part is played by harness/rancher, where it is there
-// at all; the manager works by the account and with the rights of the chart. Who has
-// written what is read from the API server's audit log.
+// Package workspace tests Rancher's clusters and workspaces on a real API server.
+// harness/rancher plays Rancher, where there is one; the manager works by the
+// account and with the rights of the chart. The tests read from the API server's
+// audit log who has written what.
 package workspace
 
 import (
@@ -34,7 +34,7 @@ const (
 // limit is how long something may take to happen.
 const limit = harness.Timeout
 
-// Resources, as audit logs tell them apart.
+// Resources, by their names in audit logs.
 const (
 	fleetClusters = "clusters.fleet.cattle.io"
 	mgmtClusters  = "clusters.management.cattle.io"
@@ -211,7 +211,7 @@ func (w *world) writes(since time.Time) []harness.Writing {
 	})
 }
 
-// fields are what somebody has written of an object since a moment.
+// fields are what a user has written of an object since a moment.
 func (w *world) fields(who string, since time.Time, resource, namespace, name string) []string {
 	w.Helper()
 	return harness.FieldsBy(w.log(since), who, resource, namespace, name)
@@ -225,7 +225,7 @@ func (w *world) by(who string, since time.Time, field, resource, namespace, name
 	})
 }
 
-// untouched checks that somebody has written nothing of an object since a moment.
+// untouched checks that a user has written nothing of an object since a moment.
 func (w *world) untouched(who string, since time.Time, resource, namespace, name string) {
 	w.Helper()
 	for _, r := range w.log(since) {
@@ -235,8 +235,8 @@ func (w *world) untouched(who string, since time.Time, resource, namespace, name
 	}
 }
 
-// turns waits until whoever maps has done whatever there was to do before: a new
-// cluster is mapped.
+// turns waits until the process that maps has done all that was due before: it
+// has mapped a new cluster.
 func (w *world) turns(name string) {
 	w.Helper()
 	w.rancher.Triple(w.TB, "fleet-default", "turn-"+name, "c-m-"+name+"0000000"[:8-len(name)], "")

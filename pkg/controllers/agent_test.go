@@ -16,8 +16,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// A post tells all agents of a world what becomes of their deployments. One watch
-// for all costs the API server less than each agent's own.
+// A post passes the deployments of a world to its agents. One watch for all costs
+// the API server less than each agent's own.
 type post struct {
 	orders *kube.Cache[*fleet.BundleDeployment]
 

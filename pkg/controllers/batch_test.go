@@ -18,7 +18,7 @@ import (
 )
 
 // A meter stands between the manager and its API server. It makes creations of
-// deployments slow, counts them, and lets no more of them pass than it is told.
+// deployments slow, counts them, and lets no more than limit of them pass.
 type meter struct {
 	wait time.Duration
 
@@ -26,9 +26,9 @@ type meter struct {
 	now     int            // creations without an answer
 	most    int            // at once
 	created map[string]int // by namespace
-	passed  int            // since it was told the last time
+	passed  int            // since limit was set
 	shut    chan struct{}  // closed when the rest may pass as well
-	full    chan struct{}  // closed when as many have passed as it was told
+	full    chan struct{}  // closed when limit have passed
 	limit   int
 }
 

@@ -27,7 +27,7 @@ func deletionHeldBubble(t *testing.T) {
 	for i := range 2 {
 		w.addCluster(fmt.Sprintf("x%d", i+1), map[string]string{"env": "extra"})
 	}
-	stories := []struct {
+	cases := []struct {
 		name   string
 		report func(*testing.T, *world)
 	}{
@@ -96,7 +96,7 @@ func pruneTakenBack(_ *testing.T, w *world) {
 	update(w, in("back"), func(r *fleet.GitRepo) { annotate(r, fleet.AnnotationPrune, "") })
 	sees(w, "taken back", "", repoHeld(w, "back"))
 	w.stays(names...)
-	remove[*fleet.GitRepo](w, in("back")) // nobody reads it here
+	remove[*fleet.GitRepo](w, in("back")) // no controller reads it here
 	for _, name := range names {
 		remove[*fleet.Bundle](w, in(name))
 	}
@@ -273,8 +273,8 @@ func volumeHeld(_ *testing.T, w *world) {
 	sees(w, "nothing has left", "x1 x2", w.on("group-b"))
 }
 
-// heldOverRestart: a manager that starts anew asks the same, and goes on when it
-// is answered.
+// heldOverRestart: a manager that is restarted asks for the same approval, and
+// goes on when it is given.
 func heldOverRestart(t *testing.T, w *world) {
 	w.readRepo("again")
 	names := []string{"again-a", "again-b", "again-c", "again-d"}

@@ -110,9 +110,9 @@ func (w *world) applied(name string, clusters ...string) {
 	}
 }
 
-// holds lets the deployments of a Bundle report one more object, once the agent has
-// applied the version that it was given: with each version it reports anew. The manager may
-// hear of what is written after it first: counted waits for it.
+// holds lets the deployments of a Bundle report one more object, once the agent has applied
+// the version that it was given: it reports again with each version. The manager's watch
+// may deliver a later write first: counted waits for it.
 func (w *world) holds(name, cluster, kind, object string) {
 	w.t.Helper()
 	w.applied(name, cluster)

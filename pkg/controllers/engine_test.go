@@ -34,7 +34,7 @@ func engineBubble(t *testing.T) {
 	w.addCluster("c2", map[string]string{"env": "prod"})
 	w.create(&fleet.ClusterGroup{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "all"},
 		Spec: fleet.ClusterGroupSpec{Selector: &metav1.LabelSelector{}}})
-	stories := []struct {
+	cases := []struct {
 		name   string
 		report func(*testing.T, *world, *agent)
 	}{

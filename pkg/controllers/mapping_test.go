@@ -48,7 +48,7 @@ func mappingsBubble(t *testing.T) {
 	w.addCluster("c1", map[string]string{"env": "dev"})
 	w.addClusterIn("shops", "s1", map[string]string{"env": "dev"})
 	w.addClusterIn("depots", "d1", map[string]string{"env": "dev"})
-	stories := []struct {
+	cases := []struct {
 		name   string
 		report func(*testing.T, *world)
 	}{

@@ -142,7 +142,7 @@ func replaceVolume(t *testing.T, w *world) {
 }
 
 // A commit that empties every fleet.yaml moves nothing; what is new in it is
-// deployed; a manager that starts anew asks the same.
+// deployed; a manager that is restarted asks for the same approval.
 func replaceEverything(t *testing.T, w *world) {
 	w.readRepo("all")
 	names := []string{"all-a", "all-b", "all-c", "all-d"}

@@ -24,7 +24,7 @@ func rolloutBubble(t *testing.T) {
 	for _, name := range []string{"c1", "c2", "c3"} {
 		w.addCluster(name, map[string]string{"name": name})
 	}
-	stories := []struct {
+	cases := []struct {
 		name   string
 		report func(*testing.T, *world)
 	}{
@@ -127,8 +127,8 @@ func namespaceComesBack(t *testing.T, w *world) {
 	sees(w, "Ready", "True", bundleReady(w, "app"))
 }
 
-// referenceAgent: an agent that does not know orders is told by deletion, and
-// the reference's finalizer does not stand in its way.
+// referenceAgent: the manager withdraws from an agent that does not know orders
+// by deletion, and the reference's finalizer does not stop it.
 func referenceAgent(_ *testing.T, w *world) {
 	name, ns := "ref", "cluster-ref"
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})

@@ -29,7 +29,7 @@ import (
 type thief struct {
 	w    *world
 	key  kube.Key
-	gone chan struct{} // told by the watch of Secrets
+	gone chan struct{} // signalled by the watch of Secrets
 
 	mu    sync.Mutex
 	waits string // method of the request that it waits for; empty: none
@@ -60,7 +60,7 @@ func (t thieved) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// strikes tells, once, that a request is the one that was waited for.
+// strikes reports, once, whether a request is the one that the thief waits for.
 func (t *thief) strikes(r *http.Request) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -23,7 +23,7 @@ const (
 	None    Fault = iota
 	Refused       // connections end, new ones are refused: the server's process is gone
 	Reset         // connections are reset, new ones as well: a firewall that says so
-	Silent        // nothing arrives and nobody says so: a link that is down
+	Silent        // nothing arrives and neither side gets an error: a link that is down
 	Lost          // as Silent, and what was open stays so for ever
 )
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// While a proxy refuses connections its port is nobody else's, so that it is there
-// when the proxy is healed.
+// While a proxy refuses connections no other process can take its port, so that
+// the proxy can listen there again when it is healed.
 func TestRefusedKeepsItsPort(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -144,8 +144,8 @@ func (s *session) generated(p *object, name string) *object {
 }
 
 // status generates objs and the binding of the technical user, and then writes the
-// status of a provisioning Cluster. Nothing of a management Cluster is changed that is
-// not at version since any more: somebody may be moving it.
+// status of a provisioning Cluster. It changes nothing of a management Cluster that is
+// not at version since any more: a user may be moving it.
 func (s *session) status(p, m *object, since string, objs ...*object) (*object, error) {
 	before, _ := field(p, "status").(map[string]any)
 	status, _ := field(p, "status").(map[string]any)

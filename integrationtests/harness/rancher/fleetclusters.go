@@ -33,7 +33,7 @@ func (s *session) assign(m *object) (*object, error) {
 	return s.update(Clusters, m)
 }
 
-// external reports whether somebody else makes the Fleet Cluster.
+// external reports whether another controller makes the Fleet Cluster.
 func external(m *object) bool {
 	v := m.GetAnnotations()["provisioning.cattle.io/externally-managed"]
 	return v != "" && !strings.EqualFold(v, "false")

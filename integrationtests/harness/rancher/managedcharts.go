@@ -22,7 +22,7 @@ import (
 const valuesType = "fleet.cattle.io/bundle-values/v1alpha1"
 
 // managedChart makes the Bundle of a ManagedChart: the files of a chart of the catalog,
-// with the values in a Secret that is written first and belongs to nobody
+// with the values in a Secret that is written first and has no owner
 // (rancher-differences.md, D; docs/reference-behaviour.md).
 func (s *session) managedChart(m *object) (*object, error) {
 	found := s.chart(text(m, "spec", "chart"), text(m, "spec", "version"))

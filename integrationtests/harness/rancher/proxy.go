@@ -23,9 +23,9 @@ const proxied = "/k8s/clusters/"
 // atRoot are the paths of the local API server that Rancher serves beside its own.
 var atRoot = []string{"/api", "/apis", "/openapi", "/version"}
 
-// A proxy leads to API servers while Rancher runs: to those of clusters whoever has a
-// token of Rancher's, and at its root to the local one. There a token that Rancher does
-// not know is handed on, for the API server to judge: so agents reach the manager at
+// A proxy leads to API servers while Rancher runs: clients with a token of Rancher's to
+// those of clusters, and at its root to the local one. There it passes on a token that
+// Rancher does not know, for the API server to judge: so agents reach the manager at
 // Rancher's server-url, each with the token of its own account (rancher-differences.md,
 // D; docs/reference-behaviour.md).
 type proxy struct {

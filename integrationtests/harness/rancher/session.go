@@ -257,7 +257,7 @@ func (s *session) updateStatus(r schema.GroupVersionResource, obj *object) (*obj
 	return s.objects.Resource(r).Namespace(obj.GetNamespace()).UpdateStatus(s.ctx, obj, metav1.UpdateOptions{})
 }
 
-// log reports what fails, where somebody looks.
+// log writes failures to the log of the test.
 func (s *session) log(format string, args ...any) {
 	harness.Logger().Warnf("rancher: "+format, args...)
 }

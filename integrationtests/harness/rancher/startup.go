@@ -70,7 +70,7 @@ const (
 	settingPullSecrets = "system-default-registry-pull-secrets"
 )
 
-// defaultAffinity is what agents get where nobody has said anything.
+// defaultAffinity is what agents get where no user has set an affinity.
 const defaultAffinity = `{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{"matchExpressions":` +
 	`[{"key":"fleet.cattle.io/agent","operator":"In","values":["true"]}]}}]}}`
 

@@ -43,7 +43,7 @@ type webhook struct {
 	hub      *harness.Hub
 	clusters dynamic.ResourceInterface // management Clusters
 	seen     atomic.Int64              // reviews
-	away     atomic.Bool               // it answers nobody
+	away     atomic.Bool               // it answers no request
 }
 
 // startWebhook serves the webhook on an address that the API server reaches until the end

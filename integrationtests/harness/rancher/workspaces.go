@@ -66,7 +66,7 @@ func (s *session) backport(obj *object) (*object, error) {
 		return nil, nil
 	}
 	ns := s.cached(Namespaces, name)
-	if ns == nil { // nothing to own it; another watch may be about to tell of it
+	if ns == nil { // it has no owner yet; another watch may be about to deliver it
 		return nil, fmt.Errorf("namespace %q is not there", name)
 	}
 	w := blank(Workspaces, "", name)

@@ -121,7 +121,7 @@ func (s *Server) user(r *http.Request) (User, bool) {
 	return u, ok && known
 }
 
-// refused is an error of the backend as the API tells it.
+// refused translates an error of the backend into one of the API.
 func refused(err error) error {
 	switch {
 	case err == nil:

@@ -105,7 +105,7 @@ func (a *agents) of(key kube.Key) mood {
 	if m, ok := a.moods[place{namespace: key.Namespace}]; ok {
 		return m
 	}
-	return silent // nobody has joined
+	return silent // no agent has joined
 }
 
 func (a *agents) reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {

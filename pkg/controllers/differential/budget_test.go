@@ -109,7 +109,7 @@ func (b *budget) judge(r *recount) []string {
 	return wrong
 }
 
-// forget begins anew, for another seed.
+// forget resets the budget, for another seed.
 func (b *budget) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -33,7 +33,7 @@ type line struct {
 	last     []string
 	wrong    []string
 	doors    map[string]chan struct{} // closed ones, by resource
-	expired  map[string]bool          // watches that have to begin anew, by resource
+	expired  map[string]bool          // watches that have to start again with a list, by resource
 	streams  map[*stream]bool
 }
 

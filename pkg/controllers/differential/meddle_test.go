@@ -13,7 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// unknownNamesVersion is what somebody else writes as a deployment id.
+// unknownNamesVersion is what another client writes as a deployment id.
 const unknownNamesVersion = "s-0:0"
 
 // meddle changes what the manager has made, as another client. Some of it a

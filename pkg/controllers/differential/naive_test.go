@@ -119,8 +119,8 @@ func newRecount(s *snapshot) *recount {
 	return r
 }
 
-// ownersOf are the Bundle and the Cluster that a deployment is of, by its labels.
-// Where somebody has taken them, its name and its namespace still tell.
+// ownersOf are the Bundle and the Cluster that a deployment belongs to, by its
+// labels. If another client has removed them, its name and its namespace decide.
 func (r *recount) ownersOf(bd *fleet.BundleDeployment) (b, c kube.Key) {
 	b, _ = fleetstate.BundleOf(bd)
 	c, _ = fleetstate.ClusterOf(bd)
@@ -164,8 +164,8 @@ func (r *recount) placeOf(c *fleet.Cluster) *deployment.Place {
 	return deployment.NewPlace(c, groups, namespace)
 }
 
-// lifeOf is what is known of a cluster's agent: nobody is missed during a test,
-// so who has reported once is there.
+// lifeOf is the state of a cluster's agent: no agent misses a check-in during a
+// test, so an agent that has reported once is online.
 func lifeOf(c *fleet.Cluster) summary.Life {
 	if fleetstate.ReadHeartbeat(c).Time.IsZero() {
 		return summary.NeverSeen
@@ -259,7 +259,7 @@ func (r *recount) match(p *plan) string {
 }
 
 // roll works out the versions and plays one round of the rollout. At a quiet
-// point that round has nothing left to do: whoever may move has moved.
+// point that round has nothing left to do: each target that may move has moved.
 func (r *recount) roll(p *plan) {
 	targets := make([]rollout.Target, len(p.pairs))
 	clusters := make([]*target.Cluster, len(p.pairs))

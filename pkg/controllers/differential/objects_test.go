@@ -116,7 +116,8 @@ func (x *pair) differs(p *plan, s *snapshot) string {
 		return err.Error()
 	}
 	want := payload.Object
-	// Values that somebody has deleted are known again when the version moves.
+	// Values that another client has deleted are known again when the version
+	// moves.
 	if !x.step.Move && x.bd.Spec.ValuesHash != "" && secret == nil {
 		want.Spec.ValuesHash = x.bd.Spec.ValuesHash
 	} else if why := values(x.bd, payload.Secret, secret); why != "" {
@@ -152,8 +153,8 @@ func plain(v any) any {
 	return out
 }
 
-// values says what is wrong with the values Secret of a deployment. What is left
-// of values that nobody asks for any more does not matter.
+// values says what is wrong with the values Secret of a deployment. A Secret
+// with values that no deployment asks for any more does not matter.
 func values(bd *fleet.BundleDeployment, want, have *corev1.Secret) string {
 	switch {
 	case bd.Spec.ValuesHash == "":

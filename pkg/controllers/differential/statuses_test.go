@@ -80,7 +80,7 @@ func (r *recount) bundleStatus(p *plan) fleet.BundleStatus {
 	b := p.bundle
 	f := &summary.Bundle{Generation: b.Generation, Shape: p.shape, Problem: p.problem, ResourcesDigest: p.digest, Unrendered: p.unrendered()}
 	if !p.complete {
-		f.Generation = b.Status.ObservedGeneration // which one was complete last, nobody can tell now
+		f.Generation = b.Status.ObservedGeneration // which one was complete last is not known now
 	}
 	var targets []rollout.Target
 	for _, x := range p.pairs {

@@ -36,8 +36,8 @@ import (
 // managerID is the id of the manager's installation.
 const managerID = "differential"
 
-// checkin is how often agents have to report; they do so once, and nobody is
-// missed while a test runs.
+// checkin is how often agents have to report: they report once, and it is
+// longer than a test, so no agent becomes Offline.
 const checkin = time.Hour
 
 // haste is how much faster the manager's clock goes than ours: what it may do so
