@@ -27,7 +27,7 @@ func TestAgentOfManagerIsAgentOfChart(t *testing.T) {
 		ImagePullSecrets: []string{"p"}, CheckinInterval: 90e9,
 		Config:      registration.AgentConfig{TLSMode: "strict", ClientID: "c", Labels: map[string]string{"a": "b"}},
 		Tolerations: []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}},
-		// What the chart fleet tells its manager where nobody says otherwise.
+		// What the chart fleet passes to its manager by default.
 		Custom: registration.Custom{Lease: registration.LeaseTimes{Duration: "30s", Retry: "10s", Renew: "25s"}},
 	}
 	o, err := agent.Objects()

@@ -48,7 +48,7 @@ func TestKubeVersion(t *testing.T) {
 	}
 }
 
-// TestKeep: kinds stay when their chart goes, unless somebody says otherwise.
+// TestKeep: kinds stay when their chart goes, unless the value keep is false.
 func TestKeep(t *testing.T) {
 	for _, keep := range []any{nil, true, false} {
 		values := map[string]any{}

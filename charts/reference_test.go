@@ -61,9 +61,9 @@ var otherDefaults = map[string]string{
 	"agent.reconciler.workers.bundledeployment": "its own number",
 }
 
-// Every value of the reference is one of ours, with the same default but for
-// those above, and the reference's defaults are accepted: whoever upgrades with
-// the values of the installed release passes all of them.
+// Every value of the reference is one of ours, with the same default except for
+// those above, and the reference's defaults are accepted: an upgrade with the
+// values of the installed release passes all of them.
 func TestReferenceValues(t *testing.T) {
 	for chart, all := range referenceValues {
 		ours := defaults(t, chart)

@@ -218,7 +218,7 @@ func TestRightsOverRancher(t *testing.T) {
 		for _, right := range rights(role.Rules) {
 			verb, what, _ := strings.Cut(right, " ")
 			if byRancher[what] == "" {
-				t.Errorf("%s: it may %s, and nobody says why", mode, right)
+				t.Errorf("%s: it may %s, without a stated reason", mode, right)
 			}
 			if strings.Contains(what, "management.cattle.io") || strings.Contains(what, "provisioning.cattle.io") {
 				if verb == "update" || verb == "*" || verb == "deletecollection" {

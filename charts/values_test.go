@@ -236,11 +236,11 @@ func TestShards(t *testing.T) {
 	}
 	without := asYAML(t, mustRender(t, fleetRelease(map[string]any{"shards": []any{blue}, "gitops": map[string]any{"enabled": false}})))
 	if strings.Contains(without, "gitjob-shard-blue") {
-		t.Error("a shard reads repositories where nobody does")
+		t.Error("a shard reads repositories although gitops is off")
 	}
 }
 
-// authority is a certificate as far as the schema can tell.
+// authority is a certificate as far as the schema can check.
 const authority = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
 // configured is the manager's configuration that the chart renders.

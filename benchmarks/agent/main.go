@@ -6,7 +6,7 @@
 //	go run ./benchmarks agent -only rest -releases 10,100
 //
 // Times stand beside what the same API servers can do at best, in the same run:
-// the same objects, sent by nobody but this process.
+// the same objects, sent by this process alone.
 package agent
 
 import (

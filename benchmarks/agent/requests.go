@@ -64,8 +64,8 @@ func counted(list []harness.Request) string {
 // settled is for how long an agent must have asked for nothing to be at rest.
 const settled = 5 * time.Second
 
-// quiet waits until the agent has come to rest and has checked in after that:
-// what it has to tell of what it did rides on a check-in.
+// quiet waits until the agent has come to rest and has checked in after that: a
+// check-in carries the rest of its report.
 func (w *world) quiet(ctx context.Context, since time.Time) error {
 	last, err := w.settle(ctx, since)
 	for err == nil {

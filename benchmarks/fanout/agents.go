@@ -117,7 +117,7 @@ func (a *agents) get(p pair) (state, bool) {
 	return s, ok
 }
 
-// ids are the answers of all pairs, to tell later which are new.
+// ids are the answers of all pairs; a later comparison shows which are new.
 func (a *agents) ids() map[pair]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

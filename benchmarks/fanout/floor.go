@@ -19,8 +19,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
-// measureFloors sends, for every pair, the requests that nobody can do
-// without, while all watches are open and before there is a manager: what the
+// measureFloors sends, for every pair, the requests that are needed in any
+// case, while all watches are open and before there is a manager: what the
 // manager writes by one group of clients, what the agents do by another.
 func (b *bench) measureFloors(ctx context.Context) error {
 	b.floors = map[string]time.Duration{}

@@ -279,7 +279,7 @@ var errNoMetric = errors.New("the API server shows no apiserver_storage_size_byt
 
 var errTimeout = errors.New("not in time")
 
-// look is how often a state is looked at that nobody announces.
+// look is how often a state without a watch is polled.
 const look = 5 * time.Millisecond
 
 // wait returns when pending returns nothing; what it returns last is in the

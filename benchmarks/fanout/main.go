@@ -8,7 +8,7 @@
 //	go run ./benchmarks fanout -manager 'path/of/manager --kubeconfig={kubeconfig}'
 //
 // Every figure stands beside what the same API server can do at best: the
-// floor, the same mix of requests sent by nobody but this process.
+// floor, the same mix of requests sent by this process alone.
 package fanout
 
 import (

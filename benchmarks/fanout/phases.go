@@ -161,8 +161,8 @@ func (b *bench) bundle(i int, version string) *fleet.Bundle {
 	return out
 }
 
-// putValues moves the values of a Bundle to where whoever makes Bundles puts
-// them.
+// putValues moves the values of a Bundle to its values Secret, as a client that
+// makes Bundles does.
 func (b *bench) putValues(ctx context.Context, out *fleet.Bundle) error {
 	data, err := options.BundleValuesSecretData(out.Spec)
 	if err != nil || len(data) == 0 {
@@ -382,7 +382,7 @@ func heading() {
 	measure.Row("---", "---:", "---:", "---:", "---:", "---:", "---", "---:", "---", "---")
 }
 
-// print tells of a phase as soon as it is over: a large fleet takes its time.
+// print prints a phase as soon as it is over: a large fleet takes its time.
 func (b *bench) print(f figure) {
 	pairs := float64(b.pairs())
 	floor, ratio := "", ""

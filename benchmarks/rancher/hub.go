@@ -22,7 +22,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// ownAgent is how this program names itself, as Rancher and as whoever looks.
+// ownAgent is this program's User-Agent, both as Rancher and as an observer.
 const ownAgent = "bench"
 
 // makers is how many objects of Rancher's are made at once.

@@ -78,7 +78,7 @@ func (e *env) apply(ctx context.Context) error {
 	return err
 }
 
-// nowhere is a kubeconfig without a server behind it: nobody is to be asked.
+// nowhere is a kubeconfig without a server behind it: no request is to be sent.
 const nowhere = `apiVersion: v1
 kind: Config
 current-context: nowhere

@@ -36,7 +36,7 @@ func TestPolls(t *testing.T) {
 	}{
 		"Good":   {"twenty remotes, each asked every 15s and up to a tenth later", 10 * time.Minute, interval, 20, "727 to 800"},
 		"Broken": {"two remotes once a minute", 10 * time.Minute, slowest, 2, "18 to 20"},
-		"None":   {"nobody asks", time.Hour, interval, 0, "0 to 0"},
+		"None":   {"there are no requests", time.Hour, interval, 0, "0 to 0"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestHosts(t *testing.T) {
 		want      asked
 	}{
 		good:    {why: "one list of references to resolve, and the commit to fetch", want: asked{lists: 1, fetches: 1}},
-		refused: {why: "nobody is there to count", wait: true},
+		refused: {why: "no server is there to count", wait: true},
 		denied:  {why: "asked once", permanent: true, want: asked{lists: 1}},
 		failing: {why: "asked once", wait: true, want: asked{lists: 1}},
 		silent:  {why: "asked once", wait: true, want: asked{lists: 1}},
@@ -206,7 +206,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// A child that was told nothing says so, and its error reaches the parent.
+// A child without an order fails, and its error reaches the parent.
 func TestChildFails(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

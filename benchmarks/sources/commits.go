@@ -100,7 +100,7 @@ func (b *bench) newSeries(ctx context.Context, polling time.Duration) (*series, 
 	s.cache.OnChange(func(_, _ *api.GitRepo) {
 		select {
 		case s.changed <- struct{}{}:
-		default: // somebody will look anyway
+		default: // the receiver will look anyway
 		}
 	})
 	watch, stop := context.WithCancel(ctx)
@@ -116,8 +116,8 @@ func (b *bench) newSeries(ctx context.Context, polling time.Duration) (*series, 
 	return s, err
 }
 
-// commit commits a value for the ConfigMap and returns the commit, which
-// nobody sees before push.
+// commit commits a value for the ConfigMap and returns the commit, which no
+// reader sees before push.
 func (s *series) commit(value string) (string, error) {
 	files := map[string]string{
 		"app/fleet.yaml":    "defaultNamespace: " + s.name + "\n",

@@ -154,8 +154,8 @@ type closedPort struct {
 	port int
 }
 
-// closePort takes a port on loopback at which nobody listens, and keeps it, so
-// that nobody else will.
+// closePort takes a port on loopback at which no process listens, and keeps it,
+// so that no other process can.
 func closePort() (*closedPort, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

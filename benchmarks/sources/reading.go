@@ -104,7 +104,7 @@ func (c readCost) both() cost {
 	return cost{c.Fetch.Wall + c.Read.Wall, c.Fetch.CPU + c.Read.CPU}
 }
 
-// timed is what f takes. Nobody else works in this process meanwhile.
+// timed is what f takes. No other work runs in this process meanwhile.
 func timed(f func() error) (cost, error) {
 	cpu, err := measure.CPU(0)
 	if err != nil {

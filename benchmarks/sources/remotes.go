@@ -220,7 +220,7 @@ func (r *remote) begin(server *gitserver.Server) error {
 	return err
 }
 
-// commit commits a value to all folders of the main branch. Nobody sees it
+// commit commits a value to all folders of the main branch. No reader sees it
 // before push.
 func (r *remote) commit(value string) error {
 	for i := range perRemote {

@@ -73,8 +73,8 @@ type load struct {
 	cpu time.Duration
 }
 
-// startLoad notes what the manager's processes have needed so far, and begins
-// their peaks of memory anew.
+// startLoad notes what the manager's processes have needed so far, and resets
+// their peaks of memory.
 func startLoad(f *fleet.Fleet) (map[string]load, error) {
 	loads := map[string]load{}
 	for _, name := range managers {

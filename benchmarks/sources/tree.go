@@ -52,8 +52,8 @@ func writeFile(path, text string) error {
 	return nil
 }
 
-// commit commits all of a working copy to the main branch, which need not
-// exist yet, and returns the commit. Nobody sees it before push.
+// commit commits all of a working copy to the main branch, which need not exist
+// yet, and returns the commit. No reader sees it before push.
 func commit(tree, message string) (string, error) {
 	for _, args := range [][]string{
 		{"checkout", "--quiet", "-B", gitserver.Branch},

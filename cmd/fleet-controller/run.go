@@ -52,7 +52,7 @@ func (p *process) work(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{p.alone, p.prepare} {
 		err := step(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was told to end: what it broke off is no failure
+			return nil //nolint:nilerr // the context was cancelled: what the step broke off is no failure
 		}
 		if err != nil {
 			return err

@@ -14,7 +14,7 @@ func TestScope(t *testing.T) {
 	cases := map[string]struct {
 		why   string
 		scope scope.Scope
-		roles []string // that somebody has asked for; nil: none
+		roles []string // of the flag --roles; nil: the flag is not set
 		want  []string
 		err   string
 	}{
@@ -28,7 +28,7 @@ func TestScope(t *testing.T) {
 			[]string{roleController, roleAgentManagement, roleCleanup}, ""},
 		"WorkspacesOfRancher": {"it would be done in part", scope.Scope{Workspaces: []string{"a"}}, []string{roleWorkspace}, nil,
 			"--roles: workspace is work for the manager of all objects, not for one that looks after objects without a shard in a"},
-		"OddShard": {"a typing error is nobody's shard", scope.Scope{Shard: "a b"}, nil, nil, `shard id "a b"`},
+		"OddShard": {"a typing error names no shard", scope.Scope{Shard: "a b"}, nil, nil, `shard id "a b"`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

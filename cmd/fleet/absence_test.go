@@ -49,7 +49,7 @@ func TestUntilGoneWithoutManager(t *testing.T) {
 }
 
 // A request without credentials is not helped by a right for everybody.
-func TestMissingRightOfNobody(t *testing.T) {
+func TestMissingRightOfAnonymous(t *testing.T) {
 	clusters := fleet.GroupVersion.WithResource("clusters").GroupResource()
 	for user, want := range map[string]string{"system:anonymous": "sends no credentials", "ana": "RoleBinding"} {
 		err := apierrors.NewForbidden(clusters, "", errors.New(`User "`+user+`" cannot list resource "clusters"`))

@@ -47,9 +47,9 @@ func TestApplyRemoteChart(t *testing.T) {
 	}{
 		"Allowed":  {args: append(access, "--helm-repo-url-regex", `https://127\.0\.0\.1`), sent: true},
 		"ByPath":   {args: []string{"--helm-credentials-by-path-file", "by-path.yaml", "--helm-repo-url-regex", `https://127\.0\.0\.1`}, sent: true},
-		"NoRegex":  {why: "without an expression nobody gets the password", args: access, code: 4, says: "note: the credentials for charts are sent nowhere"},
+		"NoRegex":  {why: "without an expression no host gets the password", args: access, code: 4, says: "note: the credentials for charts are sent nowhere"},
 		"NotThis":  {why: "another host is meant", args: append(access, "--helm-repo-url-regex", "https://charts.example"), code: 4, says: "app/fleet.yaml"},
-		"NoCA":     {why: "an authority that nobody named is not trusted", args: []string{"--helm-repo-url-regex", `https://127\.0\.0\.1`}, code: 4, says: "app/fleet.yaml"},
+		"NoCA":     {why: "an authority that is not configured is not trusted", args: []string{"--helm-repo-url-regex", `https://127\.0\.0\.1`}, code: 4, says: "app/fleet.yaml"},
 		"Insecure": {why: "unless any certificate will do", args: []string{"--helm-insecure-skip-tls", "--username", "ci", "--password-file", "password", "--helm-repo-url-regex", `https://127\.0\.0\.1`}, sent: true},
 		"Offline":  {why: "nothing is downloaded", args: append(access, "--helm-repo-url-regex", `https://127\.0\.0\.1`, "--offline"), code: 4, says: "[offline]"},
 	}

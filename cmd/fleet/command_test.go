@@ -287,7 +287,8 @@ func TestBrokenKubeconfig(t *testing.T) {
 	}
 }
 
-// A server of the other scheme than that of the kubeconfig is told from one that is away.
+// The error for a server of the other scheme than the kubeconfig's differs from that for
+// a server that is away.
 func TestOtherScheme(t *testing.T) {
 	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)

@@ -21,10 +21,10 @@ import (
 )
 
 // TestExplainOnRealServer explains the fleet of explain.yaml on a real API
-// server: as its administrator, and as somebody who may see a part of it.
+// server: as its administrator, and as a user who may see a part of it.
 func TestExplainOnRealServer(t *testing.T) {
 	r := newReal(t)
-	_, steps := readStory(t, "testdata/fleets/explain.yaml")
+	_, steps := readScenario(t, "testdata/fleets/explain.yaml")
 	giveIDs(t, steps[0].objects)
 	spaces := map[string]bool{"cattle-fleet-system": true}
 	for _, o := range steps[0].objects {
@@ -44,7 +44,7 @@ func TestExplainOnRealServer(t *testing.T) {
 	t.Run("FewRights", r.explainsToFew)
 }
 
-// managerLives renews the manager's lease, which is as old as the story.
+// managerLives renews the manager's lease, which is as old as the scenario.
 func (r *real) managerLives() {
 	r.t.Helper()
 	patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
@@ -117,8 +117,8 @@ func (r *real) explainsWithFewRequests(t *testing.T) {
 	}
 }
 
-// Who may read Bundles and Clusters of one workspace is told what is missing, and
-// the rest is answered.
+// For a user who may read Bundles and Clusters of one workspace the command says
+// what is missing, and answers the rest.
 func (r *real) explainsToFew(t *testing.T) {
 	admin, err := clientcmd.BuildConfigFromFlags("", r.kubeconfig)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// giveIDs writes the ids and marks of the manager where a story has "@".
+// giveIDs writes the ids and marks of the manager where a scenario has "@".
 func giveIDs(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	var in preview.Input

@@ -64,9 +64,9 @@ type step struct {
 	gone    []string
 }
 
-// readStory reads a file of objects, divided into steps by documents such as
+// readScenario reads a file of objects, divided into steps by documents such as
 // {step: 3s}. {gone: Bundle fleet-default/x} removes an object.
-func readStory(t *testing.T, path string) (time.Time, []step) {
+func readScenario(t *testing.T, path string) (time.Time, []step) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func readStory(t *testing.T, path string) (time.Time, []step) {
 				t.Fatal(err)
 			}
 		case doc["like"] != nil:
-			_, base := readStory(t, filepath.Join(filepath.Dir(path), doc["like"].(string)))
+			_, base := readScenario(t, filepath.Join(filepath.Dir(path), doc["like"].(string)))
 			last.objects = append(last.objects, base[0].objects...)
 		case doc["step"] != nil:
 			d, err := time.ParseDuration(doc["step"].(string))
@@ -119,8 +119,9 @@ func normal(t *testing.T, doc map[string]any) map[string]any {
 	return u.Object
 }
 
-// storyKey tells Fleet's Clusters from Rancher's two kinds of that name.
-func storyKey(u *unstructured.Unstructured) string {
+// objectKey distinguishes Fleet's Clusters from Rancher's two kinds of that
+// name.
+func objectKey(u *unstructured.Unstructured) string {
 	kind := u.GetKind()
 	if group := u.GroupVersionKind().Group; ofRancher(group) {
 		kind += "." + group
@@ -155,7 +156,7 @@ func (f *fake) serves(r schema.GroupVersionResource, name string) error {
 	return apierrors.NewNotFound(r.GroupResource(), "")
 }
 
-// fake is an API server that holds a story. It shows the first step; a watch
+// fake is an API server that holds a scenario. It shows the first step; a watch
 // plays the others, and then ends the test's context.
 type fake struct {
 	t      *testing.T
@@ -176,7 +177,7 @@ type fake struct {
 }
 
 func newFake(t *testing.T, path string) *fake {
-	start, steps := readStory(t, path)
+	start, steps := readScenario(t, path)
 	f := &fake{t: t, clock: &clock{at: start}, start: start, steps: steps, held: map[string]*unstructured.Unstructured{}, refuse: map[string]bool{}}
 	giveIDs(t, steps[0].objects)
 	f.take(step{objects: append(kindsOf(), managerLease())})
@@ -206,7 +207,7 @@ func (f *fake) take(s step) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, o := range s.objects {
-		f.held[storyKey(o)] = o
+		f.held[objectKey(o)] = o
 	}
 	for _, key := range s.gone {
 		delete(f.held, key)
@@ -240,13 +241,13 @@ func (f *fake) finish() {
 				gone = append(gone, b.Name)
 			}
 		}
-		left := planreading.Next(f.left[storyKey(o)], fleet.Reading{
+		left := planreading.Next(f.left[objectKey(o)], fleet.Reading{
 			Commit: r.Status.Commit, Generation: r.Status.ObservedGeneration, Complete: true,
 		}, planreading.Commits(r, own), gone)
 		if f.left == nil {
 			f.left = map[string]*fleet.Reading{}
 		}
-		f.left[storyKey(o)] = left
+		f.left[objectKey(o)] = left
 		raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(left)
 		if err != nil {
 			f.t.Fatal(err)
@@ -342,7 +343,7 @@ func (f *fake) playSteps(q client.Query, w *stepWatch) bool {
 			if !f.selects(q, o) {
 				continue
 			}
-			if old := f.at(storyKey(o)); old != nil && !w.settle(old) {
+			if old := f.at(objectKey(o)); old != nil && !w.settle(old) {
 				return false
 			}
 			f.clock.set(f.start.Add(s.after))
@@ -438,13 +439,13 @@ func (f *fake) Create(_ context.Context, r schema.GroupVersionResource, o *unstr
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.held[storyKey(o)] != nil {
+	if f.held[objectKey(o)] != nil {
 		return nil, apierrors.NewAlreadyExists(r.GroupResource(), o.GetName())
 	}
 	o = o.DeepCopy()
 	o.SetCreationTimestamp(metav1.NewTime(f.clock.now()))
-	f.held[storyKey(o)] = o
-	f.writes = append(f.writes, "create "+storyKey(o))
+	f.held[objectKey(o)] = o
+	f.writes = append(f.writes, "create "+objectKey(o))
 	switch r.Resource {
 	case "clusterregistrationtokens":
 		f.manage(o)
@@ -494,7 +495,7 @@ func (f *fake) Delete(_ context.Context, r schema.GroupVersionResource, namespac
 	return apierrors.NewNotFound(r.GroupResource(), name)
 }
 
-// played is a world that goes from step to step, until the story is over.
+// played is a world that goes from step to step, until the scenario is over.
 type played struct {
 	f    *fake
 	s    *client.Session

@@ -21,7 +21,7 @@ func TestFleetsFailAsAgentsReport(t *testing.T) {
 		t.Fatalf("no fleets: %v", err)
 	}
 	for _, file := range files {
-		_, steps := readStory(t, file)
+		_, steps := readScenario(t, file)
 		for _, s := range steps {
 			for _, o := range s.objects {
 				if o.GetKind() != "BundleDeployment" {

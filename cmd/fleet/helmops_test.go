@@ -17,7 +17,7 @@ func TestStatusNotesHelmOps(t *testing.T) {
 		o.SetGroupVersionKind(fleet.GroupVersion.WithKind("HelmOp"))
 		o.SetNamespace("shops")
 		o.SetName(name)
-		f.held[storyKey(o)] = o
+		f.held[objectKey(o)] = o
 	}
 	st := stage{fake: f}
 	const want = "this version deploys no HelmOps: nothing of shops/a, shops/b, shops/c and 1 more is deployed\n"

@@ -55,7 +55,7 @@ func (f *fake) manage(o *unstructured.Unstructured) {
 	}
 	u.SetKind("Secret")
 	u.SetAPIVersion("v1")
-	f.held[storyKey(u)] = u
+	f.held[objectKey(u)] = u
 	if err := unstructured.SetNestedField(o.Object, t.Name, "status", "secretName"); err != nil {
 		f.t.Fatal(err)
 	}

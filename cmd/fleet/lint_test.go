@@ -132,8 +132,8 @@ func TestLintAccount(t *testing.T) {
 	}
 }
 
-// The examples are as they should be, whoever looks: from above, from inside,
-// and by an absolute path.
+// TestLintExamples finds nothing in the examples, from above, from inside, and
+// by an absolute path.
 func TestLintExamples(t *testing.T) {
 	top, err := filepath.Abs("../../examples")
 	if err != nil {
@@ -370,7 +370,7 @@ func TestLint(t *testing.T) {
 			},
 			want: "templates/a.yaml:4:21: error: render: .Values.a.b: .Values.a is no mapping, so there is no b in it [render]\n    1 of 2 sample clusters: c1\n", code: 4,
 		},
-		"OverrideNobody": {
+		"OverrideMatchesNone": {
 			why: "a bundle that none of the clusters gets is worth a word",
 			tree: map[string]string{
 				"app/cm.yaml": cm, "app/fleet.yaml": "overrideTargets: [{clusterName: c9}]\n",
@@ -380,7 +380,7 @@ func TestLint(t *testing.T) {
 			want: "app/fleet.yaml:1:18: warning: none of the clusters in c.yaml gets the bundle: target 1 wants clusterName c9, this is c1 [unreachable]\n" +
 				"app/fleet.yaml:1:33: warning: there is no cluster \"c9\" in c.yaml [unknown-cluster]\n",
 		},
-		"OverrideNobodyOfSome": {
+		"OverrideMatchesNoneOfSome": {
 			why: "the first cluster is named, as for customizations",
 			tree: map[string]string{
 				"app/cm.yaml": cm, "app/fleet.yaml": "overrideTargets: [{name: none, clusterSelector: {matchLabels: {env: production}}}]\n",
@@ -401,7 +401,7 @@ func TestLint(t *testing.T) {
 			want: "app/fleet.yaml:4:10: warning: templates of values are not rendered for a cluster without labels: the value is the text of the template [render]\n" +
 				"    1 of 2 clusters, such as c2; with any label they are rendered\n",
 		},
-		"MatchesNobody": {
+		"MatchesNone": {
 			why: "a customization for clusters that are not there is probably misspelt",
 			tree: map[string]string{
 				"app/cm.yaml": cm, "app/fleet.yaml": "targetCustomizations:\n- name: p\n  clusterSelector: {matchLabels: {env: pord}}\n  namespace: a\n",
@@ -476,8 +476,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// With --offline nothing is asked of anybody, and without it nobody but where
-// charts are: templates that want an address get none, and a kustomization that
+// With --offline the command sends no request, and without it only to the hosts
+// of charts: templates that want an address get none, and a kustomization that
 // names a URL is refused.
 func TestLintReachesNothing(t *testing.T) {
 	var asked, resolved atomic.Int64

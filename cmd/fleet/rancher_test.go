@@ -126,7 +126,8 @@ func TestRancherListOne(t *testing.T) {
 	}
 }
 
-// Rancher records who has made a workspace: nobody says so but his token.
+// Rancher records who has made a workspace: the token alone identifies the
+// user.
 func TestRancherCreate(t *testing.T) {
 	b := aRancher()
 	at := rancherapi.New(t, b, people())
@@ -197,8 +198,8 @@ func TestRancherMove(t *testing.T) {
 	}
 }
 
-// Where Rancher is and how to be let in is said in several ways, and what is wrong
-// with it is told without the token.
+// The address of Rancher and the token can be given in several ways, and the error
+// for a wrong one does not contain the token.
 func TestRancherPlace(t *testing.T) {
 	dir := t.TempDir()
 	at := rancherapi.New(t, aRancher(), people())
@@ -230,7 +231,7 @@ func TestRancherPlace(t *testing.T) {
 		"Environment":  {why: "as Rancher's other clients", args: []string{"--rancher=" + at.URL, "--rancher-ca-file", ca}, env: anasToken},
 		"NoToken":      {why: "an address alone opens nothing", args: []string{"--rancher=" + at.URL, "--rancher-ca-file", ca}, err: "no token for Rancher"},
 		"WrongToken":   {why: "it has ended", args: []string{"--rancher=" + at.URL, "--rancher-ca-file", ca}, env: "token-old:s3cr3t-canary", err: "does not accept the token: must authenticate"},
-		"NoAuthority":  {why: "nobody vouches for it", args: []string{"--rancher=" + at.URL}, env: anasToken, err: "cannot reach Rancher at " + at.URL + ": tls: failed to verify certificate"},
+		"NoAuthority":  {why: "no known authority signed the certificate", args: []string{"--rancher=" + at.URL}, env: anasToken, err: "cannot reach Rancher at " + at.URL + ": tls: failed to verify certificate"},
 		"BadAuthority": {why: "a file that is none", args: []string{"--rancher=" + at.URL, "--rancher-ca-file", filepath.Join(dir, "no.pem")}, env: anasToken, err: "no certificate in"},
 		"InTheClear":   {why: "the token would be read on the way", args: []string{"--rancher=http://rancher.example.com"}, env: anasToken, err: "would send the token in the clear"},
 		"NoRancher":    {why: "another server", args: []string{"--rancher=" + other.URL}, env: anasToken, err: "answers 404"},

@@ -95,7 +95,7 @@ func TestDeployFromRegistry(t *testing.T) {
 	reader := "Basic " + base64.StdEncoding.EncodeToString([]byte("reader:battery-staple"))
 	for _, q := range registry.Requests()[before:] {
 		if q.Authorization != "" && q.Authorization != reader {
-			t.Errorf("%s %s was asked for by somebody else", q.Method, q.Path)
+			t.Errorf("%s %s was asked for by another account", q.Method, q.Path)
 		}
 	}
 

@@ -48,7 +48,7 @@ func newReal(t *testing.T) *real {
 	}
 	r := &real{t: t, kubeconfig: c.Kubeconfig(), client: client}
 	r.installCRDs()
-	_, steps := readStory(t, "testdata/fleets/examples.yaml")
+	_, steps := readScenario(t, "testdata/fleets/examples.yaml")
 	spaces := map[string]bool{"default": true}
 	for _, o := range steps[0].objects {
 		if ns := o.GetNamespace(); !spaces[ns] {
@@ -75,12 +75,12 @@ func (r *real) create(o *unstructured.Unstructured) {
 	status := o.Object["status"]
 	made, err := r.resource(o).Create(r.t.Context(), o, metav1.CreateOptions{})
 	if err != nil {
-		r.t.Fatalf("create %s: %v", storyKey(o), err)
+		r.t.Fatalf("create %s: %v", objectKey(o), err)
 	}
 	if _, ours, ok := fleet.Resource(o.GetKind()); ok && ours && status != nil {
 		made.Object["status"] = status
 		if _, err := r.resource(o).UpdateStatus(r.t.Context(), made, metav1.UpdateOptions{}); err != nil {
-			r.t.Fatalf("status of %s: %v", storyKey(o), err)
+			r.t.Fatalf("status of %s: %v", objectKey(o), err)
 		}
 	}
 }
@@ -295,7 +295,7 @@ func (r *real) waitsForAPush(t *testing.T) {
 		t.Errorf("want %q, got %q", want, out.String())
 	}
 	if !notes.has("seen    d77a0c2: 1 of 1 bundle changed (settings)")() {
-		t.Errorf("the story lacks what was seen:\n%s", notes.String())
+		t.Errorf("the scenario lacks what was seen:\n%s", notes.String())
 	}
 }
 

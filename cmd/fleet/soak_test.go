@@ -29,7 +29,7 @@ import (
 )
 
 // slow is an API server whose lists are of the moment at which they are asked for,
-// and whose watches tell of changes in order, and each as late as it likes.
+// and whose watches deliver changes in order, each with a delay.
 type slow struct {
 	client.API
 	mu      sync.Mutex
@@ -63,10 +63,10 @@ func (s *slow) write(o runtime.Object, deleted bool) {
 	u.SetResourceVersion(strconv.Itoa(s.version))
 	e := watch.Event{Type: watch.Modified, Object: u}
 	if deleted {
-		delete(s.held, storyKey(u))
+		delete(s.held, objectKey(u))
 		e.Type = watch.Deleted
 	} else {
-		s.held[storyKey(u)] = u
+		s.held[objectKey(u)] = u
 	}
 	s.history = append(s.history, slowEvent{s.version, e})
 	close(s.changed)
@@ -96,7 +96,7 @@ func (s *slow) Get(_ context.Context, r schema.GroupVersionResource, _, name str
 	return nil, apierrors.NewNotFound(r.GroupResource(), name)
 }
 
-// Watch tells each change up to 40 ms late, now and then half a second.
+// Watch delivers each change up to 40 ms late, now and then half a second.
 func (s *slow) Watch(ctx context.Context, q client.Query, from string) (watch.Interface, error) {
 	ctx, stop := context.WithCancel(ctx)
 	out := make(chan watch.Event)

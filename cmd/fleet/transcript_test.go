@@ -69,7 +69,8 @@ func playWith(t *testing.T, path string, f *fake) {
 	}
 }
 
-// directive tells the lines that begin with "#" from comments in output.
+// directive matches the lines beginning with "#" that are not comments in
+// output.
 var directive = regexp.MustCompile(`^# (fleet|width|refuse|again|in|server|without|contexts):`)
 
 // stage is what the commands of a transcript find.
@@ -146,7 +147,7 @@ func (st *stage) set(t *testing.T, words []string) {
 }
 
 // globals reach the stage instead of the user's own environment. end is called
-// when a story is over.
+// when a scenario is over.
 func (st *stage) globals(end func()) *client.Globals {
 	g := &client.Globals{DefaultNamespace: fleet.NamespaceLocal, Plain: !st.colors, Random: func(n int) string { return strings.Repeat("0b", n) }}
 	if st.fake == nil {

@@ -7,16 +7,17 @@ import (
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 )
 
-// settle gives a workspace its namespace, as whoever maps Rancher's objects does.
+// settle gives a workspace its namespace, as the controller that maps Rancher's
+// objects does.
 func (f *fake) settle(name string) {
 	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
-	if f.held[storyKey(ns)] == nil {
-		f.held[storyKey(ns)] = ns
+	if f.held[objectKey(ns)] == nil {
+		f.held[objectKey(ns)] = ns
 	}
 }
 
 // follow moves the Fleet Cluster of a cluster of Rancher's that was given another
-// workspace, as whoever maps Rancher's objects does.
+// workspace, as the controller that maps Rancher's objects does.
 func (f *fake) follow(changed *unstructured.Unstructured) {
 	if changed.GroupVersionKind().GroupKind().String() != "Cluster."+management.Group {
 		return
@@ -28,7 +29,7 @@ func (f *fake) follow(changed *unstructured.Unstructured) {
 			moved.SetNamespace(to)
 			unstructured.RemoveNestedField(moved.Object, "status")
 			delete(f.held, key)
-			f.held[storyKey(moved)] = moved
+			f.held[objectKey(moved)] = moved
 			return
 		}
 	}

@@ -18,8 +18,8 @@ import (
 // apt, a mirror that answers slowly, and the packages themselves.
 const installLimit = 15 * time.Minute
 
-// listsLock is what apt-get update takes, and refuses to wait for. dpkg's own locks it
-// waits for, as it is told.
+// listsLock is what apt-get update takes, and refuses to wait for. For dpkg's own
+// locks it waits, by an option.
 const listsLock = "/var/lib/apt/lists/lock"
 
 // installPackages installs what is missing, where there is root and apt.
@@ -61,8 +61,8 @@ func aptGet(ctx context.Context, verb string, args ...string) error {
 }
 
 // untilFree waits until no other process holds the lock on a file, as a machine does
-// that has just been started and looks for its own updates. A file that is not there
-// nobody holds.
+// that has just been started and looks for its own updates. A file that does not
+// exist is free.
 func untilFree(ctx context.Context, path string) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()

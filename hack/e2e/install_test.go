@@ -35,11 +35,12 @@ func hold(path string) {
 	os.Exit(0)
 }
 
-// The locks of apt are waited for, as long as somebody has them and no longer.
+// untilFree waits for the locks of apt as long as another process has them and
+// no longer.
 func TestUntilFree(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	if err := untilFree(t.Context(), path); err != nil {
-		t.Errorf("a lock that nobody has made: %v", err)
+		t.Errorf("a lock that does not exist: %v", err)
 	}
 	other := exec.CommandContext(t.Context(), os.Args[0])
 	other.Env = append(os.Environ(), "E2E_TEST_LOCK="+path)
@@ -60,7 +61,7 @@ func TestUntilFree(t *testing.T) {
 	impatient, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := untilFree(impatient, path); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a lock that somebody has: %v", err)
+		t.Errorf("a lock that a process holds: %v", err)
 	}
 	if err := in.Close(); err != nil {
 		t.Fatal(err)

@@ -296,7 +296,7 @@ func TestParse(t *testing.T) {
 	}{
 		"Nothing":      {why: "it would not know where to write", want: "-out"},
 		"Both":         {why: "one of them is a mistake", args: []string{"-out=a", "-rootfs=b"}, want: "-out"},
-		"Arch":         {why: "nobody tries the others", args: []string{"-out=a", "-arch=amd64,s390x"}, want: "s390x"},
+		"Arch":         {why: "the others are not tested", args: []string{"-out=a", "-arch=amd64,s390x"}, want: "s390x"},
 		"TwoRootfs":    {why: "one folder cannot hold two", args: []string{"-rootfs=a", "-arch=amd64,arm64"}, want: "one architecture"},
 		"Epoch":        {why: "not a time", args: []string{"-out=a", "-epoch=now"}, want: "now"},
 		"Argument":     {why: "a forgotten dash", args: []string{"-out=a", "arch"}, want: "arch"},

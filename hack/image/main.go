@@ -112,7 +112,7 @@ func (o *options) complete() error {
 	return nil
 }
 
-// chartVersion is the tag that the charts ask for where nobody says another.
+// chartVersion is the tag that the charts ask for by default.
 func chartVersion(root string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "charts", "fleet", "Chart.yaml"))
 	if err != nil {

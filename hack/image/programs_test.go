@@ -53,7 +53,7 @@ func TestAgent(t *testing.T) {
 	agent := recipes[1]
 	first := built(t, o, agent, "amd64")
 	if first.layer.Size > agentLimitBytes {
-		t.Errorf("%.1f MiB are more than %.1f: go version -m and go tool nm -size tell what weighs", mebibytes(first.layer.Size), mebibytes(agentLimitBytes))
+		t.Errorf("%.1f MiB are more than %.1f: go version -m and go tool nm -size show what weighs", mebibytes(first.layer.Size), mebibytes(agentLimitBytes))
 	}
 	if second := built(t, o, agent, "amd64"); first.manifest.Digest != second.manifest.Digest {
 		t.Errorf("made again it is another: %s, %s", first.manifest.Digest, second.manifest.Digest)

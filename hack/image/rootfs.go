@@ -33,8 +33,8 @@ const repository = "docker.io/fleetworkspace/"
 // reference is the full name of the image.
 func (r recipe) reference(version string) string { return repository + r.name + ":" + version }
 
-// What both images have in common. The user is a number, so that a cluster
-// can tell that it is not root; nothing in the images belongs to it.
+// What both images have in common. The user is a number, so that a cluster can
+// check that it is not root; nothing in the images belongs to it.
 const (
 	user         = "1000:1000"
 	searchPath   = "PATH=/usr/bin"

@@ -7,8 +7,8 @@ import (
 )
 
 // systemNamespaces are the files that may name the namespace of the manager, and
-// why. Everything else is told it: --system-namespace and the chart's namespace may
-// say another one.
+// why. All other code gets it from --system-namespace or the chart's namespace,
+// which may differ.
 var systemNamespaces = map[string]string{
 	"pkg/apis/fleet.cattle.io/v1alpha1/names.go": "the vocabulary",
 	"pkg/agent/agent.go":                         "the default of a flag",
@@ -16,7 +16,7 @@ var systemNamespaces = map[string]string{
 	"cmd/fleet/internal/client/globals.go":       "the default of a flag",
 	"cmd/fleet/internal/deploy/deploy.go":        "the default of a flag",
 	"cmd/fleet-controller/options.go":            "the default of a flag",
-	"pkg/plan/registration/token.go":             "the agent's chart has it as a default, and is told others",
+	"pkg/plan/registration/token.go":             "the agent's chart has it as a default, and takes others as a value",
 	"pkg/plan/clusterimport/secret.go":           "the API names the namespaces that may hold kubeconfigs",
 }
 

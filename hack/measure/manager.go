@@ -22,10 +22,10 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// A Manager is a process that is measured, with an account that may do anything: what
-// it may not do, the stories tell.
+// A Manager is a process that is measured, with an account that may do anything: the
+// integration tests prove what it may not do.
 type Manager struct {
-	Name string // of its account, by which its requests are told from those of others
+	Name string // of its account, which distinguishes its requests from those of others
 
 	log  string // path
 	cmd  *exec.Cmd

@@ -117,7 +117,7 @@ func Sample(pid int) (stop func() Most) {
 	}
 }
 
-// ResetPeak makes the peak of a process begin anew at what is resident now
+// ResetPeak resets the peak of a process to what is resident now
 // (proc_pid_clear_refs(5)).
 func ResetPeak(pid int) error {
 	if err := os.WriteFile(procOf(pid, "clear_refs"), []byte("5"), 0); err != nil {

@@ -21,7 +21,7 @@ import (
 // The longest time that the note waits for other packages to finish.
 const timeout = 10 * time.Minute
 
-// TestWhatWasSkipped tells on go test's own stderr how many tests need the
+// TestWhatWasSkipped prints on go test's own stderr how many tests need the
 // sandbox's Kubernetes and how to run them, where it is not built.
 func TestWhatWasSkipped(t *testing.T) {
 	root, err := source.Root()
@@ -157,18 +157,18 @@ func TestNeedIn(t *testing.T) {
 	const text = `package x
 func TestMain(m *testing.M) { harness.Main(m) }
 func TestPure(t *testing.T) { check(t) }
-func TestStory(t *testing.T) { w := harness.Open(t); w.Use() }
+func TestDirect(t *testing.T) { w := harness.Open(t); w.Use() }
 func TestFar(t *testing.T) { s := begin(t); s.run() }
-func TestTable(t *testing.T) { for _, f := range []func(*testing.T){ story } { f(t) } }
+func TestTable(t *testing.T) { for _, f := range []func(*testing.T){ opens } { f(t) } }
 func begin(t *testing.T) stage { return stage{harness.Cluster(t, "x")} }
-func story(t *testing.T) { begin(t) }
+func opens(t *testing.T) { begin(t) }
 func check(t *testing.T) { check(t); harness.Lines(nil) }
 `
 	if err := os.WriteFile(filepath.Join(dir, "x_test.go"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := needIn(dir); err != nil || got != 3 {
-		t.Errorf("want 3 tests: TestStory, TestFar, TestTable; got %d, %v", got, err)
+		t.Errorf("want 3 tests: TestDirect, TestFar, TestTable; got %d, %v", got, err)
 	}
 }
 

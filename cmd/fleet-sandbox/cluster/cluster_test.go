@@ -189,7 +189,8 @@ func TestEarlyDeath(t *testing.T) {
 	}
 }
 
-// TestPortTaken: a port that somebody has is refused before anything starts.
+// TestPortTaken: a port that another process has is refused before anything
+// starts.
 func TestPortTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -229,6 +230,6 @@ func TestCrash(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("still there: processes %v, port free %v", inFolder(t, dir), portFree(port))
 		}
-		time.Sleep(10 * time.Millisecond) // these are not our children: nothing tells of their end
+		time.Sleep(10 * time.Millisecond) // these are not our children: we get no signal when they end
 	}
 }

@@ -144,8 +144,8 @@ func gib(bytes uint64) string {
 	return fmt.Sprintf("%d GiB", (bytes+(1<<30)/2)>>30)
 }
 
-// checkPorts refuses a port that somebody else listens on. running describes
-// a sandbox that may be the one, or is empty.
+// checkPorts refuses a port that another process listens on. running describes
+// a sandbox that may be that process, or is empty.
 func checkPorts(ports fleet.Ports, names []string, running string) error {
 	for _, use := range ports.Uses(names) {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", use.Port))

@@ -120,7 +120,7 @@ func TestParseMemory(t *testing.T) {
 		t.Errorf("want 11 GiB, got %d, %v", got, err)
 	}
 	if _, err := parseMemory("MemTotal: 1 kB\n"); err == nil {
-		t.Error("a kernel that does not tell must not look like one without memory")
+		t.Error("an unknown amount of memory must not count as none")
 	}
 }
 

@@ -45,7 +45,7 @@ func TestDetached(t *testing.T) {
 	up := exec.Command("/proc/self/exe", "up", "--detach", "-o", "json", "--clusters=1", "--label=c1=ring=1", "--repo="+repo,
 		"--kubernetes-bin="+kubernetes, "--fleet-bin="+programs, "--force", at)
 	var stdout, stderr bytes.Buffer
-	up.Stdout, up.Stderr = &stdout, &stderr // ends only when nobody holds them any more
+	up.Stdout, up.Stderr = &stdout, &stderr // Run returns only when no process holds them any more
 	if err := up.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}
@@ -157,7 +157,7 @@ func faults(t *testing.T, at string) {
 		if time.Now().After(deadline) {
 			t.Fatalf("want 14 processes again, got %d", statusOf(t, at).Processes)
 		}
-		time.Sleep(50 * time.Millisecond) // status is all that tells
+		time.Sleep(50 * time.Millisecond) // only status reports the end
 	}
 }
 

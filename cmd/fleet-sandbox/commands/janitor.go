@@ -139,8 +139,8 @@ func (p place) leftovers() []int {
 	return found
 }
 
-// ours tells the children of a launcher from what a person may run in the
-// same folder, by their executables.
+// ours reports by its executable whether a process is a child of a launcher,
+// and not one that a user runs in the same folder.
 func ours(pid int) bool {
 	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 	name := filepath.Base(exe)

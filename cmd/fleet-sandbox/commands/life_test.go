@@ -160,12 +160,13 @@ func TestCrashLeavesNothing(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("left by a crash: %v", l.left())
 		}
-		time.Sleep(20 * time.Millisecond) // the janitor is nobody's child: nothing tells of its end
+		time.Sleep(20 * time.Millisecond) // the janitor is not our child: we get no signal when it ends
 	}
 }
 
-// TestDownEndsIt: another process is told what runs, refused a second
-// sandbox, and may end the first; nothing is left when down returns.
+// TestDownEndsIt: while a sandbox starts, other processes get its state, are
+// refused a second sandbox and faults, and may end it with down; nothing is
+// left when down returns.
 func TestDownEndsIt(t *testing.T) {
 	l := launch(t)
 	at := fmt.Sprintf("--ports=%d", l.ports.First)

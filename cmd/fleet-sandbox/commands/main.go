@@ -108,8 +108,8 @@ func newCommand(std stdio) *cobra.Command {
 // locate finds the folders of the sandbox that the command line names.
 type locate func() (place, error)
 
-// portsVariable is how env tells the commands of its shell which sandbox is
-// meant, where that is not the default one.
+// portsVariable names the sandbox for the commands of the shell of env, where
+// it is not the default one.
 const portsVariable = "FLEET_SANDBOX_PORTS"
 
 func portsFromEnvironment() int {

@@ -18,7 +18,7 @@ import (
 // An origin is the repository that the fleet deploys.
 type origin struct {
 	url    string
-	dir    string // working copy; empty for a repository of somebody else's
+	dir    string // working copy; empty for a repository that is not the sandbox's
 	branch string
 	commit string
 }

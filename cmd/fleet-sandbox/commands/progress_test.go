@@ -14,11 +14,11 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
 )
 
-// TestTeller: without a terminal there is one line per step, and after some
+// TestProgress: without a terminal there is one line per step, and after some
 // seconds of silence one that says what is being waited for.
-func TestTeller(t *testing.T) { synctest.Test(t, testTeller) }
+func TestProgress(t *testing.T) { synctest.Test(t, testProgress) }
 
-func testTeller(t *testing.T) {
+func testProgress(t *testing.T) {
 	var out bytes.Buffer
 	waiting := ""
 	progress := &progressPrinter{out: &out, begin: time.Now(), last: time.Now(), now: func() string { return waiting }}

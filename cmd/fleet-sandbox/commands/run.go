@@ -146,7 +146,7 @@ func (s *session) work(ctx context.Context) (err error) {
 	return s.launch(ctx, programs)
 }
 
-// check looks at the machine and refuses what it is too small for. It tells
+// check looks at the machine and refuses what it is too small for. It reports
 // whether Kubernetes is still to be built.
 func (s *session) check(ctx context.Context) (building bool, err error) {
 	p := s.plan

@@ -17,7 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 )
 
-// upOptions is what up can be told.
+// upOptions are the flags of up.
 type upOptions struct {
 	clusters   int
 	managed    bool

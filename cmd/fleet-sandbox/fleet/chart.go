@@ -122,7 +122,8 @@ func (g getter) ToRESTMapper() (meta.RESTMapper, error) {
 	return restmapper.NewDeferredDiscoveryRESTMapper(client), nil
 }
 
-// ToRawKubeConfigLoader tells the namespace; Helm asks it for nothing else.
+// ToRawKubeConfigLoader returns a config with the namespace; Helm needs nothing
+// else of it.
 func (g getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.namespace}}
 	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), overrides)

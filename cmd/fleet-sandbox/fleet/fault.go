@@ -43,12 +43,12 @@ func (f *Fleet) StartManager() error { return f.tiers[0].Start() }
 // does not run.
 func (f *Fleet) ManagerPIDs() []int { return f.tiers[0].PIDs() }
 
-// Kill ends the processes of a manager with SIGKILL and leaves them so. It tells
-// whether one ran.
+// Kill ends the processes of a manager with SIGKILL and does not restart them.
+// It reports whether one ran.
 func (t *Tier) Kill() bool { return t.end(true) }
 
-// Stop asks the processes of a manager to end and leaves them so. It tells
-// whether one ran.
+// Stop asks the processes of a manager to end and does not restart them. It
+// reports whether one ran.
 func (t *Tier) Stop() bool { return t.end(false) }
 
 func (t *Tier) end(kill bool) bool {
@@ -78,7 +78,7 @@ func (t *Tier) PIDs() []int {
 	return pids
 }
 
-// Reinstall installs the charts of a manager again, after somebody has uninstalled
+// Reinstall installs the charts of a manager again, after a user has uninstalled
 // them, and starts its processes with the new accounts.
 func (f *Fleet) Reinstall(ctx context.Context, t *Tier) error {
 	t.Kill()

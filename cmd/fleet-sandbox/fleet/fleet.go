@@ -40,11 +40,11 @@ type Config struct {
 	CheckIn    time.Duration // how often agents say that they live
 	Debug      bool          // the programs log debug messages
 
-	// Report, where not nil, is told of each finished step. Calls are one
+	// Report, where not nil, is called for each finished step. Calls are one
 	// after the other.
 	Report func(step, text string)
-	// Waiting, where not nil, is told what is being waited for whenever that
-	// changes. Calls may come from several goroutines.
+	// Waiting, where not nil, is called with what is being waited for whenever
+	// that changes. Calls may come from several goroutines.
 	Waiting func(text string)
 }
 

@@ -55,7 +55,7 @@ func settings(t *testing.T, script string) Config {
 // with is what its chart says: its own service account's token, and no
 // Deployment beside it.
 func TestManagerDies(t *testing.T) {
-	word := filepath.Join(t.TempDir(), "die") // they live until they are told to
+	word := filepath.Join(t.TempDir(), "die") // they live until this file exists
 	config := settings(t, `echo "started with $*"; env | cut -d= -f1 | sort | tr '\n' ' ' >&2; echo; `+
 		`while ! [ -e `+word+` ]; do sleep 0.1; done; echo cannot lead; exit 7`)
 	logs := filepath.Join(config.Dir, "log", "local")

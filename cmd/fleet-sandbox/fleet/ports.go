@@ -23,7 +23,7 @@ func (p Ports) at(offset int) int {
 	return p.First + offset
 }
 
-// Control is where the running sandbox is asked and told things.
+// Control is the port of the running sandbox's control server.
 func (p Ports) Control() int { return p.at(0) }
 
 // API is the API server of a cluster: 0 is the management cluster, from 1 on

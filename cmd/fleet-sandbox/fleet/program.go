@@ -19,7 +19,7 @@ const stopGrace = 5 * time.Second
 type program struct {
 	group  *process.Group
 	spec   process.Spec
-	onExit func(*process.Death) // called for each end that nobody asked for
+	onExit func(*process.Death) // called for each end without Stop or Kill
 
 	mu      sync.Mutex
 	current *process.Process // nil while it shall not run
@@ -66,8 +66,8 @@ func (p *program) watch(child *process.Process) {
 	}
 }
 
-// again starts the program after restartDelay, unless somebody has ended it since:
-// a timer that has fired cannot be stopped any more.
+// again starts the program after restartDelay, unless it was stopped since: a
+// timer that has fired cannot be stopped any more.
 func (p *program) again() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

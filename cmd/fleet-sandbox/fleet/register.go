@@ -193,7 +193,7 @@ func LabelText(labels map[string]string) string {
 	return strings.Join(pairs, ",")
 }
 
-// ownLabel tells labels that nobody chose.
+// ownLabel reports whether Fleet or Kubernetes, and not a user, sets a label.
 func ownLabel(key string) bool {
 	return key == "name" || strings.Contains(key, "cattle.io/") || strings.Contains(key, "kubernetes.io/")
 }

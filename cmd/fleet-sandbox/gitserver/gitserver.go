@@ -75,8 +75,8 @@ func (s *Server) Open() error {
 	return nil
 }
 
-// Close stops listening and cuts what is being served. The repositories stay, and the
-// port is nobody else's as long as the Server is used.
+// Close stops listening and cuts what is being served. The repositories stay, and no
+// other process gets the port as long as the Server is used.
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -146,8 +146,9 @@ func (m *meter) update(change func(*Progress)) {
 	}
 }
 
-// isImportPath tells the lines of go build -v from its messages: they are one
-// word, without the colon and the blank that every message has.
+// isImportPath reports whether a line of go build -v is an import path and not
+// a message: it is one word, without the colon and the blank that every message
+// has.
 func isImportPath(line string) bool {
 	return line != "" && !strings.ContainsAny(line, " \t:#()\"'")
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestWrite: each entry is a context, the first is current, nobody else may
+// TestWrite: each entry is a context, the first is current, no other user may
 // read the file, and a second Write replaces the first.
 func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")

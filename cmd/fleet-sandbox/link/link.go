@@ -66,7 +66,7 @@ func (l *Link) Cut() {
 	if l.listener == nil {
 		return
 	}
-	_ = l.listener.Close() // either way nobody accepts any more
+	_ = l.listener.Close() // either way the listener accepts no connection any more
 	l.listener = nil
 	for conn := range l.open {
 		_ = conn.Close()

@@ -110,6 +110,6 @@ func TestNoServer(t *testing.T) {
 	}
 	defer l.Cut()
 	if got, err := say(dial(t, l), "hello"); err == nil {
-		t.Errorf("somebody answered %q", got)
+		t.Errorf("a link without a server answered %q", got)
 	}
 }

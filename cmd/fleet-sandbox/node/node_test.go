@@ -69,7 +69,8 @@ func untar(t *testing.T, data []byte) map[string][]byte {
 	}
 }
 
-// Whoever lays a wire outside would change the network of the machine itself.
+// LayWire outside of the namespaces would change the network of the machine
+// itself.
 func TestWireOnlyInside(t *testing.T) {
 	t.Setenv(insideEnv, "")
 	if err := LayWire(t.Context()); err == nil || !strings.Contains(err.Error(), "only inside") {

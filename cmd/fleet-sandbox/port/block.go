@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Ports of blocks are none that Linux gives to whoever asks for any.
+// Ports of blocks are outside of the range from which Linux assigns ports.
 const (
 	firstOfBlocks = 10000
 	lastOfBlocks  = 19999
@@ -21,9 +21,9 @@ const (
 // ErrNoBlock is returned by Block where nothing is free.
 var ErrNoBlock = errors.New("no block of free ports")
 
-// Block finds n ports of loopback in a row, at most 50, on which nobody listens. They
-// are the caller's until release: no other process of this user that asks here gets
-// them, whether somebody listens on them yet or not.
+// Block finds n ports of loopback in a row, at most 50, on which no process listens.
+// They are the caller's until release: no other process of this user that calls Block
+// gets them, whether a process listens on them yet or not.
 func Block(n int) (first int, release func(), err error) {
 	if n > blockSize {
 		return 0, nil, fmt.Errorf("%w: %d are too many", ErrNoBlock, n)

@@ -20,12 +20,12 @@ import (
 const Loopback = "127.0.0.1"
 
 // Hold takes a port of an IPv4 address, any free one where port is 0, and keeps
-// it until the file is closed: nobody else gets it, not before somebody listens
-// there by Listen, or in another way that shares ports (SO_REUSEPORT), and not
-// while whoever does is away.
+// it until the file is closed: no other process gets it, not before a process
+// listens there by Listen, or in another way that shares ports (SO_REUSEPORT),
+// and not while that process is away.
 //
-// The socket takes no connection. It is bound alone, which fails where somebody
-// has the port, and shared only after that.
+// The socket takes no connection. It is bound alone, which fails where another
+// process has the port, and shared only after that.
 func Hold(host string, port int) (int, *os.File, error) {
 	addr, err := netip.ParseAddr(host)
 	if err != nil || !addr.Is4() {

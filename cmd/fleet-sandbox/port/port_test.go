@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestHold: a held port is nobody's but of those who share it, and free when it is
-// let go.
+// TestHold: only processes that share a held port get it, and it is free when it
+// is released.
 func TestHold(t *testing.T) {
 	port, held, err := Hold(Loopback, 0)
 	if err != nil {
@@ -42,8 +42,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestBlock: nobody gets what another one was given, listened on or not, before it is
-// given back.
+// TestBlock: no caller gets a port that another one was given, listened on or not,
+// before it is released.
 func TestBlock(t *testing.T) {
 	one, release, err := Block(20)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Death is the error of a child that ended without being told to.
+// A Death is the error of a child that ended without Stop or Kill.
 type Death struct {
 	Name     string        // as in its Spec
 	After    time.Duration // since its start

@@ -39,7 +39,7 @@ type Process struct {
 	death   *Death
 }
 
-// PID is the child's process id. It may belong to somebody else after Done.
+// PID is the child's process id. It may belong to another process after Done.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Name is the name given in its Spec.
@@ -51,8 +51,8 @@ func (p *Process) Log() string { return p.spec.Log }
 // Done is closed when the child has ended and was reaped.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Death says how the child ended by itself. It is nil while the child runs
-// and for a child that was told to end by Stop or Kill.
+// Death says how the child ended by itself. It is nil while the child runs and
+// for a child that Stop or Kill ended.
 func (p *Process) Death() *Death {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +81,7 @@ func (p *Process) signal(s syscall.Signal) {
 	p.stopped = true
 	p.mu.Unlock()
 	select {
-	case <-p.done: // reaped: the id may be somebody else's by now
+	case <-p.done: // reaped: the id may belong to another process by now
 	default:
 		_ = syscall.Kill(-p.PID(), s)
 	}
@@ -205,7 +205,7 @@ func (g *Group) watch(p *Process) {
 	if death := p.Death(); death != nil {
 		select {
 		case g.deaths <- death:
-		default: // nobody listens, and 64 are waiting to be read
+		default: // no receiver reads, and 64 are waiting to be read
 		}
 	}
 }
@@ -230,9 +230,9 @@ func (g *Group) Running() []*Process {
 	return append([]*Process(nil), g.children...)
 }
 
-// Close stops all children at once, kills after grace what is left, and
-// returns when all are gone; whoever starts one meanwhile gets ErrClosed. Any
-// number of calls may be made.
+// Close stops all children at once, kills after grace what is left, and returns
+// when all are gone; a Start meanwhile gets ErrClosed. Any number of calls may
+// be made.
 func (g *Group) Close(grace time.Duration) {
 	g.inTurn(func() { g.closing = true }) // after the start that is under way
 	var wg sync.WaitGroup

@@ -94,7 +94,7 @@ func waitGone(t *testing.T, pid int) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			t.Fatalf("process %d lives on", pid)
 		}
-		time.Sleep(5 * time.Millisecond) // the kernel tells nobody but the parent, which is not us
+		time.Sleep(5 * time.Millisecond) // the kernel signals only the parent, which is not us
 	}
 }
 
@@ -122,9 +122,9 @@ func TestStopEndsStubbornChild(t *testing.T) {
 	}
 }
 
-// Whoever is started while a group ends, such as a part that comes back by itself, is
-// stopped with it or not started.
-func TestCloseMissesNobody(t *testing.T) {
+// A process that is started while a group ends, such as a part that comes back by
+// itself, is stopped with it or not started.
+func TestCloseStopsLateStarts(t *testing.T) {
 	g, dir := NewGroup(), t.TempDir()
 	started := make(chan *Process, 50)
 	var all sync.WaitGroup
@@ -156,7 +156,7 @@ func TestCloseMissesNobody(t *testing.T) {
 	}
 }
 
-func TestDeathTellsWhy(t *testing.T) {
+func TestDeathReason(t *testing.T) {
 	g := NewGroup()
 	defer g.Close(0)
 	dir := t.TempDir()
@@ -180,7 +180,7 @@ func TestDeathTellsWhy(t *testing.T) {
 func TestLastLine(t *testing.T) {
 	cases := map[string]struct{ why, text, want string }{
 		"Empty":   {"a child may die before it says anything", "", ""},
-		"Blank":   {"blank lines tell nothing", "why\n\n  \n", "why"},
+		"Blank":   {"blank lines say nothing", "why\n\n  \n", "why"},
 		"NoEnd":   {"a killed child leaves half a line", "one\ntwo", "two"},
 		"Long":    {"one line on the screen, not a page", strings.Repeat("x", 1000), strings.Repeat("x", 300)},
 		"BigFile": {"only the end of a big log is read", strings.Repeat("y\n", tailBytes) + "end\n", "end"},

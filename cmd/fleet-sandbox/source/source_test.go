@@ -7,7 +7,7 @@ import (
 )
 
 // TestRoot: a module inside the clone, as the Kubernetes executable's, is not
-// the root, and neither is somebody else's module.
+// the root, and neither is the module of another project.
 func TestRoot(t *testing.T) {
 	root := t.TempDir()
 	nested := filepath.Join(root, "cmd", "fleet-sandbox", "kubernetes")

@@ -1,5 +1,5 @@
-// Command pause does nothing until it is told to end. It holds the namespaces
-// of a pod together, and stands in for workloads.
+// Command pause does nothing until it gets a signal. It holds the namespaces of
+// a pod together, and stands in for workloads.
 package main
 
 import (

@@ -71,7 +71,7 @@ func TestProbeServer(t *testing.T) {
 			}
 			hop := VisitAddress(t.Context(), c.url, c.ca)
 			if ok := c.part == "" || c.part == "credentials" || name == "NoCluster"; ok != (hop == nil) {
-				t.Errorf("whoever visits as nobody is satisfied with a refusal: %+v", hop)
+				t.Errorf("a request without credentials counts a refusal as success: %+v", hop)
 			}
 		})
 	}

@@ -57,8 +57,8 @@ func (s *scripted) Watch(_ context.Context, _ Query, version string) (watch.Inte
 	return w, nil
 }
 
-// A watch that ends is taken up where it ended; one that is too old is begun
-// anew, and what was missed is told.
+// A watch that ends is resumed where it ended; one that is too old is started
+// again with a list, and what was missed is delivered.
 func TestFollow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	expired := apierrors.NewResourceExpired("too old").Status()
@@ -98,7 +98,7 @@ func TestFollow(t *testing.T) {
 }
 
 func TestFollowFailsAtOnce(t *testing.T) {
-	err := follow(t.Context(), &scripted{}, Query{}, func(Change) { t.Error("nothing to tell") }, func(error) {})
+	err := follow(t.Context(), &scripted{}, Query{}, func(Change) { t.Error("there is no change to deliver") }, func(error) {})
 	if err == nil {
 		t.Error("a first list that fails is an error")
 	}
