@@ -312,7 +312,7 @@ func agentRenamed(w *agentWorld) {
 	after, err := kube.StoreOf[*corev1.ConfigMap](w.admin).Get(w.Context(), kube.Key{Namespace: "rename", Name: "a"})
 	must(w.T, err)
 	if before.UID != after.UID || after.Data["k"] != "two" {
-		w.Errorf("the object was made anew or is wrong: %v", after.Data)
+		w.Errorf("the object was created again or is wrong: %v", after.Data)
 	}
 	if w.data("rename", "only") != "" {
 		w.Error("what only the old one had is still there")

@@ -63,7 +63,7 @@ func TestCrashes(t *testing.T) {
 		return lacks
 	}, nil)
 	if strings.Contains(out, "all Ready") {
-		t.Errorf("all is Ready although nobody knows:\n%s", out)
+		t.Errorf("all is Ready although no agent has reported:\n%s", out)
 	}
 	if !strings.Contains(out, "NEEDS ATTENTION") {
 		t.Errorf("it needs no attention:\n%s", out)

@@ -144,7 +144,7 @@ func TestDecisionsAreReported(t *testing.T) {
 	healed := time.Now()
 
 	var reported struct{ Lines []journal.Entry }
-	w.Until("the manager is told", func() string {
+	w.Until("the manager has the journal", func() string {
 		out := w.CLI("logs", w.C2.Name, "-o", "json")
 		if err := json.Unmarshal([]byte(out), &reported); err != nil {
 			t.Fatalf("%v in\n%s", err, out)
@@ -159,7 +159,7 @@ func TestDecisionsAreReported(t *testing.T) {
 		t.Errorf("put back at %s, and not between %s and %s", at, cut, healed)
 	}
 	if lastLine(reported.Lines, "told-app", "install") == nil {
-		t.Errorf("what was installed before is not told:\n%s", journal.Text(reported.Lines))
+		t.Errorf("what was installed before is not reported:\n%s", journal.Text(reported.Lines))
 	}
 	if text := lacks(w.CLI("logs", w.C2.Name, "--bundle", "told-app"), "install", "told/told-app", "correct"); text != "" {
 		t.Error(text)

@@ -205,7 +205,7 @@ func TestDeletedDeploymentComesBack(t *testing.T) {
 	repo.EventuallyReady(commit, 2)
 	before.Generation = 1
 	now := func() trace { return look(w, repo, w.C1, "byhand-app", "app") }
-	harness.Eventually(w, "the agent tells of what runs", now, before)
+	harness.Eventually(w, "the agent reports what runs", now, before)
 	harness.Throughout(w, watchFor, "nothing was touched", now, before)
 }
 

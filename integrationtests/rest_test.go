@@ -60,7 +60,7 @@ func quietAtRest(t *testing.T) {
 	dropContents(w)
 	// Writes may still be due from what led here: passing states are written once
 	// per second.
-	w.Until("nobody has written anything for ten seconds", func() string {
+	w.Until("none of our processes has written anything for ten seconds", func() string {
 		return harness.Lines(w.Requests(w.Now().Add(-10*time.Second), unrest, w.Members()...))
 	})
 

@@ -109,11 +109,11 @@ func TestCleanup(t *testing.T) {
 	sweep(2 * time.Hour)
 	sweep(11 * time.Minute)
 	if diff := cmp.Diff(without(all, "ns-gone", "ns-alive/orphan", "fleet-default/orphan", "abandoned"), left()); diff != "" {
-		t.Errorf("a request that nobody granted goes\n-want +got\n%s", diff)
+		t.Errorf("a request that was not granted goes\n-want +got\n%s", diff)
 	}
 	sweep(25 * time.Hour)
 	if diff := cmp.Diff(without(all, "ns-gone", "ns-alive/orphan", "fleet-default/orphan", "abandoned", "ns-tombstone"), left()); diff != "" {
-		t.Errorf("a namespace with an order that nobody answers goes at last\n-want +got\n%s", diff)
+		t.Errorf("a namespace with an order without an answer goes at last\n-want +got\n%s", diff)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestRegistration(t *testing.T) {
 	t.Run("ValuesFitTheAgentChart", func(t *testing.T) {
 		if values["apiServerURL"] != "https://fleet.example.com" || values["apiServerCA"] != "PEM" ||
 			values["systemRegistrationNamespace"] != fleet.NamespaceRegistration || values["internal"] != nil {
-			t.Errorf("not what the manager was told: %v", slices.Sorted(maps.Keys(values)))
+			t.Errorf("not the manager's settings: %v", slices.Sorted(maps.Keys(values)))
 		}
 	})
 
@@ -113,7 +113,7 @@ func TestRegistration(t *testing.T) {
 			t.Errorf("want the same Cluster with its labels, got %s %v", c.Name, c.Labels)
 		}
 		if err := one.reads(ctx); err != nil {
-			t.Errorf("nobody has used the newer credential yet: %v", err)
+			t.Errorf("the newer credential is not used yet: %v", err)
 		}
 		until(t, "the newer credential works", func() bool { return again.reads(ctx) == nil })
 		until(t, "the older credential is void", func() bool { return kube.IsUnauthorized(one.reads(ctx)) })

@@ -46,7 +46,7 @@ func troubles() map[string]trouble {
 	return map[string]trouble{
 		"Refused": of(fault(wire.Refused))("the manager's process is gone", "ManagerAway", "refused", "false"),
 		"Reset":   of(fault(wire.Reset))("a firewall says no", "ManagerAway", "reset", "false"),
-		"Silent":  of(fault(wire.Silent))("the link is down and nobody says so", "ManagerSilent", "deadline", "false"),
+		"Silent":  of(fault(wire.Silent))("the link is down without an error", "ManagerSilent", "deadline", "false"),
 		"Lost":    of(fault(wire.Lost))("a router has forgotten the connections", "ManagerSilent", "deadline", "false"),
 		"Hanging": of(mood(wire.Hanging))("the manager takes requests and never answers", "ManagerSilent", "deadline", "false"),
 		"Failing": of(mood(wire.Failing))("the manager's database is gone", "ManagerFailing", "database", "false"),
@@ -59,7 +59,7 @@ func troubles() map[string]trouble {
 				p.contact("no rights", func(c map[string]string) bool { return c["refused"] == "true" })
 				p.front.Set(wire.Fine) // an open watch would go on for minutes
 			}, func(p *place) { p.Grant() }),
-		"Certificate": make("the manager shows a certificate of an authority that nobody told of", "CertificateRefused", "certificate", "false",
+		"Certificate": make("the manager shows a certificate of an unknown authority", "CertificateRefused", "certificate", "false",
 			func(p *place) { cert, ca = p.front.Certificate(), p.front.CA(); p.Must(p.front.Rotate()) },
 			func(p *place) { p.front.Certify(cert, ca) }),
 	}
@@ -140,7 +140,7 @@ func (tr trouble) run(p *place) {
 	p.State("seen", fleet.Modified)
 	p.Logf("caught up %s after the end of it", time.Since(healed).Round(10*time.Millisecond))
 	if at := p.stamp(p.ready("seen").LastTransitionTime); at.Before(since) || at.After(healed.Add(-time.Second)) || at.Before(edited.Add(-2*time.Second)) {
-		p.Errorf("it differs since %s, which is told as %s (back in touch at %s)", edited.UTC(), at, healed.UTC())
+		p.Errorf("it differs since %s, which is reported as %s (back in touch at %s)", edited.UTC(), at, healed.UTC())
 	}
 	p.contact("it is back", func(c map[string]string) bool {
 		return c["reached"] == "true" && c["reason"] == "" && c["error"] == "" && c["hint"] == "" && c["refused"] == ""
@@ -218,7 +218,7 @@ func trueTimes(p *place) {
 	pause()
 	healed := time.Now()
 	p.Must(p.tcpProxy.Set(wire.None))
-	p.Until("it is told", func() bool {
+	p.Until("it is reported", func() bool {
 		at := p.stamp(p.ready("app").LastTransitionTime)
 		return !at.Before(back.Truncate(time.Second)) && at.Before(healed.Truncate(time.Second))
 	})

@@ -66,7 +66,7 @@ func kept(p *place) {
 
 	p.Must(p.tcpProxy.Set(wire.Refused))
 	p.Start()
-	p.Until("what nobody needs is gone, and no more", func() bool { got := pieces(); return len(got) == 1 && got[0] == mine[0] })
+	p.Until("what no deployment needs is gone, and no more", func() bool { got := pieces(); return len(got) == 1 && got[0] == mine[0] })
 	p.SetData("store-kept", "a", "edited")
 	p.Until("the agent works", func() bool { return p.Data("store-kept", "a") == "one" })
 	trouble{}.account(p)
@@ -75,7 +75,7 @@ func kept(p *place) {
 
 	p.Must(p.tcpProxy.Set(wire.None))
 	p.State("broken", fleet.Ready)
-	p.Until("the broken record is written anew", func() bool { _, ok := p.Record("broken"); return ok })
+	p.Until("the broken record is written again", func() bool { _, ok := p.Record("broken"); return ok })
 	if p.Data("store-broken", "a") != "one" {
 		p.Error("what had the broken record is gone")
 	}

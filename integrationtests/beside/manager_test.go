@@ -192,7 +192,7 @@ func notUpgraded(w *world) {
 	if list := w.writes("fleet-controller", since); len(list) > 0 {
 		w.Errorf("it wrote before it refused:\n%s", harness.Lines(list))
 	}
-	r := w.start("fleet-controller", "told", "--takeover")
-	w.until("it works", func() bool { return w.holder(fleet.NamespaceSystem, agentmanagement.LeaseName) == "told" })
+	r := w.start("fleet-controller", "forced", "--takeover")
+	w.until("it works", func() bool { return w.holder(fleet.NamespaceSystem, agentmanagement.LeaseName) == "forced" })
 	r.stop()
 }

@@ -41,7 +41,7 @@ func missed(_ *world, m *member) {
 	if took := time.Since(m.cluster().Status.Agent.LastSeen.Time); took < 3*time.Second {
 		m.Errorf("Offline %s after it was seen last", took)
 	}
-	m.Until("which is told", func() bool { return strings.HasPrefix(m.events()[fleet.ReasonOffline], "the agent missed 3 check-ins") })
+	m.Until("there is an event for it", func() bool { return strings.HasPrefix(m.events()[fleet.ReasonOffline], "the agent missed 3 check-ins") })
 	connected := condition.Find(m.cluster().Status.Conditions, fleet.ConditionConnected)
 	if connected == nil || connected.Status != corev1.ConditionFalse || connected.Reason != fleet.ReasonOffline {
 		m.Errorf("the condition is %+v", connected)
@@ -51,7 +51,7 @@ func missed(_ *world, m *member) {
 		c := m.cluster()
 		return c.Status.Display.State != fleet.Offline && condition.IsTrue(c.Status.Conditions, fleet.ConditionConnected)
 	})
-	m.Until("which is told", func() bool { return strings.HasPrefix(m.events()["Online"], "the agent reports again after ") })
+	m.Until("there is an event for it", func() bool { return strings.HasPrefix(m.events()["Online"], "the agent reports again after ") })
 }
 
 // every is the time between two visits of the agents here.
@@ -154,7 +154,7 @@ func TestChange(t *testing.T) {
 	m.Until("the Cluster says so", func() bool { return m.cluster().Annotations[fleet.AnnotationCheckInInterval] == "5s" })
 	w.halt()
 	w.manage("auto")
-	m.Until("the Cluster is told the usual", func() bool { return m.cluster().Annotations[fleet.AnnotationCheckInInterval] == "1m" })
+	m.Until("the Cluster has the usual interval", func() bool { return m.cluster().Annotations[fleet.AnnotationCheckInInterval] == "1m" })
 	if after := m.cluster().Status.Agent.Instance; after != before || before == "" {
 		t.Errorf("the agent was %q and is %q: it was started again", before, after)
 	}

@@ -104,7 +104,7 @@ func along(t *testing.T, hub *harness.Hub) {
 
 	// A user removes the copies in the namespace of the cluster.
 	p.Must(kube.StoreOf[*corev1.Secret](hub.Admin).Delete(p.Context(), kube.Key{Namespace: p.Deployments, Name: "pull"}, kube.Precondition{}))
-	p.Until("the copy is made anew", func() bool {
+	p.Until("the copy is created again", func() bool {
 		_, ok := look[*corev1.Secret](p, p.Deployments, "pull")
 		return ok
 	})

@@ -106,12 +106,12 @@ func sources(t *testing.T, hub *harness.Hub) {
 		p.eventually(p.Home(name), "settings", holding(c.want))
 	}
 	if got := open.Authorizations(); len(got) > 0 {
-		t.Errorf("a public repository was told %q", got)
+		t.Errorf("a public repository got the credentials %q", got)
 	}
 	reported := "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 	for _, a := range append(closed.Authorizations(), private.Authorizations()...) {
 		if a != reported {
-			t.Errorf("told %q", a)
+			t.Errorf("got the credentials %q", a)
 		}
 	}
 	copied, ok := look[*corev1.Secret](p, p.Deployments, "account")

@@ -194,7 +194,7 @@ func waits(t *testing.T, hub *harness.Hub) {
 		bd.Spec.DeploymentID = late.Name + bd.Spec.DeploymentID[strings.Index(bd.Spec.DeploymentID, ":"):]
 		bd.Spec.StagedDeploymentID = bd.Spec.DeploymentID
 	}})
-	p.Order("novalues", harness.Order{Files: good, Change: func(bd *fleet.BundleDeployment) { bd.Spec.ValuesHash = "of values that nobody has" }})
+	p.Order("novalues", harness.Order{Files: good, Change: func(bd *fleet.BundleDeployment) { bd.Spec.ValuesHash = "of values that do not exist" }})
 	p.Order("fine", harness.Order{Files: good})
 	p.State("fine", fleet.Ready)
 	for name, text := range map[string]string{"missing": "the manager does not have content", "novalues": "the Secret with the values is not there yet"} {

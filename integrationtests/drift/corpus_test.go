@@ -315,7 +315,7 @@ func (e edit) drift(w *world, deployment string, took *times) {
 	_, err := resource.Patch(w.Context(), w.named(e.name), kind, []byte(w.named(patch)), metav1.PatchOptions{FieldManager: intruder})
 	w.Must(err)
 	var m fleet.ModifiedStatus
-	w.Until(key+" is told", func() bool {
+	w.Until(key+" is reported", func() bool {
 		var ok bool
 		m, ok = changes(w.Deployment(deployment))[key]
 		return ok
@@ -331,7 +331,7 @@ func (e edit) drift(w *world, deployment string, took *times) {
 		w.Errorf("%s: want %s instead of %s, got %s instead of %s", key, e.want.Live, e.want.Wanted, got.Live, got.Wanted)
 	}
 	if got.Live != "" && (got.Manager != intruder || got.Time == nil) {
-		w.Errorf("%s: not told who and when: %+v", key, got)
+		w.Errorf("%s: who and when is not reported: %+v", key, got)
 	}
 }
 

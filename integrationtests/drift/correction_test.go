@@ -41,7 +41,7 @@ func correction(w *world) {
 		a := object{kind: "v1/ConfigMap", namespace: w.Home(name), name: "a"}
 		w.Until("a of "+name+" is put back", func() bool { return w.value(a, "data", "k") == `"good"` })
 		if got := w.value(a, "data", "more"); got != `"theirs"` {
-			w.Errorf("%s: what nobody wanted otherwise is %s", name, got)
+			w.Errorf("%s: a field that the release does not set is %s", name, got)
 		}
 		w.State(name, fleet.Ready)
 	}
@@ -58,7 +58,7 @@ func correction(w *world) {
 		if name == "on" {
 			bd := w.Says(name, fleet.ConditionReady, fleet.ReasonError, "Duplicate value")
 			if len(bd.Status.ModifiedStatus) != 1 {
-				w.Errorf("the drift itself is not told: %s", text(bd))
+				w.Errorf("the drift itself is not reported: %s", text(bd))
 			}
 			continue
 		}
@@ -206,7 +206,7 @@ func takenOver(w *world) {
 	w.patch(object{kind: "v1/ConfigMap", namespace: w.Home("over"), name: sentinel}, intruder, `{"data":{"k":"one"}}`)
 	clean(w, "the same applied by another", w.shows("over", "one"))
 	apply(`{"k":"evil","l":"good"}`)
-	w.Until("the applied change is told", func() bool {
+	w.Until("the applied change is reported", func() bool {
 		m, ok := changes(w.Deployment("over"))["ConfigMap a"]
 		return ok && len(m.Changes) == 1 && m.Changes[0].Field == "data.k" && m.Changes[0].Manager == "helm"
 	})

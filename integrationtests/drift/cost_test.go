@@ -74,7 +74,7 @@ func hot(w *world) {
 		w.patch(object{kind: "hot.example/v1/Thing", namespace: home, name: "thing"}, "operator", fmt.Sprintf(`{"status":{"beat":%d}}`, i), "status")
 		w.patch(object{kind: "v1/ConfigMap", namespace: home, name: "data"}, intruder, fmt.Sprintf(`{"data":{"k":"%d"}}`, i))
 	}
-	w.Until("the last value is told", func() bool {
+	w.Until("the last value is reported", func() bool {
 		m, ok := changes(w.Deployment("hot"))["ConfigMap data"]
 		return ok && m.Changes[0].Live == fmt.Sprint(`"`, last, `"`)
 	})
@@ -82,7 +82,7 @@ func hot(w *world) {
 	took := time.Since(begin).Seconds()
 	w.Logf("in %.1f s of %d changes a second: reads %v, writes of the status %d", took, rate, all, wrote)
 	if all["note"] > 1 {
-		w.Errorf("an annotation that nobody wants was reason for %d reads", all["note"])
+		w.Errorf("an annotation outside of the release caused %d reads", all["note"])
 	}
 	for _, name := range counted {
 		most := int(took) + 2
@@ -206,13 +206,13 @@ func (t *times) report(w *world) {
 	w.Helper()
 	slices.Sort(t.list)
 	n := len(t.list)
-	w.Logf("drift of %d objects told after: median %s, slowest %s (%s)", n, t.list[n/2].Round(time.Millisecond), t.list[n-1].Round(time.Millisecond), t.max)
+	w.Logf("drift of %d objects reported after: median %s, slowest %s (%s)", n, t.list[n/2].Round(time.Millisecond), t.list[n-1].Round(time.Millisecond), t.max)
 	limit := 2 * time.Second
 	if overloaded() {
 		limit = 15 * time.Second
 	}
 	if t.list[n-1] > limit {
-		w.Errorf("drift of %s was told after %s, more than %s", t.max, t.list[n-1], limit)
+		w.Errorf("drift of %s was reported after %s, more than %s", t.max, t.list[n-1], limit)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if newLife(t, hub, byName(name), "", sampled[name]).live() == 0 {
-				t.Errorf("nobody has died: the agent writes less than %d times", sampled[name].Write+1)
+				t.Errorf("no agent was killed: the agent writes less than %d times", sampled[name].Write+1)
 			}
 		})
 	}
@@ -95,7 +95,7 @@ func newLife(t *testing.T, hub *harness.Hub, p piece, suffix string, at harness.
 func (l *life) live() int {
 	l.Start()
 	died := 0
-	for _, time := range []func(){l.deploys, l.plays, l.tells, l.corrects} {
+	for _, time := range []func(){l.deploys, l.plays, l.reports, l.corrects} {
 		l.Until("the agent that dies has died", func() bool { return l.agentProcess.CrashProxy.Next(&l.at) })
 		before := l.agentProcess.Process()
 		if time(); l.agentProcess.Process() != before {
@@ -134,7 +134,7 @@ func (l *life) plays() {
 	}
 }
 
-func (l *life) tells() {
+func (l *life) reports() {
 	var took times
 	for _, p := range l.pieces {
 		for _, e := range p.edits {

@@ -66,7 +66,7 @@ func charts(s *fixture) {
 		spec.InsecureSkipTLSverify = true // it is for charts as well
 	})
 	s.says("Accepted", "False", fleet.EventFailedValidatingSecret, `secret "helm" does not exist in namespace `+s.ns+` (helmSecretName)`)
-	s.until("it is told", func() bool { return s.reported("helmSecretName") == 1 })
+	s.until("it is reported", func() bool { return s.reported("helmSecretName") == 1 })
 	secret := create(s.world, s.opaque("helm", map[string]string{"username": "robot", "password": "wrong"}))
 	s.says("Accepted", "True", "", "")
 	s.says("Stalled", "True", "Chart", "")
@@ -121,9 +121,9 @@ func passing(s *fixture) {
 	if s.files("repo-web") == "" {
 		s.t.Error("want the bundle")
 	}
-	s.until("it is told", func() bool { return s.reported("503 Service Unavailable") > 0 })
+	s.until("it is reported", func() bool { return s.reported("503 Service Unavailable") > 0 })
 	if n := s.reported("503 Service Unavailable"); n != 1 {
-		s.t.Errorf("want it told once, however often it was tried; got %d", n)
+		s.t.Errorf("want one event, however often it was tried; got %d", n)
 	}
 }
 
@@ -136,12 +136,12 @@ func findings(s *fixture) {
 	s.follow(nil)
 	s.says("Stalled", "True", "InvalidYAML", "")
 	for _, text := range []string{"nmespace", "b/cm.yaml:2", "dependsOn"} {
-		s.until("told: "+text, func() bool { return s.reported(text) == 1 })
+		s.until("reported: "+text, func() bool { return s.reported(text) == 1 })
 	}
 	change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.ForceSyncGeneration = 7 })
 	s.until("it was read again", func() bool { return s.status().UpdateGeneration == 7 })
 	if n := s.reported("nmespace"); n != 1 {
-		s.t.Errorf("want it told once, got %d", n)
+		s.t.Errorf("want one event, got %d", n)
 	}
 }
 

@@ -94,7 +94,7 @@ func commits(s *fixture) {
 	if strings.Contains(writes, "delete bundles") {
 		s.t.Errorf("the worker removes nothing, it asks:\n%s", writes)
 	}
-	s.until("the new commit is told", func() bool {
+	s.until("the new commit is reported", func() bool {
 		list, err := kube.StoreOf[*eventsv1.Event](s.admin).List(context.Background(), s.ns, "")
 		if err != nil {
 			s.t.Fatal(err)
@@ -328,7 +328,7 @@ func deletion(s *fixture) {
 	b, _ := get[*fleet.Bundle](s.world, s.ns, "repo-b")
 	remove(s.world, b)
 	s.engine("repo-b")
-	s.until("a Bundle that somebody removed comes back", func() bool {
+	s.until("a Bundle that a user removed comes back", func() bool {
 		again, ok := get[*fleet.Bundle](s.world, s.ns, "repo-b")
 		return ok && again.UID != b.UID
 	})

@@ -40,7 +40,7 @@ func linted(s *fixture) {
 	s.follow(nil)
 	s.says("Stalled", "True", "InvalidYAML", "broken/cm.yaml:3: YAML: a tab where spaces indent")
 	var reported []string
-	s.until("all is told", func() bool { reported = s.notes(); return len(reported) >= len(want) })
+	s.until("all is reported", func() bool { reported = s.notes(); return len(reported) >= len(want) })
 	if diff := cmp.Diff(want, reported); diff != "" {
 		s.t.Errorf("-fleet lint +events\n%s", diff)
 	}

@@ -52,6 +52,6 @@ func TestReadAudit(t *testing.T) {
 		t.Error("a sign of life is a write of ours to clusters/status")
 	}
 	if got[1].Ours() || got[1].Writes() || got[1].What() != "/w" {
-		t.Error("a watch by nobody is no write of ours")
+		t.Error("a watch without a user is no write of ours")
 	}
 }

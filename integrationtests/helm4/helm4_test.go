@@ -266,7 +266,7 @@ func (w world) lifecycle(bundle string, back []string) *table {
 	step("Fleet upgrades again")
 	for i, o := range w.live(bundle) {
 		if o.GetUID() != first[i].GetUID() {
-			w.Errorf("%s was made anew", o.GetKind())
+			w.Errorf("%s was created again", o.GetKind())
 		}
 	}
 	return out

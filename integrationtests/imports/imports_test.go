@@ -52,7 +52,7 @@ func installs(w *world) {
 	c := w.read("installs")
 	if s := c.Status; s.APIServerURL != w.hub.Cluster.URL() || s.APIServerCAHash != clusterimport.HashOf(w.hub.Cluster.CA()) || s.AgentTLSMode != registration.TLSStrict ||
 		s.AgentDeployedGeneration == nil || !s.AgentMigrated || !s.AgentNamespaceMigrated || !s.CattleNamespaceMigrated || s.AgentConfigChanged {
-		w.Errorf("status does not say what the agent was told: %+v", s)
+		w.Errorf("status does not say what the agent got: %+v", s)
 	}
 	if c.Spec.ClientID == "" {
 		w.Error("the Cluster has no clientID")
@@ -64,7 +64,7 @@ func installs(w *world) {
 	})
 	w.rewrite("installs", "two")
 	if again := w.value(east, "installs", "two"); again != uid {
-		w.Error("the workload was made anew")
+		w.Error("the workload was created again")
 	}
 
 	account := "system:serviceaccount:kube-system:" + importer
@@ -78,7 +78,7 @@ func installs(w *world) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		w.Errorf("written with the kubeconfig: -want +got\n%s", diff)
 	}
-	w.nobodyElse(east, since, "agent-installs", account)
+	w.noOtherWriter(east, since, "agent-installs", account)
 }
 
 // written lists what a user has written in a namespace of a cluster, and of
@@ -102,9 +102,9 @@ func (w *world) written(h *harness.Hub, since time.Time, user, namespace string)
 	return slices.Compact(out)
 }
 
-// nobodyElse fails if one of Fleet's processes but the agent itself and a user
+// noOtherWriter fails if one of Fleet's processes but the agent itself and a user
 // has written in a namespace.
-func (w *world) nobodyElse(h *harness.Hub, since time.Time, namespace, user string) {
+func (w *world) noOtherWriter(h *harness.Hub, since time.Time, namespace, user string) {
 	w.Helper()
 	list, err := harness.ReadAudit(h.Cluster.Name(), h.Cluster.AuditLog(), since)
 	w.must(err)
@@ -113,7 +113,7 @@ func (w *world) nobodyElse(h *harness.Hub, since time.Time, namespace, user stri
 			strings.HasPrefix(r.User, "system:kube") || strings.HasPrefix(r.User, "system:node") || strings.HasPrefix(r.User, "kwok")
 		own := r.User == "system:serviceaccount:"+namespace+":fleet-agent"
 		if r.Writes() && r.Namespace == namespace && r.User != user && !own && !kubernetes && !strings.HasPrefix(r.Agent, harness.TestAgent) {
-			w.Errorf("nobody should have written this: %s", r)
+			w.Errorf("this should not have been written: %s", r)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func moves(w *world) {
 	})
 	w.rewrite("moves", "two")
 	if again := w.value(west, "moves", "two"); again != uid {
-		w.Error("the workload was made anew")
+		w.Error("the workload was created again")
 	}
 	w.ready("moves")
 	list, err := harness.ReadAudit(west.Cluster.Name(), west.Cluster.AuditLog(), since)
@@ -191,7 +191,7 @@ func redeploys(w *world) {
 	}
 	w.rewrite("redeploys", "two")
 	if again := w.value(west, "redeploys", "two"); again != uid {
-		w.Error("the workload was made anew")
+		w.Error("the workload was created again")
 	}
 }
 

@@ -122,16 +122,16 @@ func TestAddress(t *testing.T) {
 		return names
 	}
 	w.again(func(s *registration.Settings) { s.APIServerURL = wrong })
-	w.until("the one with the label is told", func() bool { return len(reported(wrong)) == 1 })
+	w.until("the one with the label has the address", func() bool { return len(reported(wrong)) == 1 })
 	w.managerProcess.Ahead.Store(int64(6 * time.Minute)) // it has had its time
 	harness.Edit(w, w.hub, fleet.NamespaceDefault, name(4), func(c *fleet.Cluster) { c.Labels["wake"] = "up" })
 	text := w.imported(name(4), corev1.ConditionFalse, clusterimport.ReasonSilent)
 	if !strings.Contains(text, wrong) || !strings.Contains(text, "agent-"+name(4)) {
 		t.Errorf("the message does not say where to look: %s", text)
 	}
-	w.until("it is said why nobody else is told", func() bool { return w.event("ImportHalted", name(4)) })
+	w.until("an event says why no other agent gets it", func() bool { return w.event("ImportHalted", name(4)) })
 	if got := reported(wrong); len(got) != 1 || got[0] != name(4) {
-		t.Errorf("more than the first were told of a wrong address: %v", got)
+		t.Errorf("more than the first agents got a wrong address: %v", got)
 	}
 	for i := range fleetSize {
 		if got := harness.ManagerOf(w, at(i), "agent-"+name(i)); got != w.hub.Cluster.URL() {
@@ -153,7 +153,7 @@ func TestAddress(t *testing.T) {
 	first := clusterimport.RecordOf(w.read(name(4))).Since
 	for i := range fleetSize {
 		if r := clusterimport.RecordOf(w.read(name(i))); r.Since.Before(first) {
-			t.Errorf("%s was told before the one with the label", name(i))
+			t.Errorf("%s got it before the one with the label", name(i))
 		}
 		w.installed(name(i))
 	}

@@ -190,7 +190,7 @@ func (w *world) leavesEverything() {
 	}
 	after := w.objects()
 	for _, name := range missing(before, after) {
-		o := before[strings.TrimSuffix(name, " (made anew)")]
+		o := before[strings.TrimSuffix(name, " (created again)")]
 		if o == nil || o.GetAnnotations()["meta.helm.sh/release-namespace"] != fleet.NamespaceSystem || o.GetLabels()["app.kubernetes.io/managed-by"] != "Helm" {
 			w.Errorf("%s is gone and was not of the charts", name)
 		}

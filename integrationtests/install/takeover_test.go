@@ -177,7 +177,7 @@ func (w *world) back(before map[string]*unstructured.Unstructured) {
 	now := w.objects()
 	var lost []string
 	for _, name := range missing(before, now) {
-		if !strings.HasSuffix(name, "(made anew)") {
+		if !strings.HasSuffix(name, "(created again)") {
 			lost = append(lost, name)
 		}
 	}

@@ -218,7 +218,7 @@ func missing(before, now map[string]*unstructured.Unstructured) []string {
 		case !ok:
 			out = append(out, name)
 		case have.GetUID() != o.GetUID():
-			out = append(out, name+" (made anew)")
+			out = append(out, name+" (created again)")
 		case have.GetDeletionTimestamp() != nil:
 			out = append(out, name+" (being deleted)")
 		}

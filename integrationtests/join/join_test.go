@@ -96,7 +96,7 @@ func lostAgent(t *testing.T, w *world) {
 	}
 	n.works("app", "two")
 	if n.uid("app") != uid {
-		t.Error("a workload was made anew")
+		t.Error("a workload was created again")
 	}
 	if text := w.reported(n.Workspace, "whatever", "RegisteredAgain"); !strings.Contains(text, "lost-2") {
 		t.Errorf("want the token that was used, got %q", text)
@@ -394,7 +394,7 @@ func newDoesNotWork(t *testing.T, w *world) {
 		t.Error("the old credential was given up")
 	}
 	if !slices.ContainsFunc(n.granted(), func(r *fleet.ClusterRegistration) bool { return r.Name == request.Name }) {
-		t.Error("the manager has taken the old credential back although nobody uses the new one")
+		t.Error("the manager has taken the old credential back although the new one is not used")
 	}
 	open.Store(true)
 	n.in(before)

@@ -169,7 +169,7 @@ func approve(t *testing.T, w *world) {
 		return !ok
 	})
 	remove(w, &fleet.ClusterRegistration{ObjectMeta: metav1.ObjectMeta{Namespace: n.Workspace, Name: foreign.Name}})
-	n.Until("nobody waits", func() bool {
+	n.Until("no agent waits", func() bool {
 		return condition.Find(n.cluster().Status.Conditions, fleet.ConditionRegistrationWaiting) == nil
 	})
 
@@ -221,7 +221,7 @@ func ends(t *testing.T, w *world) {
 			t.Errorf("want why, got %q", text)
 		}
 	}
-	w.until("a credential that nobody fetched cannot be fetched any more", func() bool {
+	w.until("a credential that no agent fetched cannot be fetched any more", func() bool {
 		return !slices.ContainsFunc(list[*corev1.Secret](w, fleet.NamespaceRegistration, ""), func(s *corev1.Secret) bool {
 			return s.Type == fleet.SecretTypeAgentCredential
 		})

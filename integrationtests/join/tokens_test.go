@@ -38,7 +38,7 @@ func wrongTokens(t *testing.T, w *world) {
 		{"it was removed, or has expired", "TokenRefused", `"wrong-2": it has expired or was removed`, dead},
 		{"the authority is another manager's", "CertificateRefused", "apiServerCA", with(func(b *registration.Bootstrapping) { b.APIServerURL = front.URL() })},
 		{"it was made for another workspace", "TokenMayNotAsk", `ask in namespace "team-b"`, with(func(b *registration.Bootstrapping) { b.ClusterNamespace = "team-b" })},
-		{"nobody is there", "ManagerAway", "cannot be reached", with(func(b *registration.Bootstrapping) { b.APIServerURL = "https://127.0.0.1:1" })},
+		{"no server is there", "ManagerAway", "cannot be reached", with(func(b *registration.Bootstrapping) { b.APIServerURL = "https://127.0.0.1:1" })},
 	} {
 		n.Give(c.b)
 		n.Until(c.why, func() bool { return n.Contact()["reason"] == c.reason })

@@ -112,7 +112,7 @@ func changedByHand(t *testing.T, hub *harness.Hub) {
 	s.Order("reported", harness.Order{Files: []string{"a.yaml", configMap("a", "four")}})
 	s.Says("reported", fleet.ConditionDeployed, release.ReasonByHand, "is being made by hand")
 	if got := s.Data(s.Home("reported"), "a"); got != "theirs" {
-		t.Errorf("deployed while somebody was at it: %q", got)
+		t.Errorf("deployed during an operation of another client: %q", got)
 	}
 	s.Must(harness.RewriteRelease(s.Context(), hub.Client, busy, 4, "deployed")) // they are done
 	s.Process().Kill()

@@ -180,7 +180,7 @@ func revivedInTheMiddle(t *testing.T, hub *harness.Hub, writes int) {
 			l := newLife(t, hub, fmt.Sprint("r", i), at)
 			for try := 0; !l.revived() && !t.Failed(); try++ {
 				if try == 3 {
-					t.Fatal("nobody has died")
+					t.Fatal("no agent was killed")
 				}
 				l = newLife(t, hub, fmt.Sprintf("r%d-%d", i, try), l.sooner())
 			}

@@ -146,7 +146,7 @@ func (l *life) perform(name string, act, between func(), missing func() string) 
 		}
 		if l.Dead() {
 			if l.died[name] || at == nil {
-				l.Fatalf("%s: the agent ended, and nobody has killed it: %v", name, l.Process().Death())
+				l.Fatalf("%s: the agent ended without being killed: %v", name, l.Process().Death())
 			}
 			l.died[name], first = true, l.CrashProxy.Seen()
 			l.CrashProxy.Arm(nil)

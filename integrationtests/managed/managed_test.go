@@ -336,7 +336,7 @@ func emptyNeighbour(s *sharedCluster) {
 		s.must(kube.StoreOf[*fleet.BundleDeployment](s.lower.hub.Admin).Delete(s.Context(), kube.KeyOf(bd), kube.Precondition{}))
 	}
 	s.kubelet.collects(localAgent)
-	s.until("what nobody asks for is collected", func() bool { v, _ := s.value(s.meet, "lower-app"); return v == "" })
+	s.until("what no deployment asks for is collected", func() bool { v, _ := s.value(s.meet, "lower-app"); return v == "" })
 	s.lower.run()
 	s.until("it is deployed again", func() bool { v, _ := s.value(s.meet, "lower-app"); return v == "two" })
 	for _, lost := range list { // that of the agent too, which writes what belongs to the lower manager

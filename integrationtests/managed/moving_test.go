@@ -254,7 +254,7 @@ func (s *movingManager) stays(before map[string]string, agent string, since time
 				s.Errorf("a workload was written: %s", r)
 			}
 			if strings.HasPrefix(r.Verb, "delete") || r.Verb == "create" {
-				s.Errorf("a workload was made anew: %s", r)
+				s.Errorf("a workload was created again: %s", r)
 			}
 			out[r.What()+" "+r.Name]++
 		}

@@ -227,11 +227,11 @@ func (w *tiers) lowerTornDown() {
 	}
 	w.commit("two")
 	if w.has(w.middle, "two") != middle || w.has(w.leaf, "one") != leaf {
-		w.Error("a workload was made anew")
+		w.Error("a workload was created again")
 	}
 	w.must(w.fleet.Reinstall(w.Context(), w.lower))
 	if w.has(w.leaf, "two") != leaf {
-		w.Error("a workload was made anew")
+		w.Error("a workload was created again")
 	}
 }
 
@@ -243,6 +243,6 @@ func (w *tiers) upperTornDown() {
 	w.fleet.Local.Cluster.Stop()
 	w.commit("three")
 	if w.has(w.leaf, "three") != leaf || w.has(w.middle, "two") != middle {
-		w.Error("a workload was made anew")
+		w.Error("a workload was created again")
 	}
 }

@@ -101,7 +101,7 @@ func deletedAfterMove(w *world) {
 	w.deleteProvisioning("a", "gone")
 	w.until("its Fleet Cluster goes", func() bool { return w.cluster("b", "gone") == nil })
 	if !w.there(rancher.Clusters, "", "c-m-abcd0019") {
-		w.Error("the management Cluster went while somebody still held the provisioning Cluster")
+		w.Error("the management Cluster went while a finalizer still held the provisioning Cluster")
 	}
 	w.patch(rancher.ProvClusters, "a", "gone", `{"metadata":{"finalizers":null}}`)
 	w.until("its management Cluster goes", func() bool { return !w.there(rancher.Clusters, "", "c-m-abcd0019") })

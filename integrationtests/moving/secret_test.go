@@ -76,7 +76,7 @@ func provisioned(w *world) {
 	}
 	for _, r := range w.audit(w.hub, since) {
 		if r.Resource == "secrets" && r.Verb == "get" && r.Namespace == "c18" && strings.HasPrefix(r.Agent, harness.ManagerUserAgent) {
-			w.Errorf("a Secret was read that nobody may use: %s", r)
+			w.Errorf("a Secret was read that no Cluster may use: %s", r)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func rotated(w *world) {
 		Spec:       fleet.ClusterSpec{KubeConfigSecret: key.Name, AgentNamespace: "agent-" + name},
 	})
 	w.online(fleet.NamespaceDefault, name)
-	w.until("it was told the first address", func() bool { return reported() == one })
+	w.until("the agent has the first address", func() bool { return reported() == one })
 
 	gone := func(gap string, try int) time.Duration {
 		since := time.Now()
@@ -134,14 +134,14 @@ func rotated(w *world) {
 		}
 		w.turns(fmt.Sprintf("c11-turn-%d-%d", len(gap), try))
 		if got := w.installs(name, since); got > 0 || reported() != one {
-			w.Errorf("%s: %d imports, told %s", gap, got, reported())
+			w.Errorf("%s: %d imports, the agent has %s", gap, got, reported())
 		}
 		if gap != "no Secret" {
 			w.must(secrets.Delete(w.Context(), key, kube.Precondition{}))
 		}
 		offered := time.Now()
 		secret(two)
-		w.until("it was told the other address", func() bool { return reported() == two })
+		w.until("the agent has the other address", func() bool { return reported() == two })
 		took := time.Since(offered)
 		w.online(fleet.NamespaceDefault, name)
 		w.imported(fleet.NamespaceDefault, name, corev1.ConditionTrue, "")
@@ -158,7 +158,7 @@ func rotated(w *world) {
 	}
 	c := w.cluster(fleet.NamespaceDefault, name)
 	if c.Status.APIServerCAHash != clusterimport.HashOf(w.hub.Cluster.CA()) {
-		w.Error("the status does not say which certificates it was told")
+		w.Error("the status does not say which certificates the agent has")
 	}
 }
 

@@ -71,7 +71,7 @@ var absences = map[string]scenario{
 		ordered: func(s *site) { s.Credential(); s.Restart(); s.withdrawn() },
 	},
 	"NamespaceGone": {
-		why: "somebody deletes the cluster's namespace",
+		why: "a user deletes the cluster's namespace",
 		mishap: func(s *site) {
 			s.dropNamespace()
 			s.away()
@@ -79,7 +79,7 @@ var absences = map[string]scenario{
 		ordered: func(s *site) { s.makeNamespace(); s.Restart(); s.backAndWithdrawn() },
 	},
 	"NamespaceRecreated": {
-		why: "the namespace and its deployments are made anew, with other UIDs",
+		why: "the namespace and its deployments are created again, with other UIDs",
 		mishap: func(s *site) {
 			s.Stop()
 			s.dropNamespace()
@@ -140,7 +140,7 @@ var absences = map[string]scenario{
 	},
 	"ReRegistered":       reRegistered("the cluster joins again under another name", harness.SiteManager),
 	"OtherEpoch":         reRegistered("the manager was copied: it has another epoch", fmt.Sprintf("m1/2/%d", fleet.ProtocolVersion)),
-	"OtherManager":       reRegistered("the manager was built anew: it has another id", fmt.Sprintf("m2/1/%d", fleet.ProtocolVersion)),
+	"OtherManager":       reRegistered("the manager was installed again: it has another id", fmt.Sprintf("m2/1/%d", fleet.ProtocolVersion)),
 	"OtherReference":     reRegistered("the new manager is the reference's", ""),
 	"ReferenceListed":    referenceListed,
 	"ReferenceForgotten": markLost,

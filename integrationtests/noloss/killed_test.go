@@ -43,7 +43,7 @@ func TestKilled(t *testing.T) {
 				return
 			}
 			if !scenarios[name].dying(t, hub, strings.ToLower(name), at) {
-				t.Errorf("nobody has died: the agent writes less than %d times", at.Write+1)
+				t.Errorf("no agent was killed: the agent writes less than %d times", at.Write+1)
 			}
 		})
 	}

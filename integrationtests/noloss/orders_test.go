@@ -234,7 +234,7 @@ var orders = map[string]scenario{
 		ordered: (*site).withdrawn,
 	},
 	"EmptyChart": {
-		why: "a chart that renders nothing although nobody has changed an option",
+		why: "a chart that renders nothing although no option has changed",
 		deploy: func(s *site) {
 			s.Order(app, harness.Order{Files: chart(`{{ if .Values.enabled }}`), Values: map[string]any{"enabled": true}})
 			s.State(app, fleet.Ready)

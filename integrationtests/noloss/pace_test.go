@@ -87,7 +87,7 @@ func (s *site) deployed(since time.Time) time.Time {
 		return r.Writes() && r.Resource == "configmaps" && r.Namespace == s.Home(app) && r.Name == "a"
 	})
 	if at < 0 {
-		s.Fatal("nobody has written app")
+		s.Fatal("no client has written app")
 	}
 	return list[at].At
 }

@@ -82,7 +82,7 @@ var shared = map[string]scenario{
 		ordered: (*site).withdrawn,
 	},
 	"SharedMoved": {
-		why:    "an object that moves from one wanted bundle to another is not made anew",
+		why:    "an object that moves from one wanted bundle to another is not created again",
 		deploy: (*site).first,
 		mishap: func(s *site) {
 			s.Order("web", harness.Order{Files: []string{"a.yaml", harness.ConfigMap("a", "two")}, Repo: "r", Options: at(s)})

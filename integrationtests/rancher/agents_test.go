@@ -189,7 +189,7 @@ func customization(w *world, away *harness.Hub, kubeconfig []byte) {
 	w.shows(away, name, "another priority is another class", func(d *appsv1.Deployment) bool { c := classOf(d); return c != nil && c.Value == 2000 })
 	w.until("the one before is gone", func() bool { _, there := harness.Read[*schedulingv1.PriorityClass](w, away, "", old); return !there })
 	if now := w.agentIn(away, "agent-"+name); now.UID != d.UID {
-		w.Error("the agent was made anew")
+		w.Error("the agent was created again")
 	}
 	custom(`null`)
 	w.shows(away, name, "all is as before", func(d *appsv1.Deployment) bool {
@@ -291,7 +291,7 @@ func address(w *world, away *harness.Hub, kubeconfig []byte) {
 	set(plan.SettingCACerts, string(away.Cluster.CA())) // of another authority
 	set(plan.SettingServerURL, right)
 	reported := func(name string) string { return w.cluster(fleet.NamespaceDefault, name).Status.APIServerURL }
-	w.until("the first are told", func() bool {
+	w.until("the first have the address", func() bool {
 		return slices.ContainsFunc(append(slices.Clone(names), "c-cus09", "c-reg10", "by-hand"), func(n string) bool { return reported(n) == right })
 	})
 	for _, n := range names {

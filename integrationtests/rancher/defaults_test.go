@@ -181,7 +181,7 @@ subjects: [{kind: ServiceAccount, namespace: cattle-fleet-system, name: follower
 	})
 	select {
 	case s := <-reported:
-		w.Errorf("agents are told %q", s.APIServerURL)
+		w.Errorf("agents get %q", s.APIServerURL)
 	default:
 	}
 	refused := func() (n int) {
@@ -199,11 +199,11 @@ subjects: [{kind: ServiceAccount, namespace: cattle-fleet-system, name: follower
 		w.Errorf("it says so %d times", n)
 	}
 	w.hub.Grant(w, strings.Replace(reads, "RESOURCE", "settings", 1))
-	w.until("agents are told", func() bool {
+	w.until("agents have it", func() bool {
 		select {
 		case s := <-reported:
 			if s.APIServerURL != "https://rancher.example" {
-				w.Errorf("told %q", s.APIServerURL)
+				w.Errorf("agents get %q", s.APIServerURL)
 			}
 			return true
 		default:

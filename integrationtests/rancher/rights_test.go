@@ -246,7 +246,7 @@ func taken(w *world) {
 	w.rancher.Delete(w, rancher.GlobalRoles, "", "taken")
 	w.until("what was given goes", func() bool { return !w.may("tom", "get", "gitrepos", "team-b", "") })
 	if !w.there(rancher.RoleBindings, "team-a", "grb-taken") {
-		w.Error("what was somebody else's goes along")
+		w.Error("the binding of another client is removed too")
 	}
 }
 
@@ -315,7 +315,7 @@ func creator(w *world) {
 	w.rancher.Put(w, rancher.Workspaces, "", "default", `{"metadata":{"annotations":{"field.cattle.io/creatorId":"u-maker"}}}`)
 	w.until("a system namespace is refused", func() bool { return w.event("FleetWorkspace", "default", "NamespaceRefused") })
 	if w.may("u-maker", "get", "gitrepos", "default", "") || w.may("u-maker", "delete", "fleetworkspaces", "", "default") {
-		w.Error("somebody has got rights by naming a workspace after a namespace")
+		w.Error("a user has got rights by naming a workspace after a namespace")
 	}
 }
 

@@ -33,8 +33,8 @@ func (s *site) asks(name, value string) *fleet.BundleDeployment {
 	return s.Order(name, harness.Order{Files: []string{"a.yaml", harness.ConfigMap("a", value)}})
 }
 
-// asksAnew is asks with an object that was made again, as a copy is.
-func (s *site) asksAnew(name, value string) *fleet.BundleDeployment {
+// asksAgain is asks with an object that was made again, as a copy is.
+func (s *site) asksAgain(name, value string) *fleet.BundleDeployment {
 	s.Helper()
 	s.DeleteDeployment(name)
 	return s.asks(name, value)
@@ -78,9 +78,9 @@ func laterEpoch(s *site) {
 	s.Stop()
 	since := s.Moment()
 	s.answersTo(fmt.Sprintf("m1/2/%d", fleet.ProtocolVersion))
-	s.asksAnew("older", "one")
-	s.asksAnew("same", "one")
-	s.asksAnew("ordered", "one")
+	s.asksAgain("older", "one")
+	s.asksAgain("same", "one")
+	s.asksAgain("ordered", "one")
 	s.Withdraw("ordered", "o1")
 	s.DeleteDeployment("young")
 	s.Start()
@@ -128,7 +128,7 @@ func anotherManager(s *site) {
 	s.State("app", fleet.Ready)
 	s.Stop()
 	s.answersTo(fmt.Sprintf("m2/1/%d", fleet.ProtocolVersion))
-	s.asksAnew("app", "one")
+	s.asksAgain("app", "one")
 	s.Start()
 	s.State("app", fleet.Ready)
 	if got := s.Data(s.Home("app"), "a"); got != "one" {

@@ -72,7 +72,7 @@ func lasts(w *world, t testing.TB, veteran *member) {
 	m := veteran.In(t)
 	c := m.cluster()
 	if c.Annotations[fleet.AnnotationCredential] != "" || c.Status.Agent.Credential != "" || c.Status.Agent.CredentialExpires != nil {
-		t.Errorf("an offer, and nobody asked for one: %v, %+v", c.Annotations, c.Status.Agent)
+		t.Errorf("an offer without a request: %v, %+v", c.Annotations, c.Status.Agent)
 	}
 	if reason, message := m.condition(); reason != "" {
 		t.Errorf("condition Credential: %s, %s", reason, message)
@@ -116,7 +116,7 @@ func rotates(w *world, t testing.TB, b registration.Bootstrapping) {
 	m.Order("app", harness.Order{Files: []string{"a.yaml", harness.ConfigMap("a", "two")}})
 	m.Until("the next order is carried out", func() bool { return m.Data(m.Home("app"), "a") == "two" })
 	m.State("app", fleet.Ready)
-	m.Until("nobody may fetch it any more", func() bool {
+	m.Until("no agent may fetch it any more", func() bool {
 		name := m.accounts()[0] + "-fetch"
 		_, role := get[*rbacv1.Role](w, fleet.NamespaceRegistration, name)
 		_, binding := get[*rbacv1.RoleBinding](w, fleet.NamespaceRegistration, name)

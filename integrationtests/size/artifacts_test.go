@@ -140,7 +140,7 @@ func TestArtifactsOfBundles(t *testing.T) {
 		t.Error("what is held back runs with it, though no Bundle of ws names it any more")
 	}
 	set(`{"spec":{"paused":false}}`)
-	w.until("nobody in ws needs the Secret", func() bool {
+	w.until("no Bundle in ws needs the Secret", func() bool {
 		w.later(11*time.Minute, ids...)
 		return !there(kube.Key{Namespace: "ws", Name: ids[0]})
 	})
@@ -159,7 +159,7 @@ func TestArtifactsOfBundles(t *testing.T) {
 	w.registry.err = errors.New("registry.example is away")
 	w.registry.mu.Unlock()
 	remove("ws", "d")
-	w.until("a failure is told and holds up nobody", func() bool {
+	w.until("a failure is reported and holds up no other", func() bool {
 		list, err := kube.StoreOf[*eventsv1.Event](w.client).List(t.Context(), "ws", "")
 		return err == nil && slices.ContainsFunc(list, func(e *eventsv1.Event) bool {
 			return e.Reason == "FailedToDeleteOCIArtifact" && e.Regarding.Name == "d" && strings.Contains(e.Note, "is away")

@@ -200,7 +200,7 @@ func TestContentsAreSwept(t *testing.T) {
 	}
 	w.settle(touched)
 	w.later(time.Minute, all...)
-	w.is("what nobody needs is gone, but for what somebody is about to need",
+	w.is("what no object needs is gone, except what a Bundle is about to need",
 		"foreign", "foreign-0", "foreign-1", "held", "held-0", "held-1", "named", "named-0", "named-1", "touched", "touched-0", "touched-1")
 
 	for _, err := range []error{
@@ -211,7 +211,7 @@ func TestContentsAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.until("one of two names it, and nobody holds the other", func() bool { return len(w.engine.Table().Naming(named)) == 1 && !w.engine.Table().InUse(held) })
+	w.until("one of two names it, and no Bundle holds the other", func() bool { return len(w.engine.Table().Naming(named)) == 1 && !w.engine.Table().InUse(held) })
 	w.settle(all)
 	w.later(11*time.Minute, all...)
 	w.is("what two Bundles share stays as long as one of them", "foreign", "foreign-0", "foreign-1", "named", "named-0", "named-1")
@@ -220,7 +220,7 @@ func TestContentsAreSwept(t *testing.T) {
 	if _, err := bundles.PatchRaw(t.Context(), kube.Key{Namespace: "ws2", Name: "sharing"}, types.MergePatchType, []byte(small)); err != nil {
 		t.Fatal(err)
 	}
-	w.until("nobody needs it", func() bool { return !w.engine.Table().InUse(named) })
+	w.until("no object needs it", func() bool { return !w.engine.Table().InUse(named) })
 	w.settle(all)
 	w.later(11*time.Minute, all...)
 	w.is("all is gone but what another manager made", "foreign", "foreign-0", "foreign-1")

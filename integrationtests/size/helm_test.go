@@ -291,7 +291,7 @@ func largeLife(w helmWorld) {
 		if before[name] == "" {
 			w.Errorf("a correction wrote part %s of a manifest that is there already", name)
 		} else if before[name] != version {
-			w.Errorf("a correction wrote part %s anew", name)
+			w.Errorf("a correction wrote part %s again", name)
 		}
 	}
 	step("uninstall", func() error { return c.Uninstall(ctx, first.ID, helm.Rights{}) })

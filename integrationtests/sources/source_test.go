@@ -113,7 +113,7 @@ func TestCredentialsByPath(t *testing.T) {
 	for _, s := range []*webtest.Server{one, two} {
 		for _, reported := range s.Authorizations() {
 			if reported != s.Authorizations()[0] {
-				t.Errorf("a server was told the credentials of another")
+				t.Errorf("a server got the credentials of another")
 			}
 		}
 	}
@@ -150,11 +150,11 @@ func TestPasswordsStayAtHome(t *testing.T) {
 
 	w.Until("without a regular expression nothing is sent", func() string { return lacks(said(repo), home.Host) })
 	if reported := home.Authorizations(); len(reported) > 0 {
-		t.Errorf("the repository was told %q", reported)
+		t.Errorf("the repository got the credentials %q", reported)
 	}
 	for _, q := range registry.Requests() {
 		if q.Authorization != "" {
-			t.Errorf("the registry was told %q", q.Authorization)
+			t.Errorf("the registry got the credentials %q", q.Authorization)
 		}
 	}
 
@@ -162,12 +162,12 @@ func TestPasswordsStayAtHome(t *testing.T) {
 
 	harness.Eventually(w, "now it is", harness.Data(w, w.C1, "athome-app", "app"), value("1.0.0"))
 	if len(home.Authorizations()) == 0 {
-		t.Error("the repository was told nothing, and let us in")
+		t.Error("the repository got no credentials, and answered")
 	}
 	w.Until("the registry that hands us on is refused", func() string { return lacks(said(repo), registry.Host, moved.Host) })
 	for name, s := range map[string]*webtest.Server{"that the index names": other, "that the registry names": moved} {
 		if reported := s.Authorizations(); len(reported) > 0 {
-			t.Errorf("the host %s was told %q", name, reported)
+			t.Errorf("the host %s got the credentials %q", name, reported)
 		}
 	}
 	if moved.Requests("") > 0 {
@@ -203,7 +203,7 @@ func TestBrokenSourceAndItsNeighbours(t *testing.T) {
 	harness.Eventually(w, "another", harness.Data(w, w.C2, "neighbours-plain", "app"), value("plain"))
 	w.Until("the GitRepo says what is wrong with the others", func() string { return lacks(said(repo), closed.Host, "1 more") })
 	if _, ok := harness.Get[*fleet.Bundle](w, w.Local, repo.Workspace, "neighbours-closed"); ok {
-		t.Error("there is a Bundle of a chart that nobody has")
+		t.Error("there is a Bundle of a chart that does not exist")
 	}
 	search(t, w, canary)
 

@@ -133,7 +133,7 @@ func accounts(t *testing.T, registry *ocitest.Server, id string) {
 		}
 	}
 	if pulled == 0 {
-		t.Error("nobody has pulled the content")
+		t.Error("no agent has pulled the content")
 	}
 }
 

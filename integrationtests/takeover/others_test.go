@@ -47,7 +47,7 @@ func eachInItsOwn(w *world, t *testing.T) {
 		w.runs(ws, "app-"+manager, 1, nil)
 	}
 	for manager, ws := range spaces {
-		w.until("the cluster is told to be ready", func() bool { return w.readyOf(ws, "c-"+manager) == "1/1" })
+		w.until("the cluster is reported ready", func() bool { return w.readyOf(ws, "c-"+manager) == "1/1" })
 		if got := w.writers(since, about("app-"+manager)); !slices.Equal(got, []string{manager}) {
 			t.Errorf("%s was written by %v", ws, got)
 		}

@@ -44,7 +44,7 @@ func TestTakeover(t *testing.T) {
 		report func(*takeover)
 	}{
 		{"NothingWouldChange", (*takeover).check},
-		{"NobodyIsThere", (*takeover).refused},
+		{"NoManager", (*takeover).refused},
 		{"PassedOn", (*takeover).start},
 		{"SideBySide", (*takeover).sideBySide},
 		{"LeftAloneWhileItsManagerIsAway", (*takeover).away},
@@ -84,7 +84,7 @@ func (s *takeover) same(names ...string) {
 	s.Helper()
 	for _, name := range names {
 		if diff := cmp.Diff(s.was[name], s.ids(s.ws, name)); diff != "" {
-			s.Errorf("%s was deployed anew\n%s", name, diff)
+			s.Errorf("%s was deployed again\n%s", name, diff)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (s *takeover) commit(r *repository, value string) {
 // are Ready everywhere: then it has nothing more to write about them.
 func (s *takeover) reported(from string) {
 	s.Helper()
-	s.until(from+" is told to be ready", func() bool {
+	s.until(from+" is reported ready", func() bool {
 		list, err := kube.StoreOf[*fleet.Bundle](s.admin).List(s.Context(), s.ws, "")
 		s.must(err)
 		for _, b := range list {
@@ -209,8 +209,8 @@ func (s *takeover) sideBySide() {
 	s.commit(s.db, "2")
 	s.lone(s.ws, "alone", "2")
 	s.was["alone"] = s.runs(s.ws, "alone", 2, s.was["alone"])
-	s.until("the clusters are told to be ready", func() bool { return s.readyBundles("c1") == "4/4" && s.readyBundles("c2") == "4/4" })
-	s.until("the repositories are told to be ready", func() bool { return s.repoReady("web") && s.repoReady("db") })
+	s.until("the clusters are reported ready", func() bool { return s.readyBundles("c1") == "4/4" && s.readyBundles("c2") == "4/4" })
+	s.until("the repositories are reported ready", func() bool { return s.repoReady("web") && s.repoReady("db") })
 	s.only(since, "blue", "web")
 	s.only(since, "green", "db", "alone")
 	clusters := func(r harness.Request) bool { return r.Resource == "clusters" }

@@ -168,7 +168,7 @@ func dropNamespace(t *testing.T, hub *harness.Hub) {
 
 	order("plain", s.Home("plain"), func(o *fleet.BundleDeploymentOptions) { o.DeleteNamespace = false })
 	leave("plain")
-	there("nobody has asked for it", s.Home("plain"), true)
+	there("no option asks for it", s.Home("plain"), true)
 
 	order("shared", s.Home("shared"), nil)
 	s.Order("guest", harness.Order{Files: []string{"a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: guest, namespace: drop-shared}\n"}})

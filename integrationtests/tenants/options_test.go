@@ -172,7 +172,7 @@ func optionForce(p *port) {
 	add()
 	p.must(p.Upgrade(p.Context(), p.deployment(fleet.BundleDeploymentOptions{}, "a.yaml", harness.ConfigMap("a", "two"))))
 	if theirs() != "x" {
-		p.Error("without force a key of somebody else stays")
+		p.Error("without force a key of another field manager stays")
 	}
 	p.must(p.Upgrade(p.Context(), p.deployment(with(fleet.HelmOptions{Force: true}), "a.yaml", harness.ConfigMap("a", "three"))))
 	if theirs() != "" || p.data("a") != "three" {
@@ -252,7 +252,7 @@ func optionCreateNamespace(p *port) {
 	err := p.Install(p.Context(), d)
 	p.fails(err, release.ReasonNoNamespace, `namespace "opt-create-namespace" does not exist`, "createNamespace: false")
 	if !reconcile.IsRequeue(err) {
-		p.Errorf("somebody may make it: %v", err)
+		p.Errorf("want a retry, as a user may make the namespace: %v", err)
 	}
 	p.hub.Namespace(p.T, p.name)
 	p.must(p.Install(p.Context(), d))

@@ -200,7 +200,7 @@ func lifecycle(t *testing.T, hub *harness.Hub) {
 		{"create", "customresourcedefinitions"}, {"create", "richs"}, {"get", "richs"}, {"create", "secrets"},
 	} {
 		if !s.asked("tenant", ask[0], ask[1]) {
-			t.Errorf("nobody was asked to %s %s as the tenant", ask[0], ask[1])
+			t.Errorf("there is no request to %s %s as the tenant", ask[0], ask[1])
 		}
 	}
 }

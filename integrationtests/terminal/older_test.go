@@ -221,7 +221,7 @@ func (d *shell) olderLosesNothing() {
 	d.until("it is deployed again", func() bool { return d.word("stall") == "again" })
 	d.ready("stall")
 	if after := uids(); after != before {
-		d.Errorf("its objects were made anew: %s, before %s", after, before)
+		d.Errorf("its objects were created again: %s, before %s", after, before)
 	}
 	d.types(d.hub, aShop("market", "busy", ""))
 	d.types(d.hub, "kubectl -n fleet-default delete bundles.fleet.cattle.io shop --timeout=150s")

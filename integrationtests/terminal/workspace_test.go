@@ -98,7 +98,7 @@ func (c *counter) throughKubernetes() {
 	}
 	c.types(c.shell.hub, "kubectl create namespace taken")
 	if s := c.tries(c.shell.hub, "fleet workspace create taken"); s.code != 5 || !strings.Contains(s.notes, "--existing") {
-		c.Errorf("a namespace of somebody else is not taken: %+v", s)
+		c.Errorf("a namespace of another owner is not taken: %+v", s)
 	}
 	s = c.types(c.shell.hub, "fleet workspace move c-00000 team-k")
 	if s.out != "cluster fleet-default/c-00000 has moved to workspace team-k\n" {

@@ -130,7 +130,7 @@ func externalLives(w *world, since time.Time) {
 	w.mapped("fleet-default", "c-eeee1")
 	w.rancher.Unreviewed(func() { w.rancher.Patch(w, rancher.Clusters, "", "c-eeee1", external) })
 	w.until("it is given up", func() bool { return w.cluster("fleet-default", "c-eeee1") == nil })
-	w.until("Rancher has a provisioning Cluster where nobody has said", func() bool { return w.rancher.Get(w, rancher.ProvClusters, "default", "c-eeee1") != nil })
+	w.until("Rancher has a provisioning Cluster where no user has set one", func() bool { return w.rancher.Get(w, rancher.ProvClusters, "default", "c-eeee1") != nil })
 	w.untouched(manager, since, fleetClusters, "fleet-default", "c-eeee1")
 }
 

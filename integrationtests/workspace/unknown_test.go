@@ -60,7 +60,7 @@ func unknownFields(w *world) {
 // movesThoughPruned: the kind does not keep all that is handed on, which holds up nothing.
 func movesThoughPruned(w *world) {
 	w.rancher.Patch(w, rancher.Clusters, "", "c-07070", `{"spec":{"fleetWorkspaceName":"team-07"}}`)
-	w.until("it is made anew", func() bool { return w.rancher.Get(w, rancher.ProvClusters, "team-07", "c-07070") != nil })
+	w.until("it is created again", func() bool { return w.rancher.Get(w, rancher.ProvClusters, "team-07", "c-07070") != nil })
 	w.rancher.Says(w, rancher.ProvClusters, "team-07", "c-07070", `{"status":{"clusterName":"c-07070","clientSecretName":"c-07070-kubeconfig"}}`)
 	w.mapped("team-07", "c-07070")
 	w.until("the old half goes", func() bool { return w.rancher.Get(w, rancher.ProvClusters, "fleet-default", "c-07070") == nil })

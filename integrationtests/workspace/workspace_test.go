@@ -256,7 +256,7 @@ func existingNamespace(w *world) {
 		w.must(err)
 		for _, b := range bindings {
 			if strings.HasPrefix(b.Name, "fleetworkspace-") {
-				w.Errorf("somebody got rights in %s by making a workspace: %+v", name, b)
+				w.Errorf("a user got rights in %s by making a workspace: %+v", name, b)
 			}
 		}
 	}

@@ -114,7 +114,7 @@ func labelsMove(t *testing.T, w *world, _ *agent) {
 	w.create(bundle("grouped", "x", fleet.BundleTarget{ClusterGroup: "all"}))
 	sees(w, "the group's only member", "c1", w.on("grouped"))
 	update(w, in("all"), func(g *fleet.ClusterGroup) { g.Spec.Selector = &metav1.LabelSelector{} })
-	sees(w, "a change of a group targets anew", "c1 c2", w.on("grouped"))
+	sees(w, "a change of a group targets again", "c1 c2", w.on("grouped"))
 }
 
 // unlabelledCluster: templates of values stay text for a cluster without labels, as in
@@ -228,7 +228,7 @@ func policyCloses(_ *testing.T, w *world, _ *agent) {
 	sees(w, "then it comes", "True", bundleReady(w, "late"))
 	sees(w, "as does what was held back", "True", bundleReady(w, "web"))
 	w.create(&fleet.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "h"}})
-	sees(w, "a HelmOp says that nobody acts on it", "NotImplemented", func() string {
+	sees(w, "a HelmOp says that no controller acts on it", "NotImplemented", func() string {
 		c := condition.Find(get[*fleet.HelmOp](w, in("h")).Status.Conditions, fleet.ConditionAccepted)
 		if c == nil {
 			return ""

@@ -95,7 +95,7 @@ func partitionsBubble(t *testing.T) {
 	w.agents["c3"].set(func() { delete(w.agents["c3"].broken, "app") })
 	w.agents["c1"].set(func() { w.agents["c1"].online = true })
 	sees(w, "all that are meant to have it run it", "c1 c2 c3 c4", has)
-	sees(w, "nobody waits but c5, for ever", outside, waiting(w, "app"))
+	sees(w, "no cluster but c5 waits, for ever", outside, waiting(w, "app"))
 }
 
 // TestSilent: a cluster that dies as its turn comes is waited for two minutes,
@@ -132,6 +132,6 @@ func silentBubble(t *testing.T) {
 	sees(w, "c1 is counted apart", "1 cluster is deferred: it is offline or silent", waiting(w, "app"))
 	w.agents["c1"].set(func() { w.agents["c1"].online = true })
 	sees(w, "it takes it when it is back", "c1 c2 c3", has)
-	sees(w, "and nobody waits", "", waiting(w, "app"))
+	sees(w, "and no cluster waits", "", waiting(w, "app"))
 	sees(w, "Ready", "True", bundleReady(w, "app"))
 }

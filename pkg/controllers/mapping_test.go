@@ -167,7 +167,7 @@ func sameName(t *testing.T, w *world) {
 	w.create(b)
 	why := `Bundle "web" of namespace fleet-default is deployed to this cluster under the same name: rename one of the two`
 	shopsReady := ready(w, shops, func(b *fleet.Bundle) []fleet.Condition { return b.Status.Conditions })
-	sees(w, "the second is told", "False ErrApplied: ErrApplied(1) [Cluster shops/s1: "+why+"]", shopsReady)
+	sees(w, "the second has a condition", "False ErrApplied: ErrApplied(1) [Cluster shops/s1: "+why+"]", shopsReady)
 	sees(w, "the first is not touched", "True", bundleReady(w, "web"))
 	update(w, in("web"), func(b *fleet.Bundle) { delete(b.Labels, "app") })
 	sees(w, "when the first leaves, the second comes", "True", shopsReady)

@@ -32,7 +32,7 @@ func TestRefusedKeepsItsPort(t *testing.T) {
 		}
 		if other, err := net.Listen("tcp", address); err == nil {
 			other.Close()
-			t.Fatalf("somebody else listens at %s", address)
+			t.Fatalf("another process listens at %s", address)
 		}
 		if err := c.Set(None); err != nil {
 			t.Fatal(err)
