@@ -195,7 +195,7 @@ func (w *agentWorld) start() {
 	w.root.Cleanup(*w.running)
 }
 
-// spec is what the test's manager orders.
+// spec is a deployment as the test's manager orders it.
 type spec struct {
 	files   []string // names and texts in turns
 	options fleet.BundleDeploymentOptions
@@ -302,8 +302,8 @@ func (w *agentWorld) mark(name string, f func(map[string]string)) {
 	})
 }
 
-// writes are what the agent wrote about a deployment since a moment, from the audit
-// log: its requests that name it. Dry runs, leases and check-ins do not count.
+// writes lists the agent's requests about a deployment since a moment, from the
+// audit log: those that name it. Dry runs, leases and check-ins do not count.
 func (w *agentWorld) writes(name string, since time.Time) []string {
 	w.Helper()
 	all, err := harness.ReadAudit(w.cluster.Name(), w.cluster.AuditLog(), since)

@@ -69,7 +69,7 @@ func meta(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
-// agentStatus is what the test reads of fleet-agent status -o json.
+// agentStatus has the fields of fleet-agent status -o json that the test reads.
 type agentStatus struct {
 	Manager struct{ Reached bool }
 	Kept    struct{ Bytes int }

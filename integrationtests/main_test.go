@@ -42,7 +42,7 @@ func settings(name, value string) string {
 // into is a fleet.yaml that says nothing but the namespace.
 func into(namespace string) string { return "defaultNamespace: " + namespace + "\n" }
 
-// value is what settings shows in a cluster.
+// value is the data of the ConfigMap that settings writes.
 func value(v string) map[string]string { return map[string]string{"value": v} }
 
 // lacks is empty if all words stand in text, and else says what is missing.

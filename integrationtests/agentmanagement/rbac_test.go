@@ -17,7 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// everybody is what Kubernetes lets anyone do who has a credential.
+// everybody lists the rights that Kubernetes gives every authenticated user.
 var everybody = []string{
 	"cluster: create selfsubjectaccessreviews.authorization.k8s.io",
 	"cluster: create selfsubjectreviews.authentication.k8s.io",

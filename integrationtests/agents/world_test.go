@@ -368,7 +368,7 @@ func (w *world) change(key kube.Key, f func(*fleet.Cluster)) {
 	harness.Revise(w, w.admin, key, f)
 }
 
-// state is what the manager says of the agents.
+// state returns the manager's record of the rollout of agents.
 func (w *world) state() agentrollout.State {
 	m, err := kube.StoreOf[*corev1.ConfigMap](w.admin).Get(w.Context(), kube.Key{Namespace: fleet.NamespaceSystem, Name: agentrollout.ConfigMapName})
 	if err != nil {

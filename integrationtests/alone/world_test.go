@@ -131,7 +131,7 @@ func (p *place) remove(namespace, name string) {
 	p.Must(kube.StoreOf[*corev1.ConfigMap](p.Down.Admin).Delete(p.Context(), kube.Key{Namespace: namespace, Name: name}, kube.Precondition{}))
 }
 
-// asked is what the place's agent has asked its manager since a moment.
+// asked lists the requests of the place's agent to its manager since a moment.
 func (p *place) asked(since time.Time) []harness.Request {
 	p.Helper()
 	list, err := harness.ReadAudit(p.Hub.Cluster.Name(), p.Hub.Cluster.AuditLog(), since)

@@ -40,8 +40,9 @@ func TestAnotherManager(t *testing.T) {
 	}
 }
 
-// reference is what is to be seen of the reference's manager in a namespace: its
-// ConfigMap, its Deployment with a pod, and a lease that it holds.
+// reference creates the objects by which the reference's manager is recognised
+// in a namespace: its ConfigMap, its Deployment with a pod, and a lease that it
+// holds.
 func (w *world) reference(namespace string) {
 	w.Helper()
 	w.config(namespace, map[string]string{fleet.AnnotationVersion: "v0.16.1"})

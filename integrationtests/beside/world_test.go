@@ -124,7 +124,7 @@ type run struct {
 	done   chan struct{}
 }
 
-// lines is what a program has printed.
+// lines collects the output of a program.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer

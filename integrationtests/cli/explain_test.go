@@ -116,7 +116,7 @@ func jsonText(text string) string {
 	return strings.Trim(string(raw), `"`)
 }
 
-// status is what the Bundle says of a cluster.
+// status returns the message in the Bundle's status about a cluster.
 func (s *fixture) status(cluster string) string {
 	s.t.Helper()
 	b, err := kube.StoreOf[*fleet.Bundle](s.admin).Get(s.t.Context(), kube.Key{Namespace: s.ns, Name: "shop-web"})

@@ -146,8 +146,8 @@ func (w *world) value(o object, fields ...string) string {
 	return string(data)
 }
 
-// requests are what this world's agent has asked of the API server since a moment,
-// as far as keep.
+// requests lists the requests of this world's agent to the API server since a
+// moment that keep accepts.
 func (w *world) requests(since time.Time, keep func(harness.Request) bool) []harness.Request {
 	w.Helper()
 	list, err := harness.ReadAudit("drift", w.Down.Cluster.AuditLog(), since)
@@ -172,7 +172,8 @@ func (w *world) statuses(name string, since time.Time) []harness.Request {
 // soak reports whether tests may take minutes.
 func soak() bool { return os.Getenv("FLEET_TEST_SOAK") != "" }
 
-// changes are what a status says about the objects that differ, by kind and name.
+// changes returns the entries of a status about objects that differ, by kind and
+// name.
 func changes(bd *fleet.BundleDeployment) map[string]fleet.ModifiedStatus {
 	out := map[string]fleet.ModifiedStatus{}
 	for _, m := range bd.Status.ModifiedStatus {

@@ -94,7 +94,8 @@ func depending(s *fixture) {
 	s.says("Stalled", "False", "", "")
 }
 
-// lintReport is what fleet lint finds, as "path:line: message", sorted.
+// lintReport returns the findings of fleet lint, as "path:line: message",
+// sorted.
 func lintReport(t *testing.T, files map[string]string) []string {
 	t.Helper()
 	command, err := harness.Program(t.Context(), "fleet", t.TempDir())

@@ -16,7 +16,7 @@ func dirs(names string) map[string]string {
 	return files
 }
 
-// mark is what the GitRepo asks to remove.
+// mark returns the GitRepo's annotation for the removal of Bundles.
 func (s *fixture) mark() string {
 	s.t.Helper()
 	r, _ := get[*fleet.GitRepo](s.world, s.ns, "repo")

@@ -84,7 +84,7 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s: %s %s %s (%d) by %s, %s", r.At.Format("15:04:05.000"), r.Cluster, r.Verb, r.What(), name, r.Code, by, r.Agent)
 }
 
-// auditEvent is what we read of a line of the log.
+// auditEvent has the fields of a line of the log that Request needs.
 type auditEvent struct {
 	ID         string    `json:"auditID"`
 	Verb       string    `json:"verb"`

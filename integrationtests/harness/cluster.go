@@ -23,8 +23,8 @@ func Kubernetes(t testing.TB) string {
 	return path
 }
 
-// skipText is what a skipped test says. The README's test command builds the
-// executable before it runs the tests.
+// skipText is the reason of a skipped test. The README's test command builds
+// the executable before it runs the tests.
 const skipText = "needs the sandbox's Kubernetes, which is not built: run " +
 	"`go run ./hack/test`, which builds it first"
 

@@ -213,7 +213,7 @@ func (s *Site) Orphans() []string {
 	return c.Status.Agent.Orphans.Names
 }
 
-// Contact is what the agent keeps about its manager.
+// Contact returns the agent's record of its contact with its manager.
 func (s *Site) Contact() map[string]string {
 	s.Helper()
 	cm, err := kube.StoreOf[*corev1.ConfigMap](s.Down.Admin).Get(s.Context(), kube.Key{Namespace: s.Namespace, Name: "fleet-agent-contact"})

@@ -80,7 +80,7 @@ func (d *Shell) Clusters(names ...string) []*cluster.Cluster {
 	return out
 }
 
-// Said is what a command line prints, and how it ends.
+// Said is the output of a command line, and its exit code.
 type Said struct {
 	Out, Notes string
 	Code       int

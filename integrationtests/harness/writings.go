@@ -39,8 +39,8 @@ func (w Writing) String() string {
 // notFields are parts of what is sent that no writer means to set.
 var notFields = []string{"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.resourceVersion", "metadata.uid", "metadata.creationTimestamp"}
 
-// Writings are what a cluster's API server was asked to change since a moment, and
-// has changed. The fields are known of API groups that the cluster is Audited for.
+// Writings lists the changes that a cluster's API server has accepted since a
+// moment. The fields are known for API groups that the cluster is Audited for.
 func Writings(t testing.TB, c *cluster.Cluster, since time.Time) []Writing {
 	t.Helper()
 	list, err := ReadAudit("", c.AuditLog(), since)

@@ -53,7 +53,7 @@ func (l lateWatch) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// delay is what is read from body, each piece some time after it came.
+// delay returns the data of body, each piece some time after it arrived.
 func delay(body io.ReadCloser) io.ReadCloser {
 	type piece struct {
 		data []byte
@@ -84,7 +84,7 @@ func delay(body io.ReadCloser) io.ReadCloser {
 	return closers{out, body}
 }
 
-// closers are what is read, and where that comes from.
+// closers closes both a pipe and the source of its data.
 type closers struct {
 	*io.PipeReader
 	from io.Closer

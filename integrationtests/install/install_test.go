@@ -39,7 +39,7 @@ metadata:
   labels: {pod-security.kubernetes.io/enforce: restricted, pod-security.kubernetes.io/enforce-version: latest}
 `
 
-// agentValues are what a registration token gives.
+// agentValues are the values of a registration token.
 var agentValues = map[string]any{
 	"apiServerURL": "https://fleet.invalid", "token": "t0ken", "tokenName": "new-clusters", "clusterNamespace": "fleet-default",
 }

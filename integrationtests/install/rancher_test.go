@@ -100,7 +100,7 @@ func TestRancherInstalls(t *testing.T) {
 	}
 }
 
-// rancherValues are what Rancher passes to the chart fleet.
+// rancherValues are the values that Rancher passes to the chart fleet.
 func rancherValues(url string) map[string]any {
 	return map[string]any{
 		"apiServerURL": url, "apiServerCA": "PEM", "agentTLSMode": "strict",
@@ -132,7 +132,7 @@ func (w *world) tolerates(name string) {
 	}
 }
 
-// valuesOf are what a release was given.
+// valuesOf returns the values of a release.
 func (w *world) valuesOf(name string) map[string]any {
 	w.Helper()
 	values, err := action.NewGetValues(w.helm()).Run(name)

@@ -13,7 +13,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// runtimeRoles are what the reference makes when it starts, without Helm.
+// runtimeRoles are the objects that the reference creates when it starts,
+// without Helm.
 const runtimeRoles = `apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: fleet-bundle-deployment}
@@ -25,8 +26,8 @@ metadata: {name: fleet-content}
 rules: [{apiGroups: [fleet.cattle.io], resources: [contents], verbs: [get]}]
 `
 
-// possessions are what people have in a cluster with Fleet: objects of its kinds,
-// what belongs to an agent, and a workload.
+// possessions are objects that users have in a cluster with Fleet: those of its
+// kinds, those of an agent, and a workload.
 const possessions = `apiVersion: v1
 kind: Namespace
 metadata: {name: fleet-default}
@@ -103,7 +104,8 @@ var goes = []string{
 	"Service cattle-fleet-system/gitjob", "ServiceAccount cattle-fleet-system/helmops",
 }
 
-// tolerations are what Rancher installs charts with where its control plane is tainted.
+// tolerations are the values with which Rancher installs charts if its control plane is
+// tainted.
 var tolerations = map[string]any{
 	"tolerations": []any{map[string]any{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}},
 }
@@ -193,8 +195,8 @@ func (w *world) back(before map[string]*unstructured.Unstructured) {
 	}
 }
 
-// fixed is what may never change of an object: selectors, and to what a binding
-// binds.
+// fixed returns the fields of an object that must never change: selectors, and
+// the role of a binding.
 func fixed(o *unstructured.Unstructured) map[string]any {
 	out := map[string]any{}
 	if o.GetKind() == "Deployment" {

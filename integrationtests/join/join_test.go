@@ -121,7 +121,7 @@ func (n *newcomer) with(secret *corev1.Secret) *kube.Client {
 	return c
 }
 
-// Labels are what an agent asks for, without the reserved ones, once.
+// An agent sets labels once, when it registers, without the reserved ones.
 func labels(t *testing.T, w *world) {
 	w = w.in(t)
 	n := w.newcomer(t, w.hub, "labels", "labels", map[string]string{

@@ -130,7 +130,7 @@ func (w *world) token(workspace, name string, ttl time.Duration) registration.Bo
 	return w.values(workspace, name)
 }
 
-// values is what an agent is given of a token, once that is ready.
+// values returns the values of a token for an agent, once the token is ready.
 func (w *world) values(workspace, name string) registration.Bootstrapping {
 	w.Helper()
 	var b registration.Bootstrapping

@@ -58,8 +58,8 @@ func configMap(name, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  k: %s\n", name, value)
 }
 
-// life is what becomes of one bundle: it is installed, upgraded, changed by
-// others, and withdrawn, and in each of these phases its agent may die once.
+// life is a test of one bundle: it is installed, upgraded, changed by others,
+// and withdrawn, and in each of these phases its agent may be killed once.
 type life struct {
 	*harness.AgentProcess
 	home string
@@ -322,7 +322,7 @@ func (l *life) gone() string {
 	return ""
 }
 
-// record is what the agent has in its store about a deployment.
+// record returns the agent's record of a deployment in its store.
 func record(s *harness.Site, name string) (store.Record, bool) {
 	s.Helper()
 	list, err := s.Down.Client.CoreV1().Secrets(s.Namespace).List(s.Context(), metav1.ListOptions{

@@ -209,7 +209,7 @@ func (m *manager) says(c *fleet.Cluster, bundle, kind, reason, text string) {
 	})
 }
 
-// value is what a ConfigMap of a cluster holds, and its UID.
+// value returns the data of a ConfigMap of a cluster, and its UID.
 func (w world) value(h *harness.Hub, namespace string) (value, uid string) {
 	w.Helper()
 	cm, ok := harness.Read[*corev1.ConfigMap](w, h, namespace, "a")

@@ -109,8 +109,8 @@ func (s *sharedCluster) onLower() *fleet.Cluster {
 	return s.lower.cluster(fleet.NamespaceLocal, fleet.ClusterLocal)
 }
 
-// wishes are what both Clusters ask for their agents: the network of the node, a
-// priority, and a disruption budget.
+// wishes are the settings of both Clusters for their agents: the network of the
+// node, a priority, and a disruption budget.
 func wishes(priority int) fleet.ClusterSpec {
 	yes := true
 	return fleet.ClusterSpec{HostNetwork: &yes, AgentSchedulingCustomization: &fleet.AgentSchedulingCustomization{
@@ -247,7 +247,7 @@ func sameRelease(s *sharedCluster) {
 	s.unharmed("the upper manager", before, s.ofUpper())
 }
 
-// reasonForeignRelease is what an agent says of a release that is another's.
+// reasonForeignRelease is an agent's reason for a release of another agent.
 const reasonForeignRelease = "ForeignRelease"
 
 // checksIn2 waits until an agent has checked in twice more.
@@ -372,7 +372,7 @@ func redeployEither(s *sharedCluster) {
 	s.unharmed("the upper manager", before, s.ofUpper())
 }
 
-// credential is what an agent of the shared cluster shows its manager; empty while
+// credential returns the credential of an agent of the shared cluster; empty while
 // it has none.
 func (s *sharedCluster) credential(agent string) string {
 	s.Helper()

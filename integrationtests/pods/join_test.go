@@ -54,9 +54,9 @@ func (w *world) agentValues(token map[string]any) map[string]any {
 	return values
 }
 
-// eastID is what the agent of east says it is, from the first install on: an agent
-// that runs heeds a new token within seconds, and Helm writes it before what else has
-// changed.
+// eastID is the client ID of the agent of east from the first install on: a running
+// agent reacts to a new token within seconds, and Helm writes that before the other
+// changes.
 const eastID = "the-east"
 
 // Tokens that cannot work: each says so in an Event where the agent is; where the

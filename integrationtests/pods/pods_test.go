@@ -296,8 +296,8 @@ const (
 	agentLimit = 80 << 10 // KiB resident
 )
 
-// lives is what does not change while a pod goes on: all of a namespace, or those of
-// some (by the label app).
+// lives identifies the running containers of pods, of a whole namespace or of some
+// apps (by the label app): it changes when one of them restarts.
 func (w *world) lives(s *site, namespace string, apps ...string) []string {
 	w.Helper()
 	var lives []string

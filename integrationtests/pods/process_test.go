@@ -83,7 +83,7 @@ func (w *world) reaches(process, host, port string) bool {
 	return err == nil
 }
 
-// Memory is what a process has in memory, in KiB.
+// memory is the memory of a process, in KiB.
 type memory struct{ resident, anonymous int }
 
 func (m memory) String() string {

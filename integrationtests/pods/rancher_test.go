@@ -23,7 +23,7 @@ import (
 // team is the workspace that a cluster moves to.
 const team = "team-a"
 
-// rancherValues are what Rancher sets in the chart fleet.
+// rancherValues are the values that Rancher sets in the chart fleet.
 func rancherValues(s *site) map[string]any {
 	return map[string]any{
 		"apiServerURL": s.cluster.URL(), "apiServerCA": string(s.cluster.CA()), "agentTLSMode": "strict",
@@ -103,7 +103,7 @@ func (w *world) imported(workspace, name string, want corev1.ConditionStatus, wo
 // westID is west's management Cluster.
 const westID = "c-m-00000001"
 
-// wishes are what an administrator of Rancher asks for an agent.
+// wishes are the settings of an administrator of Rancher for an agent.
 const wishes = `{
 	"overrideAffinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[
 		{"matchExpressions":[{"key":"kubernetes.io/os","operator":"In","values":["linux"]}]}]}}},

@@ -73,7 +73,8 @@ func (w *world) looks() []look {
 	}
 }
 
-// wrong is what kubectl does not print as it should, now.
+// wrong lists the differences between the output of kubectl and the expected
+// one, now.
 func (w *world) wrong(l look) []string {
 	out, err := w.kubectl(l.site, strings.Fields(l.args)...)
 	what := "kubectl " + l.args + " on " + l.site.name

@@ -68,7 +68,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// life is what ends what runs.
+// life holds the functions that stop the running programs.
 type life struct {
 	testing.TB // the whole test, not a part of it
 	manager    func()

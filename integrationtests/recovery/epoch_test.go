@@ -52,7 +52,7 @@ func (s *site) holds(name, text string) {
 	s.Says(name, fleet.ConditionDeployed, release.ReasonManagerBehind, text)
 }
 
-// values are what runs, by deployment.
+// values returns the data of the running ConfigMaps, by deployment.
 func (s *site) values(names ...string) map[string]string {
 	s.Helper()
 	out := map[string]string{}

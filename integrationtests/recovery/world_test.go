@@ -22,7 +22,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// document is what the test follows.
+// document is the page whose steps the test runs.
 const document = "docs/recovery.md"
 
 // checkIn is how often an agent checks in where no interval is set.

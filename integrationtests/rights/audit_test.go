@@ -12,9 +12,9 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// rotationWrites is what a rotation may write, and has to, by the identity that
-// does: nothing else of the cluster is touched. The two lines with "may" depend on
-// who is faster.
+// rotationWrites lists the writes of a rotation, by the identity of the writer: no
+// other object of the cluster is touched. The two lines with "may" depend on which
+// process is faster.
 var rotationWrites = map[string]string{
 	// What the new credential is, and who may fetch it.
 	"manager create serviceaccounts registration/ROTATED":                      "must",

@@ -174,7 +174,7 @@ func revokes(w *world, t testing.TB, b registration.Bootstrapping) {
 	}
 }
 
-// asked is what the agent has asked its manager since a moment.
+// asked lists the requests of the agent to its manager since a moment.
 func (m *member) asked(since time.Time) []harness.Request {
 	m.Helper()
 	all, err := harness.ReadAudit(m.Hub.Cluster.Name(), m.Hub.Cluster.AuditLog(), since)

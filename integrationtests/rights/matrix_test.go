@@ -71,7 +71,7 @@ func TestMatrix(t *testing.T) {
 	checkTable(t, columns, cells)
 }
 
-// cells are what one credential may do, by kind.
+// cells returns the rights of one credential, by kind.
 func (w *world) cells(c column, one, two newcomer) map[string]string {
 	w.Helper()
 	got := rights.Look(w, w.hub.Cluster.REST(), kube.Access{URL: w.hub.Cluster.URL(), CA: w.hub.Cluster.CA(), Token: c.token}.REST(), c.places)

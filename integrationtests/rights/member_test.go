@@ -103,7 +103,7 @@ func (m *member) accounts() []string {
 	return out
 }
 
-// offer is what the agent is offered.
+// offer returns the credential that the manager offers to the agent.
 func (m *member) offer() credential.Offer {
 	m.Helper()
 	o, err := credential.ParseOffer(m.cluster().Annotations[fleet.AnnotationCredential])

@@ -29,9 +29,10 @@ type Place struct {
 	NamesOf map[string][]string
 }
 
-// Granted is what a credential may do, as the API server says and as it does:
-// sorted lines "<place>: <verb> <resource>[/<sub>][.<group>] [<name>]". No name
-// stands there for verbs without one and where any name will do.
+// Granted are the rights of a credential, both as the API server reports them
+// and as it grants them: sorted lines "<place>: <verb>
+// <resource>[/<sub>][.<group>] [<name>]". A line has no name for verbs without
+// one and where any name will do.
 type Granted struct {
 	Said []string // by SelfSubjectAccessReview
 	Done []string // by requests

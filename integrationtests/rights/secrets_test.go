@@ -20,7 +20,7 @@ import (
 // ownSecret is the Secret that the documented Role of a team names.
 const ownSecret = "team-git"
 
-// kubeconfigText is what stands in a kubeconfig's Secret here.
+// kubeconfigText is the data of a kubeconfig's Secret here.
 const kubeconfigText = "a kubeconfig of an administrator"
 
 // secretsOfAWorkspace tries to get at Secrets of a workspace by writing them: as a user

@@ -55,7 +55,7 @@ func Shown(t testing.TB, as *rest.Config, namespace, name, marker string) []stri
 	return out
 }
 
-// answer is what the API server answers to a request, whatever its status.
+// answer returns the API server's response to a request, whatever its status.
 func answer(ctx context.Context, client *http.Client, method, url, kind, body string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {

@@ -48,7 +48,8 @@ func settings(name, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  value: %q\n", name, value)
 }
 
-// value is what a chart of files, or settings, shows in a cluster.
+// value is the data of the ConfigMap that a chart of files, or settings,
+// writes.
 func value(v string) map[string]string { return map[string]string{"value": v} }
 
 // secret makes a Secret beside the GitRepos, which is gone after the test.
@@ -139,7 +140,7 @@ func deploy(t *testing.T, w *harness.World, repo *harness.Repository, change fun
 	return commit
 }
 
-// said is what the GitRepo says about what it cannot read.
+// said returns the GitRepo's message about a source that it cannot read.
 func said(repo *harness.Repository) string {
 	return repo.Message(fleet.ConditionReady, corev1.ConditionFalse)
 }

@@ -276,7 +276,8 @@ func (w *world) deployments(workspace, from string) []*fleet.BundleDeployment {
 // name.
 func of(from, name string) bool { return name == from || strings.HasPrefix(name, from+"-") }
 
-// ids are what runs of something, on all clusters, sorted.
+// ids returns the deployment IDs of a repository's Bundles on all clusters,
+// sorted.
 func (w *world) ids(workspace, from string) []string {
 	w.Helper()
 	var out []string

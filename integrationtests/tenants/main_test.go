@@ -66,7 +66,8 @@ func may(verbs, group, resources string, names ...string) rbacv1.PolicyRule {
 	}
 }
 
-// requests are what the agent has asked of its own cluster since the test began.
+// requests lists the requests of the agent to its own cluster since the test
+// began.
 func (s *site) requests() []harness.Request {
 	s.Helper()
 	list, err := harness.ReadAudit(s.Down.Cluster.Name(), s.Down.Cluster.AuditLog(), s.began)

@@ -14,7 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// production is what the namespaces of restricted deployments must be.
+// production selects the namespaces of restricted deployments.
 var production = &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}
 
 // A restricted deployment goes to a namespace that has the labels, and to no other;

@@ -67,7 +67,8 @@ func aShop(name, word, options string) string {
 EOF`, name, word, options)
 }
 
-// word is what the chart of a Bundle says on the cluster; empty: it is not there.
+// word returns the value that the chart of a Bundle sets on the cluster; empty if
+// it is not there.
 func (d *shell) word(bundle string) string {
 	return d.tries(d.east, "kubectl -n "+bundle+" get configmap word -o jsonpath='{.data.word}'").out
 }

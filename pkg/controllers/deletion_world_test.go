@@ -59,8 +59,9 @@ func annotate(o metav1.Object, key, value string) {
 	o.SetAnnotations(all)
 }
 
-// heldText is what condition DeletionHeld says, up to the command, and whether
-// the annotation has the same hash.
+// heldText returns the message of the condition DeletionHeld, up to the
+// command, or "half said" if the condition and the annotation have different
+// hashes.
 func heldText(w *world, o metav1.Object, list []fleet.Condition) string {
 	w.t.Helper()
 	c := condition.Find(list, fleet.ConditionDeletionHeld)

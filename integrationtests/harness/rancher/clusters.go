@@ -217,7 +217,8 @@ func replaced(list []any, c map[string]any) []any {
 	return append(list, c)
 }
 
-// owner is what gives the technical user of a cluster its rights there.
+// owner returns the binding that gives the technical user of a cluster its
+// rights there.
 func (s *session) owner(p *object, cluster string) *object {
 	user := technicalUser(p.GetNamespace(), p.GetName())
 	if s.on[featureMCM] {

@@ -163,7 +163,7 @@ func (s *Server) shown(plural string, as func(*unstructured.Unstructured) map[st
 	return out, nil
 }
 
-// head is what both types have.
+// head returns the fields that both types have.
 func head(o *unstructured.Unstructured, typ string) map[string]any {
 	out := map[string]any{"id": o.GetName(), "type": typ, "created": o.GetCreationTimestamp().UTC().Format("2006-01-02T15:04:05Z")}
 	if a := o.GetAnnotations(); len(a) > 0 {
@@ -246,8 +246,8 @@ func (c *clusters) List(*types.APIContext, *types.Schema, *types.QueryOptions) (
 	return c.s.shown("clusters", shownCluster)
 }
 
-// webhookDenies is what the API server makes of the denial of Rancher's webhook. norman
-// hands its code on, 401 (rancher-differences.md, B 9).
+// webhookDenies is the API server's message for a denial by Rancher's webhook. norman
+// passes its code on, 401 (rancher-differences.md, B 9).
 const webhookDenies = `admission webhook "rancher.cattle.io.clusters.management.cattle.io" denied the request: Unauthorized`
 
 // Update changes the fields that are given. As the webhook does it reviews who brings a

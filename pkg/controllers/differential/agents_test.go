@@ -126,8 +126,8 @@ func (a *agents) reconcile(ctx context.Context, key kube.Key) (kube.Result, erro
 	return kube.Done, err
 }
 
-// answer is what an agent in a mood writes about a deployment; false where it
-// has nothing to add.
+// answer returns the status that an agent in a mood writes for a deployment;
+// false if it has nothing to add.
 func answer(bd *fleet.BundleDeployment, m mood, now time.Time) (fleet.BundleDeploymentStatus, bool) {
 	order := bd.Annotations[fleet.AnnotationWithdrawn]
 	switch {

@@ -202,7 +202,7 @@ func (l *line) lastWrites(n int) string {
 	return strings.Join(l.last[max(0, len(l.last)-n):], "\n")
 }
 
-// accusations are what the manager has done wrong so far.
+// accusations lists the manager's mistakes so far.
 func (l *line) accusations() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

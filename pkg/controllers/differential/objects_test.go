@@ -126,9 +126,10 @@ func (x *pair) differs(p *plan, s *snapshot) string {
 	return cmp.Diff(facts(want), facts(x.bd))
 }
 
-// facts are what is compared of a deployment, as JSON has it. The digest of the
-// inputs is only a memory, since other inputs may have come to the same, and
-// giving up is a person's word, which stays until the next version.
+// facts returns the fields of a deployment that are compared, as JSON has them.
+// The digest of the inputs is only a memory, since other inputs may lead to the
+// same result; the order to give up is a user's, and stays until the next
+// version.
 func facts(bd *fleet.BundleDeployment) any {
 	notes := map[string]string{}
 	for k, v := range bd.Annotations {
