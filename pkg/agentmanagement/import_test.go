@@ -462,7 +462,7 @@ func TestImportGivesAnAddressOnce(t *testing.T) {
 }
 
 // A token that bears the name of an import's, and is not of this Cluster, is replaced.
-func TestImportTokenOfNobody(t *testing.T) {
+func TestForeignImportToken(t *testing.T) {
 	testImports(t, 0, func(t *importTest) {
 		_, err := t.tokens.Create(t.Context(), &fleet.ClusterRegistrationToken{
 			ObjectMeta: metav1.ObjectMeta{Namespace: importWorkspace, Name: naming.ImportToken("site")},

@@ -237,7 +237,7 @@ func TestUnpackSingleFile(t *testing.T) {
 	}
 	p := newPlace(t)
 	if _, err := p.unpack(nil, archive.Options{Name: "a", Format: "rar"}); reconcile.ReasonOf(err) != archive.ReasonInvalidArchive {
-		t.Errorf("a format that nobody knows: %v", err)
+		t.Errorf("an unknown format: %v", err)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestIndexNamesAnotherHost(t *testing.T) {
 	}
 	for _, a := range evil.Authorizations() {
 		if a != "" {
-			t.Errorf("the other host was told %q", a)
+			t.Errorf("the other host got the credentials %q", a)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func TestPasswordsStayAtHome(t *testing.T) {
 			}
 			blobs.Store(0)
 			if reported := other.Authorizations(); len(reported) > 0 {
-				t.Errorf("another host was told %q", reported)
+				t.Errorf("another host got the credentials %q", reported)
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func TestIndexNamesRegistry(t *testing.T) {
 	for _, urls := range []string{"http://" + helm.Host + "/", ".*"} {
 		in.Access.URLs = urls
 		if errs := wrong(t, newReader(t, nil), in); len(errs) != 1 || reported() != before {
-			t.Errorf("%q does not name the registry, but it was told: %v", urls, errs)
+			t.Errorf("%q does not name the registry, but it got credentials: %v", urls, errs)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestFault(t *testing.T) {
 		"Renamed":         {why: "a rename names two files", err: &os.LinkError{Op: "rename", Old: "a", New: "b", Err: syscall.EACCES}, says: "writable"},
 		"OpenFiles":       {why: "a connection is a file, too", err: dial(syscall.EMFILE), says: "open files"},
 		"MachineFiles":    {why: "of all processes", err: file(syscall.ENFILE), says: "of the machine"},
-		"Memory":          {why: "whoever asks for it", err: dial(syscall.ENOMEM), says: "memory"},
+		"Memory":          {why: "whatever call returns it", err: dial(syscall.ENOMEM), says: "memory"},
 		"BareErrno":       {why: "libraries drop the file's name", err: fmt.Errorf("index pack: %w", syscall.ENOSPC), says: "free space"},
 		"Again":           {why: "it is one already", err: fmt.Errorf("keep chart: %w", disk.Fault(file(syscall.ENOSPC))), says: "free space"},
 		"FirewallDenies":  {why: "the network says so", err: dial(syscall.EACCES)},

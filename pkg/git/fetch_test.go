@@ -153,7 +153,7 @@ func TestFetchLimits(t *testing.T) {
 	}
 }
 
-func TestStoreIsBegunAnew(t *testing.T) {
+func TestStoreStartsAgain(t *testing.T) {
 	repo, server, commits := world(t)
 	remotes := newRemotes(t, Limits{StoreBytes: 1})
 	src, ref := Source{URL: server.URL + "/repo"}, Reference{Branch: "main"}

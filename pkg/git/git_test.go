@@ -74,7 +74,7 @@ func TestResolve(t *testing.T) {
 			url: server.URL + "/none", ref: Reference{Branch: "main"}, reason: ReasonRepositoryNotFound,
 			text: fmt.Sprintf(`git host %q has no repository "none" (404), or it is private`, strings.TrimPrefix(server.URL, "http://")),
 		},
-		"NobodyListens": {
+		"ConnectionRefused": {
 			why: "the local port of a connection must not make each text differ",
 			url: "http://127.0.0.1:1/x", ref: Reference{Branch: "main"}, reason: ReasonUnreachable,
 			text: `git host "127.0.0.1:1" cannot be reached: connection refused`,

@@ -94,7 +94,7 @@ func TestEndlessReferences(t *testing.T) {
 				t.Fatalf("the server sent only %d bytes", sent.Load())
 			}
 			if held := highest.Load() - before; held > 64<<20 {
-				t.Errorf("up to %d MiB of heap for a list of %d MiB that nobody wanted", held>>20, sent.Load()>>20)
+				t.Errorf("up to %d MiB of heap for a list of %d MiB that was not asked for", held>>20, sent.Load()>>20)
 			}
 		})
 	}

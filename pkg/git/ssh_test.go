@@ -49,7 +49,7 @@ func TestSSH(t *testing.T) {
 		},
 		"NoSuchRepository": {Source{URL: url + "-none", Credentials: good}, ReasonRepositoryNotFound, ""},
 		"Injection":        {Source{URL: "ssh://git@" + server.Addr + "/x';touch$IFS'pwned", Credentials: good}, ReasonRepositoryNotFound, ""},
-		"NobodyListens": {Source{URL: "ssh://git@127.0.0.1:1/repo", Credentials: good}, ReasonUnreachable,
+		"ConnectionRefused": {Source{URL: "ssh://git@127.0.0.1:1/repo", Credentials: good}, ReasonUnreachable,
 			`git host "127.0.0.1:1" cannot be reached: connection refused`},
 	}
 	for name, c := range cases {

@@ -30,7 +30,7 @@ func TestHasEnded(t *testing.T) {
 			hook: helmrelease.Hook{Events: events(helmrelease.HookPreInstall), LastRun: run(helmrelease.HookPhaseSucceeded, time.Second)},
 		},
 		"Running": {
-			why: "it was begun, and nobody knows more", at: release.PendingInstall,
+			why: "it was begun, and no more is known", at: release.PendingInstall,
 			hook: helmrelease.Hook{Events: events(helmrelease.HookPreInstall), LastRun: run(helmrelease.HookPhaseRunning, time.Second)},
 		},
 		"Never": {

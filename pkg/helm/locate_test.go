@@ -69,7 +69,7 @@ func TestLocate(t *testing.T) {
 				Text: ".Values.image.tag: there is no value image for the subchart sub: null in the bundle's values takes the default of the chart away"},
 		},
 		"NilInside": {
-			why:   "which value is meant inside of with cannot be told from the expression",
+			why:   "the expression does not say which value is meant inside of with",
 			files: map[string]string{"Chart.yaml": renderChart, "values.yaml": "a: {b: c}\n", "templates/a.yaml": "{{ with .Values.a }}\na: {{ .tg.x }}\n{{ end }}\n"},
 			want:  Place{File: "templates/a.yaml", Line: 2, Column: 10, Text: ".tg.x: .tg has no value here, so there is no x in it"},
 		},

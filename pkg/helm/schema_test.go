@@ -67,7 +67,7 @@ func TestSchemaOpensNoConnection(t *testing.T) {
 			}
 			skip := fleet.BundleDeploymentOptions{Helm: &fleet.HelmOptions{SkipSchemaValidation: true}}
 			if _, err := Render(rendered(skip, withSchema(schema)), RenderOptions{}); err != nil {
-				t.Errorf("a schema that nobody looks at is no reason to refuse: %v", err)
+				t.Errorf("a schema that is not used is no reason to refuse: %v", err)
 			}
 			if n, _ := o.count(); n > 0 {
 				t.Errorf("%d requests for a schema that is not to be looked at", n)
@@ -122,7 +122,7 @@ func TestCheckSchemas(t *testing.T) {
 		"None":      {"no schema", map[string]string{"Chart.yaml": renderChart}, []*fleet.HelmOptions{nil}, nil},
 		"Own":       {"it holds all of it", withSchema(`{"type": "object"}`), []*fleet.HelmOptions{nil}, nil},
 		"Remote":    {"it downloads", withSchema(remote), []*fleet.HelmOptions{nil}, ErrRemote},
-		"Skipped":   {"nobody looks at it", withSchema(remote), []*fleet.HelmOptions{skip}, nil},
+		"Skipped":   {"it is not used", withSchema(remote), []*fleet.HelmOptions{skip}, nil},
 		"Target":    {"it is the chart of one target", inX, []*fleet.HelmOptions{nil, {Chart: "x"}}, ErrRemote},
 		"NoChart":   {"no chart has it", map[string]string{"x/values.schema.json": remote}, []*fleet.HelmOptions{nil}, nil},
 		"Broken":    {"agents report it in other words", map[string]string{"Chart.yaml": "{", "values.schema.json": remote}, []*fleet.HelmOptions{nil}, nil},

@@ -60,7 +60,7 @@ func TestRecorderSendsAgain(t *testing.T) {
 			r := NewRecorder(client, "test")
 			r.delays = Backoff{First: time.Millisecond, Last: time.Millisecond}
 			for range 2 {
-				r.Event(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}, Normal, "Told", "text")
+				r.Event(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}, Normal, "Sent", "text")
 			}
 			if err := r.Run(ctx); err != nil {
 				t.Fatal(err)

@@ -85,7 +85,7 @@ func (f *far) get(ctx context.Context, m connMode, path string) (int, string, er
 	return resp.StatusCode, string(text), err
 }
 
-// probePath is what probes ask for.
+// probePath is the path of probes.
 const probePath = "/probe"
 
 // isProbed probes the line again and again until the test ends.
@@ -111,7 +111,7 @@ func (f *far) down(t *testing.T) {
 	select {
 	case <-f.lost:
 	case <-time.After(timeout):
-		t.Fatal("nobody is told that the line is down")
+		t.Fatal("no caller learns that the line is down")
 	}
 }
 
@@ -220,8 +220,8 @@ func TestPatientAnswers(t *testing.T) {
 		"Broken":       {"it may be mended", http.StatusInternalServerError, "", true},
 		"Alone":        {"a proxy without its server", http.StatusBadGateway, "", true},
 		"Late":         {"a proxy that has waited", http.StatusGatewayTimeout, "<html>", true},
-		"Future":       {"the cache has to list anew", http.StatusGatewayTimeout, future, false},
-		"Gone":         {"the cache has to list anew", http.StatusGone, "gone", false},
+		"Future":       {"the cache has to list again", http.StatusGatewayTimeout, future, false},
+		"Gone":         {"the cache has to list again", http.StatusGone, "gone", false},
 		"Wrong":        {"the request is wrong", http.StatusBadRequest, "bad", false},
 	} {
 		t.Run(name, func(t *testing.T) {

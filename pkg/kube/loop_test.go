@@ -66,7 +66,7 @@ func TestLoopOutcome(t *testing.T) {
 		"Done":      {why: "nothing to do again", turns: 1, want: []string{"ok"}},
 		"Transient": {why: "may pass: tried again", fail: errors.New("away"), turns: 2, want: []string{"error", "ok"}},
 		"Wait":      {why: "comes again after its time", fail: reconcile.RequeueError("Later", time.Millisecond, errors.New("not yet")), turns: 2, want: []string{"wait", "ok"}},
-		"Permanent": {why: "waits for somebody to change something", fail: reconcile.TerminalError("Broken", errors.New("bad")), turns: 1, want: []string{"permanent"}},
+		"Permanent": {why: "waits for a user to change something", fail: reconcile.TerminalError("Broken", errors.New("bad")), turns: 1, want: []string{"permanent"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

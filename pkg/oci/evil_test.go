@@ -196,7 +196,7 @@ func TestCredentialsStayAtHome(t *testing.T) {
 			}
 			requests, reported, received := other.seen()
 			if len(reported) > 0 || received > 0 {
-				t.Errorf("%s: the other host was told %q and got %d bytes", c.why, reported, received)
+				t.Errorf("%s: the other host got the credentials %q and got %d bytes", c.why, reported, received)
 			}
 			if len(requests) > 0 && !c.asked {
 				t.Errorf("%s: the other host was asked %q", c.why, requests)
@@ -250,7 +250,7 @@ func TestElsewhereWithoutCredentials(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, reported, _ := store.seen(); len(reported) > 0 {
-		t.Errorf("the store was told %q", reported)
+		t.Errorf("the store got the credentials %q", reported)
 	}
 }
 

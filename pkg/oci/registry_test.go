@@ -368,7 +368,7 @@ func TestTokensAreNotShared(t *testing.T) {
 	}
 	other.Username, other.Password = "", ""
 	if _, err := c.Tags(t.Context(), other); reconcile.ReasonOf(err) != oci.ReasonAuthenticationRefused {
-		t.Errorf("nobody after somebody: %v", err)
+		t.Errorf("without credentials after a login: %v", err)
 	}
 	for _, q := range s.Requests()[len(s.Requests())-2:] {
 		if strings.HasPrefix(q.Authorization, "Bearer") {

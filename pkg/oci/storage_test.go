@@ -40,7 +40,7 @@ func TestStorageOf(t *testing.T) {
 		"NoBool":      {data: map[string]string{"reference": "r/x", "basicHTTP": "ja-" + secret}, err: `key "basicHTTP" of the secret is neither "true" nor "false"`},
 		"LineBreak":   {data: map[string]string{"reference": "r/x", "username": "u", "password": secret + "\n"}, err: `key "password" of the secret contains control characters (a line break at its end?)`},
 		"HalfAnAccount": {data: map[string]string{"reference": "r/x", "username": "u"},
-			err: `a user name for registry "r/x" is set, but no password`, why: "nothing would be sent, and nobody would know why"},
+			err: `a user name for registry "r/x" is set, but no password`, why: "nothing would be sent, without a reason for the user"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {

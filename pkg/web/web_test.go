@@ -198,15 +198,15 @@ func TestRedirects(t *testing.T) {
 	fails(t, c, web.Request{URL: s.URL + "/nowhere", Credentials: creds}, web.ReasonRedirected, "without saying where")
 	fails(t, c, web.Request{URL: s.URL + "/metadata", Credentials: creds}, web.ReasonAddressRefused, "metadata")
 	if reported := append(other.Authorizations(), secure.Authorizations()...); len(reported) != 0 || other.Requests("") != 3 || secure.Requests("") != 1 {
-		t.Errorf("the other servers were told %q in %d and %d requests", reported, other.Requests(""), secure.Requests(""))
+		t.Errorf("the other servers got the credentials %q in %d and %d requests", reported, other.Requests(""), secure.Requests(""))
 	}
 	// Once for each of the last requests, and for each turn of the loop.
 	if got := len(s.Authorizations()) - before; got != 5+6 {
-		t.Errorf("the right server was told %d times", got)
+		t.Errorf("the right server got the credentials %d times", got)
 	}
 	for _, h := range other.Headers() {
 		if h.Get("Referer") != "" {
-			t.Errorf("the other server was told where we came from: %q", h.Get("Referer"))
+			t.Errorf("the other server got a Referer: %q", h.Get("Referer"))
 		}
 	}
 }

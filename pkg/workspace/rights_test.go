@@ -35,6 +35,6 @@ func TestAbsences(t *testing.T) {
 	}
 	a.forget(key)
 	if got := a.of(key); got != 0 {
-		t.Errorf("one that was there in between is missing anew, got %s", got)
+		t.Errorf("one that was there in between is missing since now, got %s", got)
 	}
 }

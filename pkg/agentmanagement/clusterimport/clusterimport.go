@@ -300,7 +300,7 @@ func (l *Loop) reconcile(ctx context.Context, c *fleet.Cluster, limit time.Durat
 		l.waves.wake()
 		return kube.Done, nil
 	}
-	if need == clusterimport.Anew {
+	if need == clusterimport.Recreate {
 		err = l.remake(ctx, facts, limit)
 	} else {
 		err = l.importCluster(ctx, facts, limit)

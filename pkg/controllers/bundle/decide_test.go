@@ -307,12 +307,12 @@ func TestDecideParts(t *testing.T) {
 		want  string
 	}{
 		"Reads": {"every agent of this version does", func() *snapshot { return large(2, nil) }, "c0000 create\nc0001 create\n"},
-		"OldAgent": {"it is told what to do, and the other goes on",
+		"OldAgent": {"its status says what to do, and the other cluster goes on",
 			func() *snapshot { s := large(2, nil); s.candidates[0].Protocol = 1; return s }, "c0000 - broken: " + refused + "\nc0001 create\n"},
 		"Reference": {"its agents say no number",
 			func() *snapshot { s := large(1, nil); s.candidates[0].Protocol = 0; return s },
 			"c0000 - broken: " + strings.Replace(refused, "protocol 1", "the reference's", 1) + "\n"},
-		"Unseen": {"nobody knows yet what its agent reads",
+		"Unseen": {"it is not known yet what its agent reads",
 			func() *snapshot {
 				s := large(1, nil)
 				s.candidates[0].Protocol, s.candidates[0].Unseen = 0, true

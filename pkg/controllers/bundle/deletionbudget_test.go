@@ -61,7 +61,7 @@ func TestBudget(t *testing.T) {
 	also(b, now.Add(30*time.Second), 4, "for what waited already, an approval of others is a part of the change")
 	also(b, now.Add(45*time.Second), 3, "what begins afterwards is another")
 	if _, _, fresh, _ = p.update(a, leavers(0, 1), now.Add(42*time.Second)); len(fresh) != 1 {
-		t.Error("what was wanted meanwhile is judged anew")
+		t.Error("what was wanted meanwhile is judged again")
 	}
 	p.update(a, nil, now.Add(43*time.Second))
 	p.forget(b)

@@ -69,11 +69,11 @@ func TestSilenceIsConfirmed(t *testing.T) {
 		want   bool // silent
 		fails  bool
 	}{
-		"Silent":    {"nobody has heard of it", server{objects: map[string]any{"bundledeployments/app": old, "clusters/c1": silent}}, true, false},
+		"Silent":    {"no agent has reported it", server{objects: map[string]any{"bundledeployments/app": old, "clusters/c1": silent}}, true, false},
 		"Reported":  {"its report did not come through", server{objects: map[string]any{"bundledeployments/app": deployment("9", "s-2:x", "s-2:x"), "clusters/c1": silent}}, false, false},
 		"CheckedIn": {"its check-in did not", server{objects: map[string]any{"bundledeployments/app": old, "clusters/c1": cluster("9", begin.Add(time.Minute))}}, false, false},
 		"Gone":      {"the deployment was deleted; the cluster says nothing all the same", server{objects: map[string]any{"clusters/c1": silent}}, true, false},
-		"Away":      {"nobody can be heard of", server{status: http.StatusServiceUnavailable}, false, true},
+		"Away":      {"the API server does not answer", server{status: http.StatusServiceUnavailable}, false, true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestSilenceIsConfirmed(t *testing.T) {
 				c.server.status, c.server.objects = 0, map[string]any{"bundledeployments/app": old, "clusters/c1": silent}
 				next, err = e.liveness.reconcileSilence(t.Context(), key)
 				if err != nil || next.After != rollout.SilentAfter || silentOf(e.table) {
-					t.Errorf("it has its time anew: %v, %v", next, err)
+					t.Errorf("it has its full time again: %v, %v", next, err)
 				}
 			}
 		})

@@ -185,7 +185,7 @@ func TestLoss(t *testing.T) {
 			d.after(claimGrace - time.Second)
 			return d.judged()
 		}, "waits"},
-		"NotHeardOf": {"nor have come to us: the repository is told by another watch than its Bundles", func(d *testControllers) string {
+		"NotHeardOf": {"nor have come to us: the watch of repositories is not that of their Bundles", func(d *testControllers) string {
 			d.read("new", map[string]string{"b0": "new", "b1": "new", "b2": "new", "late": "new"})
 			move(3)(d)
 			late := d.bundle("late", "old").DeepCopy()

@@ -45,7 +45,7 @@ func TestDecideGuests(t *testing.T) {
 			}, "c0000 -\ng0 leaves (no mapping leads there)\n"},
 		"Beyond": {"what is not there does not come",
 			func() *snapshot { return scene(t, 1, nil).withGuest("far", beyond) }, "c0000 create\n"},
-		"Unreadable": {"while nobody knows where mappings lead, what is there stays as it is",
+		"Unreadable": {"while the mappings cannot be read, what is there stays as it is",
 			func() *snapshot {
 				s := scene(t, 1, nil).withGuest("far", guest{}).deployed(t, true)
 				next := s.changed(t, func(b *fleet.Bundle) { b.Spec.DefaultNamespace = "other" })
@@ -67,7 +67,7 @@ func TestDecideGuests(t *testing.T) {
 				s.taken = map[kube.Key]string{{Namespace: "far", Name: "g0"}: occupied(kube.Key{Namespace: "other", Name: "app"})}
 				return s
 			}, "c0000 create\ng0 - broken: Bundle \"app\" of namespace other is deployed to this cluster under the same name: rename one of the two\n"},
-		"Nowhere": {"who goes nowhere is told where it might have gone",
+		"Nowhere": {"a Bundle without a target gets the possible workspaces in its message",
 			func() *snapshot {
 				s := scene(t, 0, nil)
 				s.reach = reach("far", "near")

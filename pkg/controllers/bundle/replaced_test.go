@@ -143,7 +143,7 @@ func TestBudgetReplaces(t *testing.T) {
 	}
 	p.replaces(key, []*replaced{one("c2", "b/a")}, "c1", later)
 	p.replaces(key, []*replaced{one("c1", "c/a"), one("c2", "b/a")}, "c1", later)
-	open(2, later, "what was not wanted meanwhile is judged anew")
+	open(2, later, "what was not wanted meanwhile is judged again")
 	if !p.replaces(key, nil, "c1", later) {
 		t.Error("that nothing is held any more is news")
 	}

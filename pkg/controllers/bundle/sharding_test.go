@@ -20,12 +20,12 @@ func TestDistrust(t *testing.T) {
 		fields  []metav1.ManagedFieldsEntry
 		trusted bool
 	}{
-		"Ours":        {"our own write", []metav1.ManagedFieldsEntry{entry("fleet-controller", "", staged)}, true},
-		"BesideThem":  {"others may own other fields", []metav1.ManagedFieldsEntry{entry("fleetcontroller", "", `{"f:spec":{"f:paused":{}}}`), entry("fleet-controller", "", staged)}, true},
-		"Theirs":      {"the reference has written another version, and kept our mark", []metav1.ManagedFieldsEntry{entry("fleetcontroller", "", staged), entry("fleet-controller", "", `{"f:metadata":{}}`)}, false},
-		"Status":      {"a status says nothing of a version", []metav1.ManagedFieldsEntry{entry("fleet-controller", "status", staged)}, false},
-		"Restored":    {"a copy has lost who wrote what", []metav1.ManagedFieldsEntry{entry("kubectl-create", "", staged)}, false},
-		"NobodyKnown": {"without a word nothing is sure", nil, false},
+		"Ours":       {"our own write", []metav1.ManagedFieldsEntry{entry("fleet-controller", "", staged)}, true},
+		"BesideThem": {"others may own other fields", []metav1.ManagedFieldsEntry{entry("fleetcontroller", "", `{"f:spec":{"f:paused":{}}}`), entry("fleet-controller", "", staged)}, true},
+		"Theirs":     {"the reference has written another version, and kept our mark", []metav1.ManagedFieldsEntry{entry("fleetcontroller", "", staged), entry("fleet-controller", "", `{"f:metadata":{}}`)}, false},
+		"Status":     {"a status says nothing of a version", []metav1.ManagedFieldsEntry{entry("fleet-controller", "status", staged)}, false},
+		"Restored":   {"a copy has lost who wrote what", []metav1.ManagedFieldsEntry{entry("kubectl-create", "", staged)}, false},
+		"NoManagers": {"without a word nothing is sure", nil, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

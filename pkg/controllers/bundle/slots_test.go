@@ -74,7 +74,7 @@ func TestSlotsWait(t *testing.T) {
 		s.leave(time.Millisecond, nil)
 		synctest.Wait()
 		if !entered {
-			t.Error("nobody was let in when there was room")
+			t.Error("no writer entered when there was room")
 		}
 	})
 }
@@ -105,7 +105,7 @@ func TestTurn(t *testing.T) {
 		}
 		write("last", 0, nil)
 		if err := turn.wait(); err != nil {
-			t.Errorf("an error is told once, got %v", err)
+			t.Errorf("an error is returned once, got %v", err)
 		}
 		if diff := cmp.Diff([]string{"quick", "last", "slow"}, reported); diff != "" {
 			t.Error(diff)

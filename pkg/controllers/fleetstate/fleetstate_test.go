@@ -213,7 +213,7 @@ func TestBundleGoesBeforeItIsPlanned(t *testing.T) {
 	tab.Settle()
 	tab.SetPlan(key("first"), planFor("c1"))
 	if tab.Settled() {
-		t.Fatal("settled with a Bundle that nobody has planned")
+		t.Fatal("settled with a Bundle that is not planned")
 	}
 	changed := tab.RemoveBundle(key("second"))
 	if !tab.Settled() {
@@ -361,10 +361,10 @@ func TestProtocol(t *testing.T) {
 		"ToTheReference":  {"its agent has one name for everything", []entry{{"fleet-agent-p2", 0, old}, {"fleetagent", time.Minute, holds}}, Heartbeat{at.Add(time.Minute), 0}},
 		"FromReference":   {"and leaves it behind", []entry{{"fleet-agent-p2", time.Minute, holds}, {"fleetagent", 0, old}}, Heartbeat{at.Add(time.Minute), 2}},
 		"Deployed":        {"a Cluster that was deployed by an agent has none yet", []entry{{"fleetagent", 0, `{"f:spec":{}}`}}, Heartbeat{}},
-		"Future":          {"a number that nobody knows yet", []entry{{"fleet-agent-p3", 0, holds}}, Heartbeat{at, 3}},
-		"NoNumber":        {"nobody's name", []entry{{"fleet-agent-px", 0, holds}, {"fleet-agent-p-1", 0, holds}}, Heartbeat{}},
+		"Future":          {"a number of a later version", []entry{{"fleet-agent-p3", 0, holds}}, Heartbeat{at, 3}},
+		"NoNumber":        {"a name without a number", []entry{{"fleet-agent-px", 0, holds}, {"fleet-agent-p-1", 0, holds}}, Heartbeat{}},
 		"NoFields":        {"the newest, and of two the lower", []entry{{"fleet-agent-p2", 0, ""}, {"fleet-agent-p1", 0, ""}}, Heartbeat{at, 1}},
-		"Somebody":        {"who writes the field for fun is no agent", []entry{{"kubectl-edit", time.Hour, holds}, {"fleet-agent-p2", 0, old}}, Heartbeat{at, 2}},
+		"ForeignWriter":   {"who writes the field for fun is no agent", []entry{{"kubectl-edit", time.Hour, holds}, {"fleet-agent-p2", 0, old}}, Heartbeat{at, 2}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -68,7 +68,7 @@ func TestLost(t *testing.T) {
 		lost      int
 		undecided bool
 	}{
-		"Nobody":    {why: "nothing else is there", lost: 1},
+		"Unclaimed": {why: "nothing else is there", lost: 1},
 		"Claimed":   {why: "the agent spares it", other: with(deploymentOf("new", "c1", "s-1:x", true, 9))},
 		"NotHere":   {why: "it is another one on another cluster", other: with(deploymentOf("new", "c2", "s-1:x", true, 9)), lost: 1},
 		"Without":   {why: "it has other objects", other: deploymentOf("new", "c1", "s-1:x", true, 9), lost: 1},

@@ -88,7 +88,7 @@ func TestSilence(t *testing.T) {
 		t.Fatalf("nothing was promoted, but %q after %s", names, after)
 	}
 	if changed := s.promote("app", "c1", "s-2:x"); len(changed.Promoted) != 1 {
-		t.Fatalf("nobody asks later: %+v", changed)
+		t.Fatalf("no later check is due: %+v", changed)
 	}
 	s.wait(30 * time.Second)
 	if changed := s.promote("app", "c2", "s-2:x"); len(changed.Promoted) != 0 {
@@ -129,7 +129,7 @@ func TestSilence(t *testing.T) {
 		t.Errorf("all have answered: %q, %s", names, after)
 	}
 	if changed := s.promote("app", "c1", "s-3:x"); len(changed.Promoted) != 1 {
-		t.Error("the next promotion begins anew")
+		t.Error("the next promotion starts from zero")
 	}
 }
 
@@ -215,7 +215,7 @@ func TestSilenceAfterARestart(t *testing.T) {
 		}
 		s.SetPlan(key("app"), planFor("c1"))
 		if len(changed.Promoted) != 1 {
-			t.Errorf("cluster first %v: nobody asks later", clusterFirst)
+			t.Errorf("cluster first %v: no later check is due", clusterFirst)
 		}
 		s.wait(rollout.SilentAfter - time.Second)
 		if names, after := s.overdue(); names != "" || after != time.Second {
@@ -279,7 +279,7 @@ func TestSilenceIsOfTheCluster(t *testing.T) {
 		t.Errorf("app waits for nothing, other may: %+v", changed.Plan)
 	}
 	if changed, _ := s.beat("c1"); len(changed.Plan) < 2 {
-		t.Errorf("whoever held something back from it looks again: %+v", changed.Plan)
+		t.Errorf("Bundles that held a version back from it are planned again: %+v", changed.Plan)
 	}
 	if changed := s.SetSilent(key("c1")); len(changed.Status) != 0 {
 		t.Errorf("it was heard of meanwhile: %+v", changed)
@@ -309,7 +309,7 @@ func TestFactsFollowThePlan(t *testing.T) {
 }
 
 // A cluster that was deleted and created again is another row.
-func TestFactsOfAClusterMadeAnew(t *testing.T) {
+func TestFactsOfRecreatedCluster(t *testing.T) {
 	s := newStage()
 	s.promote("app", "c1", "s-2:x")
 	s.BundleFacts(key("app"))

@@ -126,7 +126,7 @@ func TestWatchFaults(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if len(reported) > 0 {
-			t.Errorf("told of %v while the watch was held", reported)
+			t.Errorf("%v was delivered while the watch was held", reported)
 		}
 		release()
 		synctest.Wait()

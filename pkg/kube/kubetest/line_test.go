@@ -40,7 +40,7 @@ func TestLineUnderFakeTime(t *testing.T) {
 		must[*corev1.ConfigMap](t)(kube.StoreOf[*corev1.ConfigMap](other).Create(ctx, configMap("meanwhile", nil)))
 		time.Sleep(time.Hour)
 		if got := names(cached); !slices.Equal(got, []string{"cut"}) {
-			t.Errorf("a patient cache asks nobody while the line is down, got %v", got)
+			t.Errorf("a patient cache sends no request while the line is down, got %v", got)
 		}
 		must[*corev1.ConfigMap](t)(kube.StoreOf[*corev1.ConfigMap](c.Probing()).Get(ctx, kube.Key{Namespace: "default", Name: "cut"}))
 		time.Sleep(time.Minute)

@@ -329,7 +329,7 @@ func TestForeign(t *testing.T) {
 	reference := &fleet.Bundle{Spec: fleet.BundleSpec{Resources: []fleet.BundleResource{{Name: "agent.yaml"}}}}
 	repos := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{fleet.LabelRepoName: "r"}}}
 	if Foreign(own) != "" || Foreign(reference) != "" || Foreign(repos) == "" || Foreign(&fleet.Bundle{}) == "" {
-		t.Error("not told apart")
+		t.Error("Foreign does not distinguish them")
 	}
 }
 

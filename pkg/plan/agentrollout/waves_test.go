@@ -96,7 +96,7 @@ func TestDecide(t *testing.T) {
 			want: "Current",
 		},
 		"FirstIsTheManagersOwn": {
-			why:     "whoever looks after the manager sees first what becomes of agents",
+			why:     "the manager's own cluster is the first to show a fault",
 			members: []Member{at("a/a"), at("fleet-local/local", managers)}, target: v2,
 			want: "fleet-local/local gets x/agent:v2.0.0\nRolling",
 		},
@@ -159,7 +159,7 @@ func TestDecide(t *testing.T) {
 			want: "w/c gets x/agent:v2.0.0\nRolling",
 		},
 		"OfflineWaits": {
-			why:     "who is away gets his turn when he is back, and nobody waits for him",
+			why:     "an agent that is away gets its turn when it is back, and no other waits for it",
 			members: []Member{at("w/a", offline)}, target: v2,
 			want: "Current",
 		},
@@ -169,7 +169,7 @@ func TestDecide(t *testing.T) {
 			want: "Current",
 		},
 		"SeldomIsLast": {
-			why:     "nobody waits for an agent that checks in tomorrow, so others go first",
+			why:     "no agent waits for one that checks in tomorrow, so others go first",
 			members: []Member{at("w/a", tomorrow), at("w/b")}, target: v2,
 			want: "w/b gets x/agent:v2.0.0\nRolling",
 		},
@@ -206,7 +206,7 @@ func TestDecide(t *testing.T) {
 			want: "w/a gets x/agent:v1.0.0 (no move)\nw/b gets x/agent:v2.0.0 (no move)\nRolling",
 		},
 		"CalledBack": {
-			why: "all that have the image return at once, and nobody else gets it",
+			why: "all that have the image return at once, and no other agent gets it",
 			members: []Member{
 				moved("w/a", time.Hour), moved("w/b", time.Hour, settled), at("w/c"), at("w/d", nothing, offline),
 			}, target: v2, order: back,

@@ -11,7 +11,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
-// unusedChart is what is found of a chart in a directory of a plain bundle.
+// unusedChart returns the findings of a chart in a directory of a plain bundle.
 func unusedChart(bundle, dir string) string {
 	return fmt.Sprintf("%s/%s/Chart.yaml:1:1: warning: the chart in %s is not used: it belongs to the bundle of the directory above, which does not name it [not-read]", bundle, dir, dir)
 }

@@ -57,10 +57,10 @@ func TestDiscover(t *testing.T) {
 			why: "the directory was named and is there, so a bundle that it was before stays", paths: []string{"e"}, want: []string{"e (bare)"},
 			found: []string{"e:1:1: warning: there is nothing to deploy in this directory [empty]"},
 		},
-		"Bare":    {why: "nobody named it", paths: []string{"h/*"}, want: []string{"h/one (bare)", "h/two"}},
+		"Bare":    {why: "no path names it", paths: []string{"h/*"}, want: []string{"h/one (bare)", "h/two"}},
 		"Nowhere": {paths: []string{"x", "b"}, want: []string{"b"}, found: []string{"x:1:1: warning: the repository has no such directory [empty]"}},
 		"Nothing": {
-			why: "as in the reference, a path of slashes is no path; nobody deploys a whole repository by it", paths: []string{"", "/", "b"}, want: []string{"b"},
+			why: "as in the reference, a path of slashes is no path; it does not deploy a whole repository", paths: []string{"", "/", "b"}, want: []string{"b"},
 			found: []string{
 				".:1:1: warning: path \"\" is empty and matches nothing [empty]", ".:1:1: warning: path \"/\" is empty and matches nothing [empty]",
 			},
@@ -71,7 +71,7 @@ func TestDiscover(t *testing.T) {
 		},
 		"GlobOfLinks": {why: "what a link leads to is not deployed a second time", paths: []string{"i/*"}, want: []string{"i/v2", "i/v2/sub"}},
 		"LinkInGlob":  {why: "a pattern goes through links", paths: []string{"i/l*/sub"}, want: []string{"i/latest/sub"}},
-		"Link":        {why: "whoever names a link means it", paths: []string{"i/latest"}, want: []string{"i/latest", "i/latest/sub"}},
+		"Link":        {why: "a link that is named is followed", paths: []string{"i/latest"}, want: []string{"i/latest", "i/latest/sub"}},
 		"AFile":       {paths: []string{"README.md"}, found: []string{"README.md:1:1: warning: it is a file, and paths name directories: write \".\" [empty]"}},
 		"Outside":     {paths: []string{"../x"}, found: []string{"../x:1:1: error: the path leads out of the repository [outside]"}},
 		"BadPattern":  {paths: []string{"[a"}, found: []string{"[a:1:1: error: the path is not a valid pattern [value]"}},

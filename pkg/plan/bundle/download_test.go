@@ -33,7 +33,7 @@ func fetchAll(t *testing.T, tree map[string]string, have map[chart.Request]chart
 		for _, request := range r.Missing {
 			got, ok := have[request]
 			if !ok {
-				t.Fatalf("nobody has %+v", request)
+				t.Fatalf("the fake has no %+v", request)
 			}
 			asked = append(asked, request)
 			o.Fetched[request] = got
@@ -247,7 +247,7 @@ func TestDependencies(t *testing.T) {
 			want: []string{"Chart.lock", "Chart.yaml", "charts/redis-1.2.3.tgz"},
 		},
 		"Replaced": {
-			why: "all are packaged anew, and archives that stood there go",
+			why: "all are packaged again, and archives that stood there go",
 			tree: map[string]string{"d/Chart.yaml": onRedis + "- {name: lib, version: '>=0', repository: 'file://../lib'}\n", "d/charts/lib-0.0.9.tgz": string(packed(t, "lib", "0.0.9")),
 				"lib/Chart.yaml": lib, "d/charts/old.tgz": string(packed(t, "old", "1.0.0")), "d/charts/dir/Chart.yaml": "name: dir\nversion: 1.0.0"},
 			have: have(redis, "redis", "1.2.3"),

@@ -39,7 +39,7 @@ type edit struct {
 	apply func(*world)
 }
 
-// memory is what a reader keeps between two readings.
+// memory holds the results that a reader keeps between two readings.
 type memory struct {
 	d       Discovery
 	results map[Dir]Result
@@ -87,8 +87,8 @@ func (w *world) read(m *memory) (Set, int) {
 	return NewSet(list, found), taken
 }
 
-// fetch is what the servers have for a request: a chart that may itself have a
-// dependency.
+// fetch returns the servers' answer to a request: a chart that may itself have
+// a dependency.
 func (w *world) fetch(r chart.Request) chart.Fetched {
 	name := r.Chart
 	if name == "" {

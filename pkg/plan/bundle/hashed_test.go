@@ -152,7 +152,7 @@ func (h *hashed) ReadDir(name string) ([]fs.DirEntry, error) {
 	return list, nil
 }
 
-// info is what is known of a real path.
+// info describes the file or directory at a real path.
 func (h *hashed) info(at string) about {
 	if f := h.MapFS[at]; f != nil {
 		return about{path.Base(at), f.Mode, int64(len(f.Data))}

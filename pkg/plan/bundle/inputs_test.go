@@ -60,7 +60,7 @@ func TestInputsNotice(t *testing.T) {
 func TestNoHashNoReuse(t *testing.T) {
 	tree := files(map[string]string{"d/cm.yaml": configMap})
 	if _, ok := Compare(tree, Options{}).Reuse(Assemble(tree, Dir{Path: "d"}, Options{})); ok {
-		t.Error("a tree that cannot tell whether it changed did not change")
+		t.Error("a tree without a version counts as unchanged")
 	}
 	h := newHashed(files(map[string]string{"d/fleet.yaml": "helm: {repo: https://r.example, chart: web}"}))
 	o := Options{Fetched: map[chart.Request]chart.Fetched{{Repo: "https://r.example", Chart: "web"}: {Files: files(map[string]string{"web/Chart.yaml": "name: web"})}}}
@@ -69,7 +69,7 @@ func TestNoHashNoReuse(t *testing.T) {
 		t.Fatal(texts(r.Findings))
 	}
 	if _, ok := Compare(h, o).Reuse(r); ok {
-		t.Error("a chart that nobody can name was taken for the same")
+		t.Error("a chart without a digest counts as unchanged")
 	}
 	if _, ok := Compare(h, Options{}).Reuse(Assemble(h, Dir{Path: "d"}, Options{})); ok {
 		t.Error("a result that waits for a chart was taken for finished")

@@ -190,7 +190,7 @@ func TestNothingHasAKind(t *testing.T) {
 			found: []string{"d/a.yaml:1:1: " + noKind + alone},
 		},
 		"ABrokenFile": {
-			why:   "nobody knows what it holds",
+			why:   "what it holds is not known",
 			tree:  map[string]string{"d/a.yaml": none, "d/b.yaml": "a:\n\tb: c\n"},
 			found: []string{"d/a.yaml:1:1: " + noKind + alone, "d/b.yaml:2:1: error: YAML: a tab where spaces indent [yaml] ()"},
 		},

@@ -7,7 +7,7 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// helmTags is what Helm's registry client makes of a registry's tags: strict
+// helmTags converts a registry's tags as Helm's registry client does: strict
 // versions, the highest first.
 func helmTags(tags []string) []string {
 	var all []*semver.Version

@@ -85,7 +85,7 @@ func TestKeyOf(t *testing.T) {
 	a := []Request{{Repo: "https://x", Chart: "a", Version: "1"}}
 	b := []Request{{Repo: "https://x", Chart: "a1"}}
 	if KeyOf(a) == KeyOf(b) || KeyOf(a) != KeyOf([]Request{a[0]}) {
-		t.Error("lists are told apart by what they ask for")
+		t.Error("lists differ by what they ask for")
 	}
 }
 

@@ -17,12 +17,12 @@ const (
 	InTurn
 	// Now: this Cluster is waited for.
 	Now
-	// Anew: the objects of its agent are to be created again as the Cluster asks for
+	// Recreate: the objects of its agent are to be created again as the Cluster asks for
 	// them now. What the agent registers with stays as it is.
-	Anew
+	Recreate
 )
 
-// Facts are what is known of a Cluster that names a kubeconfig.
+// Facts describe a Cluster that names a kubeconfig, and its last import.
 type Facts struct {
 	Cluster   *fleet.Cluster
 	Record    *Record // of the last import; nil: none
@@ -49,7 +49,7 @@ func Due(f Facts) (Need, string) {
 	case !r.Taken() && !f.Arrived && !f.Token:
 		return Now, "the agent has no valid credential, and its registration token is gone"
 	case r.Own != "" && f.Own != "" && r.Own != f.Own:
-		return Anew, "what the Cluster asks of its agent has changed before the agent has deployed it"
+		return Recreate, "what the Cluster asks of its agent has changed before the agent has deployed it"
 	case f.Offer == nil:
 		return None, "the agent has what it needs"
 	case f.Offer.URL == "":

@@ -41,14 +41,14 @@ func TestDue(t *testing.T) {
 		"TLSMode":  {why: "many clusters have it", facts: Facts{Record: record(func(r *Record) { r.TLSMode = "system-store" }), Arrived: true}, want: InTurn, reason: "agentTLSMode"},
 		"WishTakenBack": {
 			why:   "the agent would adopt what was made, and leave in it what it does not know of",
-			facts: Facts{Record: record(func(r *Record) { r.Own = "a" }), Own: "b", Arrived: true}, want: Anew, reason: "has changed",
+			facts: Facts{Record: record(func(r *Record) { r.Own = "a" }), Own: "b", Arrived: true}, want: Recreate, reason: "has changed",
 		},
 		"WishDeployed": {
 			why:   "the agent knows what it has deployed, and takes that back itself",
 			facts: Facts{Record: record(nil), Own: "b", Arrived: true}, want: None,
 		},
 		"WishUnmanaged": {
-			why:   "nobody updates this agent",
+			why:   "no manager updates this agent",
 			facts: Facts{Record: record(func(r *Record) { r.Own = "a" }), Arrived: true}, want: None,
 		},
 		"LostForGood": {
@@ -118,7 +118,7 @@ func TestRecord(t *testing.T) {
 		t.Error("an import of the reference that was not finished is none")
 	}
 	if RecordOf(&fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationImported: "{"}}}) != nil {
-		t.Error("an annotation that nobody can read is none")
+		t.Error("an unreadable annotation counts as none")
 	}
 }
 
@@ -170,8 +170,8 @@ func TestMayUse(t *testing.T) {
 		want   bool
 	}{
 		"Own":        {why: "the usual place", secret: secret("team-a", nil), want: true},
-		"Nobodys":    {why: "else every workspace could take over every cluster of fleet-default", secret: secret("fleet-default", nil)},
-		"Meant":      {why: "whoever writes the Secret says so", secret: secret("fleet-default", map[string]string{fleet.AnnotationCluster: "c1", fleet.AnnotationClusterNamespace: "team-a"}), want: true},
+		"Unassigned": {why: "else every workspace could take over every cluster of fleet-default", secret: secret("fleet-default", nil)},
+		"Meant":      {why: "the annotations of the Secret say so", secret: secret("fleet-default", map[string]string{fleet.AnnotationCluster: "c1", fleet.AnnotationClusterNamespace: "team-a"}), want: true},
 		"MeantOther": {why: "it is for another one", secret: secret("fleet-default", map[string]string{fleet.AnnotationCluster: "c1", fleet.AnnotationClusterNamespace: "team-b"})},
 		"Rancher":    {why: "Rancher has moved the cluster to this workspace", secret: secret("fleet-default", nil), proof: proof, want: true},
 		"OtherSecret": {
@@ -255,7 +255,7 @@ func TestForeign(t *testing.T) {
 	}{
 		"Ours":            {why: "made by an import", have: object("m1", "w", "c")},
 		"OlderOurs":       {why: "made by this manager before it named the Cluster", have: object("m1", "", "")},
-		"Nobodys":         {why: "whoever made it did not ask us", have: object("", "", ""), want: "not made by this manager"},
+		"Unlabelled":      {why: "another client made it", have: object("", "", ""), want: "not made by this manager"},
 		"ChartOfOurs":     {why: "the agent beside it is ours: installed by its chart, or by the reference", have: object("", "", ""), known: true},
 		"OtherManager":    {why: "an agent of another manager", have: object("m2", "w", "c"), known: true, want: "manager m2"},
 		"OtherCluster":    {why: "two Clusters that lead to the same place", have: object("m1", "w", "d"), known: true, want: "Cluster w/d"},

@@ -34,9 +34,9 @@ func TestPlan(t *testing.T) {
 		reason string // of the first that waits
 		halted bool
 	}{
-		"Nothing":    {why: "nobody is due", all: []Candidate{arrived("a")}},
+		"Nothing":    {why: "no cluster is due", all: []Candidate{arrived("a")}},
 		"FirstFew":   {why: "two go first", all: []Candidate{due("a"), due("b"), due("c")}, goes: "a b", reason: "until the first 2"},
-		"Alone":      {why: "there is nobody to go first", all: []Candidate{due("a")}, goes: "a"},
+		"Alone":      {why: "there is no other to go first", all: []Candidate{due("a")}, goes: "a"},
 		"OnTheirWay": {why: "they have time", all: []Candidate{reported("a", time.Second), reported("b", time.Second), due("c")}, reason: "until the first 2"},
 		"OneArrived": {why: "the other one has time", all: []Candidate{arrived("a"), reported("b", time.Second), due("c")}, reason: "until the first 2"},
 		"Proven":     {why: "both have registered", all: []Candidate{arrived("a"), arrived("b"), due("c"), due("d")}, goes: "c d"},
@@ -50,9 +50,9 @@ func TestPlan(t *testing.T) {
 			goes: "d", reason: "its turn",
 		},
 		"OnlineFirst":    {why: "one that does not check in proves nothing", all: []Candidate{with(due("a"), offline), due("b"), due("c")}, goes: "b c", reason: "until the first 2"},
-		"AllOffline":     {why: "the old address is gone: somebody has to begin", all: []Candidate{with(due("a"), offline), with(due("b"), offline), with(due("c"), offline)}, goes: "a b", reason: "until the first 2"},
-		"OfflineSilent":  {why: "a cluster that is switched off stops nobody: the next one takes its place", all: []Candidate{arrived("z"), with(reported("a", 6*time.Minute), offline), due("b"), due("c")}, goes: "b", reason: "until the first 2"},
-		"CanaryFailed":   {why: "what it was told is probably wrong", all: []Candidate{reported("a", 6*time.Minute), arrived("b"), due("c")}, reason: "halted: a did not register", halted: true},
+		"AllOffline":     {why: "the old address is gone: one of them has to begin", all: []Candidate{with(due("a"), offline), with(due("b"), offline), with(due("c"), offline)}, goes: "a b", reason: "until the first 2"},
+		"OfflineSilent":  {why: "a cluster that is switched off stops no other: the next one takes its place", all: []Candidate{arrived("z"), with(reported("a", 6*time.Minute), offline), due("b"), due("c")}, goes: "b", reason: "until the first 2"},
+		"CanaryFailed":   {why: "the address that it got is probably wrong", all: []Candidate{reported("a", 6*time.Minute), arrived("b"), due("c")}, reason: "halted: a did not register", halted: true},
 		"OneFailedLater": {why: "one alone may have its own reason", all: []Candidate{reported("a", 6*time.Minute), arrived("b"), arrived("d"), due("c")}, goes: "c"},
 		"TwoFailedLater": {why: "two have the same one", all: []Candidate{reported("a", 6*time.Minute), reported("e", 6*time.Minute), arrived("b"), arrived("d"), due("c")}, reason: "halted: a, e", halted: true},
 		"PausedFailed":   {why: "a person has taken it out of the way", all: []Candidate{with(reported("a", 6*time.Minute), func(c *Candidate) { c.Paused = true }), arrived("b"), arrived("d"), due("c")}, goes: "c"},
@@ -61,16 +61,16 @@ func TestPlan(t *testing.T) {
 		"LabelledFlying": {why: "all of them have to register", all: []Candidate{due("a"), with(reported("b", time.Second), canary), with(arrived("c"), canary)}, reason: "waits for b"},
 		"LabelledThere":  {why: "all of them have", all: []Candidate{due("a"), with(arrived("c"), canary)}, goes: "a"},
 		"LabelledUnreachable": {
-			why: "one that cannot be told holds nobody up: others go first", all: []Candidate{due("a"), with(due("b"), func(c *Candidate) { c.Canary, c.Failed = true, true }), due("d"), due("e")},
+			why: "one that cannot be reached holds up no other: others go first", all: []Candidate{due("a"), with(due("b"), func(c *Candidate) { c.Canary, c.Failed = true, true }), due("d"), due("e")},
 			goes: "a b d", reason: "until the first 2",
 		},
 		"Unreachable": {
-			why: "it is tried again, and takes nobody's place", all: []Candidate{with(due("a"), func(c *Candidate) { c.Failed = true }), due("b"), due("c"), due("d")},
+			why: "it is tried again, and takes no place", all: []Candidate{with(due("a"), func(c *Candidate) { c.Failed = true }), due("b"), due("c"), due("d")},
 			goes: "a b c", reason: "until the first 2",
 		},
 		"Running":      {why: "it has its turn already", all: []Candidate{with(due("a"), func(c *Candidate) { c.Running = true }), due("b"), due("c")}, goes: "a b", reason: "until the first 2"},
-		"OtherTargets": {why: "what one is told proves nothing about another", all: []Candidate{arrived("a"), arrived("b"), with(due("c"), func(c *Candidate) { c.Target = "u" }), with(due("d"), func(c *Candidate) { c.Target = "u" }), with(due("e"), func(c *Candidate) { c.Target = "u" })}, goes: "c d", reason: "until"},
-		"TakenOver":    {why: "of an import by the reference nobody knows the time", all: []Candidate{{Name: "a", Target: "t", Online: true, Arrived: true}, {Name: "b", Target: "t", Arrived: true}, due("c")}, goes: "c"},
+		"OtherTargets": {why: "one address proves nothing about another", all: []Candidate{arrived("a"), arrived("b"), with(due("c"), func(c *Candidate) { c.Target = "u" }), with(due("d"), func(c *Candidate) { c.Target = "u" }), with(due("e"), func(c *Candidate) { c.Target = "u" })}, goes: "c d", reason: "until"},
+		"TakenOver":    {why: "the time of an import by the reference is unknown", all: []Candidate{{Name: "a", Target: "t", Online: true, Arrived: true}, {Name: "b", Target: "t", Arrived: true}, due("c")}, goes: "c"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestFleet(t *testing.T) {
 				said = play(t, all, now, c.broken)
 			}
 			if said != c.most {
-				t.Errorf("%d are told after %v, want %d", said, c.within, c.most)
+				t.Errorf("%d agents have it after %v, want %d", said, c.within, c.most)
 			}
 		})
 	}

@@ -31,7 +31,7 @@ func TestLoopOf(t *testing.T) {
 		"Twice":     {why: "a node was drained badly", record: record(2*m, m)},
 		"Healed":    {why: "it has lived for ten minutes", record: record(14*m, 13*m, 12*m, 11*m)},
 		"LongAgo":   {why: "a bad day, long ago", record: record(500*m, 400*m, 300*m, m)},
-		"Garbage":   {why: "somebody has written into the annotation", record: "x,,2026," + strings.Repeat("y", 100)},
+		"Garbage":   {why: "another client has written the annotation", record: "x,,2026," + strings.Repeat("y", 100)},
 		"Future":    {why: "the clock was wrong", record: record(-60*m, -61*m, -62*m)},
 		"None":      {why: "it never died"},
 	}

@@ -120,11 +120,11 @@ func TestDecideAway(t *testing.T) {
 		reason string
 		after  time.Duration
 	}{
-		"Here":          {"nothing to tell", time.Minute, 90 * day, true, "", day - time.Minute + time.Second},
+		"Here":          {"nothing to report", time.Minute, 90 * day, true, "", day - time.Minute + time.Second},
 		"Ended":         {"its token has ended, and it may fetch another", 20 * day, 90 * day, true, ReasonExpired, lookAgain},
 		"LastMoment":    {"a second before the end of the grace", 30*day - time.Second, 90 * day, true, ReasonExpired, 2 * time.Second},
 		"Over":          {"it has to join again", 40 * day, 90 * day, false, ReasonGraceOver, lookAgain},
-		"ManagerAway":   {"they could not come back while the manager was away: nobody is given up at its start", 40 * day, time.Minute, true, ReasonExpired, lookAgain},
+		"ManagerAway":   {"they could not come back while the manager was away: no agent is given up when it starts", 40 * day, time.Minute, true, ReasonExpired, lookAgain},
 		"ManagerIsBack": {"after an hour it knows", 40 * day, Timeout, false, ReasonGraceOver, lookAgain},
 	}
 	for name, c := range cases {

@@ -111,7 +111,7 @@ func TestJudge(t *testing.T) {
 			"labels do not look at it", node("b", fleet.WaitApplied, byLabel("name", "a")), []Node{elsewhere(node("a", fleet.Ready))}, Verdict{},
 		},
 		"SelectorOfNothing": {
-			"labels that nobody has", node("b", fleet.WaitApplied, byLabel("tier", "db")), []Node{node("a", fleet.Ready)},
+			"labels that no bundle has", node("b", fleet.WaitApplied, byLabel("tier", "db")), []Node{node("a", fleet.Ready)},
 			Verdict{ReasonNotReady, "list bundledeployments: no bundles matching labels tier=db in namespace ws; not on this cluster: bundles with labels tier=db"},
 		},
 		"OwnLabels": {
@@ -123,7 +123,7 @@ func TestJudge(t *testing.T) {
 			[]Node{node("a", fleet.NotReady)}, Verdict{},
 		},
 		"Cycle": {
-			"all who wait for each other are named, from whoever asks", node("a", fleet.WaitApplied, on("b")),
+			"all who wait for each other are named, from each of them", node("a", fleet.WaitApplied, on("b")),
 			[]Node{node("b", fleet.WaitApplied, on("c")), node("c", fleet.WaitApplied, on("a")), node("d", fleet.Ready)},
 			Verdict{ReasonCycle, "dependent bundle(s) are not ready: [b]; dependsOn goes in a circle: a -> b -> c -> a; take out one of them"},
 		},
@@ -137,7 +137,7 @@ func TestJudge(t *testing.T) {
 			Verdict{ReasonNotReady, "dependent bundle(s) are not ready: [a]; depends on a, which is WaitApplied"},
 		},
 		"CycleThatRuns": {
-			"bundles that are ready hold nobody up, whatever they depend on", node("a", fleet.OutOfSync, on("b")),
+			"bundles that are ready hold up no other, whatever they depend on", node("a", fleet.OutOfSync, on("b")),
 			[]Node{node("b", fleet.Ready, on("a"))}, Verdict{},
 		},
 	}
@@ -168,6 +168,6 @@ func TestConcerns(t *testing.T) {
 		t.Error("a change of a wakes b up")
 	}
 	if Concerns(a, b) {
-		t.Error("a change of b wakes nobody up")
+		t.Error("a change of b wakes no deployment")
 	}
 }

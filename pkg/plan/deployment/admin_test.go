@@ -25,7 +25,7 @@ func TestAdminNamespaceReachesDeployments(t *testing.T) {
 	}
 	after := order(t, k, p, true)
 	if after.Version.ID != before.Version.ID || after.mark() != before.mark() {
-		t.Errorf("it is deployed anew: %s %s, before %s %s", after.Version.ID, after.mark(), before.Version.ID, before.mark())
+		t.Errorf("it is deployed again: %s %s, before %s %s", after.Version.ID, after.mark(), before.Version.ID, before.mark())
 	}
 	if Neat(k, p, old.Object, after.Version.ID) {
 		t.Error("the label is missing")

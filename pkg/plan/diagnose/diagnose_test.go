@@ -115,7 +115,7 @@ func TestExamine(t *testing.T) {
 		"WellClocks":  {why: "the largest difference, and where", of: Clocks, with: func(*Seen) {}, want: "ok clocks largest difference 1 s (w/c1)"},
 		"WellAgents":  {why: "by version", of: Agents, with: func(*Seen) {}, want: "ok agents 2 v0.1.0"},
 		"Unreachable": {
-			why: "without a connection nothing else can be told", with: func(s *Seen) { s.Server.Failed = &Hop{"name", `"m" is not known`} },
+			why: "without a connection nothing else is known", with: func(s *Seen) { s.Server.Failed = &Hop{"name", `"m" is not known`} },
 			want: `FAIL server https://m: name: "m" is not known`,
 		},
 		"Lasting": {why: "what ends with a revocation only", of: Credentials, with: func(*Seen) {}, want: "ok credentials 2, each good until it is revoked"},
@@ -140,7 +140,7 @@ func TestExamine(t *testing.T) {
 			want: "warn credentials 2 agents have not taken the one that lies ready: w/c1, w/c2",
 		},
 		"Foreign": {
-			why: "nobody here revokes it", with: func(s *Seen) { about(s, 0, credential.ReasonForeign) },
+			why: "this manager does not revoke it", with: func(s *Seen) { about(s, 0, credential.ReasonForeign) },
 			want: "warn credentials 1 are of another Fleet's accounts: w/c1",
 		},
 		"NoManager": {

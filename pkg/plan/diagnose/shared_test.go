@@ -33,7 +33,7 @@ func TestShared(t *testing.T) {
 			},
 		},
 		"Shared": {
-			why: "the version of the API does not tell objects apart",
+			why: "the version of the API does not distinguish objects",
 			list: []deployment{
 				{"c1", "shop", "a", false, service}, {"c1", "shop", "b", false, service},
 				{"c2", "shop", "b", false, service}, {"c2", "shop", "a", false, service},

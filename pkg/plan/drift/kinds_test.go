@@ -77,7 +77,7 @@ func TestMeaning(t *testing.T) {
 			live:   `{apiVersion: example.com/v1, kind: App, metadata: {name: a}, spec: {list: [1.0, 2]}}`,
 		},
 		"EmptyEnv": {
-			why: "an empty variable that somebody filled is drift",
+			why: "an empty variable that another client filled is drift",
 			wanted: `{apiVersion: v1, kind: Pod, metadata: {name: a},
 			  spec: {containers: [{name: m, image: i, env: [{name: PROXY, value: ""}]}]}}`,
 			live: `{apiVersion: v1, kind: Pod, metadata: {name: a},

@@ -26,11 +26,11 @@ func TestConcerns(t *testing.T) {
 		want   bool
 	}{
 		"Annotation": {
-			why: "somebody writes an annotation of his own, again and again", want: false,
+			why: "another field manager writes an annotation of its own, again and again", want: false,
 			change: set("fleetagent", "10", data, "controller", "12", status, "ticker", "20", note),
 		},
 		"Data": {
-			why: "somebody else owns data now", want: true,
+			why: "another field manager owns data now", want: true,
 			change: set("fleetagent", "10", data, "controller", "12", status, "kubectl", "20", data),
 		},
 		"SameSecond": {
@@ -38,7 +38,7 @@ func TestConcerns(t *testing.T) {
 			change: func(*unstructured.Unstructured) {},
 		},
 		"AnnotationInTheSameSecond": {
-			why: "somebody else wrote in that second, and nothing but an annotation", want: false,
+			why: "another field manager wrote in that second, and nothing but an annotation", want: false,
 			change: set("fleetagent", "10", data, "controller", "12", status, "ticker", "12", note),
 		},
 		"Status": {
@@ -46,7 +46,7 @@ func TestConcerns(t *testing.T) {
 			change: set("fleetagent", "10", data, "controller", "13", status),
 		},
 		"Removed": {
-			why: "somebody took a field away, and owns none", want: true,
+			why: "another client removed a field, and owns none", want: true,
 			change: set("fleetagent", "10", `{"f:data":{}}`, "controller", "12", status),
 		},
 		"OwnerGone": {
@@ -70,7 +70,7 @@ func TestConcerns(t *testing.T) {
 			change: func(o *unstructured.Unstructured) { now := metav1.Now(); o.SetDeletionTimestamp(&now) },
 		},
 		"NothingKnown": {
-			why: "somebody wiped the managed fields", want: true,
+			why: "another client removed the managed fields", want: true,
 			change: func(o *unstructured.Unstructured) { o.SetManagedFields(nil) },
 		},
 	}

@@ -140,7 +140,7 @@ func TestIgnoredByTheAgent(t *testing.T) {
 			other:  "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: n}}",
 		},
 		"List": {
-			why:    "an entry of a list of containers, behind one that somebody put in front",
+			why:    "an entry of a list of containers, behind one that another client inserted",
 			wanted: "{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: n}, spec: {nodeName: x, containers: [{name: m, image: a:1}]}}",
 			live:   "{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: n}, spec: {nodeName: x, containers: [{name: s}, {name: m, image: a:2}]}}",
 			other:  "{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: n}, spec: {nodeName: y, containers: [{name: s}, {name: m, image: a:2}]}}",

@@ -144,7 +144,7 @@ func (p deliveryLinks) judgeDepends() judgement {
 	if len(names) == 0 {
 		return ok("on nothing")
 	}
-	if p.untold() {
+	if p.hidden() {
 		return p.unseen(Deployments).proof("dependsOn", names)
 	}
 	return ok("on %s", strings.Join(names, ", ")).proof("dependsOn", names)

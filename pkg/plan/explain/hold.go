@@ -90,7 +90,7 @@ func (p holdLinks) judgePause() judgement {
 		return ok("%s, and nothing waits for it", brake.Text(p.Now))
 	case p.hides(ConfigMaps) && p.behind && p.reported == nil:
 		return p.unseen(ConfigMaps)
-	case p.place == nil && p.untold():
+	case p.place == nil && p.hidden():
 		return p.unseen(Clusters)
 	case p.place == nil:
 		return ok("the bundle is not paused; the cluster is not yours to see")
@@ -138,8 +138,8 @@ func (p holdLinks) heldSince(by view.Pause) time.Time {
 	return since
 }
 
-// frozen is what of the rollout strategy lets no cluster through that runs: a limit
-// of 0 for all of them, or for the cluster's partition or an incomplete one before it.
+// frozen names the limit of the rollout strategy that lets no running cluster through:
+// 0 for all of them, or for the cluster's partition or an incomplete one before it.
 func (p holdLinks) frozen(own int) string {
 	s := p.Bundle.Spec.RolloutStrategy
 	if s == nil {
@@ -177,7 +177,7 @@ func (p holdLinks) judgeRollout() judgement {
 		return stop(about(err), err.Error()).since(view.Since(b.Status.Conditions, fleet.ConditionReady)).
 			hint("to put it right", "correct that selector of rolloutStrategy.partitions in %s", p.file())
 	}
-	if p.place == nil && p.untold() {
+	if p.place == nil && p.hidden() {
 		return p.unseen(Clusters)
 	}
 	own, manual := p.partition()

@@ -169,9 +169,9 @@ func (p *pair) meant() bool {
 	return p.place != nil && p.verdict.Deploy && (!p.hides(Groups) || !p.matcher.ReadsGroups())
 }
 
-// untold reports whether the deployment may not be seen and the Bundle's status says
+// hidden reports whether the deployment may not be seen and the Bundle's status says
 // nothing of it.
-func (p *pair) untold() bool {
+func (p *pair) hidden() bool {
 	return p.at.Deployment == nil && p.reported == nil && p.hides(Deployments) && p.state != fleet.Ready
 }
 

@@ -162,7 +162,7 @@ func FuzzSecrets(f *testing.F) {
 					return // it may have become a key, and messages contain keys
 				}
 				if strings.Contains(text+finding.Hint, secret) {
-					t.Fatalf("told: %s", finding)
+					t.Fatalf("the secret is in the message: %s", finding)
 				}
 			}
 		}

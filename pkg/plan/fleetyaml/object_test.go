@@ -50,7 +50,7 @@ func TestUnknownKeys(t *testing.T) {
 				`f:8:3: error: unknown key "matchLabels" [unknown-key]`,
 			},
 		},
-		"Status": {why: "nobody writes it by hand", text: head + "status: {later: x}\n", severity: finding.Error},
+		"Status": {why: "users do not write it", text: head + "status: {later: x}\n", severity: finding.Error},
 		"Values": {why: "what is below helm.values may be anything", text: head + "spec: {helm: {values: {a: {b: c}}}}\n", severity: finding.Error},
 	}
 	for name, c := range cases {

@@ -56,7 +56,7 @@ func TestDelay(t *testing.T) {
 		"Jitter":        {why: "at most a tenth", interval: 10 * time.Second, random: 1, want: 11 * time.Second},
 		"First":         {interval: 15 * time.Second, failures: 1, want: 30 * time.Second},
 		"Many":          {why: "never more rarely than once a minute", interval: 15 * time.Second, failures: 50, want: time.Minute},
-		"Short":         {why: "who polls often is told soon", interval: time.Second, failures: 50, want: 15 * time.Second},
+		"Short":         {why: "a user with a short interval gets the error soon", interval: time.Second, failures: 50, want: 15 * time.Second},
 		"Long":          {why: "the interval is the least", interval: time.Hour, failures: 3, want: time.Hour},
 		"NotPolled":     {interval: 0, want: 0},
 		"NotPolledFail": {why: "a failure is tried again all the same", interval: 0, failures: 1, want: 2 * time.Second},
@@ -141,7 +141,7 @@ func TestDecide(t *testing.T) {
 			want:  Step{Fetch, "commit c2 is new"},
 		},
 		"FailedBeforeStart": {
-			why:   "nobody remembers what was wrong, so it is looked at again",
+			why:   "what was wrong is not stored, so it is looked at again",
 			facts: Facts{Repo: readRepo(func(r *fleet.GitRepo) { r.Status.GitJobStatus = JobFailed }), Head: at("c1")},
 			want:  Step{Fetch, "the last reading failed"},
 		},

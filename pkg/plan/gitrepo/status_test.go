@@ -73,8 +73,8 @@ func TestStatus(t *testing.T) {
 			want: []string{"Current at c2, polled c2, generation 1, force 0", "Ready=False Progressing: commit c2 is being rolled out",
 				"Accepted=True ", "GitPolling=True ", "Stalled=False ", "Reconciling=False "},
 		},
-		"ToldOnce": {
-			why:   "the same reading, told again, does not lower what the controller has raised since",
+		"ReportedOnce": {
+			why:   "the same reading, reported again, does not lower what the controller has raised since",
 			facts: Facts{Repo: readyAt("c2"), Head: &Head{Commit: "c2"}, Read: Read{Known: true, Commit: "c2", Generation: 1, Changed: true}},
 			want:  append([]string{"Current at c2, polled c2, generation 1, force 0", "Ready=True "}, fine...),
 		},
@@ -132,7 +132,7 @@ func TestStatus(t *testing.T) {
 				`Stalled=True FailedValidatingSecret: secret "x" does not exist (clientSecretName)`, "Reconciling=False FailedValidatingSecret"},
 		},
 		"Missing": {
-			why:   "a field that nobody acts on is said, and stops nothing",
+			why:   "an unsupported field is reported, and stops nothing",
 			facts: Facts{Repo: fresh, Head: &Head{Commit: "c1"}, Missing: "webhookSecret is ...", Read: Read{Known: true, Commit: "c1", Generation: 1}},
 			want: []string{"Current at c1, polled c1, generation 1, force 0", "Accepted=False NotImplemented: webhookSecret is ...", "GitPolling=True ",
 				"Stalled=False ", "Reconciling=False "},
@@ -206,7 +206,7 @@ func TestChanges(t *testing.T) {
 	status := Status(Facts{Repo: repo, Head: &Head{Err: missing}}, noon)
 	want := []Notice{{Warning: true, Reason: "FailedToCheckCommit", Message: "no branch"}}
 	if diff := cmp.Diff(want, Changes(repo.Status, status)); diff != "" {
-		t.Errorf("one trouble is told once\n%s", diff)
+		t.Errorf("one failure is reported once\n%s", diff)
 	}
 	if got := Changes(status, status); got != nil {
 		t.Errorf("no change is no news, got %v", got)
@@ -231,7 +231,7 @@ func TestInvalidBudget(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if got := Changes(bad, bad); got != nil {
-		t.Errorf("told twice: %v", got)
+		t.Errorf("reported twice: %v", got)
 	}
 	facts.Read.Warning = Notice{Warning: true, Reason: "Odd", Message: "a/cm.yaml:3: odd (and 2 more)"}
 	if got := condition.Find(Status(facts, noon).Conditions, fleet.ConditionStalled).Message; got != text+"; a/cm.yaml:3: odd (and 2 more)" {

@@ -35,7 +35,7 @@ func TestJudge(t *testing.T) {
 		"FirstOne": {set: bundle.Set{Findings: found("b", 3, "x"), Results: []bundle.Result{one(false, found("a.yaml", 1, "first"))}}, want: Verdict{Reason: "InvalidYAML", Message: "a.yaml:1: first (and 1 more)"}},
 		"Written":  {written: found("z", 0, "taken"), want: Verdict{Reason: "InvalidYAML", Message: "z: taken"}},
 		"MayPass": {
-			why: "it is tried again, and nobody has to do anything", set: bundle.Set{Results: []bundle.Result{one(true, found("a", 1, "away"))}},
+			why: "it is tried again, without an action of the user", set: bundle.Set{Results: []bundle.Result{one(true, found("a", 1, "away"))}},
 			want: Verdict{Reason: "InvalidYAML", Message: "a:1: away", Retry: true, Passing: true},
 		},
 		"Local": {
@@ -78,7 +78,7 @@ func TestFindings(t *testing.T) {
 		t.Errorf("errors first, each once\n-want +got\n%s", diff)
 	}
 	if got := Findings(list, map[string]bool{"a:1: one": true, "b:2: two": true, "a: odd": true}); got != nil {
-		t.Errorf("what was told is not told again, got %v", got)
+		t.Errorf("what was reported is not reported again, got %v", got)
 	}
 	for i := range 70 {
 		list = append(list, found("many", i+1, fmt.Sprint(i))...)
@@ -92,6 +92,6 @@ func TestFindings(t *testing.T) {
 		reported[n.Message] = true
 	}
 	if again := Findings(list, reported); again != nil {
-		t.Errorf("the rest of them are not told by and by, got %v", again)
+		t.Errorf("the rest of them are not reported later, got %v", again)
 	}
 }

@@ -32,7 +32,7 @@ func read(commit string, files map[string]string) bundle.Set {
 	return bundle.Read(tree, []string{"*"}, nil, Options(repo, commit))
 }
 
-// stored is what the cluster holds after a reading was written.
+// stored returns the objects that exist after a reading was written.
 func stored(set bundle.Set) Present {
 	p := Present{Secrets: map[string]map[string][]byte{}}
 	for _, w := range PlanWrites(set, p).Put {
@@ -69,7 +69,7 @@ func TestPlanWrites(t *testing.T) {
 		"OneNew":     {files: map[string]string{"d/cm.yaml": manifest}, want: []string{"put r-d: new", "3 unchanged"}},
 		"OneGone":    {files: map[string]string{"c/cm.yaml": ""}, want: []string{"remove r-c", "2 unchanged"}},
 		"Emptied": {
-			why: "its directory is there, so nobody has said that it should go; others are not held up", files: map[string]string{"a/cm.yaml": "", "a/README.md": "x", "c/cm.yaml": ""},
+			why: "its directory is there, so no commit removed it; others are not held up", files: map[string]string{"a/cm.yaml": "", "a/README.md": "x", "c/cm.yaml": ""},
 			want: []string{"remove r-c", `a: the directory has become empty; bundle "r-a" stays as it was`, "1 unchanged"},
 		},
 		"AlwaysEmpty": {why: "what never was a bundle is none", files: map[string]string{"d/README.md": "x"}, want: []string{"3 unchanged"}},
@@ -109,7 +109,7 @@ func TestPlanWrites(t *testing.T) {
 			},
 		},
 		"StillGoing": {
-			why:     "it is made anew when it is gone",
+			why:     "it is created again when it is gone",
 			present: func(p *Present) { p.Own[0].DeletionTimestamp = &metav1.Time{Time: noon} },
 			want: []string{
 				`held: bundle "r-a" is being removed; it is made anew afterwards`, `wait: bundle "r-a" is being removed; it is made anew afterwards`, "2 unchanged",
@@ -209,7 +209,7 @@ func TestPlace(t *testing.T) {
 		"Back":       {present: Present{Own: []*fleet.Bundle{apart.New}}, want: []string{"put r-a: changed", "0 unchanged"}},
 		"There2":     {present: Present{Own: []*fleet.Bundle{inline.New}}, want: []string{"1 unchanged"}},
 		"Forth":      {present: Present{Own: []*fleet.Bundle{inline.New}, Registry: data}, want: []string{"put r-a: changed", "0 unchanged"}},
-		"Adopted":    {why: "what nobody owns is written, not refused", present: Present{Adopted: []*fleet.Bundle{apart.New}}, want: []string{"put r-a: changed", "0 unchanged"}},
+		"Adopted":    {why: "what has no owner is written, not refused", present: Present{Adopted: []*fleet.Bundle{apart.New}}, want: []string{"put r-a: changed", "0 unchanged"}},
 	}
 	for name, c := range cases {
 		if diff := cmp.Diff(c.want, report(PlanWrites(set, c.present))); diff != "" {
@@ -218,7 +218,7 @@ func TestPlace(t *testing.T) {
 	}
 	adopted := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Name: "r-other"}}
 	if w := PlanWrites(set, Present{Adopted: []*fleet.Bundle{adopted}}); len(w.Remove) != 0 {
-		t.Error("what nobody owns is never removed")
+		t.Error("what has no owner is never removed")
 	}
 }
 

@@ -19,7 +19,7 @@ func TestChoose(t *testing.T) {
 		now    time.Duration
 		want   time.Duration
 	}{
-		"Nobody":     {"", 0, 0, time.Minute},
+		"NoAgents":   {"", 0, 0, time.Minute},
 		"Few":        {"a person learns within three minutes that a cluster is away", 10, 0, time.Minute},
 		"Full":       {"100 a second", 6000, 0, time.Minute},
 		"OneMore":    {"never more than 100 a second", 6001, 0, 75 * time.Second},
@@ -87,13 +87,13 @@ func TestReport(t *testing.T) {
 	c := reported("")
 	out := Report(c, 15*time.Minute)
 	if out.Annotations[fleet.AnnotationCheckInInterval] != "15m" || c.Annotations != nil {
-		t.Errorf("told %v; the one before has %v", out.Annotations, c.Annotations)
+		t.Errorf("got %v; the old Cluster has %v", out.Annotations, c.Annotations)
 	}
 	if Report(out, 15*time.Minute) != out || Report(c, 0) != c {
-		t.Error("told what it knows, or what nobody knows")
+		t.Error("got what it has already, or an unknown interval")
 	}
 	if got := Reported([]*fleet.Cluster{c, reported("5m"), reported("15m"), reported("nonsense")}); got != 15*time.Minute {
-		t.Errorf("they were told %s", got)
+		t.Errorf("they got %s", got)
 	}
 	polls := reported("")
 	polls.Spec.CheckIn = &fleet.ClusterCheckIn{Mode: ModePoll, Schedule: "@daily"}
@@ -115,9 +115,9 @@ func TestTimeout(t *testing.T) {
 		"Silent":       {"an agent that does not say", CheckInPolicy{Protocol: 2}, time.Minute, 3 * time.Minute, missed},
 		"Usual":        {"one that checks in as the manager expects it", CheckInPolicy{Protocol: 2, Announced: time.Minute}, time.Minute, 3 * time.Minute, missed},
 		"Hasty":        {"one that checks in more often is not missed earlier: check-ins get lost", CheckInPolicy{Protocol: 2, Announced: 10 * time.Second}, time.Minute, 3 * time.Minute, missed},
-		"Told":         {"a large fleet", CheckInPolicy{Protocol: 2, Ordered: 5 * time.Minute, Announced: 5 * time.Minute}, time.Minute, 15 * time.Minute, missed},
-		"JustTold":     {"it learns of it with the next check-in", CheckInPolicy{Protocol: 2, Ordered: 15 * time.Minute, Announced: time.Minute}, time.Minute, 45 * time.Minute, missed},
-		"ToldLess":     {"it comes when it said it would, and from then on more often", CheckInPolicy{Protocol: 2, Ordered: time.Minute, Announced: 15 * time.Minute}, 15 * time.Minute, 17 * time.Minute, broken},
+		"Ordered":      {"a large fleet", CheckInPolicy{Protocol: 2, Ordered: 5 * time.Minute, Announced: 5 * time.Minute}, time.Minute, 15 * time.Minute, missed},
+		"JustOrdered":  {"it learns of it with the next check-in", CheckInPolicy{Protocol: 2, Ordered: 15 * time.Minute, Announced: time.Minute}, time.Minute, 45 * time.Minute, missed},
+		"OrderedLess":  {"it comes when it said it would, and from then on more often", CheckInPolicy{Protocol: 2, Ordered: time.Minute, Announced: 15 * time.Minute}, 15 * time.Minute, 17 * time.Minute, broken},
 		"Own":          {"an interval of its own", CheckInPolicy{Protocol: 2, Announced: 15 * time.Minute}, time.Minute, 17 * time.Minute, broken},
 		"Scheduled":    {"a visit is tried for five minutes", CheckInPolicy{Protocol: 2, Announced: day, Scheduled: true}, time.Minute, day + 6*time.Minute, broken},
 		"LongSchedule": {"", CheckInPolicy{Protocol: 2, Announced: day, Scheduled: true}, time.Hour, day + 2*time.Hour, broken},
@@ -149,7 +149,7 @@ func TestPolicyOf(t *testing.T) {
 	}
 	c.Spec.CheckIn = nil
 	if diff := cmp.Diff(want, PolicyOf(c, 2)); diff != "" {
-		t.Errorf("nobody stays away for a day without a schedule: -want +got\n%s", diff)
+		t.Errorf("no agent stays away for a day without a schedule: -want +got\n%s", diff)
 	}
 	if diff := cmp.Diff(CheckInPolicy{Protocol: 1}, PolicyOf(reported("nonsense"), 1)); diff != "" {
 		t.Errorf("nothing is known: -want +got\n%s", diff)
@@ -183,7 +183,7 @@ func TestAgain(t *testing.T) {
 			t.Fatalf("%s between two", second.Sub(first))
 		}
 		if reported := Retries(identity)(first.Add(-time.Second)); !reported.Equal(first) {
-			t.Fatalf("it was told to be at %s, and is at %s", reported, first)
+			t.Fatalf("it was expected at %s, and is at %s", reported, first)
 		}
 		hits[first.Sub(first.Truncate(RetryInterval))/time.Second]++
 		if Again(0, start, identity).Before(start) {

@@ -124,7 +124,7 @@ func TestUpstream(t *testing.T) {
 		"Password":       {why: "a URL with a password would be printed", reach: Reach{URL: here, ServerURL: "https://a:b@fleet.example.com"}, err: "nothing else"},
 		"File":           {why: "another authority", reach: Reach{URL: here, CA: []byte("x"), CAFile: cert}, want: Upstream{URL: here, CA: cert}},
 		"FileWithKey":    {why: "a private key would be given to everybody", reach: Reach{URL: here, CAFile: append(cert[:len(cert):len(cert)], key...)}, err: "private key"},
-		"FileEmpty":      {why: "a file without certificates trusts nobody", reach: Reach{URL: here, CAFile: []byte("hello")}, err: "no certificate"},
+		"FileEmpty":      {why: "a file without certificates trusts no server", reach: Reach{URL: here, CAFile: []byte("hello")}, err: "no certificate"},
 		"NoCA":           {why: "the system's authorities", reach: Reach{URL: here, CA: cert, NoCA: true}, want: Upstream{URL: here}},
 		"NoCAAndFile":    {why: "both at once say nothing", reach: Reach{URL: here, NoCA: true, CAFile: cert}, err: "--no-ca"},
 		"Insecure":       {why: "an agent never skips the check", reach: Reach{URL: here, Insecure: true}, err: "--ca-file"},

@@ -108,11 +108,11 @@ func TestParse(t *testing.T) {
 		"UnixServer":     {why: "not a scheme of an API server", text: text("server: 'unix://h/run/x.sock'", token), reason: ReasonUnreadable, wantInText: "https://"},
 		"UserInServer":   {why: "would stand in messages", text: text("server: 'https://u:"+secret+"@x'", token), reason: ReasonUnreadable, wantInText: "user name"},
 		"OddProxy":       {why: "not a scheme of a proxy", text: text("server: https://x, proxy-url: 'ftp://p'", token), reason: ReasonUnreadable, wantInText: "proxy-url"},
-		"NoPEM":          {why: "nobody could be trusted", text: text("server: https://x, certificate-authority-data: "+b64([]byte("x")), token), reason: ReasonUnreadable, wantInText: "certificate-authority-data"},
+		"NoPEM":          {why: "no server could be trusted", text: text("server: https://x, certificate-authority-data: "+b64([]byte("x")), token), reason: ReasonUnreadable, wantInText: "certificate-authority-data"},
 		"CAAndInsecure":  {why: "client-go refuses it too", text: text("server: https://x, insecure-skip-tls-verify: true, certificate-authority-data: "+b64(cert), token), reason: ReasonUnreadable, wantInText: "remove one"},
 		"HalfAPair":      {why: "does not work", text: text("server: https://x", "client-certificate-data: "+b64(cert)), reason: ReasonUnreadable, wantInText: "only one"},
 		"StrangersInKey": {why: "does not work", text: text("server: https://x", "client-certificate-data: "+b64(cert)+", client-key-data: "+b64(other)), reason: ReasonUnreadable, wantInText: "belong together"},
-		"NoCredential":   {why: "would come as nobody", text: text("server: https://x", ""), reason: ReasonUnreadable, wantInText: "no credential"},
+		"NoCredential":   {why: "its requests would be anonymous", text: text("server: https://x", ""), reason: ReasonUnreadable, wantInText: "no credential"},
 		"TwoLines":       {why: "would be a header of its own", text: text("server: https://x", `token: "`+secret+`\n"`), reason: ReasonUnreadable, wantInText: "more than one line"},
 		"TooLong":        {why: "no kubeconfig is this long", text: text("server: https://x", token) + strings.Repeat("#\n", MaxBytes/2), reason: ReasonUnreadable, wantInText: "more than"},
 	}

@@ -81,7 +81,7 @@ func TestOf(t *testing.T) {
 		want []string
 	}{
 		"Reasons": {
-			why: "each cluster of the workspace by name, with the reason; others are nobody's business",
+			why: "each cluster of the workspace by name, with the reason; others are left out",
 			in: Input{
 				Bundle: aBundle(fleet.BundleTarget{Name: "prod", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}}),
 				Clusters: append([]*fleet.Cluster{{ObjectMeta: metav1.ObjectMeta{
@@ -210,7 +210,7 @@ func TestOfValues(t *testing.T) {
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "web"}, Type: "Opaque", Data: data}
 	if _, err := Of(Input{Bundle: stored, Clusters: clusters, Secrets: []*corev1.Secret{secret}}); !reconcile.IsRequeue(err) {
-		t.Errorf("a Secret of somebody else is not the Bundle's: %v", err)
+		t.Errorf("a Secret of another owner is not the Bundle's: %v", err)
 	}
 	secret.Type = fleet.SecretTypeBundleValues
 	got, err := Of(Input{Bundle: stored, Clusters: clusters, Secrets: []*corev1.Secret{secret}})

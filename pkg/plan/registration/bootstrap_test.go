@@ -28,7 +28,7 @@ func TestJudgeBootstrap(t *testing.T) {
 		"SameLost":    {why: "what is of no use now may be after another registration", given: b, origin: b.Origin(), contact: ContactLost, want: UseNow, says: "does not reach"},
 		"SameUnknown": {why: "an agent that has just started asks its manager first", given: b, origin: b.Origin(), want: UseLater},
 		"OtherToken": {
-			why: "somebody wants a new registration", given: with(func(b *Bootstrapping) { b.Token = "new" }),
+			why: "a user wants a new registration", given: with(func(b *Bootstrapping) { b.Token = "new" }),
 			origin: b.Origin(), contact: ContactReached, want: UseNow, says: ": token",
 		},
 		"OtherURL": {

@@ -59,8 +59,8 @@ func TestJudgeClaim(t *testing.T) {
 	}{
 		"Predefined":    {why: "a Cluster that was made beforehand waits for its first agent", cluster: cluster(false, "")},
 		"Seen":          {why: "it has had an agent", cluster: cluster(true, ""), again: true, waits: true},
-		"Granted":       {why: "it has a credential, even if nobody has used it yet", cluster: cluster(false, ""), siblings: []*fleet.ClusterRegistration{before}, again: true, waits: true},
-		"Allowed":       {why: "the reference asks nobody", cluster: cluster(true, ""), allow: true, again: true},
+		"Granted":       {why: "it has a credential, even if the agent has not used it yet", cluster: cluster(false, ""), siblings: []*fleet.ClusterRegistration{before}, again: true, waits: true},
+		"Allowed":       {why: "the reference asks for no approval", cluster: cluster(true, ""), allow: true, again: true},
 		"Accepted":      {why: "a person has said so", cluster: cluster(true, "r"), again: true},
 		"AcceptedOther": {why: "another request was meant", cluster: cluster(true, "x"), again: true, waits: true},
 		"AcceptedEarlier": {

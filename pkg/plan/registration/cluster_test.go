@@ -135,7 +135,7 @@ func TestMarkAndRelease(t *testing.T) {
 		t.Error(diff)
 	}
 	if OtherManager(got, mark) != "" || OtherManager(got, Mark{ID: "xyz"}) != "abc" || OtherManager(c, mark) != "" {
-		t.Error("the mark does not tell managers apart")
+		t.Error("the mark is the same for two managers")
 	}
 }
 

@@ -25,12 +25,12 @@ func TestGroupLabels(t *testing.T) {
 		"Everything":  {why: "an empty selector needs nothing", selector: &metav1.LabelSelector{}, want: map[string]string{}},
 		"Nothing":     {why: "no selector matches nothing", err: "no selector"},
 		"Met": {
-			why:      "what matchLabels fulfil needs nobody to choose",
+			why:      "what matchLabels fulfil needs no choice",
 			selector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}, MatchExpressions: in("env", metav1.LabelSelectorOpIn, "prod", "test")},
 			want:     map[string]string{"env": "prod"},
 		},
 		"Absent": {why: "what must not be there is not given", selector: &metav1.LabelSelector{MatchExpressions: in("old", metav1.LabelSelectorOpDoesNotExist)}, want: map[string]string{}},
-		"Choice": {why: "nobody says which of two", selector: &metav1.LabelSelector{MatchExpressions: in("region", metav1.LabelSelectorOpIn, "eu", "us")}, err: "region In (eu, us)"},
+		"Choice": {why: "there is no rule for the choice between two", selector: &metav1.LabelSelector{MatchExpressions: in("region", metav1.LabelSelectorOpIn, "eu", "us")}, err: "region In (eu, us)"},
 		"Exists": {why: "nor which value at all", selector: &metav1.LabelSelector{MatchExpressions: in("region", metav1.LabelSelectorOpExists)}, err: "region Exists"},
 		"Contradiction": {
 			why:      "no cluster can belong to it",

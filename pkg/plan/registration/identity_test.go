@@ -120,7 +120,7 @@ func TestParseSettings(t *testing.T) {
 			in:  "agentTLSMode: maybe\nagentCheckinInterval: soon", want: defaults, warnings: 2,
 		},
 		"Reclaim": {
-			why: "whoever wants to be asked is asked", in: "registration: {reclaim: approve}",
+			why: "a user who wants to approve is asked", in: "registration: {reclaim: approve}",
 			want: change(func(s *Settings) { s.Reclaim = ReclaimApprove }),
 		},
 		"ReclaimNonsense": {
@@ -180,7 +180,7 @@ func TestNextLocalStep(t *testing.T) {
 		"Void":             {why: "an agent whose request is gone must register again", o: LocalObserved{Credential: true}, want: LocalDropCredential},
 		"FirstStart":       {why: "a token is made first", want: LocalMakeToken},
 		"TokenNew":         {why: "its values come later", o: LocalObserved{Token: true}, want: LocalAwaitToken},
-		"TokenReady":       {why: "the agent can be told", o: LocalObserved{Token: true, Values: true}, want: LocalWriteBootstrap},
+		"TokenReady":       {why: "the agent's values are complete", o: LocalObserved{Token: true, Values: true}, want: LocalWriteBootstrap},
 		"Registering":      {why: "the agent has what it needs", o: LocalObserved{Token: true, Values: true, Bootstrap: name}, want: LocalNothing},
 		"TokenExpired":     {why: "an agent that was too slow gets another", o: LocalObserved{Bootstrap: name}, want: LocalMakeToken},
 		"ForeignBootstrap": {why: "a bootstrap Secret of another token is replaced", o: LocalObserved{Token: true, Values: true, Bootstrap: "x"}, want: LocalWriteBootstrap},
@@ -212,7 +212,7 @@ func TestLocalCluster(t *testing.T) {
 	}
 	ranchers.Spec.KubeConfigSecret = ""
 	if got := LocalCluster(b, ranchers, "other").Spec.KubeConfigSecret; got != SecretLocalKubeconfig {
-		t.Errorf("a cluster that nobody can reach is reached through %q", got)
+		t.Errorf("a cluster without a kubeconfig is reached through %q", got)
 	}
 	if len(b.ClusterLabels) != 1 {
 		t.Error("the settings were changed")

@@ -34,7 +34,7 @@ func TestIdentityCheck(t *testing.T) {
 		"Returns":      {why: "the cluster before was away for a while", own: "b", answers: append(times(6, known("a")), rival("a"))},
 		"Registered":   {why: "who registers with the clientID takes the Cluster", own: "b", answers: times(1, joined("a")), act: true, claim: true},
 		"Taken":        {why: "another cluster has taken it meanwhile", own: "a", answers: append(times(3, known("a")), known("b"))},
-		"Unknown":      {why: "a cluster that cannot be told from others is not held up", answers: times(1, known("a")), act: true},
+		"Unknown":      {why: "a cluster without an identity of its own is not held up", answers: times(1, known("a")), act: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

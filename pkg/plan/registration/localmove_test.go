@@ -70,8 +70,8 @@ func TestLocalMayLeave(t *testing.T) {
 		want bool
 	}{
 		"Silent":    {why: "the new agent has not spoken", s: LocalSight{At: "b", Seen: "a", Ordered: true}},
-		"Unordered": {why: "whoever deploys the agent now makes the one before again", s: LocalSight{At: "b", Seen: "b"}},
-		"Arrived":   {why: "nobody needs it any more", s: LocalSight{At: "b", Seen: "b", Ordered: true}, want: true},
+		"Unordered": {why: "the present order would install the old agent again", s: LocalSight{At: "b", Seen: "b"}},
+		"Arrived":   {why: "the old agent is not needed any more", s: LocalSight{At: "b", Seen: "b", Ordered: true}, want: true},
 	} {
 		if wait := m.MayLeave(c.s); (wait == "") != c.want {
 			t.Errorf("%s: %s: waits with %q", name, c.why, wait)

@@ -221,6 +221,6 @@ func TestJudge(t *testing.T) {
 	}
 	s, _ = s.Judge(map[string]time.Duration{"b": time.Hour}, noon.Add(11*time.Minute))
 	if _, ripe = s.Judge(patient, noon.Add(30*time.Minute)); len(ripe) != 0 {
-		t.Errorf("what was owned in between is looked at anew: %v", ripe)
+		t.Errorf("what was owned in between is counted from the start again: %v", ripe)
 	}
 }

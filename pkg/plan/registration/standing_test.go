@@ -8,8 +8,8 @@ import (
 )
 
 func TestStandingOf(t *testing.T) {
-	anew := request("r", "a", time.Minute)
-	anew.Spec.ClientRandom = "other"
+	renewed := request("r", "a", time.Minute)
+	renewed.Spec.ClientRandom = "other"
 	external := granted(request("external", "a", time.Hour))
 	external.Labels = map[string]string{fleet.LabelClusterManagement: "rancher"}
 	const overlap = 3 * time.Minute
@@ -59,19 +59,19 @@ func TestStandingOf(t *testing.T) {
 			r:   granted(request("r", "a", time.Minute)), handed: map[string]Handed{"r": unused},
 			want: Newest,
 		},
-		"NobodyNotesUse": {
+		"UseNotRecorded": {
 			why: "an API server that does not say which tokens are used must not keep two credentials for ever",
 			r:   granted(request("r", "a", 0)), other: granted(request("s", "a", time.Minute)),
 			handed: map[string]Handed{"r": unused, "s": unused},
 			want:   Superseded,
 		},
-		"NobodyNotesUseYet": {
+		"UseNotRecordedYet": {
 			why: "as long as it can be fetched it may not have been",
 			r:   granted(request("r", "a", 0)), other: granted(request("s", "a", time.Minute)),
 			handed: map[string]Handed{"r": unused, "s": fetchable},
 			want:   Outgoing,
 		},
-		"NewerNobodyNotesUse": {
+		"NewerUseNotRecorded": {
 			why: "the newer one stays",
 			r:   granted(request("r", "a", time.Minute)), other: granted(request("s", "a", 0)),
 			handed: map[string]Handed{"r": unused, "s": unused},
@@ -121,9 +121,9 @@ func TestStandingOf(t *testing.T) {
 			handed: map[string]Handed{"s": unused},
 			want:   Newest,
 		},
-		"AsksAnew": {
+		"AsksWithAnotherWord": {
 			why: "an agent that lost its credential made up another word",
-			r:   anew, other: granted(request("s", "a", 0)),
+			r:   renewed, other: granted(request("s", "a", 0)),
 			handed: map[string]Handed{"s": fetchable},
 			want:   Newest,
 		},

@@ -31,7 +31,7 @@ func TestJudgeToken(t *testing.T) {
 		want     TokenVerdict
 	}{
 		"Endless":         {why: "no ttl, no end", want: TokenVerdict{}},
-		"ZeroIsEndless":   {why: "0 never expires, but its time is told", ttl: &zero, now: hour, want: TokenVerdict{Expires: expires(0)}},
+		"ZeroIsEndless":   {why: "0 never expires, but its time is reported", ttl: &zero, now: hour, want: TokenVerdict{Expires: expires(0)}},
 		"Running":         {why: "it is looked at again when it ends", ttl: &hour, now: 20 * time.Minute, want: TokenVerdict{Expires: expires(hour), Left: 40 * time.Minute}},
 		"Over":            {why: "it ends to the second", ttl: &hour, now: hour, want: TokenVerdict{Expires: expires(hour), Delete: "the token has expired"}},
 		"Required":        {why: "an administrator may refuse endless tokens", required: true, want: TokenVerdict{Delete: "the token has no ttl, and the manager requires one"}},
@@ -63,7 +63,7 @@ func TestTokenSecret(t *testing.T) {
 			registry: "cattle-fleet-clusters-system",
 		},
 		"OtherNamespace": {
-			why:    "the agent's chart must be told a system namespace that is not the usual one",
+			why:    "the agent's chart must be given a system namespace that is not the usual one",
 			system: System{Namespace: "my-fleet", ManagerID: "a"},
 			extra:  "internal:\n  systemNamespace: my-fleet\n", registry: "my-fleet-clusters-system",
 		},

@@ -42,7 +42,7 @@ func TestDecide(t *testing.T) {
 			observed: absent, wanted: want, verb: Install, reason: "New",
 		},
 		"SameIDButMissing": {
-			why:      "somebody removed the release; the id has not changed, but the workload is gone",
+			why:      "another client removed the release; the id has not changed, but the workload is gone",
 			observed: absent, wanted: with(want, func(w *Wanted) { w.Applied = w.DeploymentID }),
 			verb: Install, reason: "ReleaseMissing",
 		},
@@ -131,7 +131,7 @@ func TestDecide(t *testing.T) {
 			verb: Purge, reason: "Unreadable",
 		},
 		"UnreadableOfWhom": {
-			why:      "of a record that nobody can read, and of which this deployment knows nothing, nobody knows whose it is",
+			why:      "the owner of an unreadable record that this deployment does not know is unknown",
 			observed: Observed{ID: id, State: Unreadable}, wanted: want, verb: Refuse, reason: ReasonForeignRelease,
 		},
 		"UnreadableTaken": {
@@ -298,7 +298,7 @@ func TestDecideWithdrawn(t *testing.T) {
 			verb: Acknowledge, reason: "Uninstalled",
 		},
 		"AgentElsewhere": {
-			why:      "the bundle of an agent is for the place that it has left, or where its successor is: whoever carried it out would make that agent again",
+			why:      "the bundle of an agent is for the place that it has left, or where its successor is: carrying it out would install that agent again",
 			observed: Observed{ID: id, State: Absent}, wanted: with(want, func(w *Wanted) { w.Agent = true }), verb: Hold, reason: ReasonAgentElsewhere,
 		},
 		"AgentElsewhereByThePredecessor": {
@@ -314,11 +314,11 @@ func TestDecideWithdrawn(t *testing.T) {
 			verb: Install, reason: "New",
 		},
 		"AgentElsewhereUnheard": {
-			why:      "without a manager nobody knows whether it is the agent's, or a bundle of somebody's whose name begins like that",
+			why:      "without a manager it is not known whether it is the agent's, or a user's bundle whose name begins like that",
 			observed: at(Deployed, "s-2:b"), wanted: with(want, func(w *Wanted) { w.Agent, w.Unreported = true, true }), verb: Keep, reason: ReasonUpToDate,
 		},
 		"Agent": {
-			why: "an agent that removes itself can be reached by nobody any more",
+			why: "an agent that removes itself cannot be reached any more",
 			observed: with(at(Deployed, "s-2:b"), func(o *Observed) {
 				o.Memory.Owner.BundleID = "fleet-agent-c1"
 			}),

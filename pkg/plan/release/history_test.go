@@ -64,7 +64,7 @@ func TestDecideByHistory(t *testing.T) {
 			history: history("superseded:b", "superseded", "deployed"), wanted: wanted, verb: Keep, reason: ReasonByHand, good: 1,
 		},
 		"InstalledByHandInstead": {
-			why:     "uninstalled and installed anew by hand: nothing of it is ours",
+			why:     "uninstalled and installed again by hand: nothing of it is ours",
 			history: history("deployed"), wanted: applied, verb: Refuse, reason: ReasonForeignRelease, good: 1,
 		},
 		"RolledBackByHand": {
@@ -110,7 +110,7 @@ func TestDecideByHistory(t *testing.T) {
 			history: begun(history("deployed:a", "pending-upgrade"), -time.Minute), wanted: wanted, verb: Hold, reason: ReasonByHand, good: 1,
 		},
 		"HandsGaveUp": {
-			why:     "nobody takes that long",
+			why:     "no operation takes that long",
 			history: begun(history("deployed:a", "pending-upgrade"), HandLimit), wanted: wanted, verb: Fail, reason: "Interrupted", good: 1,
 		},
 		"HandsOfTomorrow": {
@@ -201,15 +201,15 @@ func TestDecideByHistory(t *testing.T) {
 			history: history("superseded:a", "uninstalled:b"), wanted: wanted, verb: Forget, reason: "Uninstalled", good: 1,
 		},
 		"SupersededOnly": {
-			why:     "the newest record is lost: nobody knows what runs, so it is deployed",
+			why:     "the newest record is lost: it is not known what runs, so it is deployed",
 			history: history("superseded:b"), wanted: applied, verb: Upgrade, reason: "Retry", good: 1,
 		},
 		"TakenOverAndFailed": {
-			why:     "a release of somebody else's that we took over is no new one",
+			why:     "a release of another client that we took over is no new one",
 			history: history("deployed", "failed:b"), wanted: wanted, verb: Upgrade, reason: "Retry",
 		},
 		"UnreadableOfOurs": {
-			why:     "the records before tell whose it is",
+			why:     "the older records say whose it is",
 			history: history("superseded:a", "unreadable"), wanted: wanted, verb: Purge, reason: "Unreadable", good: 1,
 		},
 	}
@@ -247,7 +247,7 @@ func TestDecideFormer(t *testing.T) {
 		},
 		"Gone": {why: "once", wanted: former, verb: Acknowledge, reason: "Uninstalled"},
 		"Foreign": {
-			why: "somebody else has the name by now", history: history("deployed"), wanted: former, verb: Acknowledge, reason: "Uninstalled",
+			why: "another release has the name by now", history: history("deployed"), wanted: former, verb: Acknowledge, reason: "Uninstalled",
 		},
 		"Inherited": {
 			why:     "another bundle of the repository wants that very release: it takes it over, nothing is uninstalled",
@@ -280,8 +280,8 @@ func TestDecideComesToRest(t *testing.T) {
 					{ID: ID{"prod", "web"}, Self: us, DeploymentID: "b", Applied: "a", Correct: true, Now: noon},
 					{ID: ID{"prod", "web"}, Self: us, DeploymentID: "b", Applied: "b", Order: "o1", Now: noon},
 				} {
-					if story, ok := play(history(words...), w); !ok {
-						t.Errorf("order %q, applied %s: %s", w.Order, w.Applied, story)
+					if steps, ok := play(history(words...), w); !ok {
+						t.Errorf("order %q, applied %s: %s", w.Order, w.Applied, steps)
 					}
 				}
 			}
@@ -290,13 +290,13 @@ func TestDecideComesToRest(t *testing.T) {
 }
 
 // play takes steps as Helm would until there is none left.
-func play(list []Revision, w Wanted) (story string, ok bool) {
+func play(list []Revision, w Wanted) (steps string, ok bool) {
 	for range 8 {
 		a := Decide(Summarize(w.ID, list), w)
-		story += fmt.Sprintf("%s -> %s; ", text(list), a.Verb)
+		steps += fmt.Sprintf("%s -> %s; ", text(list), a.Verb)
 		switch a.Verb {
 		case Keep, Hold, Refuse, Acknowledge:
-			return story, true
+			return steps, true
 		case Uninstall, Forget:
 			list = nil
 		case Purge:
@@ -315,7 +315,7 @@ func play(list []Revision, w Wanted) (story string, ok bool) {
 			list = append(list, Revision{Number: len(list) + 1, State: Deployed, Memory: Memory{Owner: w.Self, DeploymentID: w.DeploymentID}})
 		}
 	}
-	return story, false
+	return steps, false
 }
 
 func keepIf(list []Revision, f func(Revision) bool) []Revision {

@@ -59,7 +59,7 @@ func TestDecidePredecessor(t *testing.T) {
 			observed: theirs(Deployed, "s-2:b", "db"), wanted: follows(false), verb: Refuse, reason: ReasonForeignRelease,
 		},
 		"NotConfigured": {
-			why:      "an agent that follows nobody touches nothing of another's",
+			why:      "an agent without a predecessor touches nothing of another's",
 			observed: theirs(Deployed, "s-2:b", "web"), wanted: want, verb: Refuse, reason: ReasonForeignRelease,
 		},
 		"Interrupted": {

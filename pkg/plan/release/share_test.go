@@ -24,7 +24,7 @@ func TestClaimOf(t *testing.T) {
 		claim  Claim
 		bundle string
 	}{
-		"Nobody":        {why: "no deployment of this agent is known under that name", wanted: peers(), claim: Unrelated},
+		"NoPeer":        {why: "no deployment of this agent is known under that name", wanted: peers(), claim: Unrelated},
 		"Own":           {why: "the deployment was renamed", wanted: peers(), own: []ID{theirs}, claim: Ceded},
 		"Wanted":        {why: "the other bundle is wanted as well", wanted: peers(Peer{SameRepository: true, Live: true}), claim: Shared, bundle: "a"},
 		"Withdrawn":     {why: "a renamed bundle passes its objects on", wanted: peers(Peer{SameRepository: true}), claim: Ceded},

@@ -47,13 +47,13 @@ func TestBackdate(t *testing.T) {
 			"nothing has changed", true, []look{{11, yes, false}}, yes, "10", "10",
 		},
 		"Broke": {
-			"it broke at noon, and was told at eight", true, []look{{11, yes, false}, {12, no, false}, {13, no, false}}, no, "12", "12",
+			"it broke at noon, and was reported at eight", true, []look{{11, yes, false}, {12, no, false}, {13, no, false}}, no, "12", "12",
 		},
 		"Message": {
 			"only the text has changed since", true, []look{{12, no, false}, {14, ready("False", "two pods"), false}}, ready("False", "two pods"), "12", "14",
 		},
 		"Flapped": {
-			"it was down for an hour that nobody saw", true, []look{{12, no, false}, {13, yes, false}}, yes, "13", "13",
+			"it was down for an hour that was not reported", true, []look{{12, no, false}, {13, yes, false}}, yes, "13", "13",
 		},
 		"Mended": {
 			"it was down until now", true, []look{{12, no, false}}, yes, "20", "20",
@@ -68,7 +68,7 @@ func TestBackdate(t *testing.T) {
 			"but it knows what it has seen itself", false, []look{{12, yes, true}, {13, no, false}}, no, "13", "13",
 		},
 		"UnknownDown": {
-			"down since the start: since when is not known, so it is since it is told", false, []look{{12, no, true}}, no, "20", "20",
+			"down since the start: since when is not known, so the report counts", false, []look{{12, no, true}}, no, "20", "20",
 		},
 		"UnknownMended": {
 			"up again while alone", false, []look{{12, no, true}, {15, yes, false}}, yes, "15", "15",
@@ -107,7 +107,7 @@ func TestBackdate(t *testing.T) {
 			w.set("Ready", "Unknown", "R", "")
 			later := Backdate(w.list, got, saved, hour(22))
 			if later[0].LastTransitionTime != day+"22:00:00Z" {
-				t.Errorf("a change at ten is told as of %s", later[0].LastTransitionTime)
+				t.Errorf("a change at ten is reported as of %s", later[0].LastTransitionTime)
 			}
 		})
 	}

@@ -240,7 +240,7 @@ func truthful(shape Shape, targets []Target, _, r Result) string {
 		return fmt.Sprintf("waits %v, but says %q", waits, r.Stop)
 	}
 	if r.Stop != nil && r.Stop.Clusters.Count <= r.Stop.Allowed && r.Stop.For != "" {
-		return fmt.Sprintf("waits for nobody: %q", r.Stop)
+		return fmt.Sprintf("no target waits: %q", r.Stop)
 	}
 	if r.Stop != nil && r.Stop.For == "" && r.Stop.Partition == "" && r.Stop.Clusters.Count != r.Unavailable {
 		return fmt.Sprintf("%d unavailable, waits for %d", r.Unavailable, r.Stop.Clusters.Count)
@@ -353,7 +353,7 @@ func TestOverlappingPartitions(t *testing.T) {
 		moved = append(moved, s.Move)
 	}
 	if !slices.Equal(moved, []bool{true, false, false}) {
-		t.Errorf("a is down in both partitions, so nobody else has room: %v", moved)
+		t.Errorf("a is down in both partitions, so no other target has room: %v", moved)
 	}
 	if r.Unavailable != 1 || r.Partitions[0].Unavailable != 1 || r.Partitions[1].Unavailable != 1 {
 		t.Errorf("%+v", r)

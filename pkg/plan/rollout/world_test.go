@@ -138,7 +138,7 @@ func (w *world) agent(i int, s *site) {
 	w.heartbeat(i)
 }
 
-// targets is what a plan is made of.
+// targets returns the arguments of Plan for all sites.
 func (w *world) targets() []Target {
 	out := make([]Target, len(w.sites))
 	for i, s := range w.sites {

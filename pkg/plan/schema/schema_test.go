@@ -75,7 +75,7 @@ spec:
   port: http
 `
 
-// found is what is wrong with a file of manifests.
+// found returns the faults in a file of manifests.
 func found(t *testing.T, kubernetes, text string, crds ...string) []string {
 	t.Helper()
 	kinds, err := New(kubernetes)

@@ -28,7 +28,7 @@ func TestOwns(t *testing.T) {
 		"ShardTakesItsOwn":             {"this is what it was started for", Scope{Shard: "x"}, in("a", "x"), true},
 		"ShardLeavesAnother":           {"a third manager works on it", Scope{Shard: "x"}, in("a", "y"), false},
 		"ShardLeavesTheDefault":        {"the reference works on it", Scope{Shard: "x"}, in("a"), false},
-		"ShardLeavesTheEmptyLabel":     {"nobody's is not ours", Scope{Shard: "x"}, in("a", ""), false},
+		"ShardLeavesTheEmptyLabel":     {"an empty label is not this shard's", Scope{Shard: "x"}, in("a", ""), false},
 		"WorkspaceTakesItsOwn":         {"one of several", Scope{Workspaces: []string{"b", "a"}}, in("a"), true},
 		"WorkspaceLeavesAnother":       {"it was not asked to", Scope{Workspaces: []string{"b"}}, in("a"), false},
 		"ShardWithinWorkspaces":        {"both have to fit", Scope{Shard: "x", Workspaces: []string{"b"}}, in("a", "x"), false},

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// statusBytes is what a status may take whatever fails.
+// statusBytes is the limit for the size of a status, whatever fails.
 const statusBytes = 64 << 10
 
 // failing is deployments of one bundle with so many objects on so many clusters,

@@ -93,7 +93,7 @@ func TestWaiting(t *testing.T) {
 			Stop: &rollout.Stop{Allowed: 1, Clusters: rollout.Names{First: []string{"c1"}, Count: 1}}, Deferred: 1, Outside: rollout.Names{First: []string{"c9"}, Count: 1}}},
 			"waits for room: 1 unavailable, 1 allowed: c1; 1 cluster is in no partition of the rollout strategy and never gets the bundle: c9; " +
 				"1 cluster is deferred: it is offline or silent; ns/c3: later"},
-		"Deferred": {"who is away is waited for by nobody, and counted", Bundle{Deployments: d("c1 Ready"), Rollout: rollout.Result{Deferred: 2}}, "2 clusters are deferred: they are offline or silent"},
+		"Deferred": {"no rollout waits for a cluster that is away; it is counted", Bundle{Deployments: d("c1 Ready"), Rollout: rollout.Result{Deferred: 2}}, "2 clusters are deferred: they are offline or silent"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestWaiting(t *testing.T) {
 			if c.want != "" {
 				done := BundleStatus(&st, &Bundle{Deployments: d("c1 Ready")}, now)
 				if condition.Find(done.Conditions, fleet.ConditionWaiting) != nil {
-					t.Error("it stays when nobody waits any more")
+					t.Error("it stays when no deployment waits any more")
 				}
 			}
 		})

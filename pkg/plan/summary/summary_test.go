@@ -54,7 +54,7 @@ func TestState(t *testing.T) {
 		"OutOfSyncNotEvenStaged": {why: "in a later partition the object does not know the new version yet",
 			spec:   fleet.BundleDeploymentSpec{DeploymentID: "1", StagedDeploymentID: "1"},
 			status: fleet.BundleDeploymentStatus{AppliedDeploymentID: "1", Ready: true, NonModified: true}, wanted: "2", want: fleet.OutOfSync},
-		"Modified": {why: "somebody changed objects",
+		"Modified": {why: "another client changed objects",
 			spec:   fleet.BundleDeploymentSpec{DeploymentID: "1", StagedDeploymentID: "1"},
 			status: fleet.BundleDeploymentStatus{AppliedDeploymentID: "1", Ready: true}, want: fleet.Modified},
 	}
@@ -269,7 +269,7 @@ func TestGitRepoReady(t *testing.T) {
 		return func(r *fleet.GitRepo) { r.Status.Conditions = condition.Set(nil, c, now) }
 	}
 	one := []RepoBundle{{Name: "app", UID: "1", Targets: 1}}
-	nobody := RepoBundle{Name: "gpu", UID: "0", Problem: &Problem{fleet.ReasonNoTargets, "targets no cluster: x"}}
+	none := RepoBundle{Name: "gpu", UID: "0", Problem: &Problem{fleet.ReasonNoTargets, "targets no cluster: x"}}
 	cases := map[string]struct {
 		why     string
 		repo    *fleet.GitRepo
@@ -286,9 +286,9 @@ func TestGitRepoReady(t *testing.T) {
 		"NotRead":     {"new", repo(func(r *fleet.GitRepo) { r.Status.Commit = "" }), nil, nil, "False NotRead the repository was not read yet"},
 		"SpecChanged": {"the old answer is no answer to the new question", repo(func(r *fleet.GitRepo) { r.Generation = 3 }), one, d("c1 Ready"), "False NotRead the repository was not read yet as the changed spec asks"},
 		"NoBundles":   {"read, but the Bundles are not seen yet", repo(nil), nil, nil, "False NoBundles no bundle was made from the repository yet"},
-		"NoCluster":   {"no Bundle gets anywhere", repo(nil), []RepoBundle{nobody}, nil, "False NoTargets bundle gpu: targets no cluster: x"},
+		"NoCluster":   {"no Bundle gets anywhere", repo(nil), []RepoBundle{none}, nil, "False NoTargets bundle gpu: targets no cluster: x"},
 		"OneOfTwoNoCluster": {"a Bundle for clusters that are yet to come does not hold back the rest",
-			repo(nil), []RepoBundle{one[0], nobody}, d("c1 Ready"), "True  "},
+			repo(nil), []RepoBundle{one[0], none}, d("c1 Ready"), "True  "},
 		"BundleProblem": {"a fault of a Bundle shows on its repository", repo(nil),
 			[]RepoBundle{{Name: "app", UID: "2", Targets: 1, Problem: &Problem{"InvalidSelector", "bad"}}}, d("c1 Ready"),
 			"False InvalidSelector bundle app: bad"},

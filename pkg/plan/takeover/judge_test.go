@@ -102,7 +102,7 @@ func TestJudge(t *testing.T) {
 				Differences: onC1("other options: defaultNamespace, helm.takeOwnership")},
 		},
 		"HeldBack": {
-			why:    "what somebody holds back must not be let go by accident",
+			why:    "what a user holds back must not be let go by accident",
 			change: func(in *Input) { in.Deployments[0].Spec.DeploymentID = "s-old:options" },
 			want: Finding{Verdict: Differs, Clusters: 2, Reasons: []string{"a version that is held back would be released: not available anyway"},
 				Differences: onC1("a version that is held back would be released: not available anyway")},
@@ -136,13 +136,13 @@ func TestJudge(t *testing.T) {
 				"GitRepo shop: webhookSecret is accepted, but this version does not act on it yet"}},
 		},
 		"HelmOp": {
-			why:    "nobody would update it",
+			why:    "no manager would update it",
 			change: func(in *Input) { in.Bundle.Labels = map[string]string{fleet.LabelHelmOpName: "op"} },
 			want: Finding{Verdict: Unsupported, Clusters: 2, Reasons: []string{
 				"HelmOp op: kind HelmOp is accepted, but this version does not act on it yet"}},
 		},
 		"NoValues": {
-			why:    "who may not read the values cannot tell, and must not be told that all is well",
+			why:    "without the right to read the values the result is unknown, and must not be well",
 			change: func(in *Input) { in.Bundle.Spec.ValuesHash = "abc" },
 			want:   Finding{Verdict: Unknown, Clusters: 2},
 		},

@@ -16,13 +16,13 @@ func TestMove(t *testing.T) {
 		relabel bool
 		refused string
 	}{
-		"Start":          {"the default's object is passed on", to, nil, true, ""},
-		"StartAgain":     {"a second run writes nothing", to, in("x"), false, ""},
-		"StartOfAnother": {"a third manager would lose it without knowing", to, in("y"), false, `it belongs to shard "y"`},
-		"StartOfNobody":  {"an empty label is somebody's decision, too", to, in(""), false, `it belongs to shard ""`},
-		"Undo":           {"and back", back, in("x"), true, ""},
-		"UndoAgain":      {"a second run writes nothing", back, nil, false, ""},
-		"UndoOfAnother":  {"only what this shard has goes back", back, in("y"), false, `it belongs to shard "y"`},
+		"Start":             {"the default's object is passed on", to, nil, true, ""},
+		"StartAgain":        {"a second run writes nothing", to, in("x"), false, ""},
+		"StartOfAnother":    {"a third manager would lose it without knowing", to, in("y"), false, `it belongs to shard "y"`},
+		"StartOfEmptyShard": {"an empty label is a decision of a user, too", to, in(""), false, `it belongs to shard ""`},
+		"Undo":              {"and back", back, in("x"), true, ""},
+		"UndoAgain":         {"a second run writes nothing", back, nil, false, ""},
+		"UndoOfAnother":     {"only what this shard has goes back", back, in("y"), false, `it belongs to shard "y"`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func TestMatch(t *testing.T) {
 			want:    Verdict{Deploy: true, Reason: `target 1 "default" matches: clusterGroup default`},
 		},
 		"NoTargetsNoGroup": {
-			why:     "and to nobody else",
+			why:     "and to no other cluster",
 			cluster: cluster("c1", nil),
 			want:    Verdict{Target: -1, Reason: `target 1 "default" wants clusterGroup default, c1 is in no cluster group`},
 		},
@@ -188,7 +188,7 @@ func TestCustomizations(t *testing.T) {
 			want: Verdict{Target: 2, Customizations: []int{0, 1}},
 		},
 		"WithoutRestrictionsAllAreTargets": {
-			why:  "only position tells customizations from targets, and only with restrictions",
+			why:  "only position distinguishes customizations from targets, and only with restrictions",
 			spec: fleet.BundleSpec{Targets: []fleet.BundleTarget{prod, eu, all}},
 			want: Verdict{Deploy: true, Target: 0},
 		},

@@ -125,7 +125,7 @@ func TestRenderFails(t *testing.T) {
 		"DoublingCat":   {m{"a": `${ $x := "aaaaaaaa" }${ range until 40 }${ $x = cat $x $x }${ end }`}, "cat", "memory of the manager"},
 		"Replace":       {m{"a": `${ $x := repeat 1000000 "a" }${ $x | replace "a" $x }`}, "replace", "memory of the manager"},
 		"IndentLines":   {m{"a": `${ repeat 100000 "\n" | indent 100000 }`}, "indent", "memory of the manager"},
-		"StepFunction":  {m{"a": `${ fleetStep }`}, "not defined", "nobody calls what is not theirs"},
+		"StepFunction":  {m{"a": `${ fleetStep }`}, "not defined", "charts cannot call functions of Fleet"},
 		"TooMuch":       {m{"a": `${ range until 10000 }${ repeat 10000 "a" }${ end }`}, "4 MiB", "memory of the manager"},
 	}
 	for name, c := range tests {

@@ -18,11 +18,10 @@ import (
 type Manager struct {
 	// Version is the version that its configuration belongs to.
 	Version string `json:"version,omitempty"`
-	// Implementation distinguishes implementations of the same API: "fleet", or
-	// empty where the manager does not say.
+	// Implementation tells implementations of the same API apart: "fleet", or
+	// empty where it does not say.
 	Implementation string `json:"implementation,omitempty"`
-	// Leader is the process that does the work at present; empty: no process
-	// does.
+	// Leader is who does the work at present; empty: nobody does.
 	Leader string `json:"leader,omitempty"`
 	// Since is since when the leader leads.
 	Since *time.Time `json:"since,omitempty"`

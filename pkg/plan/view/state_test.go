@@ -22,8 +22,8 @@ func TestStates(t *testing.T) {
 		"Displayed":    {"the display field is the API's word", BundleState(bundle("x", on(1, bad("a", fleet.Modified, "")))), fleet.Modified},
 		"EmptyIsReady": {"an empty display field is Ready where the condition says so", BundleState(bundle("x", on(1))), fleet.Ready},
 		"EmptyIsNot":   {"an empty display field of a bundle for no cluster is not", BundleState(&fleet.Bundle{Status: fleet.BundleStatus{Conditions: no}}), fleet.NotReady},
-		"NewBundle":    {"nobody has worked on it", BundleState(&fleet.Bundle{}), fleet.Pending},
-		"NewRepo":      {"nobody has worked on it", RepoState(&fleet.GitRepo{}), fleet.GitUpdating},
+		"NewBundle":    {"no manager has worked on it", BundleState(&fleet.Bundle{}), fleet.Pending},
+		"NewRepo":      {"no manager has worked on it", RepoState(&fleet.GitRepo{}), fleet.GitUpdating},
 		"WrongBranch": {"the display field stays GitUpdating, as in the API", RepoState(repo(func(r *fleet.GitRepo) {
 			r.Status.Display.State = fleet.GitUpdating
 			r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionGitPolling, corev1.ConditionFalse, "BranchNotFound", `branch "mian" does not exist`, 0)}
@@ -50,7 +50,7 @@ func TestStates(t *testing.T) {
 		})), fleet.Ready},
 		"ProtectedBundle":         {"its deletion waits for a person", BundleState(bundle("x", on(1), heldBundle)), Held},
 		"ProtectedBundleApproved": {"its deletion is approved", BundleState(bundle("x", on(1), heldBundle, approvedBundle)), fleet.Ready},
-		"NewCluster":              {"nobody has worked on it", ClusterState(&fleet.Cluster{}), fleet.WaitCheckIn},
+		"NewCluster":              {"no manager has worked on it", ClusterState(&fleet.Cluster{}), fleet.WaitCheckIn},
 		"Group":                   {"groups have states too", GroupState(&fleet.ClusterGroup{Status: fleet.ClusterGroupStatus{Conditions: ready}}), fleet.Ready},
 		"OfflineWins":             {"a cluster that is away is that, whatever its bundles were", ClusterState(cluster("a", away(time.Hour))), fleet.Offline},
 		"DeploymentIDs":           {"the display field of a cluster that is away is stale; its ids are not", DeploymentState(deployment("x", "a", written)), fleet.WaitApplied},
@@ -98,14 +98,14 @@ func TestMessages(t *testing.T) {
 	cases := map[string]struct{ why, got, want string }{
 		"ReadyBundle": {"what is Ready needs no words", BundleMessage(bundle("x", on(1))), ""},
 		"Cluster":     {"the first cluster in the bundle's state is named", BundleMessage(bundle("x", on(3, bad("a", fleet.NotReady, "0/1"), bad("b", fleet.ErrApplied, "immutable")))), "b: immutable"},
-		"Object":      {"without a message the first object tells", BundleMessage(bundle("x", on(1, changed))), "a: configmap.v1 x/y missing"},
+		"Object":      {"without a message the first object counts", BundleMessage(bundle("x", on(1, changed))), "a: configmap.v1 x/y missing"},
 		"NotApplied":  {"a name alone says nothing", BundleMessage(bundle("x", on(2, bad("a", fleet.WaitApplied, "")))), "a: the agent has not applied it yet"},
 		"Problem":     {"what keeps the bundle back comes before what that causes", BundleMessage(refused), "Policy shops/limits"},
 		"Deployment":  {"the agent's word", DeploymentMessage(deployment("x", "a", failed("NotOwned", "not ours"))), "not ours"},
-		"ReadyDeployment": {"an old message of what is Ready now is not told", DeploymentMessage(deployment("x", "a", func(bd *fleet.BundleDeployment) {
+		"ReadyDeployment": {"an old message of what is Ready now is not shown", DeploymentMessage(deployment("x", "a", func(bd *fleet.BundleDeployment) {
 			bd.Status.Conditions = []fleet.Condition{cond(fleet.ConditionMonitored, corev1.ConditionTrue, "", "old", 0)}
 		})), ""},
-		"UnreadyObject": {"without a message the first object tells", DeploymentMessage(unready), "deployment.apps x/y [progressing] 0/1"},
+		"UnreadyObject": {"without a message the first object counts", DeploymentMessage(unready), "deployment.apps x/y [progressing] 0/1"},
 		"Repo":          {"what cannot be read comes first", RepoMessage(repo(stalled("Invalid", "a/fleet.yaml:1: no"))), "a/fleet.yaml:1: no"},
 		"RepoDisplay": {"then the first deployment", RepoMessage(repo(func(r *fleet.GitRepo) {
 			r.Status.Display.State, r.Status.Display.Message = "NotReady", "0/1"

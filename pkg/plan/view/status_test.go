@@ -15,7 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 )
 
-// row is what a test compares of a row that needs attention.
+// row returns the part of a row that tests compare.
 func row(a Attention) string {
 	return fmt.Sprintf("%s %s %s [%s] %s on %s", a.State, a.Kind, a.Name, a.Reason, a.Message, a.Clusters.Text())
 }
@@ -230,7 +230,7 @@ func TestSummarize(t *testing.T) {
 			moving:    []string{"Bundle shops/web 1/3 " + absent("db")},
 		},
 		"DependsOnWhatIsNotReady": {
-			why: "the row is that of what it waits for, however long it takes, and whoever's agent says so",
+			why: "the row is that of what it waits for, however long it takes, and whichever agent says so",
 			fleet: Fleet{Bundles: []*fleet.Bundle{
 				bundle("web", on(2, bad("a", fleet.ErrApplied, "dependent bundle(s) are not ready: [db]; depends on db, which is NotReady"))),
 				bundle("shop", on(2, bad("a", fleet.ErrApplied, "dependent bundle(s) are not ready: [db]"))),
@@ -238,7 +238,7 @@ func TestSummarize(t *testing.T) {
 			moving: []string{"Bundle shops/shop 1/2 dependent bundle(s) are not ready: [db]", "Bundle shops/web 1/2 depends on db, which is NotReady"},
 		},
 		"LacksASecret": {
-			why: "a Secret that nobody makes does not come by itself",
+			why: "a Secret that no controller makes does not come by itself",
 			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2,
 				bad("a", fleet.WaitApplied, release.MissingValues("Secret", "web", "creds", "does not exist"))))}},
 			attention: []string{`WaitApplied Bundle shops/web [WaitApplied] helm.valuesFrom: Secret "creds" in namespace "web" does not exist on a`},
@@ -251,7 +251,7 @@ func TestSummarize(t *testing.T) {
 			moving:    []string{"Bundle shops/web 1/3 later"},
 		},
 		"LacksWhatComes": {
-			why: "somebody may be about to make it",
+			why: "a user may be about to make it",
 			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2,
 				bad("a", fleet.ErrApplied, release.MissingNamespace("web"))), func(b *fleet.Bundle) {
 				b.Status.Conditions[0].LastTransitionTime = ago(time.Minute)
@@ -336,7 +336,7 @@ func TestSummarize(t *testing.T) {
 			},
 		},
 		"NewBundle": {
-			why: "a bundle that nobody has worked on yet will be",
+			why: "a new bundle will be worked on",
 			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", func(b *fleet.Bundle) {
 				b.Status = fleet.BundleStatus{}
 			})}},
@@ -351,7 +351,7 @@ func TestSummarize(t *testing.T) {
 			attention: []string{"NotReady Bundle shops/db [NoTargets] no cluster matches on "},
 		},
 		"NoTargetsAtAll": {
-			why: "the repository tells it once, not once for each bundle",
+			why: "the repository shows it once, not once for each bundle",
 			fleet: Fleet{
 				Repositories: []*fleet.GitRepo{repo(func(r *fleet.GitRepo) {
 					r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonNoTargets, "bundle db: no cluster matches", time.Hour)}
@@ -361,7 +361,7 @@ func TestSummarize(t *testing.T) {
 			attention: []string{"NotReady GitRepo shops/app [NoTargets] bundle db: no cluster matches on "},
 		},
 		"HeldOnce": {
-			why: "what holds a repository is not told again for each of its bundles",
+			why: "what holds a repository is not shown again for each of its bundles",
 			fleet: Fleet{
 				Repositories: []*fleet.GitRepo{repo(says(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonRestricted, "Policy shops/limits"))},
 				Bundles:      []*fleet.Bundle{bundle("web", unready(fleet.ReasonRestricted, "Policy shops/limits"))},
@@ -369,7 +369,7 @@ func TestSummarize(t *testing.T) {
 			attention: []string{"Held GitRepo shops/app [Restricted] Policy shops/limits on "},
 		},
 		"HeldBundle": {
-			why: "a bundle made by hand has no repository to tell it",
+			why: "a bundle made by hand has no repository to show it",
 			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", unready(fleet.ReasonRestricted, "Policy shops/limits"), func(b *fleet.Bundle) {
 				delete(b.Labels, fleet.LabelRepoName)
 			})}},
@@ -510,13 +510,13 @@ func TestOfflineLongest(t *testing.T) {
 	}
 }
 
-// missing is what an agent says of a bundle that is not on its cluster.
+// missing returns an agent's message about a bundle that is not on its cluster.
 func missing(bundle string) string {
 	return "list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=" + bundle +
 		",fleet.cattle.io/bundle-namespace=shops in namespace shops; not on this cluster: bundle \"" + bundle + "\""
 }
 
-// absent is what people read of that.
+// absent returns the text of that message for people.
 func absent(bundle string) string {
 	return "waits for what is not on this cluster: bundle \"" + bundle + "\""
 }

@@ -66,7 +66,7 @@ func finished(f Fleet) Fleet {
 	return f
 }
 
-// left is what a status says of a reading that left these bundles.
+// left returns the status.reading of a reading that left these bundles.
 func left(r *fleet.GitRepo, complete bool, bundles ...*fleet.Bundle) *fleet.Reading {
 	return reading.Next(nil, fleet.Reading{
 		Commit: r.Status.Commit, Generation: r.Status.ObservedGeneration, Complete: complete,
@@ -547,7 +547,7 @@ func TestJudge(t *testing.T) {
 			},
 		},
 		"ManagerOfTheShardUnseen": {
-			why: "who may not see leases is not told that no manager works", goal: Goal{Kind: "GitRepo", Key: key, Commit: "bbbbbbb"},
+			why: "without the right to see leases the text does not say that no manager works", goal: Goal{Kind: "GitRepo", Key: key, Commit: "bbbbbbb"},
 			fleet: Fleet{
 				Repositories: []*fleet.GitRepo{repo(ofShard)}, Bundles: []*fleet.Bundle{bundle("web", on(2))},
 				Shards: map[string]Manager{"blue": {Shard: "blue", Hidden: true}},
@@ -590,7 +590,7 @@ func TestJudge(t *testing.T) {
 			want: []string{"waiting", "db on a: waiting NotReady", "web on a: ready Ready"},
 		},
 		"KeepWaiting": {
-			why: "--keep-waiting hopes for somebody's change", goal: Goal{Kind: "GitRepo", Key: key, Commit: "bbbbbbb", KeepWaiting: true},
+			why: "--keep-waiting waits for a change by a user", goal: Goal{Kind: "GitRepo", Key: key, Commit: "bbbbbbb", KeepWaiting: true},
 			fleet: Fleet{
 				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two, Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(1))},
 				Deployments: []*fleet.BundleDeployment{deployment("web", "b", failed("NotOwned", "not ours"))},

@@ -109,7 +109,7 @@ func TestReadManager(t *testing.T) {
 		"Leads":    {"its lease is fresh", config, lease(10*time.Second, "x"), "manager v0.3.1, leader for 19d", false},
 		"Gone":     {"its lease is older than two terms", config, lease(6*time.Minute, "x"), "manager v0.3.1 does not run, last sign of life 6m ago", true},
 		"GivenUp":  {"it gave the lease back when it ended", config, lease(time.Second, ""), "manager v0.3.1 does not run, last sign of life 1s ago", true},
-		"NoRights": {"who may not read leases is told no more than the version", config, nil, "manager v0.3.1", false},
+		"NoRights": {"without the right to read leases only the version is shown", config, nil, "manager v0.3.1", false},
 		"Nothing":  {"nothing can be seen", nil, nil, "", false},
 	}
 	died := lease(10*time.Second, "x")

@@ -29,7 +29,7 @@ func TestWorkspaces(t *testing.T) {
 	}{
 		"Nothing": {why: "a new installation", want: nil},
 		"Standalone": {
-			why:  "a namespace is a workspace by what is in it, or because somebody has asked for it",
+			why:  "a namespace is a workspace by what is in it, or because a user has asked for it",
 			seen: WorkspaceSight{Fleet: Fleet{Clusters: []*fleet.Cluster{inTeam()}}, Namespaces: []*metav1.PartialObjectMetadata{bareObject("other", nil), bareObject("new", map[string]string{workspace.AnnotationOrigin: workspace.OriginAsked}), bareObject("team", nil)}},
 			want: []string{"new 0 of 0", "team 1 of 1"},
 		},
@@ -49,7 +49,7 @@ func TestWorkspaces(t *testing.T) {
 			want: []string{"team 1 of 1: a namespace alone, without FleetWorkspace"},
 		},
 		"Unseen": {
-			why:  "who may not list namespaces is told nothing wrong about them",
+			why:  "without the right to list namespaces nothing wrong is shown of them",
 			seen: WorkspaceSight{Kinds: true, Fleet: Fleet{Clusters: []*fleet.Cluster{inTeam()}}},
 			want: []string{"team 1 of 1"},
 		},

@@ -149,12 +149,12 @@ func TestApprovalIsOfThisList(t *testing.T) {
 			t.Fatalf("seed %d: same=%v, held=%v, approved=%v\nshown %+v\nlater %+v", seed, same, v.Held, v.Approved, shown, later)
 		}
 		if v.Held && len(v.List) == 0 {
-			t.Fatalf("seed %d: held, and nobody is told what", seed)
+			t.Fatalf("seed %d: held without a list", seed)
 		}
 	}
 }
 
-// meaning is what a removal removes, written out.
+// meaning writes out all that a removal removes.
 func meaning(r Removal) string {
 	var all []string
 	for _, item := range r.Items {
@@ -239,7 +239,7 @@ func TestPruneMark(t *testing.T) {
 		"Whole":     {"both are marked", mark, []*fleet.Bundle{b("a", "1", mark), b("b", "2", mark), b("c", "3", "")}, 2, true},
 		"Part":      {"a part is not taken for the whole", mark, []*fleet.Bundle{b("a", "1", mark), b("b", "2", "")}, 1, false},
 		"OlderMark": {"what was asked before is not asked now", mark, []*fleet.Bundle{b("a", "1", "1-x"), b("b", "2", mark)}, 1, false},
-		"Nonsense":  {"somebody wrote it by hand", "yes", []*fleet.Bundle{b("a", "1", "yes")}, 0, true},
+		"Nonsense":  {"a user wrote it by hand", "yes", []*fleet.Bundle{b("a", "1", "yes")}, 0, true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -17,10 +17,10 @@ func TestCollect(t *testing.T) {
 		orphan Orphan
 		want   bool
 	}{
-		"NotAsked":  {"by default nothing is removed that nobody has ordered to go", with(func(o *Orphan) { o.Grace = 0 }), false},
+		"NotAsked":  {"by default nothing is removed without an order", with(func(o *Orphan) { o.Grace = 0 }), false},
 		"Due":       {"an hour of lists without it, and orphans are to be collected", due, true},
 		"Early":     {"the manager may be about to write it", with(func(o *Orphan) { o.Missing-- }), false},
-		"Reference": {"a manager without identity cannot be told from its backup", with(func(o *Orphan) { o.Orders = false }), false},
+		"Reference": {"a manager without identity cannot be distinguished from its backup", with(func(o *Orphan) { o.Orders = false }), false},
 		"Stranger":  {"a manager that never had it cannot have given it up", with(func(o *Orphan) { o.Own = false }), false},
 		"Restored":  {"what is missing in a backup was made after it", with(func(o *Orphan) { o.Restored = true }), false},
 		"Confirmed": {"a person knows better", with(func(o *Orphan) { o.Own, o.Restored, o.Confirmed = false, true, true }), true},

@@ -36,10 +36,10 @@ func TestWatchedDeletion(t *testing.T) {
 		"WayBack": {why: "a mark of a manager that is gone, on the Cluster or on the object, changes nothing", marks: true, want: true, change: func(bd *fleet.BundleDeployment) {
 			bd.Finalizers, bd.Annotations = nil, map[string]string{fleet.AnnotationInputHash: "a.b"}
 		}},
-		"Ours":     {why: "ours orders by marks", change: byUs, marks: true},
-		"OurShard": {why: "also beside the reference, which manages the Cluster", change: byUs},
-		"Nobody's": {why: "what says nothing is kept under our manager", change: func(bd *fleet.BundleDeployment) { bd.Labels = nil }, marks: true},
-		"Unmarked": {why: "and goes under one that never gave a mark", change: func(bd *fleet.BundleDeployment) { bd.Labels = nil }, want: true},
+		"Ours":       {why: "ours orders by marks", change: byUs, marks: true},
+		"OurShard":   {why: "also beside the reference, which manages the Cluster", change: byUs},
+		"Unlabelled": {why: "what says nothing is kept under our manager", change: func(bd *fleet.BundleDeployment) { bd.Labels = nil }, marks: true},
+		"Unmarked":   {why: "and goes under one that never gave a mark", change: func(bd *fleet.BundleDeployment) { bd.Labels = nil }, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := WatchedDeletion(byReference("web", c.change), c.marks); got != c.want {

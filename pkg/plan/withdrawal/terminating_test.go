@@ -39,7 +39,7 @@ func TestUnordered(t *testing.T) {
 			Origin{stands("n", 1), stands("bundles", 1), Lifetime{Name: "gitrepos", Absent: true}}, "gitrepos is gone"},
 		"OwnerKindAgain": {"the manager was down until the kind was there again",
 			Origin{stands("n", 1), stands("bundles", 1), stands("gitrepos", 6)}, "gitrepos was deleted and made again"},
-		"OwnerKindSameSecond": {"a second is not enough to tell",
+		"OwnerKindSameSecond": {"a resolution of a second is not enough to decide",
 			Origin{stands("n", 1), stands("bundles", 1), stands("gitrepos", 5)}, "gitrepos was deleted and made again"},
 		"AfterOwnerKindAgain": {"a person has deleted the Bundle since",
 			Origin{stands("n", 1), stands("bundles", 1), stands("gitrepos", 4)}, ""},

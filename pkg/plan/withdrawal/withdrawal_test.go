@@ -24,7 +24,7 @@ func TestDecide(t *testing.T) {
 		"AbandonedEarly":  {"giving up needs an order first", Facts{Orders: true, Abandoned: true}, Mark},
 		"ReferenceAgent":  {"it knows deletion only", Facts{}, Delete},
 		"ReferenceBlocks": {"but not before what is new", Facts{Blocked: "x"}, Wait},
-		"ClusterGone":     {"nobody is there to answer", Facts{Orders: true, Orphaned: true, Blocked: "x"}, Delete},
+		"ClusterGone":     {"no agent is there to answer", Facts{Orders: true, Orphaned: true, Blocked: "x"}, Delete},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestRelease(t *testing.T) {
 	}{
 		"Nothing":          {"nothing remains", nil, 0, true},
 		"Offline":          {"an offline cluster keeps its order", []Remnant{{Ordered: true, Offline: true}}, 0, true},
-		"NotOrdered":       {"without an order nobody would ever uninstall it", []Remnant{{Offline: true}}, time.Hour, false},
+		"NotOrdered":       {"without an order no agent would ever uninstall it", []Remnant{{Offline: true}}, time.Hour, false},
 		"NotOrderedSilent": {"a silent cluster without an order keeps the Bundle, however old", []Remnant{{Silent: true}}, time.Hour, false},
 		"Online":           {"an agent that reports is waited for", []Remnant{{Ordered: true}}, time.Hour, false},
 		"SilentYoung":      {"perhaps it is only slow", []Remnant{{Ordered: true, Silent: true}}, time.Minute, false},

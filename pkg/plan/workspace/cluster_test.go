@@ -112,10 +112,10 @@ func TestAssign(t *testing.T) {
 		"new":            {why: "the setting says where", preset: "fleet-default", want: "fleet-default"},
 		"another preset": {why: "the setting says where", preset: "team-a", want: "team-a"},
 		"no preset":      {why: "an empty setting means none"},
-		"assigned":       {why: "what somebody said stays", spec: management.ClusterSpec{FleetWorkspaceName: "a"}, preset: "b"},
+		"assigned":       {why: "what a user has set stays", spec: management.ClusterSpec{FleetWorkspaceName: "a"}, preset: "b"},
 		"internal":       {why: "the local cluster has a workspace of its own", spec: management.ClusterSpec{Internal: true}, want: "fleet-local"},
 		"external": {
-			why: "somebody else manages it", marks: map[string]string{AnnotationExternallyManaged: "yes"}, preset: "fleet-default",
+			why: "another controller manages it", marks: map[string]string{AnnotationExternallyManaged: "yes"}, preset: "fleet-default",
 		},
 		"False": {why: "that says no", marks: map[string]string{AnnotationExternallyManaged: "False"}, preset: "fleet-default", want: "fleet-default"},
 	} {
@@ -207,7 +207,7 @@ func TestOldHalf(t *testing.T) {
 				t.Error("it must not be mapped into the new workspace: the other one is")
 			}
 			if MadeOf(p, m) {
-				t.Error("nobody has said so")
+				t.Error("MadeOf without an annotation")
 			}
 			p.Annotations = map[string]string{AnnotationMappedFrom: c.name}
 			byUs := MadeOf(p, m)

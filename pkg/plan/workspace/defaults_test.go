@@ -72,7 +72,7 @@ func TestBackfill(t *testing.T) {
 		want     *custom
 		ok       bool
 	}{
-		"Nothing":   {why: "nobody asks", has: &custom{AppendTolerations: tolerant}, defaults: defaults, want: &custom{AppendTolerations: tolerant}},
+		"Nothing":   {why: "there is no setting", has: &custom{AppendTolerations: tolerant}, defaults: defaults, want: &custom{AppendTolerations: tolerant}},
 		"Nonsense":  {why: "Rancher leaves what it does not know", asks: "yes", defaults: defaults},
 		"On":        {why: "it gets the defaults, and keeps the rest", asks: "True", has: &custom{AppendTolerations: tolerant}, defaults: defaults, want: &custom{AppendTolerations: tolerant, SchedulingCustomization: defaults}, ok: true},
 		"Bare":      {why: "a cluster without any wish may ask, too", asks: "true", defaults: defaults, want: &custom{SchedulingCustomization: defaults}, ok: true},

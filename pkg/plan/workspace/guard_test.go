@@ -50,7 +50,7 @@ func TestHoldings(t *testing.T) {
 		},
 		"Going": {why: "what is on its way out holds nothing", held: Holdings{Management: []*management.Cluster{going}}},
 		"ClusterAPI": {
-			why:  "machines are deleted with the namespace, whoever made them",
+			why:  "machines are deleted with the namespace, whatever controller made them",
 			held: Holdings{ClusterAPI: []string{"capi"}},
 			want: []string{"Cluster API Cluster capi"},
 		},

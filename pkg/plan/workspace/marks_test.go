@@ -19,8 +19,8 @@ func TestRancherly(t *testing.T) {
 		"cluster":      {why: "Rancher goes on with it when it is back", mode: Auto, of: marks("fleet-cluster", "fleet-default", "c1"), want: true},
 		"namespace":    {why: "it goes with its workspace by Rancher's hand", mode: Auto, of: marks("workspace", "", "team-a"), want: true},
 		"provisioning": {why: "it was made of a management Cluster", mode: Auto, of: marks("provisioning-cluster-create", "", "c-12345"), want: true},
-		"told to":      {why: "somebody has said that Rancher does not come back", mode: Standalone, of: marks("fleet-cluster", "fleet-default", "c1")},
-		"unmarked":     {why: "nobody else keeps it", mode: Auto},
+		"by mode":      {why: "a user has said that Rancher does not come back", mode: Standalone, of: marks("fleet-cluster", "fleet-default", "c1")},
+		"unmarked":     {why: "no other controller keeps it", mode: Auto},
 		"bootstrap":    {why: "that is a manager of Fleet's, not Rancher", mode: Auto, of: marks("fleet-bootstrap", "", "")},
 	} {
 		t.Run(name, func(t *testing.T) {

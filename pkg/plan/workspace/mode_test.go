@@ -16,14 +16,14 @@ func TestPlays(t *testing.T) {
 		text string // in the reason
 	}{
 		"NoKinds":         {"there is nothing to map", Standalone, Sightings{}, Sleep, "not in this cluster"},
-		"NoRancher":       {"somebody has to", Auto, Sightings{Kinds: true, Renewed: -1}, Map, "no lease"},
+		"NoRancher":       {"no other controller maps", Auto, Sightings{Kinds: true, Renewed: -1}, Map, "no lease"},
 		"Lives":           {"two writers would fight", Auto, Sightings{Kinds: true, Renewed: time.Second, Held: held}, Observe, "renewed its lease 1s ago"},
 		"Restarts":        {"it may be back in a minute", Auto, Sightings{Kinds: true, Renewed: 2 * time.Minute, Held: held}, Observe, "2m0s ago"},
 		"Released":        {"a lease that was given back lasts a second, and Rancher is being started again", Auto, Sightings{Kinds: true, Renewed: time.Minute, Held: time.Second}, Observe, ""},
 		"Gone":            {"clusters must not wait for ever", Auto, Sightings{Kinds: true, Renewed: 4 * held, Held: held}, Map, "for 3m0s"},
 		"FeatureOff":      {"it lives, but does not map", Auto, Sightings{Kinds: true, Renewed: time.Second, Held: held, Off: true}, Map, "feature"},
-		"ByHandRancher":   {"somebody knows better", WithRancher, Sightings{Kinds: true, Renewed: -1, Off: true}, Observe, "workspace.mode"},
-		"ByHandOurselves": {"somebody knows better", Standalone, Sightings{Kinds: true, Renewed: time.Second, Held: held}, Map, "workspace.mode"},
+		"ByHandRancher":   {"a user has set the mode", WithRancher, Sightings{Kinds: true, Renewed: -1, Off: true}, Observe, "workspace.mode"},
+		"ByHandOurselves": {"a user has set the mode", Standalone, Sightings{Kinds: true, Renewed: time.Second, Held: held}, Map, "workspace.mode"},
 	}
 	for name, c := range cases {
 		got, why := Plays(c.mode, c.seen)

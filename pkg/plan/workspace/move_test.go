@@ -42,7 +42,7 @@ func TestDestination(t *testing.T) {
 	}{
 		"Moved":      {why: "Rancher says so", owner: owner("b", nil), want: "b"},
 		"Stays":      {why: "it is deleted for another reason", owner: owner("a", nil)},
-		"NoRancher":  {why: "without its management Cluster nobody says so", owner: nil},
+		"NoRancher":  {why: "without its management Cluster there is no owner", owner: nil},
 		"OwnerGoes":  {why: "the cluster itself is deleted", owner: owner("b", func(m *management.Cluster) { m.DeletionTimestamp = &metav1.Time{} })},
 		"Withdrawn":  {why: "it has no workspace any more", owner: owner("", nil)},
 		"External":   {why: "Rancher looks at the workspace alone", owner: owner("b", func(m *management.Cluster) { m.Annotations = map[string]string{AnnotationExternallyManaged: "true"} }), want: "b"},
@@ -65,7 +65,7 @@ func TestFormer(t *testing.T) {
 		want  []*fleet.Cluster
 	}{
 		"Moved":     {why: "the one that is deleted first", owner: owner("new", nil), want: []*fleet.Cluster{b, a}},
-		"Elsewhere": {why: "who makes a Cluster with Rancher's label takes nobody's place", owner: owner("a", nil)},
+		"Elsewhere": {why: "who makes a Cluster with Rancher's label takes the place of no other", owner: owner("a", nil)},
 		"NoRancher": {why: "labels prove nothing", owner: nil},
 	} {
 		if diff := cmp.Diff(c.want, Former(n, c.owner, same)); diff != "" {
@@ -105,7 +105,7 @@ func TestCarry(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if !Recognises(got, former) || Recognises(got, moving("a", func(c *fleet.Cluster) { c.UID = "v" })) || Recognises(got, moving("a", nil)) {
-		t.Error("it does not know whose place it takes, and nobody else's")
+		t.Error("Recognises does not match the moved Cluster alone")
 	}
 	again := Carry(got, moving("c", func(c *fleet.Cluster) { c.Spec.ClientID, c.Labels["tier"] = "other", "2" }))
 	if again.Spec.ClientID != "word" || again.Labels["tier"] != "1" {
@@ -192,10 +192,10 @@ func TestForsaken(t *testing.T) {
 		goes    bool
 		left    time.Duration
 	}{
-		"Asked":    {why: "somebody has deleted the cluster", m: made(nil), asked: true, goes: true},
+		"Asked":    {why: "a user has deleted the cluster", m: made(nil), asked: true, goes: true},
 		"Unseen":   {why: "it may be about to be restored", m: made(nil), missing: time.Minute, left: ForsakenTimeout - time.Minute},
-		"Lost":     {why: "nobody restores it", m: made(nil), missing: ForsakenTimeout, goes: true},
-		"Unmarked": {why: "nobody knows what it was made of", m: made(func(m *management.Cluster) { m.Annotations = nil }), asked: true},
+		"Lost":     {why: "it is not restored", m: made(nil), missing: ForsakenTimeout, goes: true},
+		"Unmarked": {why: "it is not known what it was made of", m: made(func(m *management.Cluster) { m.Annotations = nil }), asked: true},
 		"Legacy":   {why: "it came first", m: made(func(m *management.Cluster) { m.Name = "c-12345" }), asked: true},
 		"Other":    {why: "it was made of something else", m: made(func(m *management.Cluster) { m.Annotations["objectset.rio.cattle.io/owner-gvk"] = "/v1, Kind=Secret" }), asked: true},
 		"Goes":     {why: "it is being deleted", m: made(func(m *management.Cluster) { m.DeletionTimestamp = &metav1.Time{} }), asked: true},

@@ -28,7 +28,7 @@ func TestFor(t *testing.T) {
 		live *metav1.PartialObjectMetadata
 		want Action
 	}{
-		"new":       {why: "nobody has it", w: named("team-a", nil), want: Create},
+		"new":       {why: "the name is free", w: named("team-a", nil), want: Create},
 		"ours":      {why: "we have made it", w: named("team-a", nil), live: namespace("team-a", nil, map[string]string{AnnotationOrigin: OriginCreated}), want: Create},
 		"found":     {why: "we have found it before", w: named("team-a", nil), live: namespace("team-a", nil, map[string]string{AnnotationOrigin: OriginAdopted}), want: Adopt},
 		"rancher's": {why: "Rancher has made it at its start", w: named("fleet-local", nil), live: namespace("fleet-local", map[string]string{labelManagedBy: rancher}, nil), want: Adopt},
@@ -36,7 +36,7 @@ func TestFor(t *testing.T) {
 			why: "Rancher has made it for this workspace", w: named("team-a", nil),
 			live: namespace("team-a", nil, map[string]string{"objectset.rio.cattle.io/id": "workspace"}), want: Adopt,
 		},
-		"prod":           {why: "somebody works in it", w: named("prod", nil), live: namespace("prod", nil, nil), want: Refuse},
+		"prod":           {why: "it is in use", w: named("prod", nil), live: namespace("prod", nil, nil), want: Refuse},
 		"allowed":        {why: "who may change the namespace says so", w: named("prod", nil), live: namespace("prod", nil, allow), want: Adopt},
 		"self-allowed":   {why: "who makes the workspace need not be allowed to use the namespace", w: named("prod", allow), live: namespace("prod", nil, nil), want: Refuse},
 		"kube-system":    {why: "never", w: named("kube-system", allow), live: namespace("kube-system", nil, allow), want: Refuse},

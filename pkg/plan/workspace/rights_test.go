@@ -96,7 +96,7 @@ func TestOpens(t *testing.T) {
 		"Made":      {"it was made for its workspace", named("a", nil), namespace("a", nil, created), false, true},
 		"Local":     {"that of the local cluster is for administrators", named("fleet-local", nil), namespace("fleet-local", nil, created), true, false},
 		"NotYet":    {"there is nothing to bind in", named("a", nil), nil, false, false},
-		"Stranger":  {"somebody has named a workspace after a namespace", named("prod", nil), namespace("prod", nil, nil), false, false},
+		"Stranger":  {"a user has named a workspace after a namespace", named("prod", nil), namespace("prod", nil, nil), false, false},
 		"Unmanaged": {"the annotation is as easily set by a stranger", named("prod", map[string]string{AnnotationManaged: "false"}), namespace("prod", nil, nil), false, false},
 		"Back":      {"a namespace with clusters is a workspace, also if it was first", named("prod", map[string]string{AnnotationManaged: "false"}), namespace("prod", nil, nil), true, true},
 		"System":    {"never, whatever is in it", named("kube-system", nil), namespace("kube-system", nil, nil), true, false},
@@ -187,7 +187,7 @@ func TestStanding(t *testing.T) {
 	}
 	for _, right := range []string{"* bundledeployments", "* bundlenamespacemappings"} {
 		if may[2][right] {
-			t.Errorf("nobody has %s", right)
+			t.Errorf("no level has %s", right)
 		}
 	}
 }
@@ -242,7 +242,7 @@ func TestMend(t *testing.T) {
 	}{
 		"Same":    {"nothing differs", func(*rbacv1.RoleBinding) {}, Fits},
 		"More":    {"what others have added stays", func(b *rbacv1.RoleBinding) { b.Labels["x"] = "y"; b.Annotations = map[string]string{"x": "y"} }, Fits},
-		"Who":     {"somebody else has it", func(b *rbacv1.RoleBinding) { b.Subjects[0].Name = "bob" }, Mend},
+		"Who":     {"another user has it", func(b *rbacv1.RoleBinding) { b.Subjects[0].Name = "bob" }, Mend},
 		"Earlier": {"it is of a workspace of the same name that is gone", func(b *rbacv1.RoleBinding) { b.OwnerReferences[0].UID = "0" }, Mend},
 		"Role":    {"a binding's role cannot be changed", func(b *rbacv1.RoleBinding) { b.RoleRef.Name = "cluster-admin" }, Remake},
 	} {
