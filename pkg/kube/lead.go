@@ -181,7 +181,7 @@ func (c candidate) watch(ctx context.Context, given func()) {
 	}()
 }
 
-// sight is what a candidate has seen of a lease.
+// sight is a candidate's last look at a lease.
 type sight struct {
 	identity string // of the candidate
 	taken    bool   // another process has it

@@ -152,7 +152,7 @@ func (s handler) selection(c *call) (func(*record) bool, error) {
 	}, nil
 }
 
-// fields are what a field selector can select by.
+// fields are the fields that a field selector can use.
 func (r *resource) fields(o *record) fields.Set {
 	out := fields.Set{"metadata.name": o.GetName()}
 	if r.Namespaced {

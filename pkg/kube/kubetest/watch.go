@@ -175,7 +175,7 @@ func (w *stream) mark(last bool) error {
 	return w.bookmark(nil)
 }
 
-// next is what there is to read, or what to wait for.
+// next returns bytes to read, or a channel to wait for.
 func (w *stream) next(p []byte) (n int, changes <-chan struct{}, err error) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()

@@ -111,7 +111,7 @@ func (p Policy) refusal(host string, why error) error {
 	return reconcile.TerminalError(ReasonRefused, fmt.Errorf("address %q is not dialled: %w%s", host, why, hint))
 }
 
-// refused is what a reserved address is; empty for one that may be dialled.
+// refused names the kind of a reserved address; empty if it may be dialled.
 func (p Policy) refused(ip netip.Addr) string {
 	ip = ip.Unmap().WithZone("")
 	for _, prefix := range p.allowed {

@@ -61,7 +61,7 @@ type assembly struct {
 	downloads
 }
 
-// downloads are what a bundle needs from elsewhere.
+// downloads records which charts and files a bundle needs from other servers.
 type downloads struct {
 	charts   []remote
 	asked    map[chart.Request]string // what was looked for in Options.Fetched, and what it was
@@ -73,7 +73,7 @@ type downloads struct {
 	unhashed bool                   // something fetched has no digest
 }
 
-// spent is what was used up of limits.
+// spent counts how much of each limit a bundle has used.
 type spent struct {
 	bytes  int64                             // of files
 	dirs   int                               // that were looked into
@@ -164,7 +164,7 @@ func (a *assembly) enter() bool {
 	return true
 }
 
-// inputs are what the result was made of.
+// inputs returns what the result was made of, to compare it with later inputs.
 func (a *assembly) inputs() Inputs {
 	in := Inputs{seen: a.tree.seen, fetched: a.asked, options: optionsDigest(a.o), partial: a.tree.hasher == nil || a.unhashed}
 	return in
@@ -390,7 +390,7 @@ func (a *assembly) force(s *fleet.BundleSpec) {
 	}
 }
 
-// DefaultTarget is what a repository without targets is deployed to.
+// DefaultTarget is the target of a repository without targets.
 var DefaultTarget = fleet.GitTarget{Name: "default", ClusterGroup: fleet.ClusterGroupDefault}
 
 // TargetOf returns a target of a repository as a target of its bundles.

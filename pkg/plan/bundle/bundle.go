@@ -53,8 +53,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Options are what the tree does not contain: what the GitRepo, or the command line, sets
-// for all its bundles.
+// Options are the settings of the GitRepo, or of the command line, for all its bundles.
+// The tree does not contain them.
 type Options struct {
 	Repo      string // name of the GitRepo: the first part of bundle names
 	Namespace string
@@ -78,7 +78,8 @@ type Options struct {
 	// ImageScans reports that image scanning is on. Where it is not, a fleet.yaml
 	// with imageScans is refused.
 	ImageScans bool
-	// Fetched is what came in so far for what Results said was missing.
+	// Fetched has the charts that were fetched so far for requests in Missing
+	// of earlier Results.
 	Fetched map[chart.Request]chart.Fetched `json:"-"`
 	Limits  Limits
 }
@@ -117,7 +118,8 @@ type Result struct {
 	Empty bool
 	// Scans are the image scans that belong to Bundle.
 	Scans []*fleet.ImageScan
-	// Inputs are what the result depends on.
+	// Inputs describe the tree, the downloads and the options that the result
+	// depends on.
 	Inputs Inputs
 }
 

@@ -40,8 +40,8 @@ type collector struct {
 	needs  map[string][]string // by directory: what localDependencies found
 }
 
-// made is what dependencies do to the files of directories, by directory and
-// name: the content of those that they add, nil for those that they replace.
+// made holds the changes of dependencies to directories, by directory and name:
+// the content of files that they add, nil for files that they replace.
 type made map[string]map[string][]byte
 
 func (m made) put(dir, name string, data []byte) {
@@ -93,7 +93,7 @@ type entry struct {
 	made bool
 }
 
-// entries are what a directory holds, with what dependencies made of it.
+// entries lists a directory, with the changes of dependencies.
 func (c *collector) entries(at string) ([]entry, error) {
 	var list []entry
 	found, err := c.from.readDir(at)

@@ -27,12 +27,12 @@ const (
 	maxDependencies  = 200
 )
 
-// chartName is what Helm takes as the name of a chart.
+// chartName matches the names that Helm accepts for a chart.
 var chartName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
 func validName(name string) bool { return chartName.MatchString(name) && strings.Trim(name, ".") != "" }
 
-// metadata is what is read of a Chart.yaml.
+// metadata has the fields of Chart.yaml that dependencies need.
 type metadata struct {
 	APIVersion   string        `json:"apiVersion"`
 	Name         string        `json:"name"`

@@ -348,7 +348,7 @@ func (s *survey) look(n *node, dir string, e fs.DirEntry, before *node, depth in
 	return nil
 }
 
-// child is what is known of a directory in a directory.
+// child returns the node of a directory below n, or nil.
 func (n *node) child(name string) *node {
 	i, ok := slices.BinarySearchFunc(n.below, name, func(n *node, name string) int { return strings.Compare(n.name, name) })
 	if !ok {

@@ -102,7 +102,7 @@ func ignored(lists []ignores, name string, dir bool) ignoring {
 // nothingLeft begins the message of such a finding.
 const nothingLeft = "nothing is left to deploy: "
 
-// hintIgnored is what helps where a .fleetignore leaves nothing.
+// hintIgnored is the hint for a .fleetignore that leaves nothing.
 const hintIgnored = "remove the line, or remove the directory to remove the bundle"
 
 // maxIgnoring is how many lines of .fleetignore are named beside the first.

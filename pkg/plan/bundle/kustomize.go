@@ -307,8 +307,8 @@ func (k kustomizeChecks) meant(target string, as use) string {
 	return spelling.Nearest(path.Base(target), names)
 }
 
-// elsewhere is what kustomize clones or downloads instead of taking it for a
-// path.
+// elsewhere matches the URLs that kustomize clones or downloads instead of
+// taking them for paths.
 var elsewhere = regexp.MustCompile(`(?i)^(git::|[a-z][a-z0-9+.-]*://|[a-z][a-z0-9-]*@|github\.com[/:]|gh:)`)
 
 // remoteSource reports whether kustomize would download a resource: a URL, or

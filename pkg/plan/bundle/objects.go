@@ -62,7 +62,8 @@ type standing struct {
 	keys []any // that lead to it in the document; none for the document itself
 }
 
-// apiVersionKey is what the outermost mapping of a document has once.
+// apiVersionKey matches the key apiVersion in the outermost mapping of a
+// document.
 var apiVersionKey = regexp.MustCompile(`(?m)^["']?apiVersion["']?\s*:`)
 
 // manifest checks one document of a plain manifest, which is data as JSON. It reports an

@@ -7,7 +7,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/position"
 )
 
-// schemaFile is what a chart may say of its values in.
+// schemaFile is the file of a chart with the JSON schema of its values.
 const schemaFile = "values.schema.json"
 
 // schemas refuses schemas of the bundle's charts that are no JSON: Helm refuses all values

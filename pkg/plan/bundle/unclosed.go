@@ -62,8 +62,8 @@ func unclosed(text string) (which openAction, ok bool) {
 	return open[len(open)-1], true
 }
 
-// closed is what is open after an end. left are the actions that it passed over,
-// since it is indented as one around them.
+// closed returns the actions that are open after an end. left are the actions
+// that the end passed over, since it is indented as one around them.
 func closed(open, left []openAction, end openAction) ([]openAction, []openAction) {
 	if len(open) == 0 {
 		return open, left

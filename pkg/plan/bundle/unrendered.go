@@ -16,10 +16,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 )
 
-// hintChart is what helps where templates of Helm stand in a plain manifest.
+// hintChart is the hint for templates of Helm in a plain manifest.
 const hintChart = "make the directory a chart: add a Chart.yaml, move the file to templates/, and set values in helm.values of fleet.yaml"
 
-// hintNoChart is what helps where there are values and no templates.
+// hintNoChart is the hint for values without templates.
 const hintNoChart = "name a chart in helm.chart, or make the directory one: add a Chart.yaml, and move the files to templates/"
 
 // hintValues is the same for templates of Fleet.

@@ -37,7 +37,8 @@ type Fetched struct {
 	Err error
 }
 
-// Credentials are what may be sent to a host, and how to connect to it.
+// Credentials are the secrets that may be sent to a host, and the TLS settings
+// of the connection.
 type Credentials struct {
 	Username, Password string
 	SSHPrivateKey      []byte // PEM

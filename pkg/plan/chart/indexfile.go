@@ -283,7 +283,7 @@ func firstLine(s string) string {
 	return condition.Cut(strings.ToValidUTF8(s, "?"), 200)
 }
 
-// real is what an alias stands for. Nothing is copied, so aliases of aliases
+// real resolves an alias to its node. Nothing is copied, so aliases of aliases
 // cost nothing.
 func real(n *yaml.Node) *yaml.Node {
 	for n != nil && n.Kind == yaml.AliasNode {

@@ -184,7 +184,7 @@ func validDigest(s string) bool {
 // checksums are the lengths of digests in bytes.
 var checksums = map[string]int{"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}
 
-// formats are what archive= may say.
+// formats are the accepted values of archive=.
 var formats = []string{
 	"tar", "tar.gz", "tgz", "tar.bz2", "tbz2", "tar.zst", "tar.zstd", "tzst", "tar.xz", "txz",
 	"gz", "bz2", "zst", "zstd", "xz", "zip", "false",

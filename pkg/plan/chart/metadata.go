@@ -16,7 +16,7 @@ import (
 // maxChartYAML is how large a Chart.yaml may be, in bytes.
 const maxChartYAML = 1 << 20
 
-// metadata is what matters of Chart.yaml.
+// metadata has the fields of Chart.yaml that identify a chart.
 type metadata struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`

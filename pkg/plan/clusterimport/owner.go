@@ -75,8 +75,8 @@ type Account struct {
 	Namespace, Name, UID string
 }
 
-// claims are what the tokens of service accounts say: those that live in a
-// Secret, and those that end. Source: Kubernetes, pkg/serviceaccount.
+// claims are the claims in tokens of service accounts: in those that live in a
+// Secret, and in those that end. Source: Kubernetes, pkg/serviceaccount.
 type claims struct {
 	OldNamespace string `json:"kubernetes.io/serviceaccount/namespace"`
 	OldName      string `json:"kubernetes.io/serviceaccount/service-account.name"`

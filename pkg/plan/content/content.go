@@ -22,7 +22,7 @@ const MaxBytes = 256 << 20
 // idLimit is the length of an id; it has to fit into a label.
 const idLimit = 63
 
-// idPrefix is what every id begins with; the rest are hex digits.
+// idPrefix begins every id; the rest are hex digits.
 const idPrefix = "s-"
 
 // ReasonDamaged is the reason of a content that is not what its name says.

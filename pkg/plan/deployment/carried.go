@@ -166,7 +166,8 @@ func PulledByAgents(spec *fleet.BundleSpec) bool {
 	return spec.HelmOpOptions != nil && spec.HelmOpOptions.Pull != fleet.PullManager
 }
 
-// byAgent is what agents have to know to pull a chart; nil where they do not.
+// byAgent returns the options that agents need to pull a chart; nil if they do
+// not pull it.
 func byAgent(spec *fleet.BundleSpec) *fleet.BundleHelmOptions {
 	if !PulledByAgents(spec) {
 		return nil

@@ -41,8 +41,7 @@ const inRegistry = "oci"
 // digestLen is how many hex digits of a digest are kept on objects.
 const digestLen = 16
 
-// labelReference is what a value begins with that stands for a label of the
-// cluster.
+// labelReference begins a value that stands for a label of the cluster.
 const labelReference = "global.fleet.clusterLabels."
 
 // ReasonOptions is the reason of options that have no JSON.

@@ -67,7 +67,7 @@ func (s Seen) managerVersion() string {
 	return s.Manager.Version
 }
 
-// silent is what an agent is called that does not report its version.
+// silent describes agents that do not report their version.
 const silent = "of the reference or unknown (these do not confirm removals)"
 
 func agentName(a AgentSeen) string {

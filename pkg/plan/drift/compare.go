@@ -20,7 +20,7 @@ type difference struct {
 	live   any // nil: missing
 }
 
-// differences are what a comparer finds.
+// differences are the findings of a comparer.
 type differences struct {
 	fields []difference
 	short  []route // keyed lists that lack an entry

@@ -24,7 +24,8 @@ import (
 // maxChanges is how many fields of one object are listed.
 const maxChanges = 5
 
-// Expected is what an object must have to belong to a release.
+// Expected describes how an object of a release must be marked, and which of
+// its fields are compared.
 type Expected struct {
 	// SetHash is the value of the label objectset.rio.cattle.io/hash. Empty:
 	// ownership is not looked at.

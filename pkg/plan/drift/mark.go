@@ -41,7 +41,7 @@ type Mark struct {
 	writers    []trace
 }
 
-// trace is what one entry of managedFields says.
+// trace summarises one entry of managedFields.
 type trace struct {
 	id      string // manager, operation and subresource
 	at      int64  // when it wrote last, in seconds

@@ -36,7 +36,7 @@ func (p route) names() []string {
 	return out
 }
 
-// plainName is what needs no quotes in a path.
+// plainName matches names that need no quotes in a path.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_$-]+$`)
 
 // String returns the path for people: spec.template.spec.containers[name=web].image,

@@ -83,7 +83,7 @@ type Link struct {
 	Text    string
 	Screen  string
 	Details []string
-	// Evidence is what the text was made of, for programs.
+	// Evidence has the facts behind the text, for programs.
 	Evidence map[string]any
 }
 
@@ -130,8 +130,8 @@ type Subject struct {
 	Spaces map[string]map[string]string
 	// Elsewhere are namespaces that have clusters, where the Bundle's has none.
 	Elsewhere []string
-	// Findings are what the manager has reported about files of the commit that the GitRepo
-	// shows, as far as the condition Stalled does not name them.
+	// Findings are the manager's reports about files of the commit that the GitRepo shows,
+	// without those that the condition Stalled names.
 	Findings []string
 	// Values is the data of the Secret with the Bundle's values, if it has any.
 	Values map[string][]byte
@@ -175,7 +175,7 @@ type Explanation struct {
 	// Warnings are about files of the Bundle that can be used, and about values that
 	// stay templates.
 	Warnings []string
-	// Hidden is what could not be read.
+	// Hidden lists the objects that could not be read.
 	Hidden []Hidden
 
 	offline  bool
@@ -240,7 +240,7 @@ func (j judgement) since(t time.Time) judgement {
 	return j
 }
 
-// shown is what people see instead of the text.
+// shown sets the text for people.
 func (j judgement) shown(screen string) judgement {
 	j.Screen = screen
 	return j

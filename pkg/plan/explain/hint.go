@@ -15,7 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// repoHints are what helps against a condition of the GitRepo.
+// repoHints returns the hints for a condition of the GitRepo.
 func (s *study) repoHints(c *fleet.Condition) []Hint {
 	r, j := s.Repo, judgement{}
 	secret := r.Spec.ClientSecretName
@@ -68,8 +68,8 @@ func alongside(kind string) string {
 	return ""
 }
 
-// absenceHints are what helps where a Secret, ConfigMap or namespace of the cluster is
-// missing; nil where the message is about something else.
+// absenceHints returns the hints for a Secret, ConfigMap or namespace of the cluster
+// that is missing; nil if the message is about something else.
 func (p agentLinks) absenceHints(message string) []Hint {
 	a, found := release.Missing(message)
 	cluster, file, j := p.at.Key.Name, p.file(), judgement{}
@@ -90,8 +90,9 @@ func (p agentLinks) absenceHints(message string) []Hint {
 // rival finds the bundle that has an object or a release which this one wants, too.
 var rival = regexp.MustCompile(`(?:exists and|: it) belongs to (?:release [^ ]+ of )?bundle ([a-z0-9][a-z0-9.-]*)`)
 
-// rivalHints are what helps where two bundles want the same object. To take it over
-// would only make the other one fail, and a deleted object is made again.
+// rivalHints returns the hints for two bundles that want the same object. None
+// suggests to take it over, which would only make the other one fail, or to delete
+// it, since it is made again.
 func (p agentLinks) rivalHints(reason, message string) ([]Hint, bool) {
 	m := rival.FindStringSubmatch(message)
 	if m == nil {
@@ -123,7 +124,7 @@ func (p agentLinks) retry() string {
 		p.Repo.Namespace, p.Repo.Name, p.Repo.Spec.ForceSyncGeneration+1)
 }
 
-// releaseHints are what helps against a failure of the agent.
+// releaseHints returns the hints for a failure of the agent.
 func (p agentLinks) releaseHints(reason, message string) []Hint {
 	j, cluster, file := judgement{}, p.at.Key.Name, p.file()
 	switch reason {
@@ -202,7 +203,7 @@ var (
 	otherServe = regexp.MustCompile(`; (?:it|its CRD in this bundle) serves ([^ ]+)`)
 )
 
-// kindHints are what helps where the cluster does not serve the kind of an object.
+// kindHints returns the hints for an object whose kind the cluster does not serve.
 func (p agentLinks) kindHints(message string) []Hint {
 	j, file := judgement{}, p.file()
 	where := "the manifest"
@@ -230,7 +231,7 @@ func (p agentLinks) kindHints(message string) []Hint {
 // absentNamespace finds the namespace that an object needs.
 var absentNamespace = regexp.MustCompile(`\bnamespace "([^"]*)" does not exist; create it`)
 
-// namespaceHints are what helps where the namespace of an object does not exist; nil where
+// namespaceHints returns the hints for an object whose namespace does not exist; nil if
 // the message is about something else.
 func (p agentLinks) namespaceHints(message string) []Hint {
 	m := absentNamespace.FindStringSubmatch(message)

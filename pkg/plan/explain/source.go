@@ -88,7 +88,7 @@ func (s *study) readable() judgement {
 	return j
 }
 
-// reference is what of a repository is followed.
+// reference returns the revision or branch that a repository follows.
 func reference(r *fleet.GitRepo) string { return cmp.Or(r.Spec.Revision, r.Spec.Branch, "master") }
 
 // partial reports whether a condition is about files of a commit that was read, so
@@ -198,9 +198,9 @@ func Unlisted(r *fleet.GitRepo) bool {
 	return others > 0
 }
 
-// warnings are what the GitRepo says of files of this Bundle, at most maxDetails, where the
-// condition does not name one that cannot be used. If a commit has such files, it is not
-// known which of the others can be used; then the commit is named.
+// warnings returns the GitRepo's warnings about files of this Bundle, at most maxDetails,
+// if the condition does not name one that cannot be used. If a commit has such files, it is
+// not known which of the others can be used; then the warning names the commit.
 func (s *study) warnings() []string {
 	if s.Repo == nil {
 		return nil
@@ -359,7 +359,7 @@ func (s *study) unobserved() judgement {
 		hint("to see whether it runs", "fleet status")
 }
 
-// managerGone is what stops everything new.
+// managerGone explains that nothing new is rolled out without a manager.
 func (s *study) managerGone() judgement {
 	const effect = "; what is deployed goes on running, nothing new is rolled out"
 	j := stop(fleet.ReasonOffline, "the manager does not run"+effect)

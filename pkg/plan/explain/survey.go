@@ -48,7 +48,8 @@ type Survey struct {
 	Hints     []Hint
 	Example   view.Key
 	Details   []string
-	// Waits is what the rollout waits for, and for whom; empty: for nothing.
+	// Waits says which clusters the rollout waits for, and why; empty: for
+	// none.
 	Waits string
 	// Answers are the distinct answers, worst first; clusters that the Bundle is
 	// not meant for come last.
@@ -159,8 +160,8 @@ func (s *Survey) count(pairs []*pair) {
 	}
 }
 
-// fromSummary is what the Bundle's own status says of its clusters: their number
-// in each state, and of one of them why.
+// fromSummary fills the survey from the Bundle's own status: the number of
+// clusters in each state, and the reason of one of them.
 func (s *Survey) fromSummary(sum *fleet.BundleSummary) {
 	s.Clusters, s.Ready = sum.DesiredReady, sum.Ready
 	for _, state := range fleet.States {
@@ -207,8 +208,8 @@ func (s *study) plan(pairs []*pair) {
 	}
 }
 
-// waits is what the rollout waits for, and for whom, as the Bundle's status
-// says it; empty where it waits for nothing.
+// waits returns which clusters the rollout waits for and why, as the Bundle's
+// status says; empty if it waits for none.
 func (s *study) waits() (string, time.Time) {
 	c := condition.Find(s.Bundle.Status.Conditions, fleet.ConditionWaiting)
 	if c == nil || c.Status != corev1.ConditionTrue {

@@ -187,8 +187,8 @@ func (p targetLink) missing() []string {
 	return said
 }
 
-// refusals are what each target wants and what the cluster has, in the words
-// of the manager: `2 "canary" wants clusterName c9, this is c1`.
+// refusals compares each target with the cluster, in the words of the manager:
+// `2 "canary" wants clusterName c9, this is c1`.
 func (p targetLink) refusals() []string {
 	entries := target.Plain(&p.Bundle.Spec)
 	var out []string
@@ -218,7 +218,8 @@ func (s *study) file() string {
 	return "spec of bundle " + s.Bundle.Name
 }
 
-// targetHints are what would make the Bundle meant for the cluster.
+// targetHints returns the changes that would make the Bundle target the
+// cluster.
 func (p targetLink) targetHints(v target.Verdict) []Hint {
 	if v.Target >= 0 {
 		return judgement{}.hint("to deploy it there", "remove doNotDeploy from what stands in the way, in %s", p.file()).hints

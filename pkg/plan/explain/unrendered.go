@@ -25,8 +25,8 @@ func (p *pair) keepsTemplates() bool {
 	return p.compiled != nil && p.place != nil && p.verdict.Deploy && p.compiled.KeepsTemplates(p.verdict, p.place)
 }
 
-// lintHints are what helps against what fleet lint finds. Its sample clusters have labels,
-// so that for a cluster without any it needs the clusters themselves.
+// lintHints returns the fleet lint command that shows the findings. Its sample clusters
+// have labels, so that for a cluster without any it needs the clusters themselves.
 func (p *pair) lintHints() []Hint {
 	const purpose = "to see it before it is pushed, in a clone"
 	if !p.keepsTemplates() {

@@ -62,12 +62,12 @@ func emptyBlock(document []byte, line int) (header, below int) {
 	return header, below
 }
 
-// dashesText is what is said of a line of dashes that is meant to be between documents.
+// dashesText is the message for a wrong separator of documents.
 const dashesText = "a line that separates documents is exactly three dashes"
 
-// usualCause is what probably is the reason that the parser says text of a line, from
-// 1, of a document, and the line of the mistake; empty where there is no usual one. It
-// repeats nothing of the file. before are the lines of the file before the document.
+// usualCause returns the probable cause of the parser's error text for a line, from 1,
+// of a document, and the line of the mistake; empty if none is known. It repeats
+// nothing of the file. before is the number of lines of the file before the document.
 func usualCause(document []byte, line, before int, text string) (cause string, at int) {
 	here, above, number := around(document, line)
 	header, below := emptyBlock(document, line)

@@ -334,7 +334,7 @@ func decode(text []byte, s slot) error {
 	return err
 }
 
-// decoded is what the decoder makes of a value that stands in a place.
+// decoded decodes a value into the type of its place.
 func decoded(text []byte, s slot) (reflect.Value, error) {
 	target := reflect.New(s.t)
 	if s.loose {

@@ -44,9 +44,8 @@ var operators = []metav1.LabelSelectorOperator{
 	metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist,
 }
 
-// operatorMeant is what to write instead of the operator of an expression that does
-// not exist; empty for another selector. It is part of the message, since the GitRepo
-// shows no hints.
+// operatorMeant suggests an operator for an expression with an unknown one; empty for
+// another selector. It is part of the message, since the GitRepo shows no hints.
 func operatorMeant(one metav1.LabelSelector) string {
 	if len(one.MatchExpressions) == 0 || slices.Contains(operators, one.MatchExpressions[0].Operator) {
 		return ""

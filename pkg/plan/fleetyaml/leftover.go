@@ -25,8 +25,8 @@ func LeftOver(path string, doc position.Document) (f finding.Finding, ok bool) {
 	return f, true
 }
 
-// leftOver is what is said of a line behind the end of a document. before are the lines
-// of the file before the document.
+// leftOver returns the message for a line behind the end of a document. before is the
+// number of lines of the file before the document.
 func leftOver(rest position.Rest, line []byte, before int) string {
 	first := bytes.TrimSpace(line)
 	switch {

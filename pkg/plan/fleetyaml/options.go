@@ -11,10 +11,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
-// releaseName is what Helm and the API accept.
+// releaseName matches the names that both Helm and the API accept.
 var releaseName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// NameForm is what names of objects, and of releases, consist of.
+// NameForm describes valid names of objects, and of releases.
 const NameForm = "lower case letters, digits, - and ., a letter or digit first and last and beside each ."
 
 // options checks the options of the bundle or of one target, which stands at

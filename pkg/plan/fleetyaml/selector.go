@@ -45,7 +45,7 @@ func (c *checker) unknownKey(n *yaml.Node, p pair, s slot, known map[string]fiel
 // ClusterLabels is no key of a target, and is taken for one: templates call labels so.
 const ClusterLabels = "clusterLabels"
 
-// HintClusterLabels is what to write in its place.
+// HintClusterLabels is the hint for the key ClusterLabels in a target.
 const HintClusterLabels = "labels of clusters are selected with clusterSelector: {matchLabels: {...}}"
 
 // indented says that a key of a label selector stands beside the selector and not
@@ -111,10 +111,10 @@ func below(where string, lists ...string) bool {
 // ofObjects are keys of every Kubernetes object.
 var ofObjects = []string{"apiVersion", "kind", "metadata", "spec"}
 
-// hintObject is what helps where fleet.yaml is written as an object.
+// hintObject is the hint for a fleet.yaml that is written as an object.
 const hintObject = "fleet.yaml is no Kubernetes object: what it says of the bundle stands at the top; a GitRepo is created on the management cluster"
 
-// hintNamespace is what helps where the key of a GitRepo stands.
+// hintNamespace is the hint for a key of a GitRepo in fleet.yaml.
 const hintNamespace = "it belongs to the GitRepo; namespace puts all objects of this bundle into one namespace, defaultNamespace those that name none"
 
 // selectorText returns the message about an unknown key of a label selector. It contains
@@ -144,8 +144,8 @@ func (c *checker) has(n *yaml.Node, key string) bool {
 	return slices.ContainsFunc(pairs(n), func(p pair) bool { return p.key.Value == key })
 }
 
-// selected is what the selector of that key selects, which stands at a place: the
-// selector of a ClusterGroup clusters, that of dependsOn bundles.
+// selected names the kind that the selector of a key selects: clusters for that
+// of a ClusterGroup, bundles for that of dependsOn.
 func selected(where, key string) string {
 	switch strings.ToLower(key) {
 	case "clustergroupselector":

@@ -110,7 +110,7 @@ func (v *validator) limit(value *intstr.IntOrString, place ...any) (usable bool)
 // percentage.
 const percentLike = 5
 
-// counted is what the limit of that name counts.
+// counted names the unit of the limit of that name.
 func counted(name any) string {
 	if name == "maxUnavailablePartitions" {
 		return "partitions"

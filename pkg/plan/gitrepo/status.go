@@ -21,7 +21,7 @@ const (
 	JobFailed     = "Failed"
 )
 
-// trouble is what keeps a GitRepo from being read, or wholly read.
+// trouble says why a GitRepo cannot be read, or not wholly.
 type trouble struct {
 	reason, message string
 	passing         bool // it may pass by itself

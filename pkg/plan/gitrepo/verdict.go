@@ -16,8 +16,8 @@ type Verdict struct {
 	// Retry reports that some of it may pass by itself, so that the repository is
 	// read again, and Passing that this holds for all of it and needs no person.
 	Retry, Passing bool
-	// Warning is what is to be said where nothing is wrong: something is ignored,
-	// or probably not meant.
+	// Warning is a notice without a failure: the reading ignores something, or
+	// something is probably not meant.
 	Warning Notice
 }
 

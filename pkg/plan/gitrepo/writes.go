@@ -68,7 +68,7 @@ type Writes struct {
 	Err error
 }
 
-// Present is what the cluster holds.
+// Present are the objects that exist on the cluster.
 type Present struct {
 	// Own are the Bundles of the GitRepo. Adopted are Bundles without an owner that are
 	// written like its own, but never removed.

@@ -34,7 +34,7 @@ func Of(live *unstructured.Unstructured, shown fleet.Summary) (fleet.NonReadySta
 	}, false
 }
 
-// both is what two sets of rules say together.
+// both combines the results of two sets of rules.
 func both(shown, other fleet.Summary) fleet.Summary {
 	switch {
 	case !other.Error && !other.Transitioning:
@@ -51,7 +51,7 @@ func both(shown, other fleet.Summary) fleet.Summary {
 	return shown
 }
 
-// byStatus is what kstatus says; zero where it has no objection.
+// byStatus returns the summary of kstatus; zero if it has no objection.
 func byStatus(live *unstructured.Unstructured) fleet.Summary {
 	result, err := kstatus.Compute(live)
 	if err != nil {

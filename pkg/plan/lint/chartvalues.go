@@ -181,7 +181,8 @@ func (ch *localChart) needs(keys []string) bool {
 	})
 }
 
-// absent is what to say of a value that a template names and nothing sets.
+// absent returns the finding for a value that a template names and nothing
+// sets.
 func absent(use valueUse, meant []string) finding.Finding {
 	before := use.text[:min(int(use.pos), len(use.text))]
 	line := strings.Count(before, "\n")

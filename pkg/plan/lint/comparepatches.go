@@ -73,7 +73,7 @@ func (c *check) comparePatch(p fleet.ComparePatch, objects []map[string]any, pla
 	}
 }
 
-// meantOf is what a name that does not exist may have meant.
+// meantOf suggests a known name for one that does not exist.
 func meantOf(name string, known []string) string {
 	if near := spelling.Nearest(name, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)

@@ -63,8 +63,8 @@ const (
 	noValue = `"<no value>"`
 )
 
-// withoutLabel is what a value becomes on a cluster without the label that it is; empty
-// for a value that is more than a label.
+// withoutLabel returns the value on a cluster without the label that the value is;
+// empty for a value that is more than a label.
 func withoutLabel(text string) string {
 	switch m := onlyLabel.FindStringSubmatch(text); {
 	case m == nil:
@@ -75,8 +75,8 @@ func withoutLabel(text string) string {
 	return null
 }
 
-// lackingLabel is what to say of a label that a template asks for; becomes is that of
-// withoutLabel.
+// lackingLabel returns message and hint for a label that a template asks for; becomes
+// is the result of withoutLabel.
 func lackingLabel(label, becomes string, labels []map[string]string, where string) (message, hint string) {
 	sets := "null takes the chart's default away, and | default \"x\" sets one"
 	if becomes == noValue {

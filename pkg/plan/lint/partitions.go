@@ -68,8 +68,8 @@ func Partitions(file *fleetyaml.File, clusters []*target.Cluster, where string) 
 // maxValues is how many values of a label are listed.
 const maxValues = 5
 
-// labelsMeant is what of a selector no cluster has, and what was probably meant;
-// empty where each part of it is the label of some cluster.
+// labelsMeant names the part of a selector that matches no cluster, and suggests
+// another; empty if each part of it is the label of some cluster.
 func labelsMeant(s *metav1.LabelSelector, clusters []*target.Cluster) string {
 	values := map[string]map[string]bool{} // by key
 	for _, c := range clusters {
@@ -98,8 +98,8 @@ func labelsMeant(s *metav1.LabelSelector, clusters []*target.Cluster) string {
 	return ""
 }
 
-// valuesMeant is what to say of a requirement none of whose values is among those of
-// its label; empty where one is.
+// valuesMeant returns the text for a requirement none of whose values is among those
+// of its label; empty if one is.
 func valuesMeant(r metav1.LabelSelectorRequirement, there []string) string {
 	if r.Operator == metav1.LabelSelectorOpExists || slices.ContainsFunc(r.Values, func(v string) bool { return slices.Contains(there, v) }) {
 		return ""

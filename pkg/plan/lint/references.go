@@ -20,8 +20,8 @@ type Dangling struct {
 	Hint    string
 }
 
-// hashSuffix is what kustomize puts behind the names of ConfigMaps and Secrets that it
-// generates.
+// hashSuffix matches the suffix that kustomize adds to the names of ConfigMaps and
+// Secrets that it generates.
 var hashSuffix = regexp.MustCompile(`-[2456789bcdfghkmt]{10}$`)
 
 // A reference is a place of an object that names another object of its namespace.

@@ -147,7 +147,7 @@ func plainName(title string) string {
 	return strings.Trim(name[:min(len(name), 40)], "-")
 }
 
-// asked is what templates of values ask of a cluster.
+// asked lists the facts of a cluster that templates of values use.
 type asked struct {
 	labels, annotations []string
 	values              [][]string // paths

@@ -85,7 +85,7 @@ func serviceSelector(o map[string]any) map[string]string {
 	return selector
 }
 
-// workloadOf is what an object says of the pods that it makes, whatever its kind.
+// workloadOf reads the pod template of an object, whatever its kind.
 func workloadOf(o map[string]any) (w workload, ok bool) {
 	kind, _ := o["kind"].(string)
 	name, _ := mapping(o, "metadata")["name"].(string)

@@ -47,7 +47,8 @@ func (c *check) unreachable() {
 // criteria are the keys by which a target selects clusters.
 var criteria = []string{"clusterSelector", "clusterName", "clusterGroup", "clusterGroupSelector"}
 
-// criteriaMeant is what would make a target without criteria match something.
+// criteriaMeant suggests the criterion that a target without criteria probably
+// meant.
 func (c *check) criteriaMeant(place []any) string {
 	for _, key := range c.file.Keys(place...) {
 		switch near := spelling.Nearest(key, criteria); {

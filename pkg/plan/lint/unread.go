@@ -81,7 +81,7 @@ func (ch *localChart) mayRead(keys []string) bool {
 	return ch.handsOn(keys) || ch.names[keys[len(keys)-1]] || slices.Contains(ch.parts, keys[0])
 }
 
-// at is what the chart has below keys in its values.yaml.
+// at returns the node below keys in the chart's values.yaml.
 func (ch *localChart) at(keys []string) *yaml.Node {
 	at := ch.defaults
 	for _, key := range keys {

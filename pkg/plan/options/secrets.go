@@ -10,7 +10,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// secretKey is what Kubernetes accepts as a key of a Secret.
+// secretKey matches the keys that Kubernetes accepts in a Secret.
 var secretKey = regexp.MustCompile(`^[-._a-zA-Z0-9]{1,253}$`)
 
 // BundleValuesSecretData returns the data of the Secret with the Helm values of

@@ -29,8 +29,8 @@ type Newest struct {
 	Version *deployment.Version
 }
 
-// Rules are what a caller of Version adds to the options of the Bundle. The zero Rules add
-// nothing.
+// Rules are additions of the caller of Version to the options of the Bundle. The zero
+// Rules add nothing.
 type Rules struct {
 	// Inputs adds to the digest of the inputs.
 	Inputs func(string) string

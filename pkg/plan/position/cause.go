@@ -11,7 +11,7 @@ import (
 // conflictMarker is a line that git writes into a file that it cannot merge.
 var conflictMarker = regexp.MustCompile(`^(<{7}|>{7}|\|{7})( |$)|^={7}$`)
 
-// ConflictText is what is said of a marker of a merge conflict.
+// ConflictText is the message for a marker of a merge conflict.
 const ConflictText = "a marker of a merge conflict: git could not merge this file"
 
 // Conflict returns the first line, from 1, that is a marker of a merge conflict, or 0.
@@ -26,7 +26,7 @@ func Conflict(document []byte) int {
 	return 0
 }
 
-// noEnd is what the parser says of a quote that is not closed.
+// noEnd is the parser's error for a quote that is not closed.
 const noEnd = "found unexpected end of stream"
 
 // Unclosed returns the column, from 1, of the quote that a line, from 1, opens and that no

@@ -201,7 +201,7 @@ func plainEntry(n *yaml.Node, key string) (name, value *yaml.Node) {
 	return nil, nil
 }
 
-// target is what an alias stands for.
+// target resolves an alias to its node.
 func target(n *yaml.Node) *yaml.Node {
 	for hops := 0; n.Kind == yaml.AliasNode && n.Alias != nil && hops < 10; hops++ {
 		n = n.Alias

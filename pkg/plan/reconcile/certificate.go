@@ -12,7 +12,8 @@ import (
 // the same text.
 type Untrusted struct {
 	Text string
-	// Advice is what helps where no authority that is named does; else it is empty.
+	// Advice says what helps if no named authority signed the certificate; else it
+	// is empty.
 	Advice string
 }
 

@@ -56,7 +56,7 @@ func DefaultResources() corev1.ResourceRequirements {
 	}
 }
 
-// Custom is what may differ from agent to agent.
+// Custom are the settings that may differ from agent to agent.
 type Custom struct {
 	Env         []corev1.EnvVar
 	Affinity    *corev1.Affinity             // in the place of the agent's own; nil: that
@@ -225,8 +225,8 @@ func (a Agent) priorityClass() *schedulingv1.PriorityClass {
 	}
 }
 
-// priorityText is what all classes say that an agent ever has: their names end with
-// what they hold, and may be cut.
+// priorityText is the description of all PriorityClasses that an agent ever has, by
+// which HasHad recognises them: their names end with a digest, and may be cut.
 func (a Agent) priorityText() string { return "Of the agent of Fleet in namespace " + a.Namespace }
 
 // HasHad reports whether a class of this manager's is, or was, that of the agent.

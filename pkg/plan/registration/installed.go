@@ -10,8 +10,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// Installed is what the ConfigMap and the Secret of an agent say of the cluster that it
-// runs in.
+// Installed is the content of the ConfigMap and the Secret of an agent about the
+// cluster that it runs in.
 type Installed struct {
 	// ClientIDs are the identities that an agent there may give.
 	ClientIDs []string

@@ -114,7 +114,7 @@ func LocalKubeconfig(b Bootstrap, e Endpoint, kubeconfig []byte) *corev1.Secret 
 	}
 }
 
-// LocalObserved is what exists of the local agent's registration.
+// LocalObserved lists the objects of the local agent's registration that exist.
 type LocalObserved struct {
 	Credential bool   // the agent's Secret fleet-agent
 	Granted    bool   // a granted request for the Cluster

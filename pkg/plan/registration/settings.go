@@ -20,7 +20,7 @@ const (
 	TLSStrict      = "strict"       // only the configured ones
 )
 
-// Settings are what the ConfigMap fleet-controller sets for the manager.
+// Settings are the settings of the manager in the ConfigMap fleet-controller.
 type Settings struct {
 	SystemDefaultRegistry           string // prefix of images, without the slash
 	AgentImage                      string

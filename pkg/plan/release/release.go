@@ -132,8 +132,8 @@ type Peer struct {
 	Tried          bool // its newest deployment was applied, has failed or waits for something else
 }
 
-// Wanted is what the manager wants of a deployment, and what the agent knows
-// about it.
+// Wanted is the manager's order for a deployment, with the agent's knowledge of
+// it.
 type Wanted struct {
 	ID            ID
 	Self          Owner

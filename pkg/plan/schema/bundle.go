@@ -32,9 +32,10 @@ type Bundle struct {
 	Files map[string][]byte
 	// Manifests names those of the files that are deployed as they are.
 	Manifests []string
-	// Rendered is what charts, kustomizations and manifests are rendered to.
+	// Rendered are the objects that charts, kustomizations and manifests render
+	// to.
 	Rendered []Rendered
-	// Chart is the place to name for what a chart renders that is not in Files.
+	// Chart is the place of findings in rendered objects that are not in Files.
 	Chart finding.Finding
 }
 

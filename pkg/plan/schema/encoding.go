@@ -23,7 +23,7 @@ func isEncodedPEM(text string) bool {
 	return strings.HasPrefix(strings.TrimSpace(text), beginEncodedPEM)
 }
 
-// plainHint is what helps where a text stands in the place of its base64.
+// plainHint is the hint for plain text where base64 is required.
 func plainHint(path []any) string {
 	if len(path) > 0 && path[0] == "data" {
 		return "a Secret takes plain text in stringData"

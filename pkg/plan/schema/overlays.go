@@ -132,7 +132,7 @@ func within(entry *yaml.Node, value any) bool {
 	return true
 }
 
-// below is what a key leads to in a value; nil where that is nothing.
+// below returns the value below a key; nil if there is none.
 func below(value, key any) any {
 	switch k := key.(type) {
 	case int:

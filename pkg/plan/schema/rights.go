@@ -19,7 +19,7 @@ var verbs = []string{
 	"use", "bind", "escalate", "impersonate", "approve", "sign", "attest", "proxy", "*",
 }
 
-// otherVerbs are what people write for verbs.
+// otherVerbs maps words that users write by mistake to verbs of the API.
 var otherVerbs = map[string]string{
 	"read": "get, list, watch", "view": "get, list, watch", "write": "create, update, patch, delete",
 	"edit": "update, patch", "modify": "update, patch", "add": "create", "remove": "delete", "all": `"*"`,

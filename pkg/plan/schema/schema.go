@@ -122,7 +122,8 @@ type (
 	}
 )
 
-// served is what is wrong with using a kind of Kubernetes in this version of it.
+// served returns a fault for a kind that this version of Kubernetes does not
+// serve, or that is deprecated in it.
 func (k *Kinds) served(gvk kube.GroupVersionKind, t reflect.Type) []Fault {
 	zero := reflect.New(t).Interface()
 	what := fmt.Sprintf("%s of %s", gvk.Kind, gvk.GroupVersion())

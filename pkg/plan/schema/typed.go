@@ -36,8 +36,8 @@ func (w *walk) keep(f Fault) {
 	}
 }
 
-// renamed is what stands in networking.k8s.io/v1 for a field that Ingress had in v1beta1;
-// empty for another field. known are the fields that there are in its place.
+// renamed says which field of networking.k8s.io/v1 replaces a field of Ingress in
+// v1beta1; empty for another field. known are the fields of v1 in that place.
 func renamed(path []any, known []string) string {
 	switch key := path[len(path)-1]; {
 	case key == "serviceName" && slices.Contains(known, "service") && slices.Contains(known, "resource"):

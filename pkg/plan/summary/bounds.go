@@ -20,7 +20,7 @@ const (
 	// textBytes is how much one text in it takes where not all of them fit: a patch, or
 	// all reasons of one object.
 	textBytes = 300
-	// objectBytes is what the message of an entry leaves of it for objects.
+	// objectBytes is the part of an entry that its message leaves for objects.
 	objectBytes = 600
 	// listedBytes is how much status.resources of a repository takes with more
 	// than maxClusters clusters.

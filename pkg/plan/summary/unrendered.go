@@ -21,7 +21,8 @@ func setUnrendered(list []fleet.Condition, text string, generation int64, now ti
 	}, now)
 }
 
-// unrenderedOf is what the Bundles of a GitRepo say of templates that are not rendered.
+// unrenderedOf joins the messages of a GitRepo's Bundles about templates that are not
+// rendered.
 func unrenderedOf(bundles []RepoBundle) string {
 	texts := map[string]string{}
 	for _, b := range bundles {

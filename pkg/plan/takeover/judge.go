@@ -99,7 +99,8 @@ func Judge(in Input) Finding {
 	return f
 }
 
-// differences is what differs on one cluster, old being what is deployed there.
+// differences lists the differences on one cluster; old is the present
+// deployment there.
 func differences(in Input, c *preview.Cluster, old *fleet.BundleDeployment) []string {
 	what := compare(c, old)
 	if why := in.Unplaced[c.Namespace+"/"+c.Name]; why != "" && c.Deploy {
@@ -136,7 +137,7 @@ func shortened(reasons map[string]bool) []string {
 // have their own.
 const mostReasons = 3
 
-// unsupported is what a Bundle asks for and nothing acts on.
+// unsupported lists the requests of a Bundle that no controller acts on.
 func unsupported(in Input) []string {
 	var out []string
 	for _, text := range []string{

@@ -101,7 +101,7 @@ func title(kind string, number int, name string) string {
 	return fmt.Sprintf("%s %d %q", kind, number, name)
 }
 
-// wants is what the block asks for.
+// wants describes the criteria of the block.
 func (b *block) wants() string {
 	if b.empty() {
 		return "nothing: it has no criteria and matches no cluster"
@@ -132,8 +132,8 @@ func selectorText(s labels.Selector) string {
 	return s.String()
 }
 
-// has is what the cluster has of the first thing that the block asks for in
-// vain.
+// has describes the cluster's value for the first criterion of the block that
+// it does not fulfil.
 func (b *block) has(c *Cluster) string {
 	switch {
 	case b.empty():

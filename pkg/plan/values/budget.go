@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// budgetSteps is what all clusters of a Bundle may take together: 30 times
-	// what one rendering may take, which is 30 seconds, and
+	// budgetSteps is the limit for all clusters of a Bundle together: 30 times
+	// that of one rendering, which is 30 seconds, and
 	budgetSteps = 30 * maxSteps
 	// budgetShare for each rendering besides: 10 milliseconds.
 	budgetShare = maxSteps / 100

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// documentEntryBytes is what a value takes while YAML is read.
+	// documentEntryBytes is the memory for a value while YAML is read.
 	documentEntryBytes = 300
 	// maxUnfoldedBytes is how large a document may get when its aliases are
 	// replaced by what they stand for.

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// maxMadeBytes is what the templates of one rendering may make in all: what
-	// their functions return, and what they write.
+	// maxMadeBytes limits the output of the templates of one rendering in all:
+	// the results of their functions, and their text.
 	maxMadeBytes = 16 << 20
 	// maxSteps is how much one rendering may do. A step is about a microsecond:
 	// an action, a turn of a loop, a call of a function or of a template, or 100
@@ -21,7 +21,7 @@ const (
 	maxCalls = 200
 )
 
-// limits are what one rendering may take.
+// limits are the limits of one rendering.
 type limits struct {
 	bytes, steps int
 	time         time.Duration
@@ -29,7 +29,7 @@ type limits struct {
 
 var (
 	full = limits{bytes: maxMadeBytes, steps: maxSteps, time: maxTime}
-	// small is what nearly all renderings stay within. The others wait for each
+	// small is enough for nearly all renderings. The others wait for each
 	// other, so that only a few of them are in memory at once.
 	small = limits{bytes: maxMadeBytes / 16, steps: maxSteps / 20, time: maxTime}
 )

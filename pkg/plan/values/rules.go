@@ -190,7 +190,7 @@ func sequence(c *call) (bytes, steps int, err error) {
 	return 0, 0, nil
 }
 
-// series is what a list of the numbers from start to stop takes.
+// series returns the cost of a list of the numbers from start to stop.
 func series(start, stop, step int) (bytes, steps int, err error) {
 	for _, n := range []int{start, stop, step} {
 		if n > maxNumber || n < -maxNumber {
@@ -205,7 +205,7 @@ func random(c *call) (bytes, steps int, err error) {
 	return bytes, 50 * steps, err
 }
 
-// counted is what so many numbers or characters take.
+// counted returns the cost of n numbers or characters.
 func counted(n int) (bytes, steps int, err error) {
 	if n > maxItems {
 		return 0, 0, fmt.Errorf("%d is more than %d: %w", n, maxItems, ErrLimit)

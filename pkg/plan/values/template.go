@@ -13,11 +13,11 @@ import (
 // maxRenderedBytes is how much one template may write: 4 MiB.
 const maxRenderedBytes = 4 << 20
 
-// treeName is what the template is called that values as a whole are.
+// treeName is the name of the template for values as a whole.
 const treeName = "values"
 
-// templateValues is what the templates of helm.templateValues are called, before
-// their key.
+// templateValues begins the name of a template of helm.templateValues, before
+// its key.
 const templateValues = "templateValues."
 
 // renderTree renders values as a whole: they are written as YAML, run through

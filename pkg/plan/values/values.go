@@ -19,13 +19,13 @@ import (
 // ReasonTemplate is the reason of values that cannot be rendered.
 const ReasonTemplate = "ValuesNotRendered"
 
-// labelReference is what a value begins with that stands for a label.
+// labelReference begins a value that stands for a label.
 const labelReference = "global.fleet.clusterLabels."
 
 // maxDepth is how deep values may be nested.
 const maxDepth = 50
 
-// ClusterFacts is what values can ask of a cluster.
+// ClusterFacts are the facts of a cluster that templates of values can use.
 type ClusterFacts struct {
 	Name        string // of the Cluster
 	Namespace   string // of the Cluster

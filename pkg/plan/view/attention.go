@@ -233,7 +233,7 @@ func (s *sighting) bundleProblem(b *fleet.Bundle, c *fleet.Condition) {
 	})
 }
 
-// bundleState is what a Bundle has in one state that it does not leave by
+// bundleState adds a row for the deployments of a Bundle in one state that does not end by
 // itself. Objects that are not ready yet, and dependencies that are not there yet, get some
 // time; what is not ready for another reason does not.
 func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
@@ -281,8 +281,9 @@ func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
 	s.list = append(s.list, row)
 }
 
-// unpaused is what of a Bundle is NotReady for another reason than that it was never
-// deployed because it, its GitRepo or its Cluster is paused: PausedObjects lists that.
+// unpaused leaves out deployments that are NotReady only because they were never
+// deployed while their Bundle, GitRepo or Cluster is paused: PausedObjects lists
+// those.
 func (s *sighting) unpaused(b *fleet.Bundle, n int, found []*fleet.NonReadyResource) (int, []*fleet.NonReadyResource) {
 	var left []*fleet.NonReadyResource
 	for _, r := range found {
@@ -300,7 +301,8 @@ func (s *sighting) unpaused(b *fleet.Bundle, n int, found []*fleet.NonReadyResou
 	return n - len(found) + len(left), left
 }
 
-// bundleWaits is what of a Bundle is on its way to clusters that are there.
+// bundleWaits adds the deployments of a Bundle that are on their way to
+// clusters that are online.
 func (s *sighting) bundleWaits(b *fleet.Bundle) {
 	var first string
 	waiting := 0

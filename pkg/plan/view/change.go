@@ -38,8 +38,7 @@ func Changes(before, after Glance, now time.Time) []EventLine {
 	return append(lines, pauseChanges(before.Status.Paused, after.Status.Paused)...)
 }
 
-// pauseChanges are what users have begun to hold back, and what they hold back no
-// longer.
+// pauseChanges returns a line for each object that users have paused or resumed.
 func pauseChanges(was, is []PausedObject) []EventLine {
 	same := func(a PausedObject) func(PausedObject) bool {
 		return func(b PausedObject) bool { return a.Kind == b.Kind && a.Name == b.Name }

@@ -12,7 +12,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// Holders are what may hold a deployment back, if it is known.
+// Holders are the objects that may hold a deployment back, as far as they are
+// known.
 type Holders struct {
 	Repo    *fleet.GitRepo
 	Bundle  *fleet.Bundle
@@ -83,9 +84,9 @@ func NotLetThrough(b *fleet.Bundle, bd *fleet.BundleDeployment) string {
 	return ""
 }
 
-// rolloutMessage is what the status of a Bundle says of a cluster that does not get
-// the newest version, or of others that wait for the same; empty where it says
-// nothing.
+// rolloutMessage returns the message of a Bundle's status about a cluster that does
+// not get the newest version, or about others that wait for the same; empty if
+// there is none.
 func rolloutMessage(b *fleet.Bundle, cluster Key) string {
 	if b == nil {
 		return ""

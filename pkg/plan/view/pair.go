@@ -112,9 +112,9 @@ func unmoved(state fleet.BundleState) bool {
 	return state == fleet.Ready || state == fleet.OutOfSync || state == fleet.Pending
 }
 
-// frozen is what a Bundle says of a cluster that its rollout strategy never lets through,
-// and why, if its status is of this Bundle. If there are many clusters, the summary names
-// ten, and the partitions name others.
+// frozen returns the entry of a Bundle for a cluster that its rollout strategy never lets
+// through, and why, if its status is of this Bundle. If there are many clusters, the
+// summary names ten, and the partitions name others.
 func frozen(b *fleet.Bundle, cluster Key) (*fleet.NonReadyResource, string) {
 	if late(b) {
 		return nil, ""
@@ -135,9 +135,9 @@ func (p Pair) reports(r *fleet.NonReadyResource) bool {
 	return r.State == own.State && r.Message == own.Message
 }
 
-// broken is what a Bundle's summary says of a cluster for which no deployment could be
-// worked out, or whose agent says so of an older version. That an older version waits for
-// something on the cluster is not that.
+// broken returns the entry of a Bundle's summary for a cluster for which no deployment
+// could be worked out, or whose agent reports that of an older version. An older version
+// that waits for something on the cluster does not count.
 func broken(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
 	if b.Status.ObservedGeneration < b.Generation {
 		return nil
@@ -151,8 +151,9 @@ func broken(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
 	return nil
 }
 
-// heldBack is what a Bundle's summary says of a cluster whose deployment is not to be, or cannot
-// be, brought to the newest version now. The deployment itself looks as if it were Ready.
+// heldBack returns the entry of a Bundle's summary for a cluster whose deployment is not to be,
+// or cannot be, brought to the newest version now. The deployment itself looks as if it were
+// Ready.
 func heldBack(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
 	for i := range b.Status.Summary.NonReadyResources {
 		r := &b.Status.Summary.NonReadyResources[i]
@@ -209,14 +210,15 @@ func (j *judge) pausedBy(b *fleet.Bundle, c *fleet.Cluster) string {
 	return "paused"
 }
 
-// notApplied is what WaitApplied means.
+// notApplied explains WaitApplied.
 const notApplied = "the agent has not applied it yet"
 
 // notReached says of a deployment that the rollout has not let through, for no named reason.
 const notReached = "the rollout has not come to it yet"
 
-// waitsFor is what a deployment waits for that does not say so itself: what its
-// Bundle says of the cluster, or of all that are held back, or what its state means.
+// waitsFor says what a deployment waits for if it has no message of its own: the
+// Bundle's message about the cluster, or about all that are held back, or the
+// meaning of its state.
 func waitsFor(b *fleet.Bundle, p Pair) string {
 	if c := Awaited(b); c != nil {
 		return c.Message

@@ -162,8 +162,8 @@ func unfinished(repo *fleet.GitRepo) bool {
 	return condition.IsTrue(list, fleet.ConditionReconciling) && !condition.IsFalse(list, fleet.ConditionGitPolling)
 }
 
-// reconciling is what a repository says of a reading that is under way or tried
-// again, after a colon; empty where it says nothing.
+// reconciling returns the message of a repository about a reading that is under
+// way or tried again, after a colon; empty if there is none.
 func reconciling(repo *fleet.GitRepo) string {
 	c := condition.Find(repo.Status.Conditions, fleet.ConditionReconciling)
 	if c == nil || c.Message == "" || !condition.IsTrue(repo.Status.Conditions, fleet.ConditionReconciling) {
@@ -172,8 +172,8 @@ func reconciling(repo *fleet.GitRepo) string {
 	return ": " + c.Message
 }
 
-// check is what to check of a commit that a repository has not seen; empty where it has, or
-// where it is not read at present.
+// check suggests what to check if a repository has not seen a commit; empty if it has, or
+// if it is not read at present.
 func check(repo *fleet.GitRepo, commit string) string {
 	if commit == "" || repo.Status.Commit == "" || repo.Spec.Revision != "" || matches(repo.Status.Commit, commit) || matches(repo.Status.PollingCommit, commit) {
 		return ""

@@ -82,8 +82,8 @@ func GroupState(g *fleet.ClusterGroup) fleet.BundleState {
 	return displayed(g.Status.Display.State, g.Status.Conditions, fleet.Pending)
 }
 
-// displayed is what a display field says. Where it is empty, all deployments
-// are ready, and the condition Ready has the last word.
+// displayed returns the state of a display field. If the field is empty, all
+// deployments are ready, and the condition Ready decides.
 func displayed(word string, list []fleet.Condition, unknown fleet.BundleState) fleet.BundleState {
 	ready := condition.Find(list, fleet.ConditionReady)
 	switch {
@@ -297,8 +297,8 @@ func BundleWarnings(b *fleet.Bundle) string {
 	return ""
 }
 
-// unrendered is what the conditions of a Bundle or a GitRepo say of templates of values
-// that are not rendered; empty where they say nothing.
+// unrendered returns the message in the conditions of a Bundle or a GitRepo about
+// templates of values that are not rendered; empty if there is none.
 func unrendered(list []fleet.Condition) string {
 	if c := condition.Find(list, fleet.ConditionValuesRendered); c != nil && c.Status == corev1.ConditionFalse {
 		return c.Message
@@ -306,7 +306,8 @@ func unrendered(list []fleet.Condition) string {
 	return ""
 }
 
-// unrenderedOf is what Bundles of a GitRepo say of that, as the GitRepo says it later.
+// unrenderedOf joins those messages of the Bundles of a GitRepo, as the GitRepo does
+// later.
 func unrenderedOf(bundles []*fleet.Bundle) string {
 	texts := map[string]string{}
 	for _, b := range bundles {

@@ -56,13 +56,13 @@ type Verdict struct {
 	Faulty string
 	// Waits are texts about what is waited for and belongs to no pair.
 	Waits []string
-	// Trouble is what keeps the repository from being read at present; it may
-	// pass by itself.
+	// Trouble says why the repository cannot be read at present; it may pass by
+	// itself.
 	Trouble string
-	// Check is what to check of a commit that the repository has not seen.
+	// Check suggests what to check if the repository has not seen the commit.
 	Check string
-	// Warnings is what the repository says of the files of the commit that was Seen, and
-	// what its bundles say of their clusters.
+	// Warnings are the repository's messages about the files of the commit that was
+	// Seen, and those of its bundles about their clusters.
 	Warnings string
 }
 

@@ -119,16 +119,17 @@ type Item struct {
 
 // A Removal is all that one change would remove of one owner.
 type Removal struct {
-	// Unit is what items are: "bundle" or "deployment".
+	// Unit is the kind of the items: "bundle" or "deployment".
 	Unit string
 	// Items may come in any order.
 	Items []Item
-	// Total is how many there are of what Items are some of.
+	// Total is the number of all objects, removed or not, that Items are taken
+	// from.
 	Total int
 	// Also is how many others the same change removes. Those that are gone already are
 	// not counted in Total.
 	Also int
-	// Budget is what may go without an approval.
+	// Budget is how many may be removed without an approval.
 	Budget Budget
 	// Approved is the hash of the list that a person has approved, or empty.
 	Approved string
@@ -147,7 +148,7 @@ type Verdict struct {
 	Hash string
 	// Summary says in a few words what would be removed.
 	Summary string
-	// List is what would be removed, precious objects first, sorted.
+	// List names the objects to be removed, precious ones first, sorted.
 	List []string
 	// Protected is true where a protected object was deleted.
 	Protected bool

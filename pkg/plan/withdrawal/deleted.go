@@ -99,7 +99,7 @@ func older(a, b *fleet.BundleDeployment) bool {
 
 // An Absence is that a BundleDeployment is not in the list of its manager.
 type Absence struct {
-	// Last is what was kept of it; nil: nothing.
+	// Last is the last known state of it; nil: none was kept.
 	Last *LastState
 	// Version is its resourceVersion when it was accepted.
 	Version string

@@ -45,7 +45,7 @@ func (t Thing) String() string {
 	return fmt.Sprintf("%s %s on %s", t.Kind, name, t.Cluster)
 }
 
-// part is what a Thing is called in a hash.
+// part is the form of a Thing in a hash.
 func (t Thing) part() string {
 	if t.Whole {
 		return "whole"

@@ -22,7 +22,7 @@ const (
 	Delete               // delete the object
 )
 
-// Facts are what the decision needs.
+// Facts are the inputs of the decision.
 type Facts struct {
 	// Order is the id on the mark; empty: no order was given.
 	Order string

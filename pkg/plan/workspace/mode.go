@@ -29,7 +29,7 @@ func ParseMode(text string) (Mode, error) {
 	return "", fmt.Errorf("workspace.mode is %q, want auto, rancher or standalone", text)
 }
 
-// Sightings are what is known of Rancher.
+// Sightings are the signs of Rancher on the cluster.
 type Sightings struct {
 	Kinds   bool          // its kinds are in the cluster
 	Renewed time.Duration // since its lease was seen to be renewed; negative: it has none

@@ -32,7 +32,7 @@ type Loop struct {
 	Start func(c *kube.Client) []kube.Runner
 	// Given makes what is there before the first process starts.
 	Given func(w *World)
-	// When is what happens while the loop runs. It may let time pass. Default: nothing.
+	// When acts while the loop runs. It may let time pass. Default: nothing.
 	When func(w *World)
 	// Then checks what has become of it.
 	Then func(w *World)

@@ -54,7 +54,7 @@ type process struct {
 	stop   func() error
 }
 
-// errDead is what a process gets that has ended.
+// errDead is the error of requests of a process that has ended.
 var errDead = errors.New("this process has ended")
 
 // RoundTrip sends a request, unless the process has ended. It ends the process after the
