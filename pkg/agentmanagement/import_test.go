@@ -155,7 +155,7 @@ func (t *importTest) read(name string) *fleet.Cluster {
 	return c
 }
 
-// bootstrap is what the agent of a Cluster was given to register with.
+// bootstrap returns the Secret with which the agent of a Cluster registers.
 func (t *importTest) bootstrap(name string) *corev1.Secret {
 	t.Helper()
 	s, err := t.below.Get(t.Context(), kube.Key{Namespace: "agent-" + name, Name: fleet.SecretAgentBootstrap})
@@ -266,7 +266,7 @@ func (l lateClusters) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// delayed is what is read from body, each piece some time after it came.
+// delayed delays the data of body, each piece by some time after it arrived.
 func delayed(body io.ReadCloser, by time.Duration) io.ReadCloser {
 	type piece struct {
 		data []byte

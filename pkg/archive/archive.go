@@ -64,7 +64,7 @@ func (l Limits) withDefaults() Limits {
 
 // Options say what an archive is.
 type Options struct {
-	// Name is what the archive was downloaded as, such as the path of its URL: its
+	// Name is the name of the downloaded archive, such as the path of its URL: its
 	// ending selects the format, its last element names the file of an archive that is
 	// a single file. A name with no known ending is a plain file.
 	Name string

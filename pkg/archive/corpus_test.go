@@ -196,7 +196,7 @@ func sound() []part {
 	}
 }
 
-// soundTree is what becomes of sound.
+// soundTree is the tree that sound unpacks to.
 var soundTree = map[string]string{
 	"app":                           "directory",
 	"app/Chart.yaml":                "-rw-r--r-- 40",

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// maxPacked is what a chart may have unpacked; Helm does not read more.
+// maxPacked is the limit for an unpacked chart; Helm does not read more.
 const maxPacked = 100 << 20
 
 // Pack makes a .tgz of the files of a directory, with prefix/ before their names, as

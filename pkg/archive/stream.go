@@ -70,7 +70,7 @@ func (g *gauge) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// perName is what a tar needs for a name, at most: headers and padding.
+// perName is the most that a tar needs for a name: headers and padding.
 const perName = 4 << 10
 
 // stream unpacks a tar or a single file.

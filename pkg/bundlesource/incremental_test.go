@@ -227,7 +227,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// charts are what the Helm repository has now.
+// charts returns the present charts of the Helm repository.
 func (w *world) charts() []webtest.Chart {
 	var list []webtest.Chart
 	for i := range w.versions {

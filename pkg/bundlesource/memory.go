@@ -90,7 +90,8 @@ func (s *memoryLimit) empty(m *Memory) {
 	m.results, m.bytes = nil, 0
 }
 
-// resultBytes is what a result costs besides its files: names, options, inputs.
+// resultBytes is the memory for a result besides its files: names, options,
+// inputs.
 const resultBytes = 4 << 10
 
 // size is about what a result keeps in memory.

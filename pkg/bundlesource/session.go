@@ -41,7 +41,7 @@ type download struct {
 	tenant  *tenant
 }
 
-// source is what is asked for, as it may stand in messages.
+// source names the source of a download, as it may stand in messages.
 func (e download) source() string {
 	if e.request.Repo != "" {
 		return chart.Redact(e.request.Repo)
@@ -145,8 +145,8 @@ func (s *session) fetchAll(ctx context.Context, list []download) error {
 // changed.
 func (s *session) label(e download) chart.Fetched { return once(s, s.parcels, e).fetched }
 
-// open is what became of a request, with its files, or with its bytes if there
-// are at most limit. closing ends the use of files.
+// open returns the result of a request, with its files, or with its bytes if
+// there are at most limit. closing ends the use of files.
 func (s *session) open(ctx context.Context, e download, limit int64) (f chart.Fetched, closing func()) {
 	p := once(s, s.parcels, e)
 	f, closing = p.fetched, func() {}

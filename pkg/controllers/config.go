@@ -39,7 +39,8 @@ type Config struct {
 	Lease LeaseTimes
 	// ManagerID is the id of this installation.
 	ManagerID string
-	// Scope is what this process looks after, where others share the cluster.
+	// Scope selects the objects that this process manages, if other managers
+	// share the cluster.
 	Scope scope.Scope
 	// CheckinInterval is how often agents report. After 3 missed reports a
 	// cluster is Offline.

@@ -9,7 +9,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// Metrics is what this process shows to Prometheus. A nil Metrics shows
+// Metrics are the metrics of this process for Prometheus. A nil Metrics shows
 // nothing.
 type Metrics struct {
 	registry *prometheus.Registry

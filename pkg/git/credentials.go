@@ -6,7 +6,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Credentials are what may be sent to a remote. Zero is anonymous.
+// Credentials are the secrets that may be sent to a remote. Zero is anonymous.
 type Credentials struct {
 	// Username and Password go to HTTP(S) remotes. A password alone is a token and
 	// replaces the user name.

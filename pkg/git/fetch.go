@@ -227,8 +227,8 @@ func (e *entry) request(g *generation, refs *packp.AdvRefs, ref Reference, commi
 	return req, nil
 }
 
-// advertisedAs is what to ask for to get a commit that a branch or tag is at:
-// an annotated tag is asked for by its own hash.
+// advertisedAs returns the hash by which to request a commit that a branch or
+// tag is at: an annotated tag is requested by its own hash.
 func advertisedAs(refs *packp.AdvRefs, commit plumbing.Hash) (want plumbing.Hash, known bool) {
 	for name, peeled := range refs.Peeled {
 		if peeled == commit {

@@ -299,7 +299,7 @@ func (t *Tree) blob(hash plumbing.Hash) ([]byte, error) {
 	return data, err
 }
 
-// node is what is known of an entry.
+// node returns the node of an entry.
 func (t *Tree) node(e *object.TreeEntry) *node {
 	n := &node{name: e.Name, hash: e.Hash, tree: t}
 	switch e.Mode {

@@ -20,8 +20,8 @@ type endpoint struct {
 // scpLike is [user@]host:path; a slash before the colon makes it a local path.
 var scpLike = regexp.MustCompile(`^(?:([^@/:\[\]]+)@)?([^@/:\[\]]+|\[[0-9A-Fa-f:.]+\]):([^:].*)$`)
 
-// bareHost is what a URL begins with whose scheme was forgotten: a host, and a port
-// or a path; the first group is the port.
+// bareHost matches the beginning of a URL whose scheme was forgotten: a host, and a
+// port or a path; the first group is the port.
 var bareHost = regexp.MustCompile(`^[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*(?:\.[A-Za-z0-9-]+|:([0-9]{1,5}))/`)
 
 // wantedURL are the forms of a URL that are accepted.
@@ -103,8 +103,8 @@ func (e endpoint) base() *url.URL {
 	return &url.URL{Scheme: e.scheme, Host: host, Path: strings.TrimRight(e.path, "/")}
 }
 
-// command is what an SSH remote is asked to run. The remote gives it to a
-// shell, so the path is quoted.
+// command is the command for an SSH remote. The remote gives it to a shell, so
+// the path is quoted.
 func (e endpoint) command() string {
 	path := e.path
 	if strings.HasPrefix(path, "/~") {

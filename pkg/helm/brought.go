@@ -33,7 +33,7 @@ type broughtKinds struct {
 	// made and found are the CRDs that this installation has created, and those that
 	// were there before.
 	made, found []*unstructured.Unstructured
-	// capabilities are what Helm renders with after the CRDs.
+	// capabilities are the capabilities with which Helm renders after the CRDs.
 	capabilities *chartutil.Capabilities
 }
 

@@ -171,8 +171,8 @@ var denial = regexp.MustCompile(`(?:[a-z0-9.-]+ (?:"(?P<name>[^"]*)" )?is )?forb
 	`(?:path "(?P<path>[^"]*)"|resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"` +
 	`(?: in the namespace "(?P<namespace>[^"]*)"| at the cluster scope)?)(?:: RBAC: .*)?`)
 
-// lookup is what Helm puts before an error of the template function of that
-// name.
+// lookup matches the prefix that Helm gives an error of the template function
+// lookup.
 var lookup = regexp.MustCompile(`executing "[^"]*" at <.*>: error calling lookup: `)
 
 // escalation is how it says that a user would give away more than it has.
@@ -202,7 +202,7 @@ func denied(err error) (words string, ok bool) {
 	return lookup.ReplaceAllString(before, "lookup: ") + person(part("user")) + " may not " + part("verb") + " " + what + after, true
 }
 
-// refusedObject is what a denial is about, in words.
+// refusedObject describes the object of a denial.
 func refusedObject(part func(string) string) string {
 	what := part("resource")
 	if group := part("group"); group != "" {
@@ -245,8 +245,9 @@ func malformed(err error) bool {
 	return apierrors.IsBadRequest(err) && !strings.Contains(err.Error(), "does not support dry run")
 }
 
-// noise is what Helm, kubectl and the API server put around the words that
-// matter, and what stays of it. Helm puts the chart's name before files.
+// noise matches the text that Helm, kubectl and the API server put around the
+// words that matter; keep is its replacement. Helm puts the chart's name before
+// files.
 var noise = []struct {
 	text *regexp.Regexp
 	keep string

@@ -124,7 +124,7 @@ func (k *corrector) Update(_, wanted helmkube.ResourceList, force bool) (*helmku
 	return k.UpdateThreeWayMerge(was, list, force)
 }
 
-// target is what one object is to be given; nil if it is as it should be.
+// target returns an object as it should be; nil if the live one is so.
 func (k *corrector) target(info *resource.Info, force bool) (*unstructured.Unstructured, error) {
 	obj, ok := info.Object.(*unstructured.Unstructured)
 	if !ok {

@@ -66,7 +66,7 @@ type engine struct {
 	found
 }
 
-// found is what an engine found while Helm used it.
+// found holds the results of an engine while Helm used it.
 type found struct {
 	mu      sync.Mutex
 	checked map[string]bool // manifests that were found good

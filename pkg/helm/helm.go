@@ -96,8 +96,8 @@ func (c *Client) KubernetesVersion() (string, error) {
 	return known.KubeVersion.Version, nil
 }
 
-// api is what is known of the kinds that the cluster serves, shared by all actions so
-// that none of them has to ask again.
+// api caches the discovery of the kinds that the cluster serves. All actions share
+// it, so that none of them has to ask again.
 type api struct {
 	discovery discovery.CachedDiscoveryInterface
 	mapper    meta.ResettableRESTMapper

@@ -25,7 +25,7 @@ var hookEvents = map[release.State][]helmrelease.HookEvent{
 	release.Uninstalling:    {helmrelease.HookPreDelete, helmrelease.HookPostDelete},
 }
 
-// hooks are what is known of the hooks of one action.
+// hooks tracks the hooks of one action.
 //
 // Helm notes in the record that a hook begins, and that it has ended only with the next
 // write. Here that is written at once. A hook that ended in an interrupted attempt is

@@ -102,7 +102,7 @@ func lackingPatch(document []byte, root *yaml.Node) string {
 	return ""
 }
 
-// formOf is what a value is that should be a mapping.
+// formOf names the type of a value that should be a mapping.
 func formOf(n *yaml.Node) string {
 	if n.Kind == yaml.SequenceNode {
 		return "a list"

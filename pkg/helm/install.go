@@ -195,7 +195,8 @@ func engineOf(who account, id release.ID) *engine {
 	return &engine{Client: k, api: who.api, id: id, tenant: who.impersonated()}
 }
 
-// configuration is what Helm's actions share, on top of an engine.
+// configuration returns the configuration that Helm's actions share, on top of
+// an engine.
 func (c *Client) configuration(ctx context.Context, who account, eng *engine) (*action.Configuration, error) {
 	caps, err := who.api.capabilities(ctx)
 	if err != nil {

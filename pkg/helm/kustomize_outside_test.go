@@ -95,7 +95,7 @@ func setText(doc map[string]any, p string, value any) map[string]any {
 	return doc
 }
 
-// companions are what a field needs beside it to be looked at.
+// companions returns the fields without which kustomize ignores another field.
 func companions() map[string]any {
 	target := map[string]any{"version": "v1", "kind": "ConfigMap", "name": "raw"}
 	return map[string]any{

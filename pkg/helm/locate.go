@@ -38,7 +38,7 @@ var (
 	inFile  = regexp.MustCompile(`^([^\s:"']+\.[A-Za-z]+): (?:line (\d+)(?: of what it renders to)?: )?(.*)$`)
 	// wrapped is a template that another one includes. The last is to blame.
 	wrapped = regexp.MustCompile(`^.*error calling (?:include|tpl|template): template: [^/:\s]+/([^:\s]+):(\d+):(\d+): (.*)$`)
-	// executing is what text/template says before the error itself.
+	// executing matches the prefix that text/template puts before an error.
 	executing = regexp.MustCompile(`^executing "[^"]*" at <(.*?)>: (.*)$`)
 	ofChart   = regexp.MustCompile(`^load chart: (?:cannot load ([^\s:]+): )?(.*)$`)
 	ofParser  = regexp.MustCompile(`^(?:error converting YAML to JSON: )?(?:yaml: )?(?:line (\d+): )?(.*)$`)
@@ -300,7 +300,7 @@ func (l locator) below(dir, name string) (string, bool) {
 	return "", false
 }
 
-// bytes is what a file holds; nil where it cannot be read.
+// bytes returns the content of a file; nil if it cannot be read.
 func (l locator) bytes(name string) []byte {
 	for _, r := range l.d.Content.Resources {
 		if r.Name != name {

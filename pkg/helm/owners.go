@@ -25,7 +25,7 @@ const (
 	ownersAll                    // all: an install
 )
 
-// owners is what an action needs to know of those who have objects already.
+// owners holds what an action needs to know of the owners of existing objects.
 type owners struct {
 	check      checked
 	deployment Deployment

@@ -131,8 +131,8 @@ func (l locator) findScalar(file, value string) (line, column int) {
 	return line, column
 }
 
-// rootNames are what templates of Helm have at their root, and the fields of Chart and
-// Release.
+// rootNames lists the names at the root of Helm's templates, and the fields of Chart
+// and Release.
 var rootNames = map[string][]string{
 	"": {"Values", "Release", "Chart", "Capabilities", "Files", "Template", "Subcharts"},
 	"Chart": {

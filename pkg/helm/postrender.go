@@ -43,7 +43,7 @@ type postRenderer struct {
 	outcome
 }
 
-// outcome is what the last run of a postRenderer found.
+// outcome holds the results of the last run of a postRenderer.
 type outcome struct {
 	objects []object
 	// skipped are the templates that rendered documents without a kind.

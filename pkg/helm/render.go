@@ -22,11 +22,11 @@ import (
 
 // RenderOptions describe the cluster that Render cannot ask.
 type RenderOptions struct {
-	// KubeVersion is what charts see, for example "v1.36.0"; empty is the
-	// version that Helm's library is made for.
+	// KubeVersion is the version of Kubernetes that charts see, for example
+	// "v1.36.0"; empty is the version that Helm's library is made for.
 	KubeVersion string
-	// APIVersions are what charts see beside the kinds of Kubernetes itself:
-	// "group/version" or "group/version/Kind".
+	// APIVersions are the API versions that charts see beside the kinds of
+	// Kubernetes itself: "group/version" or "group/version/Kind".
 	APIVersions []string
 	// Marks adds the label and the annotation by which an agent knows its
 	// objects again.
@@ -37,7 +37,7 @@ type RenderOptions struct {
 	Patches bool
 }
 
-// Rendered is what a deployment would install.
+// Rendered holds the objects that a deployment would install.
 type Rendered struct {
 	// CRDs is the chart's crds folder, which is installed first.
 	CRDs string

@@ -124,8 +124,8 @@ func (b body) digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// headOf is what stays of a release in Helm's own Secret: all that Helm and
-// others list, in Helm's own format.
+// headOf returns the part of a release that stays in Helm's own Secret: all
+// that Helm and other programs list, in Helm's own format.
 func headOf(r *helmrelease.Release) *helmrelease.Release {
 	out := *r
 	out.Config, out.Hooks = nil, nil

@@ -222,7 +222,7 @@ func selectorText(s types.Selector) string {
 	return strings.Join(words, ", ")
 }
 
-// meant is what a target that matches nothing may have meant.
+// meant suggests objects for a target that matches nothing.
 func (pr *probe) meant(s types.Selector) string {
 	var kinds, names, all []string
 	for _, n := range pr.names {

@@ -60,8 +60,8 @@ func (u unservedKind) why() string {
 	return fmt.Sprintf("the cluster does not know kind %s; its CRD must be installed first", what)
 }
 
-// inPlaceOf is what Kubernetes has in place of one of its own kinds in a version that
-// it does not serve any more; empty for other kinds.
+// inPlaceOf names the replacement of a kind of Kubernetes in a version that does not
+// serve it any more; empty for other kinds.
 func inPlaceOf(gvk schema.GroupVersionKind) string {
 	zero, err := scheme.Scheme.New(gvk)
 	if err != nil {

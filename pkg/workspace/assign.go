@@ -176,7 +176,7 @@ func (l *assignLoop) leaveBehind(ctx context.Context, m *management.Cluster, hal
 	return nil
 }
 
-// provisioned is what is compared of a provisioning Cluster.
+// provisioned returns the fields of a provisioning Cluster that are compared.
 func provisioned(p *provisioning.Cluster) any {
 	return struct {
 		Labels, Annotations map[string]string

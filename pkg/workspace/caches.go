@@ -26,7 +26,8 @@ var rancherLease = kube.Key{Namespace: "kube-system", Name: "cattle-controllers"
 // featureFleet is Rancher's switch for all of this.
 const featureFleet = "fleet"
 
-// caches are what the manager sees.
+// caches are the manager's caches of Rancher's objects and of those mapped from
+// them.
 type caches struct {
 	management   *kube.Cache[*management.Cluster]
 	provisioning *kube.Cache[*provisioning.Cluster]
@@ -84,7 +85,8 @@ func (v *caches) setting(name string) string {
 	return s.Effective()
 }
 
-// surroundings are what a cluster's mapping depends on besides itself.
+// surroundings returns the settings and nodes that the mapping of each cluster
+// depends on.
 func (v *caches) surroundings() plan.Surroundings {
 	list := v.nodes.List("")
 	nodes := make([]corev1.Node, 0, len(list))

@@ -189,7 +189,7 @@ func (l *clusterLoop) pruned(written, want *fleet.Cluster, wanted string) (kube.
 	return kube.Result{After: prunedAgain}, nil
 }
 
-// body is what is compared of a Cluster.
+// body returns the fields of a Cluster that are compared.
 func body(c *fleet.Cluster) any {
 	return struct {
 		Labels, Annotations map[string]string

@@ -88,7 +88,7 @@ func (f Follower) until(ctx context.Context, reported *reported, same func() boo
 	return err
 }
 
-// reported is what Rancher's settings say, as far as they are known.
+// reported holds Rancher's settings, as far as they are known.
 type reported struct {
 	client *kube.Client
 	log    *logrus.Entry

@@ -22,7 +22,8 @@ const (
 // lookAgain is when a workspace is looked at again whose clusters are not known.
 const lookAgain = 10 * time.Second
 
-// clusterAPI is what is known of the clusters of the Cluster API.
+// clusterAPI describes whether and how the clusters of the Cluster API can be
+// read.
 type clusterAPI struct {
 	installed bool       // its kind is there
 	cache     *metaCache // nil where it does not serve them

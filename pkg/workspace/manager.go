@@ -143,7 +143,7 @@ func (h *Manager) work(ctx context.Context, seen map[string]bool) error {
 	return kube.Run(ctx, h.cfg.Fail, s.parts()...)
 }
 
-// ports are what a loop may depend on: each takes what it needs.
+// ports are the dependencies of the loops: each takes those that it needs.
 type ports struct {
 	client *kube.Client
 	log    *logrus.Entry

@@ -6,8 +6,8 @@ import (
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
-// part is what the manager does at present with Rancher's objects. It is safe for
-// concurrent use.
+// part is the manager's present role beside Rancher. It is safe for concurrent
+// use.
 type part struct {
 	now   atomic.Value // plan.Part
 	gives atomic.Bool  // Rancher itself gives rights by GlobalRoles

@@ -156,7 +156,7 @@ func (l *Loop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	return next, l.report(ctx, m, seen.clusters)
 }
 
-// manager is what is said of all agents.
+// manager returns the settings that hold for all agents.
 func (l *Loop) manager(ctx context.Context) (agentrollout.Manager, error) {
 	m := agentrollout.Manager{Settings: l.cfg.Settings, System: l.cfg.System}
 	if l.cfg.Settings.Bootstrap.Namespace == "" {
@@ -247,7 +247,7 @@ func (l *Loop) arrived(ctx context.Context, c *fleet.Cluster, b *fleet.Bundle) (
 	return agentrollout.Arrived(b, bd), nil
 }
 
-// order is what a person has ordered about agents.
+// order returns a user's order about the rollout of agents.
 func (l *Loop) order() agentrollout.Order {
 	m, ok := l.reported.Get(l.key())
 	if !ok {

@@ -46,7 +46,8 @@ type Config struct {
 	Now          func() time.Time                    // the clock
 }
 
-// moves is what this loop asks about Clusters that move to another workspace.
+// moves answers this loop's questions about Clusters that move to another
+// workspace.
 type moves interface {
 	// Stays reports whether a Cluster that is deleted has to stay for now.
 	Stays(ctx context.Context, c *fleet.Cluster) (stays bool, next kube.Result, err error)

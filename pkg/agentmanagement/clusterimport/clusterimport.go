@@ -56,7 +56,7 @@ type Config struct {
 	Now          func() time.Time                      // the clock
 }
 
-// agents is what this loop asks about the agent of a Cluster.
+// agents answers this loop's questions about the agent of a Cluster.
 type agents interface {
 	// Suspended reports whether the brake is on; OnBrake calls f when that may have changed.
 	Suspended() bool
@@ -71,7 +71,8 @@ type agents interface {
 	Deployed(ctx context.Context, c *fleet.Cluster, own string) (bool, error)
 }
 
-// moves is what this loop asks about Clusters that come from another workspace.
+// moves answers this loop's questions about Clusters that come from another
+// workspace.
 type moves interface {
 	// Former are the Clusters whose place one takes; rancher.ErrUnseen where that is not
 	// known.

@@ -16,7 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// look is what the Secret of a Cluster says, and which version of it.
+// look is the content of the Secret of a Cluster, with its version.
 type look struct {
 	version string
 	offer   clusterimport.Offer
@@ -69,7 +69,8 @@ func (k *kubeconfigs) forget(key kube.Key) {
 	delete(k.looked, key)
 }
 
-// offered is what the settings say that agents get.
+// offered returns the address and the certificates that the settings give to
+// agents.
 func (k *kubeconfigs) offered() clusterimport.Offer {
 	return clusterimport.Offer{URL: k.settings.APIServerURL, CA: k.settings.APIServerCA, TLSMode: k.settings.AgentTLSMode}
 }

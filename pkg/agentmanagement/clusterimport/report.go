@@ -127,7 +127,7 @@ func (l *reporter) write(ctx context.Context, c *fleet.Cluster, r *clusterimport
 	return nil
 }
 
-// unknownVersion is what a write has led to whose answer was lost.
+// unknownVersion is the resourceVersion after a write whose answer was lost.
 const unknownVersion = "?"
 
 // wrote remembers that a Cluster was written: until the cache has that version, its

@@ -40,7 +40,7 @@ type waves struct {
 	halted map[string]string   // why, by terms
 }
 
-// imports is what the waves ask of the loop that imports single Clusters.
+// imports is the part of the loop for single Clusters that the waves use.
 type imports interface {
 	// concerns reports whether the manager installs the agent of a Cluster.
 	concerns(c *fleet.Cluster) bool

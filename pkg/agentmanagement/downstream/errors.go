@@ -107,7 +107,8 @@ func Plain(server string, err error) error {
 	return &unreachable{server: server, cause: err}
 }
 
-// tried is what a store's error says was tried, without the server's answer.
+// tried returns the request that a store's error names, without the server's
+// answer.
 func tried(err error) string {
 	for text := err.Error(); ; {
 		inner := errors.Unwrap(err)

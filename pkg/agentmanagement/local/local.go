@@ -38,7 +38,7 @@ type Config struct {
 	Connect func(kube.Access) (*kube.Client, error)
 }
 
-// agents is what this loop asks about the agent of a Cluster.
+// agents answers this loop's questions about the agent of a Cluster.
 type agents interface {
 	// Suspended reports whether the brake is on; OnBrake calls f when that may have changed.
 	Suspended() bool

@@ -17,7 +17,7 @@ var Installation = registration.Installation{ID: "manager", ClusterUID: "upstrea
 // System is the manager that tests run, in the words of the planner.
 var System = registration.System{Namespace: "manager", ManagerID: Installation.ID}
 
-// Ports is what the constructor of a loop gets.
+// Ports are the arguments of the constructor of a loop.
 type Ports struct {
 	Client *kube.Client
 	Caches *cache.Shared

@@ -17,7 +17,7 @@ const (
 	reasonClaimWaits      = "RegistrationWaiting"
 )
 
-// handed is what is known of the credentials of granted requests, by name.
+// handed returns the state of the credentials of granted requests, by name.
 func (l *Loop) handed(requests []*fleet.ClusterRegistration) map[string]registration.Handed {
 	out := map[string]registration.Handed{}
 	for _, r := range requests {

@@ -11,8 +11,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// labelLastUsed is what the API server puts on the Secret of an account's token
-// when the token is shown to it, once a day. Kubernetes has it since 1.27.
+// labelLastUsed is the label that the API server sets on the Secret of an
+// account's token when the token is used, once a day. Kubernetes has it since
+// 1.27.
 const labelLastUsed = "kubernetes.io/legacy-token-last-used"
 
 // uses remembers since when the tokens of requests are in use, as far as this

@@ -46,8 +46,8 @@ func newEndpoint(settings registration.Settings, changed func()) *endpoint {
 	return l
 }
 
-// problem is what is wrong with the address that agents are given; empty:
-// nothing that is known.
+// problem describes a fault of the address that agents get; empty if none is
+// known.
 func (l *endpoint) problem() string {
 	if t := l.trouble.Load(); t != nil {
 		return *t

@@ -98,7 +98,8 @@ func (t *tokenTest) granted(ttl time.Duration) *fleet.ClusterRegistrationToken {
 	return token
 }
 
-// has is what stands in the workspace, as "kind name", without what is behind a dot.
+// has lists the objects in the workspace, as "kind name", without the part of a name
+// after a dot.
 func (t *tokenTest) has() []string {
 	t.Helper()
 	return slices.Concat(inWorkspace(t, "account", t.grants.Accounts), inWorkspace(t, "binding", t.grants.Bindings),

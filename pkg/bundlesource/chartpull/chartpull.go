@@ -46,7 +46,8 @@ type Contents interface {
 type Config struct {
 	Charts   Charts
 	Contents Contents
-	// Scope is what this process looks after; the zero Scope if it is the only one.
+	// Scope selects the objects that this process manages; the zero Scope if it is
+	// the only one.
 	Scope scope.Scope
 }
 

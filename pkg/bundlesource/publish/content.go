@@ -25,8 +25,8 @@ type storage struct {
 	data map[string][]byte
 }
 
-// storage is what an order's Secret says; nil if resources are kept in the
-// cluster.
+// storage returns the registry of an order's Secret; nil if resources are kept
+// in the cluster.
 func (p *Publisher) storage(ctx context.Context, o Order) (*storage, error) {
 	if p.cfg.OCI == nil {
 		return nil, nil

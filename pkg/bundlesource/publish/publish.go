@@ -124,7 +124,7 @@ type Pruning interface {
 	Ask(ctx context.Context, mark string) error
 }
 
-// Done is what became of an Order.
+// Done is the result of an Order.
 type Done struct {
 	Written, Removed, Unchanged int
 	// Findings are about Bundles that were refused here, and Taken the names among them

@@ -172,7 +172,7 @@ func (e *base) budget(repo *fleet.GitRepo, namespace string, otherwise withdrawa
 	return withdrawal.FirstBudget(otherwise, own, e.sharedBudget(namespace))
 }
 
-// sharedBudget is what a workspace says about its deletion budget.
+// sharedBudget returns the annotation of a workspace for its deletion budget.
 func (e *base) sharedBudget(namespace string) string {
 	if ns, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok {
 		return ns.Annotations[fleet.AnnotationDeletionBudget]

@@ -38,7 +38,7 @@ func unpulled(b *fleet.Bundle) error {
 	return reconcile.RequeueError(reasonChartPending, 0, errors.New("waits for the chart, which the manager pulls (pull: manager)"))
 }
 
-// pullOf is what was said about pulling charts.
+// pullOf joins the results of pulling charts.
 func pullOf(b *fleet.Bundle) string {
 	return b.Annotations[fleet.AnnotationPulled] + " " + b.Annotations[fleet.AnnotationPullFailed]
 }

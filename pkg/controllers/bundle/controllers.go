@@ -36,7 +36,8 @@ type Config struct {
 	ContentGrace time.Duration
 	// Workers is how many Bundles are worked on at once.
 	Workers int
-	// Scope is what this manager looks after; the zero Scope if it is the only manager.
+	// Scope selects the objects that this manager manages; the zero Scope if it is the
+	// only manager.
 	Scope scope.Scope
 	// RequireDownstreamLabel: only objects with LabelDownstreamResource are copied.
 	RequireDownstreamLabel bool

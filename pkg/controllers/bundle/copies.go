@@ -13,7 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 )
 
-// portKey is what the loop of copies works on.
+// portKey is the key of a source in the controller of copies.
 func portKey(namespace string, one deployment.Source) kube.Key {
 	return kube.Key{Namespace: namespace, Name: one.Kind + "/" + one.Name}
 }

@@ -41,7 +41,8 @@ type snapshot struct {
 	known
 }
 
-// carriedSources are what deployments may take along.
+// carriedSources are the Secrets and ConfigMaps that deployments may take
+// along.
 type carriedSources struct {
 	sources    map[deployment.Source]string // digests
 	loaded     *loads                       // the same with their data, as they are needed
@@ -56,7 +57,8 @@ type candidateSet struct {
 	taken      map[kube.Key]string // why the name of a deployment is not free, by Cluster
 }
 
-// known is what the table and the controllers said when the snapshot was taken.
+// known is the state of the table and the controllers when the snapshot was
+// taken.
 type known struct {
 	seen     uint64 // of the deployments
 	moves    uint64 // of the clusters
@@ -395,7 +397,7 @@ func applyStep(s *snapshot, p *pair) {
 	}
 }
 
-// writeKindOf is what has to be written for a pair to take its step.
+// writeKindOf returns the kind of write by which a pair takes its step.
 func writeKindOf(s *snapshot, p *pair) writeKind {
 	if p.old == nil {
 		if p.step.Create {

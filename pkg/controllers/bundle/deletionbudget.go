@@ -199,7 +199,7 @@ func (p *deletionBudget) isApproved(repo kube.Key, mark string) bool {
 	return p.granted[repo] == mark
 }
 
-// verdict is what was last decided about an object, if anything was.
+// verdict returns the last decision about an object, if there is one.
 func (p *deletionBudget) verdict(s fleetstate.Subject) (withdrawal.Verdict, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -34,7 +34,7 @@ func newLists() *lists {
 	}
 }
 
-// named is what names a release in Helm options, nil where nothing does.
+// named returns Helm options with a release name, or nil.
 func (s *lists) named(o *fleet.HelmOptions) *fleet.HelmOptions {
 	if o == nil || o.ReleaseName == "" {
 		return nil

@@ -112,8 +112,8 @@ func (d *testControllers) moves(name, to string, kinds ...string) {
 		d.table.Repo(kube.Key{Namespace: "ns", Name: "shops"}).Status.Commit, d.clock)
 }
 
-// judged is what becomes of the Bundles of the repository: those that may go on,
-// what is held, or how long to wait.
+// judged describes the verdict on the Bundles of the repository: those that may
+// go on, the held removal, or the time to wait.
 func (d *testControllers) judged(marked ...*fleet.Bundle) string {
 	repo, own := d.table.Owned(kube.Key{Namespace: "ns", Name: "shops"})
 	l := d.budgets.lossOf(repo, own, marked)

@@ -30,7 +30,7 @@ type guest struct {
 	held   string // why nothing new may be written for it
 }
 
-// mappingCaches are what mappings are read from.
+// mappingCaches are the caches from which mappings are read.
 type mappingCaches struct {
 	mappings   *kube.Cache[*fleet.BundleNamespaceMapping]
 	namespaces *kube.Cache[*metav1.PartialObjectMetadata]

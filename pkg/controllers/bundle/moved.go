@@ -101,8 +101,8 @@ func (e *moveController) reconcileMoved(ctx context.Context, key kube.Key) (kube
 	return kube.Done, e.movedAway(ctx, old, to, departed{names, "it has or gets all that workspace " + key.Namespace + " has deployed"})
 }
 
-// departed is what is withdrawn, in its new place, of a cluster that has moved; or why
-// nothing is.
+// departed lists the deployments to withdraw from the new place of a cluster that has
+// moved, or says why there are none.
 type departed struct {
 	names []string
 	why   string

@@ -27,7 +27,7 @@ type replaced struct {
 	bd      *fleet.BundleDeployment
 }
 
-// replacing is what a decision has to know about that.
+// replacing holds the inputs of a decision about replaced releases.
 type replacing struct {
 	free  bool   // the budget is off
 	owned bool   // a GitRepo has the Bundle: all replacements of its Bundles are judged together
@@ -79,7 +79,7 @@ func (s *snapshot) keep(p *pair) string {
 	return r.String() + withdrawal.UntilApproved
 }
 
-// named is what the releases of the Bundle are called where no option names them.
+// named returns the default name of the Bundle's releases.
 func (s *snapshot) named() string {
 	if s.releaseName == "" {
 		s.releaseName = naming.ReleaseName(s.bundle.Name)
@@ -87,7 +87,7 @@ func (s *snapshot) named() string {
 	return s.releaseName
 }
 
-// replacingOf is what is known before a Bundle is decided.
+// replacingOf gathers these inputs before a Bundle is decided.
 func (e *budgets) replacingOf(b *fleet.Bundle) replacing {
 	repo := e.judgedBy(b)
 	budget, _ := e.budget(repo, b.Namespace, withdrawal.BundleBudget) // an error is logged when something is judged

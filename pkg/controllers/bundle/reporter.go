@@ -47,7 +47,7 @@ type reporter struct {
 	at    time.Time // as of then
 }
 
-// written is what is remembered of the last write of a status.
+// written records the last write of a status.
 type written struct {
 	at     time.Time
 	every  time.Duration // how often it may be written

@@ -15,7 +15,7 @@ const (
 	mostWriters   = 64
 	// sluggish is how long a write takes that shows that there are too many.
 	sluggish = 5 * time.Second
-	// backOff is what is left of the writers then.
+	// backOff is the factor for the number of writers then.
 	backOff = 0.7
 )
 

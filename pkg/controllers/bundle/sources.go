@@ -112,7 +112,7 @@ func (s *sources) refuse(bundle kube.Key, one deployment.Source) {
 	s.refused[bundle] = append(s.refused[bundle], one)
 }
 
-// refusedOf is what a Bundle names that may not go along.
+// refusedOf returns the sources that a Bundle names and may not take along.
 func (s *sources) refusedOf(bundle kube.Key) []deployment.Source {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// secretUses are what Secrets of a namespace are for on the management cluster.
+// secretUses returns how the management cluster uses the Secrets of a
+// namespace.
 func (e *copyController) secretUses(namespace string) []deployment.SecretUse {
 	clusters := e.cache.clusters.List("") // each may name a Secret of another namespace
 	return deployment.SecretUses(namespace, clusters, e.cache.repos.List(namespace), e.cache.bundles.List(namespace))

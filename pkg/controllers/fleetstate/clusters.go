@@ -129,7 +129,7 @@ func (t *core) place(row *clusterRow) {
 	}
 }
 
-// policy is what is known of how the agent checks in.
+// policy returns how the agent checks in.
 func (row *clusterRow) policy() heartbeat.CheckInPolicy {
 	return heartbeat.PolicyOf(row.obj, row.heartbeat.Protocol)
 }
@@ -215,7 +215,7 @@ func (t clusterTable) Cluster(key kube.Key) (*fleet.Cluster, bool) {
 	return nil, false
 }
 
-// Agent is what is known of the agent of a cluster.
+// Agent describes the agent of a cluster.
 type Agent struct {
 	Life     summary.Life
 	Protocol int       // 0: the reference's, or never seen

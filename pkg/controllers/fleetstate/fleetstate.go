@@ -35,7 +35,7 @@ type (
 	repoTable       struct{ *core }
 )
 
-// core is what the tables share.
+// core is shared by the tables.
 type core struct {
 	mu      sync.Mutex
 	ownID   string
@@ -265,7 +265,7 @@ type Subject struct {
 	Key  kube.Key
 }
 
-// Changes is what has to be looked at again after a change.
+// Changes lists what has to be looked at again after a change.
 type Changes struct {
 	// Status are the objects whose status may have changed; the value reports whether
 	// the state is final: no change to another is under way.
