@@ -35,7 +35,7 @@ func deletionHeldBubble(t *testing.T) {
 		{"Renamed", pruneRenamed}, {"Kept", pruneKept}, {"Budget", pruneBudget}, {"ByHand", deletedOwners},
 		{"Targets", targetsHeld}, {"Together", groupHeld}, {"OneVolume", volumeHeld}, {"Restart", heldOverRestart},
 	}
-	for _, s := range stories {
+	for _, s := range cases {
 		t.Log("=== ", s.name)
 		s.report(t, w)
 	}

@@ -42,7 +42,7 @@ func engineBubble(t *testing.T) {
 		{"NoCluster", noCluster}, {"Failure", failureShows}, {"Rename", newBeforeOld}, {"ByHand", deletedByHand}, {"Brake", brakeHolds}, {"Policy", policyCloses},
 		{"Offline", offlineKeepsItsOrder}, {"Restart", restartWritesNothing},
 	}
-	for _, s := range stories {
+	for _, s := range cases {
 		t.Log("=== ", s.name)
 		s.report(t, w, c1)
 	}

@@ -55,7 +55,7 @@ func mappingsBubble(t *testing.T) {
 		{"MappingComes", mappingComes}, {"Groups", groupsOfTheCluster}, {"Namespaces", namespaceLabels}, {"Labels", foreignLabels},
 		{"Broken", brokenMapping}, {"SameName", sameName}, {"Limit", limitOfTheCluster}, {"MappingGoes", mappingGoes},
 	}
-	for _, s := range stories {
+	for _, s := range cases {
 		t.Log("=== ", s.name)
 		s.report(t, w)
 	}

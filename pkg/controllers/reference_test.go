@@ -9,7 +9,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// TestReferenceAgent: an agent that gives no protocol number is told to uninstall
+// TestReferenceAgent: an agent that gives no protocol number gets the order to uninstall
 // as the reference's manager does it, by deleting the object; one that does is
 // ordered and waited for.
 func TestReferenceAgent(t *testing.T) { synctest.Test(t, referenceAgentBubble) }

@@ -31,7 +31,7 @@ func rolloutBubble(t *testing.T) {
 		{"Paused", pausedIsStaged}, {"OneByOne", oneByOne}, {"Template", templateStopsOneCluster},
 		{"Namespace", namespaceComesBack}, {"ReferenceAgent", referenceAgent}, {"Pace", manyLeaveSlowly},
 	}
-	for _, s := range stories {
+	for _, s := range cases {
 		t.Log("=== ", s.name)
 		s.report(t, w)
 	}

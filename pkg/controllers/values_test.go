@@ -94,7 +94,7 @@ func (o *overheard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestValuesTaken reports that values which somebody takes away while their
+// TestValuesTaken reports that values that another client removes while their
 // deployment is being written come back.
 func TestValuesTaken(t *testing.T) { synctest.Test(t, valuesTakenBubble) }
 
