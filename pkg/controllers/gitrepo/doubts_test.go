@@ -1,12 +1,7 @@
 package gitrepo
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"io/fs"
-	"maps"
-	"slices"
-	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -20,7 +15,7 @@ import (
 
 // counted is a tree that counts what is opened.
 type counted struct {
-	fstest.MapFS
+	hashedFiles
 	opened *int
 }
 
@@ -29,24 +24,13 @@ func (c counted) Open(name string) (fs.File, error) {
 	return c.MapFS.Open(name)
 }
 
-func (c counted) Hash(name string) (string, bool) {
-	h, found := sha256.New(), false
-	for _, p := range slices.Sorted(maps.Keys(c.MapFS)) {
-		if name == "." || p == name || strings.HasPrefix(p, name+"/") {
-			found = true
-			_, _ = fmt.Fprintf(h, "%s\x00%s\x00", p, c.MapFS[p].Data)
-		}
-	}
-	return fmt.Sprintf("%x", h.Sum(nil)), found
-}
-
 // What was found in files that have not changed is taken over without a look,
 // and is the same as a look would bring.
 func TestDoubts(t *testing.T) {
 	const never = "targetCustomizations:\n- {name: all, clusterSelector: {}, helm: {atomic: true}}\n- {name: never, clusterName: c, clusterSelector: {}}\n"
 	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 	opened := 0
-	tree := counted{fstest.MapFS{}, &opened}
+	tree := counted{hashedFiles{fstest.MapFS{}}, &opened}
 	write := func(name, text string) { tree.MapFS[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644} }
 	read := func() bundle.Set {
 		repo := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "ns"}}

@@ -58,6 +58,7 @@ type Worker struct {
 	log *logrus.Entry
 	now func() time.Time
 
+	git       repositories
 	repos     *kube.Store[*fleet.GitRepo]
 	bundles   *kube.Store[*fleet.Bundle]
 	events    *kube.Recorder
@@ -116,13 +117,17 @@ type reported struct {
 
 // New prepares the worker; it sends no request before its parts run.
 func New(cfg Config, c *kube.Client, log *logrus.Entry) *Worker {
+	return newWorker(cfg, remotes{cfg.Remotes}, c, log)
+}
+
+func newWorker(cfg Config, git repositories, c *kube.Client, log *logrus.Entry) *Worker {
 	if cfg.Workers < 1 {
 		cfg.Workers = 8
 	}
 	if cfg.Pollers < 1 {
 		cfg.Pollers = 64
 	}
-	w := &Worker{cfg: cfg, log: log, now: time.Now, cache: &caches{}}
+	w := &Worker{cfg: cfg, log: log, now: time.Now, git: git, cache: &caches{}}
 	w.memories = &memories{reader: cfg.Reader, memory: map[kube.Key]*memory{}, removed: map[types.UID]bool{}}
 	own := c.Loop("gitrepo")
 	w.repos = kube.StoreOf[*fleet.GitRepo](own)
@@ -140,7 +145,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Worker {
 	w.makeCaches(c.Loop("cache"))
 	w.loop = kube.NewController("gitrepo", cfg.Workers, w.Reconcile)
 	w.polls = kube.NewController("gitpoll", cfg.Pollers, w.poll)
-	w.poller = newPoller(cfg.Remotes, w.loop.Add, w.polls.Add, w.polls.AddAfter, rand.Float64)
+	w.poller = newPoller(git, w.loop.Add, w.polls.Add, w.polls.AddAfter, rand.Float64)
 	w.handle()
 	return w
 }

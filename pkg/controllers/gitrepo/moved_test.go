@@ -12,19 +12,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
 
-// hashedFiles is a tree that knows hashes: those of its files are their texts.
-type hashedFiles struct{ fstest.MapFS }
-
-func (t hashedFiles) Hash(name string) (string, bool) {
-	text := ""
-	for p, f := range t.MapFS {
-		if p == name || len(p) > len(name) && p[:len(name)+1] == name+"/" {
-			text += p + string(f.Data)
-		}
-	}
-	return text, text != ""
-}
-
 // A bundle keeps the commit in its label while nothing but the GitRepo changes, also
 // beside one that is broken, and when another manager has read the repository meanwhile.
 func TestUnmoved(t *testing.T) {

@@ -121,7 +121,7 @@ func (w *Worker) announce(ctx context.Context, facts gitrepo.Facts) (*fleet.GitR
 
 // read makes the bundles of a commit.
 func (w *Worker) read(ctx context.Context, repo *fleet.GitRepo, from what, commit git.Commit) (bundle.Set, error) {
-	tree, err := w.cfg.Remotes.Fetch(ctx, from.follow.src, from.follow.ref, commit)
+	tree, err := w.git.Fetch(ctx, from.follow.src, from.follow.ref, commit)
 	if err != nil {
 		return bundle.Set{}, from.access.about(err)
 	}
