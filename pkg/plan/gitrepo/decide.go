@@ -105,8 +105,8 @@ type Step struct {
 }
 
 // Decide returns what to do about a GitRepo. It reads again when the repository moved, the
-// spec changed, the user forced it, a Bundle was lost, or the last reading failed in a way
-// that may pass. It reads nothing while something holds that back. It removes the Bundles
+// spec changed, the user forced it, a Bundle was lost, the last reading failed in a way that
+// may pass, or another process has found warnings. It reads nothing while something holds that back. It removes the Bundles
 // of a deleted GitRepo in any case, with two exceptions: the brake is on, or the GitRepo is
 // protected and the manager has not taken the protection off yet.
 func Decide(f Facts) Step {
@@ -129,6 +129,8 @@ func Decide(f Facts) Step {
 	}
 	why := changesIn(f, status)
 	switch {
+	case why == "" && !f.Read.Known && f.Suspended == "" && shownWarning(status).Message != "":
+		return Step{Fetch, "the warnings of the last reading may be over"}
 	case why == "":
 		return Step{Rest, "nothing is new"}
 	case f.Suspended != "":

@@ -104,6 +104,11 @@ func readRepo(change func(*fleet.GitRepo)) *fleet.GitRepo {
 	return r
 }
 
+// warned is a GitRepo whose last reading has found a warning.
+func warned(r *fleet.GitRepo) {
+	r.Status.Conditions = []fleet.Condition{{Type: fleet.ConditionStalled, Status: "False", Reason: "Odd", Message: "a/cm.yaml:3: odd"}}
+}
+
 func TestDecide(t *testing.T) {
 	gone := reconcile.TerminalError("BranchNotFound", errors.New(`branch "x" does not exist`))
 	deleted := func(r *fleet.GitRepo) { r.DeletionTimestamp = &metav1.Time{Time: noon} }
@@ -144,6 +149,20 @@ func TestDecide(t *testing.T) {
 			why:   "what was wrong is not stored, so it is looked at again",
 			facts: Facts{Repo: readRepo(func(r *fleet.GitRepo) { r.Status.GitJobStatus = JobFailed }), Head: at("c1")},
 			want:  Step{Fetch, "the last reading failed"},
+		},
+		"WarnedBeforeStart": {
+			why:   "only a reading says whether a warning is over",
+			facts: Facts{Repo: readRepo(warned), Head: at("c1")},
+			want:  Step{Fetch, "the warnings of the last reading may be over"},
+		},
+		"Warned": {
+			facts: Facts{Repo: readRepo(warned), Head: at("c1"), Read: Read{Known: true, Commit: "c1", Generation: 2}},
+			want:  Step{Rest, "nothing is new"},
+		},
+		"WarnedSuspended": {
+			why:   "the brake holds readings, and this one has time",
+			facts: Facts{Repo: readRepo(warned), Head: at("c1"), Suspended: "suspended: x"},
+			want:  Step{Rest, "nothing is new"},
 		},
 		"MayPass": {
 			why:   "what cannot be downloaded now may be later",

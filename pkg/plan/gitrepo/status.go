@@ -66,8 +66,21 @@ func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 		return s // how the last reading ended still holds; it is about to be tried again
 	}
 	s.GitJobStatus = job(s, f, t)
-	w.progress(t, withBudget(f.Repo, f.Read.Warning))
+	odd := f.Read.Warning
+	if shown := shownWarning(s); !f.Read.Known && shown.Reason != withdrawal.ReasonInvalidBudget {
+		odd = shown // another process has read the repository
+	}
+	w.progress(t, withBudget(f.Repo, odd))
 	return s
+}
+
+// shownWarning returns the warning that a status shows; it has no message if there is none.
+func shownWarning(s fleet.GitRepoStatus) Notice {
+	c := condition.Find(s.Conditions, fleet.ConditionStalled)
+	if c == nil || c.Status != corev1.ConditionFalse || c.Message == "" {
+		return Notice{}
+	}
+	return Notice{Warning: true, Reason: c.Reason, Message: c.Message}
 }
 
 // withBudget puts before a warning that the deletion budget of a GitRepo cannot be read.

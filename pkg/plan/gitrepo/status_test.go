@@ -243,6 +243,31 @@ func TestInvalidBudget(t *testing.T) {
 	}
 }
 
+// A warning of a reading by another process stays until the repository is read again.
+func TestWarningOfEarlierReading(t *testing.T) {
+	shown := func(facts Facts) string {
+		return condition.Find(Status(facts, noon).Conditions, fleet.ConditionStalled).Message
+	}
+	facts := Facts{Repo: readRepo(warned), Head: &Head{Commit: "c1"}}
+	if got := shown(facts); got != "a/cm.yaml:3: odd" {
+		t.Errorf("want the warning kept, got %q", got)
+	}
+	facts.Read = Read{Known: true, Commit: "c1", Generation: 2}
+	if got := shown(facts); got != "" {
+		t.Errorf("want the warning over, got %q", got)
+	}
+	budget := Facts{Repo: readRepo(nil), Head: &Head{Commit: "c1"}}
+	budget.Repo.Annotations = map[string]string{fleet.AnnotationDeletionBudget: "50pct"}
+	budget.Repo.Status = Status(budget, noon)
+	if first, second := budget.Repo.Status, Status(budget, noon); !cmp.Equal(first, second) {
+		t.Errorf("want the same status, got %s", cmp.Diff(first, second))
+	}
+	budget.Repo.Annotations = nil
+	if got := shown(budget); got != "" {
+		t.Errorf("want no warning about the budget, got %q", got)
+	}
+}
+
 // What a reading has written is said together with its commit, and by nothing else.
 func TestStatusSaysWhatWasWritten(t *testing.T) {
 	repo := &fleet.GitRepo{}
