@@ -28,7 +28,6 @@ func (c counted) Open(name string) (fs.File, error) {
 // and is the same as a look would bring.
 func TestDoubts(t *testing.T) {
 	const never = "targetCustomizations:\n- {name: all, clusterSelector: {}, helm: {atomic: true}}\n- {name: never, clusterName: c, clusterSelector: {}}\n"
-	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 	opened := 0
 	tree := counted{hashedFiles{fstest.MapFS{}}, &opened}
 	write := func(name, text string) { tree.MapFS[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644} }

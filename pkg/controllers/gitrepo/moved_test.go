@@ -15,7 +15,6 @@ import (
 // A bundle keeps the commit in its label while nothing but the GitRepo changes, also
 // beside one that is broken, and when another manager has read the repository meanwhile.
 func TestUnmoved(t *testing.T) {
-	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 	repo := &fleet.GitRepo{}
 	repo.Name, repo.Namespace, repo.UID, repo.Generation = "r", "fleet-default", "u", 1
 	files := hashedFiles{fstest.MapFS{

@@ -1,20 +1,26 @@
 package gitrepo
 
 import (
+	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
 // Names of a fleet.yaml that do not exist have a warning with their line; those of
 // the GitRepo have none, since they stand in no file.
 func TestUnknownNames(t *testing.T) {
-	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 	tree := fstest.MapFS{
 		"a/cm.yaml":    {Data: []byte(object)},
 		"a/fleet.yaml": {Data: []byte("targetCustomizations:\n- clusterName: shop1\n- clusterName: shop2\n- clusterGroup: eu\nrolloutStrategy: {partitions: [{clusterName: c9}]}\n")},
@@ -65,4 +71,96 @@ func TestUntargeted(t *testing.T) {
 	}, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
+}
+
+// A name that does not exist is a warning until it does. Of clusters and groups that is
+// not known where mappings lead to other workspaces.
+func TestMissingNames(t *testing.T) {
+	site := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: ws, Name: "site"}}
+	shown := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: ws, Name: "c-abcde", Labels: map[string]string{fleet.LabelDisplayName: "site"}}}
+	group := &fleet.ClusterGroup{ObjectMeta: metav1.ObjectMeta{Namespace: ws, Name: "eu"}}
+	other := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: ws, Name: "other"}}
+	cases := map[string]struct {
+		file   string // fleet.yaml
+		target fleet.GitTarget
+		text   string // of the warning
+		comes  func(w *looptest.World)
+		after  time.Duration // until that is seen
+	}{
+		"Cluster": {
+			"targetCustomizations: [{clusterName: site, helm: {atomic: true}}]\n", fleet.GitTarget{}, `a/fleet.yaml:1: there is no cluster "site"`,
+			func(w *looptest.World) { looptest.Make(w, site.DeepCopy()) }, namesAgain,
+		},
+		"ClusterByDisplayName": {
+			"targetCustomizations: [{clusterName: site, helm: {atomic: true}}]\n", fleet.GitTarget{}, `there is no cluster "site"`,
+			func(w *looptest.World) { looptest.Make(w, shown.DeepCopy()) }, namesAgain,
+		},
+		"ClusterGroup": {
+			"targetCustomizations: [{clusterGroup: eu, helm: {atomic: true}}]\n", fleet.GitTarget{}, `there is no cluster group "eu"`,
+			func(w *looptest.World) { looptest.Make(w, group.DeepCopy()) }, namesAgain,
+		},
+		"Target": {
+			"", fleet.GitTarget{ClusterName: "site"}, `spec.targets[0]: there is no cluster "site"`,
+			func(w *looptest.World) { looptest.Make(w, site.DeepCopy()) }, namesAgain,
+		},
+		"Bundle": {
+			"dependsOn: [{name: other}]\n", fleet.GitTarget{}, `there is no bundle "other"`,
+			func(w *looptest.World) { looptest.Make(w, other.DeepCopy()) }, bundlesAgain,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := newGit(t)
+			looptest.Undisturbed(t, looptest.Loop{
+				Start: g.start(scope.Scope{}),
+				Given: g.given("", func(*looptest.World) {
+					g.pushFiles("main", map[string]string{"a/fleet.yaml": c.file + "namespace: a\n", "a/cm.yaml": object})
+				}),
+				When: func(w *looptest.World) {
+					makeRepo(w, "repo", func(r *fleet.GitRepo) {
+						if c.target != (fleet.GitTarget{}) {
+							r.Spec.Targets = []fleet.GitTarget{c.target}
+						}
+					})
+					w.Pass(10 * time.Minute)
+					stalled := condition.Find(repo(w).Status.Conditions, fleet.ConditionStalled)
+					if stalled == nil || !strings.Contains(stalled.Message, c.text) || g.fetches() != 1 {
+						w.Errorf("want it read once, with %q, got %d: %+v", c.text, g.fetches(), stalled)
+					}
+					c.comes(w)
+					w.Pass(c.after + 2*time.Second)
+				},
+				Then: func(w *looptest.World) { wantRead(w, g.head()) },
+			})
+		})
+	}
+}
+
+// A workspace whose Bundles are mapped to clusters of other workspaces has clusters and
+// groups that are unknown here.
+func TestNamesOfMappedWorkspace(t *testing.T) {
+	g := newGit(t)
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: g.start(scope.Scope{}),
+		Given: g.given("", func(w *looptest.World) {
+			g.pushFiles("main", map[string]string{"a/fleet.yaml": "targetCustomizations: [{clusterName: site, helm: {atomic: true}}, {clusterGroup: eu, helm: {atomic: true}}]\n", "a/cm.yaml": object})
+			looptest.Make(w, &fleet.BundleNamespaceMapping{ObjectMeta: metav1.ObjectMeta{Namespace: ws, Name: "map"}})
+		}),
+		When: made,
+		Then: func(w *looptest.World) { wantRead(w, g.head()) },
+	})
+}
+
+// If clusters cannot be looked up, nothing is said about them.
+func TestNamesNotLookedUp(t *testing.T) {
+	g := newGit(t)
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: g.start(scope.Scope{}),
+		Given: g.given("", func(w *looptest.World) {
+			g.pushFiles("main", map[string]string{"a/fleet.yaml": "targetCustomizations: [{clusterName: site, helm: {atomic: true}}]\n", "a/cm.yaml": object})
+			w.Server.Forbid(kubetest.Always, kubetest.Match{Verb: "get", Resource: "clusters"})
+		}),
+		When: made,
+		Then: func(w *looptest.World) { wantRead(w, g.head()) },
+	})
 }

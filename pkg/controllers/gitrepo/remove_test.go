@@ -5,9 +5,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -15,6 +18,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource/publish"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
 // A GitRepo that was deleted may have been made again under its name before the cache
@@ -69,6 +74,117 @@ func TestRemoveSparesTheSuccessor(t *testing.T) {
 			if removed != c.removes {
 				t.Errorf("the Bundle was removed: %v, want %v", removed, c.removes)
 			}
+		})
+	}
+}
+
+// A deleted GitRepo takes its Bundles along, and nothing else.
+func TestGitRepoDeleted(t *testing.T) {
+	g := newGit(t)
+	looptest.Run(t, looptest.Loop{
+		Start: g.start(scope.Scope{}), Of: loopName,
+		Given: g.given("a b", made, g.read, func(w *looptest.World) {
+			for _, name := range []string{"repo-a", "repo-b"} { // nothing is deployed
+				looptest.Change(w, ws, name, func(b *fleet.Bundle) { b.Finalizers = nil })
+			}
+			looptest.Make(w, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: ws, Name: "foreign"}})
+		}),
+		When: func(w *looptest.World) { looptest.Remove[*fleet.GitRepo](w, ws, "repo") },
+		Then: func(w *looptest.World) {
+			wantBundles(w, "foreign")
+			if repo(w) != nil {
+				w.Errorf("want the GitRepo gone, got %+v", repo(w).ObjectMeta)
+			}
+		},
+	})
+}
+
+// A deleted GitRepo stays until its Bundles are gone, also those that were deleted before,
+// and those that the process has not heard of.
+func TestGitRepoWaitsForBundles(t *testing.T) {
+	g := newGit(t)
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: g.start(scope.Scope{}), Given: g.given("a b", made, g.read),
+		When: func(w *looptest.World) {
+			looptest.Remove[*fleet.Bundle](w, ws, "repo-b")
+			release := w.Server.HoldWatches(bundles)
+			looptest.Make(w, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{
+				Namespace: ws, Name: "late", Labels: map[string]string{fleet.LabelRepoName: "repo"}, Finalizers: []string{fleet.FinalizerBundle},
+			}})
+			looptest.Remove[*fleet.GitRepo](w, ws, "repo")
+			w.Pass(time.Second)
+			release()
+			w.Pass(10 * time.Minute)
+			for _, name := range []string{"repo-a", "repo-b", "late"} {
+				if bundleOf(w, name).DeletionTimestamp == nil {
+					w.Errorf("want %s deleted", name)
+				}
+				if repo(w) == nil {
+					w.Fatalf("the GitRepo is gone before %s", name)
+				}
+				looptest.Change(w, ws, name, func(b *fleet.Bundle) { b.Finalizers = nil })
+				w.Pass(time.Second)
+			}
+		},
+		Then: func(w *looptest.World) {
+			wantBundles(w)
+			if repo(w) != nil {
+				w.Error("want the GitRepo gone")
+			}
+		},
+	})
+}
+
+// A deleted GitRepo keeps its Bundles while something holds that back: the brake, or its
+// protection. It has its finalizer before it has a Bundle.
+func TestDeletionHeld(t *testing.T) {
+	brake := func(w *looptest.World) {
+		looptest.Make(w, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: fleet.ConfigMapBrake}, Data: map[string]string{"suspended": "true"},
+		})
+	}
+	protect := func(w *looptest.World) {
+		changeRepo(w, func(r *fleet.GitRepo) { r.Annotations = map[string]string{fleet.AnnotationProtect: "true"} })
+	}
+	for name, c := range map[string]struct {
+		hold, release func(w *looptest.World)
+		branch        string
+	}{
+		"Brake":         {brake, func(w *looptest.World) { looptest.Remove[*corev1.ConfigMap](w, system, fleet.ConfigMapBrake) }, "main"},
+		"Protected":     {protect, func(w *looptest.World) { changeRepo(w, func(r *fleet.GitRepo) { r.Annotations = nil }) }, "main"},
+		"ProtectedOnly": {protect, func(w *looptest.World) { changeRepo(w, func(r *fleet.GitRepo) { r.Annotations = nil }) }, "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGit(t)
+			looptest.Undisturbed(t, looptest.Loop{
+				Start: g.start(scope.Scope{}),
+				Given: g.given("a", func(w *looptest.World) {
+					makeRepo(w, "repo", func(r *fleet.GitRepo) { r.Spec.Branch = c.branch })
+				}, g.read),
+				When: func(w *looptest.World) {
+					c.hold(w)
+					w.Pass(time.Second)
+					looptest.Remove[*fleet.GitRepo](w, ws, "repo")
+					w.Pass(10 * time.Minute)
+					if r := repo(w); r == nil || !slices.Contains(r.Finalizers, fleet.FinalizerGitRepo) {
+						t.Fatalf("want the GitRepo held, got %+v", r)
+					}
+					if b := bundleOf(w, "repo-a"); b != nil && b.DeletionTimestamp != nil {
+						w.Error("want the Bundle kept")
+					}
+					c.release(w)
+					w.Pass(time.Second)
+					if b := bundleOf(w, "repo-a"); b != nil {
+						looptest.Change(w, ws, "repo-a", func(b *fleet.Bundle) { b.Finalizers = nil })
+					}
+				},
+				Then: func(w *looptest.World) {
+					wantBundles(w)
+					if repo(w) != nil {
+						w.Error("want the GitRepo gone")
+					}
+				},
+			})
 		})
 	}
 }

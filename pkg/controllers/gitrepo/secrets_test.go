@@ -4,15 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
 func TestSealed(t *testing.T) {
@@ -82,5 +86,92 @@ func TestAbout(t *testing.T) {
 	}
 	if err := (&access{}).about(nil); err != nil {
 		t.Errorf("no fault became %v", err)
+	}
+}
+
+// gitSecret is a Secret with a password for the repository.
+func gitSecret(password string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ws, Name: "git"}, Type: corev1.SecretTypeBasicAuth,
+		Data: map[string][]byte{corev1.BasicAuthUsernameKey: []byte("ana"), corev1.BasicAuthPasswordKey: []byte(password)},
+	}
+}
+
+// withSecret makes a GitRepo that names a Secret.
+func withSecret(w *looptest.World) {
+	makeRepo(w, "repo", func(r *fleet.GitRepo) { r.Spec.ClientSecretName = "git" })
+}
+
+// A Secret that changes is used at once: the repository is read again with it, and the
+// GitRepo says with which data.
+func TestChangedSecret(t *testing.T) {
+	g := newGit(t)
+	looptest.Run(t, looptest.Loop{
+		Start: g.start(scope.Scope{}), Of: loopName,
+		Given: g.given("a", func(w *looptest.World) { looptest.Make(w, gitSecret("first")) }, withSecret, g.read),
+		When: func(w *looptest.World) {
+			looptest.Change(w, ws, "git", func(s *corev1.Secret) { s.Data[corev1.BasicAuthPasswordKey] = []byte("second") })
+		},
+		Then: func(w *looptest.World) {
+			wantRead(w, g.head())
+			want := sealed(looptest.Read[*corev1.Secret](w, ws, "git"))
+			if got := repo(w).Annotations[fleet.AnnotationClientSecretHash]; got != want {
+				w.Errorf("want the digest %s, got %s", want, got)
+			}
+			if got := g.lastSource().Credentials.Password; got != "second" {
+				w.Errorf("want the second password used, got %q", got)
+			}
+		},
+	})
+}
+
+// A Secret that is named must exist. What was deployed stays while it does not.
+func TestMissingSecret(t *testing.T) {
+	g := newGit(t)
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: g.start(scope.Scope{}),
+		Given: g.given("a", func(w *looptest.World) { looptest.Make(w, gitSecret("first")) }, withSecret, g.read),
+		When: func(w *looptest.World) {
+			looptest.Remove[*corev1.Secret](w, ws, "git")
+			w.Pass(10 * time.Minute)
+			wantCondition(w, fleet.ConditionAccepted, "False", fleet.EventFailedValidatingSecret, `secret "git" does not exist in namespace team (clientSecretName)`)
+			wantBundles(w, "repo-a")
+			looptest.Make(w, gitSecret("second"))
+			w.Pass(time.Second)
+			wantCondition(w, fleet.ConditionAccepted, "True", "", "")
+		},
+		Then: func(w *looptest.World) { wantRead(w, g.head()) },
+	})
+}
+
+// The digests that an earlier version wrote, without a key, are replaced. Nothing is read
+// again because of that, unless the Secret has changed as well.
+func TestFormerDigestReplaced(t *testing.T) {
+	for name, c := range map[string]struct {
+		digest string
+		reads  int
+	}{
+		"SameData":  {options.BundleValuesHash(gitSecret("first").Data), 0},
+		"OtherData": {options.BundleValuesHash(gitSecret("former").Data), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGit(t)
+			looptest.Undisturbed(t, looptest.Loop{
+				Start: g.start(scope.Scope{}),
+				Given: g.given("a", func(w *looptest.World) { looptest.Make(w, gitSecret("first")) }, withSecret, g.read, func(w *looptest.World) {
+					changeRepo(w, func(r *fleet.GitRepo) { r.Annotations[fleet.AnnotationClientSecretHash] = c.digest })
+				}),
+				Then: func(w *looptest.World) {
+					wantRead(w, g.head())
+					want := sealed(looptest.Read[*corev1.Secret](w, ws, "git"))
+					if got := repo(w).Annotations[fleet.AnnotationClientSecretHash]; got != want {
+						w.Errorf("want the digest %s, got %s", want, got)
+					}
+					if got := g.fetches() - 1; got != c.reads {
+						w.Errorf("want it read again %d times, got %d", c.reads, got)
+					}
+				},
+			})
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
@@ -22,6 +23,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
@@ -30,7 +32,14 @@ import (
 const (
 	ws     = "team"   // the workspace of most tests
 	system = "system" // the namespace of the manager
+	// loopName is that of the loop, whose requests fail in most tests, and processAgent
+	// the User-Agent of its requests.
+	loopName     = "gitrepo"
+	processAgent = "process/v0 (" + loopName + ")"
 )
+
+// object is a manifest.
+const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
 // Kinds as the API server has them.
 var (
@@ -57,14 +66,14 @@ func (hashedFiles) Close() error { return nil }
 type memoryGit struct {
 	reader *bundlesource.Reader
 
-	mu      sync.Mutex
-	heads   map[string]git.Commit // by branch
-	trees   map[git.Commit]hashedFiles
-	asked   error  // what ResolveAll answers, if not nil
-	broken  error  // what Fetch answers, if not nil
-	during  func() // what happens while the next commit is fetched
-	fetched int
-	sources []git.Source // that were asked, each once
+	mu       sync.Mutex
+	heads    map[string]git.Commit // by branch
+	trees    map[git.Commit]hashedFiles
+	asked    error  // what ResolveAll answers, if not nil
+	broken   error  // what Fetch answers, if not nil
+	meantime func() // what happens while the next commit is fetched
+	fetched  int
+	sources  []git.Source // that were asked, each once
 }
 
 // newGit returns an empty repository.
@@ -89,7 +98,7 @@ func (g *memoryGit) reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.heads, g.trees = map[string]git.Commit{}, map[git.Commit]hashedFiles{}
-	g.asked, g.broken, g.during, g.fetched, g.sources = nil, nil, nil, 0, nil
+	g.asked, g.broken, g.meantime, g.fetched, g.sources = nil, nil, nil, 0, nil
 }
 
 // push makes a commit the head of a branch, with these directories: each has a manifest
@@ -127,11 +136,28 @@ func (g *memoryGit) set(f func()) {
 	f()
 }
 
+// during runs f while the next commit is fetched.
+func (g *memoryGit) during(f func()) { g.set(func() { g.meantime = f }) }
+
 // fetches is how many commits were fetched.
 func (g *memoryGit) fetches() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.fetched
+}
+
+// lastSource is the newest of the sources that were asked.
+func (g *memoryGit) lastSource() git.Source {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sources[len(g.sources)-1]
+}
+
+// fault is what the repository answers instead of a commit.
+func (g *memoryGit) fault() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return cmp.Or(g.asked, g.broken)
 }
 
 func (g *memoryGit) ResolveAll(_ context.Context, src git.Source, refs []git.Reference) []git.Answer {
@@ -151,12 +177,12 @@ func (g *memoryGit) ResolveAll(_ context.Context, src git.Source, refs []git.Ref
 
 func (g *memoryGit) Fetch(_ context.Context, _ git.Source, _ git.Reference, commit git.Commit) (files, error) {
 	g.mu.Lock()
-	during := g.during
-	g.during = nil
+	meantime := g.meantime
+	g.meantime = nil
 	g.fetched++
 	g.mu.Unlock()
-	if during != nil {
-		during()
+	if meantime != nil {
+		meantime()
 		time.Sleep(time.Second) // the caches hear of it
 	}
 	g.mu.Lock()
@@ -189,6 +215,20 @@ func (g *memoryGit) given(dirs string, others ...func(w *looptest.World)) func(w
 	}
 }
 
+// read runs a process until it has done all that it can, and ends it.
+func (g *memoryGit) read(w *looptest.World) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	done := make(chan error, 1)
+	go func() { done <- kube.Run(ctx, nil, g.start(scope.Scope{})(w.Server.Connect("before"))...) }()
+	time.Sleep(5 * time.Second)
+	cancel()
+	w.Must(<-done)
+}
+
+// made makes the GitRepo that most tests are about.
+func made(w *looptest.World) { makeRepo(w, "repo", nil) }
+
 // makeRepo makes a GitRepo that follows branch main.
 func makeRepo(w *looptest.World, name string, change func(*fleet.GitRepo)) {
 	w.Helper()
@@ -209,6 +249,14 @@ func bundleOf(w *looptest.World, name string) *fleet.Bundle {
 func changeRepo(w *looptest.World, change func(*fleet.GitRepo)) {
 	w.Helper()
 	looptest.Change(w, ws, "repo", change)
+}
+
+// removeBundle deletes a Bundle as a user does, and lets go of it as the controllers of
+// Bundles do when its deployments are gone.
+func removeBundle(w *looptest.World, name string) {
+	w.Helper()
+	looptest.Remove[*fleet.Bundle](w, ws, name)
+	looptest.Change(w, ws, name, func(b *fleet.Bundle) { b.Finalizers = nil })
 }
 
 // wantBundles checks which Bundles there are.
@@ -254,4 +302,26 @@ func late(w *looptest.World, kind schema.GroupVersionResource, d time.Duration, 
 	defer release()
 	f()
 	w.Pass(d)
+}
+
+// process are the requests that a process has sent to change something, those that were
+// refused included.
+func process(w *looptest.World) []kubetest.Request {
+	return slices.DeleteFunc(w.Server.Writes(), func(r kubetest.Request) bool { return r.Resource == "events" || r.UserAgent != processAgent })
+}
+
+// of selects the requests about one object, without its status.
+func of(verb, resource, name string) func(kubetest.Request) bool {
+	return func(r kubetest.Request) bool {
+		return r.Verb == verb && r.Resource == resource && r.Name == name && r.Subresource == ""
+	}
+}
+
+// wantOrder checks that both requests were sent, one before the other.
+func wantOrder(w *looptest.World, first, then func(kubetest.Request) bool) {
+	w.Helper()
+	sent := process(w)
+	if i, j := slices.IndexFunc(sent, first), slices.IndexFunc(sent, then); i < 0 || j < i {
+		w.Errorf("want two requests in order, got number %d and number %d of %v", i, j, sent)
+	}
 }
