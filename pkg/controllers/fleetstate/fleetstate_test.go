@@ -561,3 +561,24 @@ func TestAnswersOfThePast(t *testing.T) {
 		t.Errorf("the last %d are remembered, got %d", maxDeparted, len(d.known))
 	}
 }
+
+// The late event of a deployment that is gone does not remove the one that was made again
+// under its name.
+func TestRemovalOfFormerDeployment(t *testing.T) {
+	tab, _ := newTable()
+	former := deploymentOf("b", "c1", "s-1:x", true, 8)
+	again := deploymentOf("b", "c1", "", false, 9)
+	again.UID = "again"
+	tab.SetDeployment(former)
+	tab.SetDeployment(again)
+	if changed := tab.RemoveDeployment(former); len(changed.Plan) > 0 {
+		t.Errorf("want no Bundle looked at, got %v", changed.Plan)
+	}
+	if got, ok := tab.Deployment(kube.KeyOf(again)); !ok || got.UID != again.UID {
+		t.Errorf("want the new deployment kept, got %v", got)
+	}
+	tab.RemoveDeployment(again)
+	if _, ok := tab.Deployment(kube.KeyOf(again)); ok {
+		t.Error("want the new deployment removed with its own event")
+	}
+}

@@ -68,14 +68,15 @@ func TestLost(t *testing.T) {
 		lost      int
 		undecided bool
 	}{
-		"Unclaimed": {why: "nothing else is there", lost: 1},
-		"Claimed":   {why: "the agent spares it", other: with(deploymentOf("new", "c1", "s-1:x", true, 9))},
-		"NotHere":   {why: "it is another one on another cluster", other: with(deploymentOf("new", "c2", "s-1:x", true, 9)), lost: 1},
-		"Without":   {why: "it has other objects", other: deploymentOf("new", "c1", "s-1:x", true, 9), lost: 1},
-		"OnItsWay":  {why: "what it has will be known in a moment", other: deploymentOf("new", "c1", "", false, 9), lost: 1, undecided: true},
-		"Foreign":   {why: "only what the same repository brings is waited for", other: deploymentOf("new", "c1", "", false, 9), foreign: true, lost: 1},
-		"LeavesToo": {why: "both go", other: with(deploymentOf("new", "c1", "s-1:x", true, 9)), leaves: true, lost: 1},
-		"Ordered":   {why: "it is about to go", other: marked(with(deploymentOf("new", "c1", "s-1:x", true, 9))), lost: 1},
+		"Unclaimed":       {why: "nothing else is there", lost: 1},
+		"Claimed":         {why: "the agent spares it", other: with(deploymentOf("new", "c1", "s-1:x", true, 9))},
+		"NotHere":         {why: "it is another one on another cluster", other: with(deploymentOf("new", "c2", "s-1:x", true, 9)), lost: 1},
+		"Without":         {why: "it has other objects", other: deploymentOf("new", "c1", "s-1:x", true, 9), lost: 1},
+		"OnItsWay":        {why: "what it has will be known in a moment", other: deploymentOf("new", "c1", "", false, 9), lost: 1, undecided: true},
+		"Foreign":         {why: "only what the same repository brings is waited for", other: deploymentOf("new", "c1", "", false, 9), foreign: true, lost: 1},
+		"LeavesToo":       {why: "both go", other: with(deploymentOf("new", "c1", "s-1:x", true, 9)), leaves: true, lost: 1},
+		"OrderedOnItsWay": {why: "it does not arrive any more", other: marked(deploymentOf("new", "c1", "", false, 9)), lost: 1},
+		"Ordered":         {why: "it is about to go", other: marked(with(deploymentOf("new", "c1", "s-1:x", true, 9))), lost: 1},
 	}
 	whole := withdrawal.Thing{Kind: "Namespace", Name: "default", Cluster: workspaceName + "/c1", Whole: true}
 	for name, c := range cases {

@@ -2,6 +2,7 @@ package gitrepo
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +33,7 @@ func TestGitRepoMadeAgain(t *testing.T) {
 			only("b")(w)
 			w.Server.CutWatches(gitRepos)
 			w.Server.ForgetHistory()
+			synctest.Wait() // the watch has ended, and the next one lists
 			release()
 		},
 		Then: func(w *looptest.World) {
