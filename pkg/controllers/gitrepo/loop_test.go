@@ -285,7 +285,13 @@ func TestWarningAfterRestart(t *testing.T) {
 // takes the name when it is free.
 func TestTwoGitReposOneBundle(t *testing.T) {
 	g := newGit(t)
-	owner := func(w *looptest.World) string { return bundleOf(w, "repo-a-b").Labels[fleet.LabelRepoName] }
+	owner := func(w *looptest.World) string {
+		b := bundleOf(w, "repo-a-b")
+		if b == nil {
+			return ""
+		}
+		return b.Labels[fleet.LabelRepoName]
+	}
 	looptest.Undisturbed(t, looptest.Loop{
 		Start: g.start(scope.Scope{}),
 		Given: g.given("a-b b", func(w *looptest.World) {

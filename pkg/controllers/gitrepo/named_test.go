@@ -1,6 +1,8 @@
 package gitrepo
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -73,6 +75,9 @@ func TestUntargeted(t *testing.T) {
 	}
 }
 
+// strayNames is a fleet.yaml that names a cluster and a group that do not exist.
+const strayNames = "targetCustomizations: [{clusterName: site, helm: {atomic: true}}, {clusterGroup: eu, helm: {atomic: true}}]\n"
+
 // A name that does not exist is a warning until it does. Of clusters and groups that is
 // not known where mappings lead to other workspaces.
 func TestMissingNames(t *testing.T) {
@@ -143,7 +148,7 @@ func TestNamesOfMappedWorkspace(t *testing.T) {
 	looptest.Undisturbed(t, looptest.Loop{
 		Start: g.start(scope.Scope{}),
 		Given: g.given("", func(w *looptest.World) {
-			g.pushFiles("main", map[string]string{"a/fleet.yaml": "targetCustomizations: [{clusterName: site, helm: {atomic: true}}, {clusterGroup: eu, helm: {atomic: true}}]\n", "a/cm.yaml": object})
+			g.pushFiles("main", map[string]string{"a/fleet.yaml": strayNames, "a/cm.yaml": object})
 			looptest.Make(w, &fleet.BundleNamespaceMapping{ObjectMeta: metav1.ObjectMeta{Namespace: ws, Name: "map"}})
 		}),
 		When: made,
@@ -151,16 +156,46 @@ func TestNamesOfMappedWorkspace(t *testing.T) {
 	})
 }
 
-// If clusters cannot be looked up, nothing is said about them.
+// If clusters, groups or mappings cannot be looked up, nothing is said about clusters and
+// groups.
 func TestNamesNotLookedUp(t *testing.T) {
+	for _, m := range []kubetest.Match{{Verb: "get", Resource: "clusters"}, {Verb: "get", Resource: "clustergroups"}, {Verb: "list", Resource: "bundlenamespacemappings"}} {
+		t.Run(m.Resource, func(t *testing.T) {
+			g := newGit(t)
+			looptest.Undisturbed(t, looptest.Loop{
+				Start: g.start(scope.Scope{}),
+				Given: g.given("", func(w *looptest.World) {
+					g.pushFiles("main", map[string]string{"a/fleet.yaml": strayNames, "a/cm.yaml": object})
+					w.Server.Forbid(kubetest.Always, m)
+				}),
+				When: made,
+				Then: func(w *looptest.World) { wantRead(w, g.head()) },
+			})
+		})
+	}
+}
+
+// However often a GitRepo is looked at, names that do not exist are looked for every five
+// minutes.
+func TestNamesLookedUpRarely(t *testing.T) {
 	g := newGit(t)
 	looptest.Undisturbed(t, looptest.Loop{
 		Start: g.start(scope.Scope{}),
-		Given: g.given("", func(w *looptest.World) {
-			g.pushFiles("main", map[string]string{"a/fleet.yaml": "targetCustomizations: [{clusterName: site, helm: {atomic: true}}]\n", "a/cm.yaml": object})
-			w.Server.Forbid(kubetest.Always, kubetest.Match{Verb: "get", Resource: "clusters"})
+		Given: g.given("", func(*looptest.World) {
+			g.pushFiles("main", map[string]string{"a/fleet.yaml": strayNames, "a/cm.yaml": object})
 		}),
-		When: made,
+		When: func(w *looptest.World) {
+			made(w)
+			for i := range 20 {
+				w.Pass(10 * time.Second)
+				changeRepo(w, func(r *fleet.GitRepo) { r.Labels = map[string]string{"n": strconv.Itoa(i)} })
+			}
+			asked := slices.DeleteFunc(w.Server.Requests(), func(r kubetest.Request) bool { return r.Verb != "get" || r.Resource != "clusters" })
+			if len(asked) != 1 {
+				w.Errorf("want the cluster looked for once in %s, got %v", namesAgain, asked)
+			}
+			g.pushFiles("main", map[string]string{"a/cm.yaml": object})
+		},
 		Then: func(w *looptest.World) { wantRead(w, g.head()) },
 	})
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
@@ -168,8 +169,14 @@ func (g *memoryGit) ResolveAll(_ context.Context, src git.Source, refs []git.Ref
 	}
 	answers := make([]git.Answer, len(refs))
 	for i, ref := range refs {
-		if answers[i].Err = g.asked; g.asked == nil {
-			answers[i].Commit = g.heads[ref.Branch]
+		head, ok := g.heads[ref.Branch]
+		switch {
+		case g.asked != nil:
+			answers[i].Err = g.asked
+		case !ok:
+			answers[i].Err = reconcile.TerminalError(git.ReasonBranchNotFound, fmt.Errorf("branch %q does not exist", ref.Branch))
+		default:
+			answers[i].Commit = head
 		}
 	}
 	return answers
