@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 
 	"golang.org/x/sync/errgroup"
 
@@ -72,6 +73,9 @@ type Config struct {
 
 	// Metrics record what the agent does. Nil: there are none.
 	Metrics *Metrics
+
+	// wrapManager, where not nil, wraps the transport of all requests to the manager.
+	wrapManager transport.WrapperFunc
 }
 
 // Default returns the configuration that the chart installs.

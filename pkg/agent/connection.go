@@ -26,7 +26,7 @@ type connection struct {
 func (c *connection) serve(ctx context.Context) error {
 	var broken kube.Backoff
 	for ctx.Err() == nil {
-		cred, err := register.Read(ctx, c.down, c.cfg.Namespace)
+		cred, err := register.Read(ctx, c.registration())
 		if err == nil {
 			err = c.work(ctx, cred)
 			if err == nil || errors.Is(err, errRestored) || errors.Is(err, errJoined) {

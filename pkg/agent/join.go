@@ -172,7 +172,7 @@ func (j *join) begin(ctx context.Context, b register.Bootstrap, reason string) {
 // register tries until it has a credential that works, and keeps that. It is false
 // when ctx has ended before.
 func (j *join) register(ctx context.Context, b register.Bootstrap, reason string) bool {
-	cfg := register.Config{Down: j.down.Loop("register"), Namespace: j.cfg.Namespace, UserAgent: j.cfg.userAgent(), Log: j.log}
+	cfg := j.registration()
 	attempt := register.NewAttempt(cfg, b, j.unanswered)
 	var delays kube.Backoff
 	reported := ""
@@ -196,6 +196,13 @@ func (j *join) register(ctx context.Context, b register.Bootstrap, reason string
 		if delays.Wait(ctx) != nil {
 			return false
 		}
+	}
+}
+
+// registration is what package register gets to know of the agent.
+func (b *base) registration() register.Config {
+	return register.Config{
+		Down: b.down.Loop("register"), Namespace: b.cfg.Namespace, UserAgent: b.cfg.userAgent(), Log: b.log, Wrap: b.cfg.wrapManager,
 	}
 }
 

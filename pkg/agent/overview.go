@@ -65,7 +65,7 @@ func Inspect(ctx context.Context, cfg Config, own *rest.Config) (Overview, error
 	if err != nil {
 		return out, err
 	}
-	cred, err := register.Read(ctx, down, cfg.Namespace)
+	cred, err := register.Read(ctx, register.Config{Down: down, Namespace: cfg.Namespace})
 	if err != nil && !errors.Is(err, register.ErrNotRegistered) {
 		return out, err
 	}

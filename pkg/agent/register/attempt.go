@@ -114,7 +114,10 @@ func (a *Attempt) word(ctx context.Context) (string, error) {
 // ask makes a request and waits for the Secret that answers it.
 func (a *Attempt) ask(ctx context.Context, b registration.Bootstrapping, spec fleet.ClusterRegistrationSpec) (*corev1.Secret, error) {
 	up, err := kube.Connect(kube.Config{
-		REST:      &rest.Config{Host: b.APIServerURL, BearerToken: b.Token, TLSClientConfig: rest.TLSClientConfig{CAData: b.APIServerCA}},
+		REST: &rest.Config{
+			Host: b.APIServerURL, BearerToken: b.Token, TLSClientConfig: rest.TLSClientConfig{CAData: b.APIServerCA},
+			WrapTransport: a.cfg.Wrap,
+		},
 		UserAgent: a.cfg.UserAgent, FieldManager: fleet.FieldManagerAgent,
 	})
 	if err != nil {
@@ -182,7 +185,7 @@ func grantOf(cfg Config, b registration.Bootstrapping, origin registration.Origi
 		},
 	}
 	maps.Copy(secret.Data, origin.Data())
-	c, err := credentialOf(secret)
+	c, err := credentialOf(secret, cfg.Wrap)
 	return Grant{Credential: c, secret: secret}, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/transport"
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/credential"
@@ -79,13 +80,15 @@ type Config struct {
 	Namespace string       // the agent's
 	UserAgent string
 	Log       *logrus.Entry
+	// Wrap, where not nil, wraps the transport of all requests to the manager.
+	Wrap transport.WrapperFunc
 }
 
 // Read returns the credential that the agent has. It is ErrNotRegistered if it
 // has none (an agent of the reference that is about to register keeps a word of
 // its own in the Secret), and ErrBroken if it has one that is of no use.
-func Read(ctx context.Context, down *kube.Client, namespace string) (Credential, error) {
-	s, err := kube.StoreOf[*corev1.Secret](down).Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgent})
+func Read(ctx context.Context, cfg Config) (Credential, error) {
+	s, err := kube.StoreOf[*corev1.Secret](cfg.Down).Get(ctx, kube.Key{Namespace: cfg.Namespace, Name: fleet.SecretAgent})
 	if kube.IsGone(err) {
 		return Credential{}, ErrNotRegistered
 	}
@@ -95,15 +98,16 @@ func Read(ctx context.Context, down *kube.Client, namespace string) (Credential,
 	if len(s.Data[keyKubeconfig]) == 0 && len(s.Data[keyClusterName]) == 0 {
 		return Credential{}, ErrNotRegistered
 	}
-	return credentialOf(s)
+	return credentialOf(s, cfg.Wrap)
 }
 
 // credentialOf reads a Secret fleet-agent.
-func credentialOf(s *corev1.Secret) (Credential, error) {
+func credentialOf(s *corev1.Secret, wrap transport.WrapperFunc) (Credential, error) {
 	cfg, err := clientcmd.RESTConfigFromKubeConfig(s.Data[keyKubeconfig])
 	if err != nil {
 		return Credential{}, fmt.Errorf("%w: secret %q holds no kubeconfig", ErrBroken, s.Name)
 	}
+	cfg.WrapTransport = wrap
 	c := Credential{
 		REST: cfg, DeploymentNamespace: string(s.Data[keyDeploymentNamespace]),
 		Cluster: kube.Key{Namespace: string(s.Data[keyClusterNamespace]), Name: string(s.Data[keyClusterName])},
