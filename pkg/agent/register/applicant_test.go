@@ -41,7 +41,7 @@ func makeNamespaces(s *kubetest.Server) {
 // bootstrap returns registration data with a token.
 func bootstrap(token string) Bootstrap {
 	return Bootstrap{registration.Bootstrapping{
-		// client-go sends a token to https only.
+		// client-go reads a token of a kubeconfig for https only.
 		APIServerURL: "https://kubetest", Token: token, TokenName: "token", ClusterNamespace: workspace, RegistrationNamespace: answers,
 	}}
 }

@@ -116,6 +116,7 @@ func bodyOf(req *http.Request) ([]byte, error) {
 func (s handler) read(req *http.Request, body []byte) (*call, answer) {
 	c := &call{ctx: req.Context(), query: req.URL.Query(), contentType: req.Header.Get("Content-Type"), body: body}
 	c.UserAgent, c.User = req.Header.Get("User-Agent"), req.Header.Get("Impersonate-User")
+	c.Token = strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
 	gv, rest, ok := groupVersion(req.URL.Path)
 	if !ok || len(rest) == 0 {
 		return nil, s.discover(req.URL.Path)

@@ -224,7 +224,8 @@ func (s *Server) newToken() string {
 	return fmt.Sprintf("token-%d", s.tokens)
 }
 
-// makeToken answers a TokenRequest. The token opens nothing.
+// makeToken answers a TokenRequest. The token says whose it is and when it ends, without a
+// signature; it opens nothing.
 func (s handler) makeToken(c *call) (answer, error) {
 	if c.Verb != "create" || c.Resource != "serviceaccounts" {
 		return answer{}, s.refuse("does not serve %s", c.Request)
@@ -240,7 +241,12 @@ func (s handler) makeToken(c *call) (answer, error) {
 	if r.Spec.ExpirationSeconds != nil {
 		ttl = time.Duration(*r.Spec.ExpirationSeconds) * time.Second
 	}
-	r.Status = authenticationv1.TokenRequestStatus{Token: s.newToken(), ExpirationTimestamp: metav1.NewTime(now().Add(ttl))}
+	from := now()
+	claims := fmt.Appendf(nil, `{"iat":%d,"exp":%d,"sub":"system:serviceaccount:%s:%s"}`, from.Unix(), from.Add(ttl).Unix(), c.Namespace, c.Name)
+	r.Status = authenticationv1.TokenRequestStatus{
+		Token:               "kubetest." + base64.RawURLEncoding.EncodeToString(claims) + "." + s.newToken(),
+		ExpirationTimestamp: metav1.NewTime(from.Add(ttl)),
+	}
 	body, err := json.Marshal(r)
 	return text(http.StatusCreated, body), err
 }

@@ -20,11 +20,14 @@ type Match struct {
 	Verb, Resource, Subresource, Namespace, Name string
 	// Agent is how the User-Agent begins.
 	Agent string
+	// Token is the bearer token that a request shows.
+	Token string
 }
 
 func (m Match) selects(r Request) bool {
 	for _, f := range [][2]string{
 		{m.Verb, r.Verb}, {m.Resource, r.Resource}, {m.Subresource, r.Subresource}, {m.Namespace, r.Namespace}, {m.Name, r.Name},
+		{m.Token, r.Token},
 	} {
 		if f[0] != "" && f[0] != f[1] {
 			return false

@@ -134,6 +134,7 @@ type Request struct {
 	Name        string // also of what is created, unless the server chooses it
 	UserAgent   string
 	User        string // who is impersonated
+	Token       string // the bearer token that was shown
 	Body        string
 	Code        int // of the answer; 0: the connection was cut
 }
