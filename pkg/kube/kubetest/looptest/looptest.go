@@ -41,6 +41,9 @@ type Loop struct {
 	Settles time.Duration
 	// Rests is for how long nothing is written afterwards. Default: an hour.
 	Rests time.Duration
+	// Regular reports whether a write is one that the loop makes again and again also where
+	// nothing changes, like a heartbeat: it does not disturb the rest. Default: none is.
+	Regular func(kubetest.Request) bool
 	// Of is the name of the loop, as kube.Client.Loop was given it, whose requests fail. Default:
 	// those of all loops that Start returns.
 	Of string
@@ -104,6 +107,9 @@ func (l Loop) defaults() Loop {
 	if l.When == nil {
 		l.When = func(*World) {}
 	}
+	if l.Regular == nil {
+		l.Regular = func(kubetest.Request) bool { return false }
+	}
 	return l
 }
 
@@ -119,7 +125,7 @@ func (l Loop) undisturbed(t *testing.T) (sent []kubetest.Request, writes int) {
 		before := len(w.Server.Writes())
 		w.Restart()
 		w.Pass(l.Settles)
-		again := slices.DeleteFunc(w.Server.Writes()[before:], func(r kubetest.Request) bool { return r.Resource == "events" })
+		again := slices.DeleteFunc(w.Server.Writes()[before:], func(r kubetest.Request) bool { return r.Resource == "events" || l.Regular(r) })
 		if len(again) > 0 {
 			w.Errorf("want nothing written by another process besides events, got %v", again)
 		}
