@@ -48,7 +48,7 @@ type Config struct {
 }
 
 // A Rotator keeps one credential good. It may be used by several goroutines. The
-// methods of a nil Keeper do nothing.
+// methods of a nil Rotator do nothing.
 type Rotator struct {
 	cfg    Config
 	bearer bearer
@@ -59,6 +59,9 @@ type Rotator struct {
 	renewal string     // the token that fetches others
 	refused time.Time  // when Recover was refused last
 	untaken string     // the offer that could not be taken, and was reported
+	// sent are the digests of tokens that were written into the Secret without an answer:
+	// one of them may be there.
+	sent map[string]bool
 
 	state sync.Mutex // of the two below
 	uses  string
@@ -70,7 +73,7 @@ func New(cfg Config) *Rotator {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	k := &Rotator{cfg: cfg}
+	k := &Rotator{cfg: cfg, sent: map[string]bool{}}
 	k.offer, k.renewal = readRecord(cfg.Record, cfg.REST.BearerToken)
 	k.use(cfg.REST.BearerToken, k.offer)
 	k.rest = rest.CopyConfig(cfg.REST)

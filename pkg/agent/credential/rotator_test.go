@@ -4,22 +4,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/sirupsen/logrus"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
-	plan "github.com/fleetworkspace/fleet/pkg/plan/credential"
-	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
 // endedToken is a token of an account that has ended long ago.
@@ -28,50 +16,20 @@ func endedToken() string {
 	return "header." + claims + ".signature"
 }
 
-// ended is a Keeper whose credential has ended, and may be renewed. The server is the
-// manager and the agent's own cluster in one.
+// ended is a Rotator whose credential has ended, and may be renewed.
 func ended(t *testing.T, s *kubetest.Server) *Rotator {
 	t.Helper()
 	client, token := s.Connect("test"), endedToken()
-	for _, name := range []string{"agent", plan.RenewalAccount("agent")} {
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-		if _, err := kube.StoreOf[*corev1.ServiceAccount](client).Create(t.Context(), account); err != nil {
-			t.Fatal(err)
-		}
-	}
-	file := clientcmdapi.NewConfig()
-	// The server is https: client-go sends no credential to another one.
-	file.Clusters["c"] = &clientcmdapi.Cluster{Server: "https://kubetest"}
-	file.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token}
-	file.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	file.CurrentContext = "x"
-	kubeconfig, err := clientcmd.Write(*file)
+	kept, err := json.Marshal(record{Offer: offerHour(), Token: "renewal", For: digest(token)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fleet.SecretAgent},
-		Data:       map[string][]byte{registration.KeyKubeconfig: kubeconfig},
-	}
-	if _, err := kube.StoreOf[*corev1.Secret](client).Create(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
-	offer := plan.Offer{
-		Namespace: "default", Account: "agent", Renewal: plan.RenewalAccount("agent"),
-		Life: plan.Life{TTL: time.Hour, Grace: plan.DefaultGrace},
-	}
-	kept, err := json.Marshal(record{Offer: offer.String(), Token: "renewal", For: digest(token)})
+	given(t, client, token, kept)
+	k, err := rotatorFor(t.Context(), client, "test", func(_, _, _ string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	cfg := s.REST()
-	cfg.BearerToken = token
-	return New(Config{
-		Down: client, Namespace: "default", REST: cfg, Record: kept, Cluster: kube.Key{Namespace: "workspace", Name: "c"},
-		Log: logrus.NewEntry(log), Report: func(_, _, _ string) {},
-	})
+	return k
 }
 
 // A credential has ended for good where the manager refuses another one. Where admission

@@ -43,7 +43,8 @@ func readRecord(data []byte, token string) (offer, renewal string) {
 	return r.Offer, r.Token
 }
 
-// secret reads the Secret fleet-agent, which has to hold the present token.
+// secret reads the Secret fleet-agent, which has to hold the present token, or one that
+// keep wrote without getting the answer.
 func (k *Rotator) secret(ctx context.Context) (*corev1.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -52,7 +53,7 @@ func (k *Rotator) secret(ctx context.Context) (*corev1.Secret, error) {
 		return nil, err
 	}
 	cfg, err := clientcmd.RESTConfigFromKubeConfig(s.Data[registration.KeyKubeconfig])
-	if err != nil || cfg.BearerToken != k.bearer.get() {
+	if err != nil || cfg.BearerToken != k.bearer.get() && !k.sent[digest(cfg.BearerToken)] {
 		return nil, errOther
 	}
 	return s, nil
@@ -75,9 +76,11 @@ func (k *Rotator) keep(ctx context.Context, offer string, got tokens) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
+	k.sent[digest(got.token)] = true
 	if _, err := kube.StoreOf[*corev1.Secret](k.cfg.Down).Patch(ctx, s, changed); err != nil {
 		return fmt.Errorf("keep the credential: %w", err)
 	}
+	clear(k.sent)
 	k.offer, k.renewal = offer, got.renewal
 	k.use(got.token, offer)
 	return nil
