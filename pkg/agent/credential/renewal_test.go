@@ -202,6 +202,16 @@ func TestTokenIsRenewed(t *testing.T) {
 	})
 }
 
+// lastOf returns the token that the last request for the token of an account showed.
+func (t *rotatorTest) lastOf(m kubetest.Match) (token string) {
+	for _, r := range t.server.Requests() {
+		if r.Subresource == m.Subresource && r.Name == m.Name {
+			token = r.Token
+		}
+	}
+	return token
+}
+
 // A token that ended while the manager was away is fetched again with the token for
 // renewal, also where that one cannot be renewed itself, and another time.
 func TestTokenIsRecovered(t *testing.T) {
@@ -215,6 +225,9 @@ func TestTokenIsRecovered(t *testing.T) {
 			t.server.Refuse(kubetest.Always, kubetest.Match{Token: ended})
 			if done, err := t.Recover(t.Context()); !done || err != nil || t.shows() == ended || t.Ended() {
 				t.Fatalf("time %d: %t, %v", i, done, err)
+			}
+			if with := t.lastOf(renewals); with != t.shows() {
+				t.Errorf("time %d: the token for renewal was asked for with %q", i, with)
 			}
 			if _, ends := t.Uses(); !ends.Equal(time.Now().Add(time.Hour)) {
 				t.Errorf("time %d: ends at %s", i, ends)
