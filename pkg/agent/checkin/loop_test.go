@@ -234,6 +234,12 @@ func TestChecksInAgainAfterFailures(t *testing.T) {
 				if n := len(a.answers); n > 2 {
 					t.Errorf("checked in %d times in the first minute: reasons from before count still", n)
 				}
+				once := t.Broken(1, checksIn)
+				before := len(a.at)
+				pass(often)
+				if once.Met() != 1 || a.at[before+1].Sub(a.at[before]) > time.Second {
+					t.Errorf("another failure is not the first of a new series: %v", a.at[before:])
+				}
 				a.stop()
 			})
 		})
@@ -419,6 +425,22 @@ func TestTwoAgents(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two agents that check in rarely find each other at their second check-ins: an agent
+// that has seen the other checks in again at once.
+func TestTwoAgentsThatCheckInRarely(t *testing.T) {
+	testManager(t, func(t *manager) {
+		rarely := func(c *Config) { c.Next = heartbeat.Every(time.Hour, c.Instance) }
+		first, second := t.agent("1", rarely).run(), t.agent("2", rarely).run()
+		pass(2*time.Hour + time.Minute)
+		for i, a := range []*agent{first, second} {
+			if last := a.answers[len(a.answers)-1]; last.Duplicate == "" {
+				t.Errorf("agent %d does not know: %+v", i+1, a.answers)
+			}
+			a.stop()
+		}
+	})
 }
 
 // Whatever goes wrong, the manager sees in the end that the agent lives, under the name of
