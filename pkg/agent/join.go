@@ -45,6 +45,9 @@ type join struct {
 	*registrar
 	cred register.Credential // the present one; zero: there is none
 	run  *joinRun            // nil: nothing is under way
+
+	again  <-chan time.Time // has a value when a token that could not be removed is looked at again
+	delays kube.Backoff     // of that
 }
 
 // joinRun is one series of tries with one token.
@@ -83,6 +86,7 @@ func (r *registrar) observe(ctx context.Context, cred register.Credential, idle 
 		case <-r.bootstrap.Changed():
 		case <-r.contact.changes:
 		case <-done:
+		case <-j.again:
 		case <-over:
 			if j.run == nil {
 				return false
@@ -137,14 +141,18 @@ func (j *join) stop() bool {
 	return ok
 }
 
-// dismiss removes a token that is of no use.
+// dismiss removes a token that is of no use. Where that fails it is tried again.
 func (j *join) dismiss(ctx context.Context, b register.Bootstrap, reason string) {
 	ctx, cancel := context.WithTimeout(ctx, contactTime)
 	defer cancel()
 	removed, err := register.Forget(ctx, j.down, j.cfg.Namespace, b)
 	if err != nil {
 		j.log.WithField("error", err.Error()).Warn("registration token not forgotten")
+		j.again = time.After(j.delays.Next())
+		return
 	}
+	j.again = nil
+	j.delays.Reset()
 	if !removed {
 		return
 	}
