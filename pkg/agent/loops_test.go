@@ -277,3 +277,21 @@ func TestTakenOfferIsReportedAtOnce(t *testing.T) {
 		},
 	})
 }
+
+// The Secret with the credential is written again where it was deleted: a restarted agent
+// reaches its manager.
+func TestCredentialIsWrittenAgain(t *testing.T) {
+	looptest.Run(t, looptest.Loop{
+		Start: start(nil), Regular: isCheckIn, Of: "credential", Given: givenAgent,
+		When: func(w *looptest.World) {
+			w.Pass(time.Minute)
+			looptest.Remove[*corev1.Secret](w, home, fleet.SecretAgent)
+		},
+		Then: func(w *looptest.World) {
+			wantsReached(w)
+			if s := looptest.Read[*corev1.Secret](w, home, fleet.SecretAgent); s == nil || string(s.Data["clusterName"]) != clusterKey.Name {
+				w.Errorf("the agent has no credential any more: %v", s)
+			}
+		},
+	})
+}
