@@ -104,6 +104,25 @@ func TestCachesUnderFakeTime(t *testing.T) {
 	})
 }
 
+// A process that ends before its caches are filled leaves nothing behind: the bubble would
+// report what goes on.
+func TestRunEndsBeforeCachesAreFilled(t *testing.T) {
+	bubble(t, func(t *testing.T, ctx context.Context, s *kubetest.Server, c *kube.Client) {
+		s.Forbid(kubetest.Always, kubetest.Match{Resource: "configmaps"})
+		ctx, stop := context.WithCancel(ctx)
+		cached := kube.NewCache[*corev1.ConfigMap](c, kube.Watch{}, nil)
+		cached.OnError(func(error) {})
+		done := make(chan error, 1)
+		loop := kube.NewController("loop", 1, func(context.Context, kube.Key) (kube.Result, error) { return kube.Result{}, nil })
+		go func() { done <- kube.Run(ctx, nil, cached, loop) }()
+		time.Sleep(time.Minute)
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A delayed watch reports late, a cut one resumes at its last version, and one
 // whose version is gone starts from the beginning.
 func TestWatchFaults(t *testing.T) {
