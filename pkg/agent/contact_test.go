@@ -264,7 +264,7 @@ func TestContactRemembersMark(t *testing.T) {
 // no number.
 func TestRestoredManagerIsListedAgain(t *testing.T) {
 	lists := 0
-	s := &session{agent: &agent{}, relist: func() { lists++ }}
+	s := &session{sessions: &sessions{base: &base{}}, relist: func() { lists++ }}
 	for i, c := range []struct {
 		version string
 		older   bool
@@ -280,7 +280,7 @@ func TestRestoredManagerIsListedAgain(t *testing.T) {
 
 // The agent takes over from the agent that its ConfigMap names, and never from itself.
 func TestPredecessor(t *testing.T) {
-	a := &agent{cfg: Config{Namespace: home}, log: quiet()}
+	a := &settings{base: &base{cfg: Config{Namespace: home}, log: quiet()}}
 	if got := a.predecessor(); got != "" {
 		t.Errorf("without a ConfigMap: %q", got)
 	}
