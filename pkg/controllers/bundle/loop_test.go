@@ -180,7 +180,7 @@ func TestContentOfChangedBundle(t *testing.T) {
 		before := looptest.Names[*fleet.Content](w, "")
 		s := scene(t, 1, nil) // of content s-1, which is not that of the Bundle
 		s.key = web
-		err := e.parts.bundles.ensureContent(w.Context(), s, &decision{})
+		err := e.bundles.ensureContent(w.Context(), s, &decision{})
 		if !reconcile.IsRequeue(err) {
 			w.Errorf("want it looked at again, got %v", err)
 		}

@@ -253,13 +253,6 @@ func TestRepositoryFails(t *testing.T) {
 	}
 }
 
-// cmpErr is what the repository answers now.
-func cmpErr(g *memoryGit) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return errors.Join(g.asked, g.broken)
-}
-
 // A warning about a commit stays when the process ends: the next one reads the repository
 // again, and writes nothing.
 func TestWarningAfterRestart(t *testing.T) {

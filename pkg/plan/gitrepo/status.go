@@ -66,12 +66,17 @@ func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 		return s // how the last reading ended still holds; it is about to be tried again
 	}
 	s.GitJobStatus = job(s, f, t)
-	odd := f.Read.Warning
-	if shown := shownWarning(s); !f.Read.Known && shown.Reason != withdrawal.ReasonInvalidBudget {
-		odd = shown // another process has read the repository
-	}
-	w.progress(t, withBudget(f.Repo, odd))
+	w.progress(t, withBudget(f.Repo, warningOf(f.Read, s)))
 	return s
+}
+
+// warningOf returns what is odd about the commit. Without a reading, it is what another
+// process has found and the status shows.
+func warningOf(r Read, s fleet.GitRepoStatus) Notice {
+	if shown := shownWarning(s); !r.Known && shown.Reason != withdrawal.ReasonInvalidBudget {
+		return shown
+	}
+	return r.Warning
 }
 
 // shownWarning returns the warning that a status shows; it has no message if there is none.
