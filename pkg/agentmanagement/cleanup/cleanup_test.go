@@ -12,6 +12,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/managertest"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
@@ -104,4 +105,37 @@ func TestSweepLooksTwice(t *testing.T) {
 			}
 		},
 	})
+}
+
+// A Cluster that is made while the loop looks around keeps its namespace: the last look is
+// at the API server.
+func TestClusterMadeMeanwhile(t *testing.T) {
+	s := kubetest.New(t)
+	s.MakeNamespace("ws")
+	c := s.Connect("manager")
+	cluster := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "site"}}
+	if _, err := kube.StoreOf[*corev1.Namespace](c).Create(t.Context(), registration.NewNamespace(cluster, "site", managertest.System)); err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	l := New(Config{ManagerID: managertest.Installation.ID, Now: time.Now}, c, logrus.NewEntry(log))
+	orphans := map[string]orphan{}
+	if err := l.orphanNamespaces(t.Context(), orphans); err != nil || len(orphans) != 1 {
+		t.Fatalf("want one orphan, got %d, %v", len(orphans), err)
+	}
+	if _, err := kube.StoreOf[*fleet.Cluster](c).Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, o := range orphans {
+		if err := o.delete(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+
+	ns, err := kube.StoreOf[*corev1.Namespace](c).Get(t.Context(), kube.Key{Name: "site"})
+	if err != nil || ns.DeletionTimestamp != nil {
+		t.Errorf("the namespace of a Cluster that is there was deleted: %v, %v", ns, err)
+	}
 }

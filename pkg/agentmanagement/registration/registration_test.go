@@ -16,6 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -184,6 +185,123 @@ func TestRequestWaitsForAPerson(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A person may accept an older request while a newer one waits as well.
+func TestOlderRequestAccepted(t *testing.T) {
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: start(registration.Settings{Reclaim: registration.ReclaimApprove}), Given: given, Rests: 30 * time.Minute,
+		When: func(w *looptest.World) {
+			for _, name := range []string{"one", "two", "three"} {
+				request(w, name, "id", "token")
+				w.Pass(time.Minute)
+			}
+			looptest.Change(w, "ws", "site", func(c *fleet.Cluster) { c.Annotations[fleet.AnnotationAcceptRegistration] = "two" })
+		},
+		Then: func(w *looptest.World) {
+			if !read(w, "two").Status.Granted {
+				w.Errorf("want the accepted request granted, got %+v", read(w, "two").Status)
+			}
+			if r := read(w, "three"); r != nil && r.Status.Granted {
+				w.Errorf("want the other one not granted, got %+v", r.Status)
+			}
+		},
+	})
+}
+
+// A finalizer on a request, which an agent may set, does not keep what it was granted.
+func TestRequestHeldByFinalizer(t *testing.T) {
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: start(registration.Settings{}), Given: given,
+		When: func(w *looptest.World) {
+			request(w, "one", "id", "token")
+			w.Pass(10 * time.Second)
+			looptest.Change(w, "ws", "one", func(r *fleet.ClusterRegistration) { r.Finalizers = []string{"agent.example/keep"} })
+			looptest.Remove[*fleet.ClusterRegistration](w, "ws", "one")
+		},
+		Then: func(w *looptest.World) {
+			if got := granted(w); len(got) > 0 || read(w, "one") == nil {
+				w.Errorf("want everything taken back while the request is there, got %v", got)
+			}
+		},
+	})
+}
+
+// A request that was made again under its name since the loop decided is not deleted.
+func TestRequestMadeAgainStays(t *testing.T) {
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: start(registration.Settings{}), Given: given,
+		When: func(w *looptest.World) {
+			request(w, "one", "id", "token")
+			w.Pass(10 * time.Second)
+			release := w.Server.HoldWatches(fleet.GroupVersion.WithResource("clusterregistrations"))
+			defer release()
+			looptest.Remove[*fleet.ClusterRegistration](w, "ws", "one")
+			request(w, "one", "another", "token")
+			looptest.Change(w, "ws", "site", func(c *fleet.Cluster) { c.Finalizers = []string{"example/keep"} })
+			looptest.Remove[*fleet.Cluster](w, "ws", "site")
+			w.Pass(10 * time.Second)
+		},
+		Then: func(w *looptest.World) {
+			if r := read(w, "one"); r == nil || r.Spec.ClientID != "another" {
+				w.Errorf("want the request that was made again, got %+v", r)
+			}
+		},
+	})
+}
+
+// A second agent with the words of another one gets nothing while the credential of that one
+// can be fetched.
+func TestSameWordsInAnotherWorkspace(t *testing.T) {
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: start(registration.Settings{}), Rests: 5 * time.Minute,
+		Given: func(w *looptest.World) {
+			given(w)
+			w.Server.MakeNamespace("other")
+			looptest.Make(w, &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "token"}})
+			c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "twin"}, Spec: fleet.ClusterSpec{ClientID: "id"}}
+			looptest.Make(w, registration.NewNamespace(c, "cluster-twin", managertest.System))
+			looptest.Make(w, registration.MarkCluster(c, "cluster-twin", managertest.Installation.Mark()))
+			looptest.Change(w, "other", "twin", func(c *fleet.Cluster) { c.Status.Namespace = "cluster-twin" })
+		},
+		When: func(w *looptest.World) {
+			request(w, "one", "id", "token")
+			w.Pass(10 * time.Second)
+			looptest.Make(w, &fleet.ClusterRegistration{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "two", Labels: map[string]string{fleet.LabelRegistrationToken: "token"}},
+				Spec:       fleet.ClusterRegistrationSpec{ClientID: "id", ClientRandom: "random-one"},
+			})
+		},
+		Then: func(w *looptest.World) {
+			if r := looptest.Read[*fleet.ClusterRegistration](w, "other", "two"); r.Status.Granted {
+				w.Errorf("want the second one refused, got %+v", r.Status)
+			}
+			s := looptest.Read[*corev1.Secret](w, managertest.System.RegistrationNamespace(), naming.RegistrationSecret("id", "random-one"))
+			if s == nil || string(s.Data["clusterName"]) != "site" {
+				w.Errorf("want the credential of the first one, got %v", s)
+			}
+		},
+	})
+}
+
+// A failure of a credential that is over is not shown any more.
+func TestCredentialConditionGoes(t *testing.T) {
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: start(registration.Settings{}), Rests: 30 * time.Minute,
+		Given: func(w *looptest.World) {
+			given(w)
+			looptest.Change(w, "ws", "site", func(c *fleet.Cluster) {
+				c.Status.Conditions = []fleet.Condition{{Type: fleet.ConditionCredential, Status: corev1.ConditionFalse, Reason: "Expired"}}
+			})
+		},
+		When: func(w *looptest.World) { request(w, "one", "id", "token") },
+		Then: func(w *looptest.World) {
+			c := looptest.Read[*fleet.Cluster](w, "ws", "site")
+			if got := condition.Find(c.Status.Conditions, fleet.ConditionCredential); got != nil {
+				w.Errorf("want it gone, got %+v", got)
+			}
+		},
+	})
 }
 
 // A token brings in no more Clusters than it may whose agents have not reported.
