@@ -107,7 +107,7 @@ func (x *pair) unmet(p *plan, s *snapshot) string {
 func (x *pair) differs(p *plan, s *snapshot) string {
 	var current []byte
 	secret := s.secrets[kube.KeyOf(x.bd)]
-	if secret != nil {
+	if secret != nil && x.bd.Spec.ValuesHash != "" { // else it is left over from a version with values
 		current = secret.Data[fleet.KeyValues]
 	}
 	order := deployment.Order{Compiled: p.compiled, Place: x.place, Inputs: x.inputs, Version: x.version, Move: x.step.Move}
