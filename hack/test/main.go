@@ -6,7 +6,7 @@
 //	go run ./hack/test -run Withdraw      only tests whose name matches
 //	go run ./hack/test -unit              without tests on API servers, and without Kubernetes
 //	go run ./hack/test -race              under the race detector (needs a C compiler): unit tests, and
-//	                                      those tests on API servers that run the loops in their own process
+//	                                      those tests on API servers that run manager and agents in one process
 //	go run ./hack/test -soak              with the tests that take their time
 //
 // It exits with go test's exit code. It counts the tests that are skipped. With
@@ -73,14 +73,12 @@ type stage struct {
 	flags    []string
 }
 
-// loops are packages whose tests run the loops of manager and agent in the test's own
-// process, so that the race detector sees them.
+// loops are packages whose tests run manager and agents together in the test's own process,
+// so that the race detector sees them. It sees each loop by itself in the unit tests, on the
+// API server in memory.
 var loops = []string{
-	"/integrationtests/agentmanagement", // registration, clusters, tokens, the local agent
-	"/integrationtests/checkin",         // agents that check in, with the manager
-	"/integrationtests/delivery",        // the agent's deployments, with the manager
-	"/integrationtests/gitrepo",         // repositories to bundles
-	"/integrationtests/workspace",       // Rancher's clusters and workspaces
+	"/integrationtests/checkin",  // agents that check in, with the manager
+	"/integrationtests/delivery", // the agent's deployments, with the manager
 }
 
 // longest are the packages whose tests on API servers take longest, the longest first.

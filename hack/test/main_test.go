@@ -97,7 +97,7 @@ func TestCompareSkips(t *testing.T) {
 func TestLongestFirst(t *testing.T) {
 	all := []string{
 		module + "/cmd/fleet", module + "/cmd/fleet-sandbox/node", module + "/integrationtests", module + "/integrationtests/agentmanagement",
-		module + "/integrationtests/gitrepo", module + "/integrationtests/size", module + "/pkg/kube",
+		module + "/integrationtests/delivery", module + "/integrationtests/size", module + "/pkg/kube",
 	}
 	cases := map[string]struct {
 		options options
@@ -107,12 +107,12 @@ func TestLongestFirst(t *testing.T) {
 			{module + "/cmd/fleet", module + "/pkg/kube"},
 			{
 				module + "/integrationtests", module + "/integrationtests/size", module + "/integrationtests/agentmanagement",
-				module + "/cmd/fleet-sandbox/node", module + "/integrationtests/gitrepo",
+				module + "/cmd/fleet-sandbox/node", module + "/integrationtests/delivery",
 			},
 		}},
 		"Race": {options{race: true}, [][]string{
 			{module + "/cmd/fleet", module + "/pkg/kube"},
-			{module + "/integrationtests/agentmanagement", module + "/integrationtests/gitrepo"},
+			{module + "/integrationtests/delivery"},
 		}},
 		"Unit": {options{unit: true}, [][]string{{module + "/cmd/fleet", module + "/pkg/kube"}}},
 	}
