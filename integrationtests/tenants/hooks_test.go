@@ -41,7 +41,7 @@ func hooked(t *testing.T, hub *harness.Hub) {
 	}{
 		"before":    {"a hook comes before all objects", "reader", chart(hook("pre-install", "") + a), "hook ServiceAccount hooked-before/h: " + reader + `create serviceaccounts in namespace "hooked-before"`},
 		"after":     {"or after them: then they would be there", "reader", chart(hook("post-install", "") + a), "hook ServiceAccount hooked-after/h: " + reader + `create serviceaccounts in namespace "hooked-after"`},
-		"again":     {"without a policy Helm removes what is there from the last time", "maker", chart(hook("post-install", "") + a), "hook ServiceAccount hooked-again/h: " + maker + `delete serviceaccounts "h" in namespace "hooked-anew"`},
+		"again":     {"without a policy Helm removes what is there from the last time", "maker", chart(hook("post-install", "") + a), "hook ServiceAccount hooked-again/h: " + maker + `delete serviceaccounts "h" in namespace "hooked-again"`},
 		"succeeded": {"or what has done its work", "maker", chart(hook("post-install", "hook-succeeded") + a), maker + `delete serviceaccounts "h" in namespace "hooked-succeeded"`},
 		"waiting":   {"a Job is watched until it ends", "maker", chart(job + a), "hook Job hooked-waiting/j: " + maker + `watch jobs.batch "j" in namespace "hooked-waiting"`},
 		"crds":      {"Helm installs these before all else", "reader", append(chart(hook("post-install", "")+a), "crds/crd.yaml", crd("hookeds")), reader + `create serviceaccounts in namespace "hooked-crds"`},
