@@ -1,6 +1,7 @@
 package restoreguard
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,7 +68,8 @@ func (d *detector) seen(manager, version string) {
 }
 
 // judge compares the first list of a session with what was seen before. It is
-// true once for a list that is older.
+// true once for a list that is older. A list whose version is lower than that of one of its
+// objects is not judged yet: an informer stores an event before it notes its version.
 func (d *detector) judge(l List, manager, version string, now time.Time) (older bool) {
 	list := l.List("")
 	n, err := strconv.ParseUint(version, 10, 64)
@@ -79,6 +81,8 @@ func (d *detector) judge(l List, manager, version string, now time.Time) (older 
 		return false
 	case suspected && n >= d.highest && now.Sub(d.suspect) < suspectLimit:
 		return false // the version of the list before
+	case slices.ContainsFunc(list, func(bd *fleet.BundleDeployment) bool { return isAbove(bd, n) }):
+		return false
 	}
 	d.judged, d.suspect, d.doubted = l, time.Time{}, nil
 	if err != nil || manager != d.manager || n >= d.highest && !suspected {
@@ -91,6 +95,12 @@ func (d *detector) judge(l List, manager, version string, now time.Time) (older 
 		}
 	}
 	return true
+}
+
+// isAbove reports whether an object has a higher version than n.
+func isAbove(bd *fleet.BundleDeployment, n uint64) bool {
+	v, err := strconv.ParseUint(bd.ResourceVersion, 10, 64)
+	return err == nil && v > n
 }
 
 // once is true the first time.

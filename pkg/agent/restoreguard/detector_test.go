@@ -63,3 +63,18 @@ func TestPastWithinASession(t *testing.T) {
 		t.Error("a list that has caught up since is judged all the same, a little later")
 	}
 }
+
+// An informer stores an event, and tells of it, before it notes the event's version: a list
+// that is behind one of its own objects is not older, and is judged a moment later.
+func TestVersionBehindItsObjects(t *testing.T) {
+	d, now := &detector{}, time.Now()
+	fresh := said("100", "")
+	d.changed("m/1", nil, fresh, now)
+	s := &list{objects: []*fleet.BundleDeployment{fresh}}
+	if d.judge(s, "m/1", "90", now) || d.knows(s) {
+		t.Error("the version comes in a moment")
+	}
+	if d.judge(s, "m/1", "100", now) || !d.knows(s) {
+		t.Error("now it is here, and the list is not older")
+	}
+}
