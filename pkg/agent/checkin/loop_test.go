@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +78,9 @@ func (m *manager) annotate(annotations map[string]string) {
 	}
 }
 
+// noted orders what agents note and what a test reads between two calls of pass.
+var noted sync.Mutex
+
 // agent is a series of check-ins, and what it has found.
 type agent struct {
 	*CheckIn
@@ -91,8 +95,16 @@ type agent struct {
 func (m *manager) agent(instance string, change func(*Config)) *agent {
 	a := &agent{m: m}
 	cfg := configOf(m.Connect(instance), instance)
-	cfg.OnAnswer = func(ans Answer) { a.answers, a.at = append(a.answers, ans), append(a.at, time.Now()) }
-	cfg.OnFailure = func(err error) { a.failed, a.at = append(a.failed, err), append(a.at, time.Now()) }
+	cfg.OnAnswer = func(ans Answer) {
+		noted.Lock()
+		defer noted.Unlock()
+		a.answers, a.at = append(a.answers, ans), append(a.at, time.Now())
+	}
+	cfg.OnFailure = func(err error) {
+		noted.Lock()
+		defer noted.Unlock()
+		a.failed, a.at = append(a.failed, err), append(a.at, time.Now())
+	}
 	if change != nil {
 		change(&cfg)
 	}
@@ -135,6 +147,10 @@ func (m *manager) bodies(instance string) []map[string]any {
 }
 
 func pass(d time.Duration) {
+	func() { // what the test has read comes before what agents note from now on
+		noted.Lock()
+		defer noted.Unlock()
+	}()
 	time.Sleep(d)
 	synctest.Wait()
 }

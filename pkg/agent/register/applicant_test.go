@@ -3,6 +3,8 @@ package register
 import (
 	"context"
 	"io"
+	"slices"
+	"sync"
 	"testing"
 	"testing/cryptotest"
 	"testing/synctest"
@@ -76,7 +78,8 @@ type applicant struct {
 	user     *kube.Client
 	secrets  *kube.Store[*corev1.Secret]
 	requests *kube.Store[*fleet.ClusterRegistration]
-	silent   []Request // that the agent was notified of
+	silent   []Request  // that the agent was notified of
+	noted    sync.Mutex // orders silent and what a test reads of it
 }
 
 // testApplicant runs f for an agent whose bootstrap Secret holds a token.
@@ -100,9 +103,20 @@ func (a *applicant) put(s *corev1.Secret) {
 	}
 }
 
+// notices are the requests that the agent was notified of so far.
+func (a *applicant) notices() []Request {
+	a.noted.Lock()
+	defer a.noted.Unlock()
+	return slices.Clone(a.silent)
+}
+
 // attempt begins a series of tries, as an agent does that was just started.
 func (a *applicant) attempt(token string) *Attempt {
-	return NewAttempt(a.cfg, bootstrap(token), func(r Request) { a.silent = append(a.silent, r) })
+	return NewAttempt(a.cfg, bootstrap(token), func(r Request) {
+		a.noted.Lock()
+		defer a.noted.Unlock()
+		a.silent = append(a.silent, r)
+	})
 }
 
 // outcome is the end of a try.

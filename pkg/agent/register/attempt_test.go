@@ -33,8 +33,8 @@ func TestAttemptRegisters(t *testing.T) {
 		}
 		t.answer()
 		got := <-done
-		if got.err != nil || len(t.silent) > 0 {
-			t.Fatalf("%v; silent: %v", got.err, t.silent)
+		if got.err != nil || len(t.notices()) > 0 {
+			t.Fatalf("%v; silent: %v", got.err, t.notices())
 		}
 		if _, err := Read(t.Context(), t.cfg); !errors.Is(err, ErrNotRegistered) {
 			t.Errorf("a credential is kept before it was tried: %v", err)
@@ -216,16 +216,16 @@ func TestAttemptIsUnanswered(t *testing.T) {
 	testApplicant(t, func(t *applicant) {
 		done := t.try(t.Context(), t.attempt("first"))
 		time.Sleep(silence - time.Second)
-		if len(t.silent) > 0 {
-			t.Errorf("notified after %s: %v", silence-time.Second, t.silent)
+		if len(t.notices()) > 0 {
+			t.Errorf("notified after %s: %v", silence-time.Second, t.notices())
 		}
 		time.Sleep(time.Minute)
 		want := Request{Name: t.asked()[0].Name, Workspace: workspace, URL: "https://kubetest"}
-		if !cmp.Equal(t.silent, []Request{want}) {
-			t.Errorf("want one notice of %+v, got %+v", want, t.silent)
+		if !cmp.Equal(t.notices(), []Request{want}) {
+			t.Errorf("want one notice of %+v, got %+v", want, t.notices())
 		}
-		if got := <-done; !errors.Is(got.err, ErrUnanswered) || got.took != giveUp || len(t.silent) != 1 {
-			t.Errorf("after %s: %v; silent: %v", got.took, got.err, t.silent)
+		if got := <-done; !errors.Is(got.err, ErrUnanswered) || got.took != giveUp || len(t.notices()) != 1 {
+			t.Errorf("after %s: %v; silent: %v", got.took, got.err, t.notices())
 		}
 		reads := 0
 		for _, r := range t.server.Requests() {
