@@ -45,7 +45,9 @@ type withdrawals struct {
 // deletion budget, at a pace that leaves time to undo a mistake; those that a user has
 // approved at once. Those with an order already belong to the deletion controller.
 func (e *withdrawals) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Result, error) {
-	e.wait(s.key)
+	if len(d.leaving) > 0 {
+		e.wait(s.key)
+	}
 	var open, kept, ordered []*staleDeployment
 	for _, l := range d.leaving {
 		switch {

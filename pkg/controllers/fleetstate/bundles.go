@@ -344,18 +344,21 @@ type Holds struct {
 // holdsSeed is the seed of the hashes in Holds.
 var holdsSeed = maphash.MakeSeed()
 
-// count adds a cluster, or takes it away.
+// count adds the cluster of a placement, or takes it away.
 func (h *Holds) count(c *placement) {
-	now, hash := c.comesFirst(), maphash.Comparable(holdsSeed, c.cluster)
-	switch {
-	case now && !c.counted:
+	now := c.comesFirst()
+	if now == c.counted {
+		return
+	}
+	c.counted = now
+	hash := maphash.Comparable(holdsSeed, c.cluster)
+	if now {
 		h.clusters++
 		h.sum += hash
-	case !now && c.counted:
+	} else {
 		h.clusters--
 		h.sum -= hash
 	}
-	c.counted = now
 }
 
 // holdsNow returns what Blocker goes by.
