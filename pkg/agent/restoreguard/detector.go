@@ -81,7 +81,7 @@ func (d *detector) judge(l List, manager, version string, now time.Time) (older 
 		return false
 	case suspected && n >= d.highest && now.Sub(d.suspect) < suspectLimit:
 		return false // the version of the list before
-	case slices.ContainsFunc(list, func(bd *fleet.BundleDeployment) bool { return isAbove(bd, n) }):
+	case err == nil && slices.ContainsFunc(list, func(bd *fleet.BundleDeployment) bool { return isAbove(bd, n) }):
 		return false
 	}
 	d.judged, d.suspect, d.doubted = l, time.Time{}, nil
@@ -90,7 +90,7 @@ func (d *detector) judge(l List, manager, version string, now time.Time) (older 
 	}
 	d.restored, d.highest, d.old = n, n, map[string]string{}
 	for _, bd := range list {
-		if v, err := strconv.ParseUint(bd.ResourceVersion, 10, 64); err == nil && v <= n {
+		if _, err := strconv.ParseUint(bd.ResourceVersion, 10, 64); err == nil {
 			d.old[bd.Name] = wordOf(bd)
 		}
 	}

@@ -78,3 +78,14 @@ func TestVersionBehindItsObjects(t *testing.T) {
 		t.Error("now it is here, and the list is not older")
 	}
 }
+
+// A version that is no number cannot be compared: the list is judged, and is not older.
+func TestVersionThatIsNoNumber(t *testing.T) {
+	d, now := &detector{}, time.Now()
+	fresh := said("100", "")
+	d.changed("m/1", nil, fresh, now)
+	s := &list{objects: []*fleet.BundleDeployment{fresh}}
+	if d.judge(s, "m/1", "word", now) || !d.knows(s) {
+		t.Error("want it judged, and not older")
+	}
+}
