@@ -33,13 +33,17 @@ func start(settings registration.Settings) func(*kube.Client) []kube.Runner {
 
 // given makes a workspace with a token and a Cluster that the loop for Clusters has
 // processed.
-func given(w *looptest.World) {
-	w.Server.MakeNamespace("ws")
-	looptest.Make(w, &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "token"}})
-	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "site"}, Spec: fleet.ClusterSpec{ClientID: "id"}}
-	looptest.Make(w, registration.NewNamespace(c, "cluster-site", managertest.System))
-	looptest.Make(w, registration.MarkCluster(c, "cluster-site", managertest.Installation.Mark()))
-	looptest.Change(w, "ws", "site", func(c *fleet.Cluster) { c.Status.Namespace = "cluster-site" })
+func given(w *looptest.World) { givenIn(w, "ws", "site") }
+
+// givenIn does the same with other names.
+func givenIn(w *looptest.World, workspace, cluster string) {
+	w.Server.MakeNamespace(workspace)
+	looptest.Make(w, &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "token"}})
+	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: cluster}, Spec: fleet.ClusterSpec{ClientID: "id"}}
+	namespace := "cluster-" + cluster
+	looptest.Make(w, registration.NewNamespace(c, namespace, managertest.System))
+	looptest.Make(w, registration.MarkCluster(c, namespace, managertest.Installation.Mark()))
+	looptest.Change(w, workspace, cluster, func(c *fleet.Cluster) { c.Status.Namespace = namespace })
 }
 
 // request asks for the Cluster of a clientID, with a token.
@@ -257,12 +261,7 @@ func TestSameWordsInAnotherWorkspace(t *testing.T) {
 		Start: start(registration.Settings{}), Rests: 5 * time.Minute,
 		Given: func(w *looptest.World) {
 			given(w)
-			w.Server.MakeNamespace("other")
-			looptest.Make(w, &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "token"}})
-			c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "twin"}, Spec: fleet.ClusterSpec{ClientID: "id"}}
-			looptest.Make(w, registration.NewNamespace(c, "cluster-twin", managertest.System))
-			looptest.Make(w, registration.MarkCluster(c, "cluster-twin", managertest.Installation.Mark()))
-			looptest.Change(w, "other", "twin", func(c *fleet.Cluster) { c.Status.Namespace = "cluster-twin" })
+			givenIn(w, "other", "twin")
 		},
 		When: func(w *looptest.World) {
 			request(w, "one", "id", "token")
