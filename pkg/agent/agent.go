@@ -1,15 +1,17 @@
-// Package agent is the downstream side of Fleet. It fetches the BundleDeployments of
-// its cluster from the manager, deploys them as Helm releases, corrects and judges
-// them, and reports. Without its manager it continues with what it accepted last.
+// Package agent is the program in each cluster. It reads the BundleDeployments of its
+// cluster from the manager, deploys them as Helm releases, corrects drift, and reports.
+// Without its manager it continues with what it accepted last. Its decisions are in
+// pkg/plan, except those of restoreguard.
 //
-// Its packages: register gets the credential, checkin sends check-ins, store keeps what
-// was accepted, deploy does the work, drift looks at live objects and corrects them,
-// watch reports their changes, statuswriter reports to the manager, and restoreguard holds
-// what a restored manager repeats.
+// Its packages: register gets the credential, credential keeps it valid, managerclient
+// is the connection to the manager, checkin sends check-ins, pull downloads charts,
+// store keeps what the agent accepted, deploy installs and uninstalls releases, drift
+// looks at live objects and corrects them, watch reports their changes, statuswriter
+// writes statuses, and restoreguard holds what a restored manager repeats.
 //
-// In this package, connection decides when the agent is connected, the registrar gets its
-// credential, the dialer makes connections, and a session works over one of them. Each
-// has the parts that it uses; base is what all of them use.
+// In this package, connection decides when the agent is connected, the registrar gets
+// its credential, the dialer makes connections, and a session works over one of them.
+// Each has the parts that it uses; base is what all of them use.
 package agent
 
 import (

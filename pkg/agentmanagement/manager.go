@@ -1,10 +1,10 @@
-// Package agentmanagement is how clusters join the fleet and keep their place
-// in it: registration tokens, requests and the credentials granted for them,
-// the namespace of each Cluster, and the agent of the manager's own cluster.
+// Package agentmanagement composes the loops by which clusters join the fleet and stay
+// in it: registration tokens, requests and credentials, the namespace of each Cluster,
+// imports, versions of agents, and the agent of the manager's own cluster.
 //
-// It runs under the lease fleet-agentmanagement-lock. Its decisions are in
-// pkg/plan/registration; its loops look, act and report. A loop that has
-// nothing to change writes nothing.
+// It runs under the lease fleet-agentmanagement-lock. Its decisions are in pkg/plan:
+// registration, credential, clusterimport, agentrollout, heartbeat and workspace. Its
+// loops read, act and report. A loop that has nothing to change writes nothing.
 package agentmanagement
 
 import (

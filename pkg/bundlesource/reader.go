@@ -1,11 +1,11 @@
-// Package bundlesource makes the Bundles of a tree of files, with all that has to be
-// downloaded for them: package bundle says what is missing, the reader fetches
-// it, and asks again.
+// Package bundlesource makes the Bundles of a tree of files, and downloads the charts
+// and dependencies that they need: package bundle of pkg/plan says what is missing, the
+// reader fetches it, and asks again.
 //
-// Downloads are kept on disk by digest and shared by all repositories. But a caller
-// gets only what the source gave, or confirmed, to the caller's own credentials: see
-// docs/decisions/0023. Results are kept in memory, and taken over where a commit can
-// have changed nothing: 0022.
+// Downloads are kept on disk by digest and shared by all repositories. A caller gets
+// only what the source gave, or confirmed, to the caller's own credentials: see
+// docs/decisions/0023. Results are kept in memory, and reused if a commit cannot have
+// changed them: 0022.
 package bundlesource
 
 import (

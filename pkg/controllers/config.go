@@ -1,6 +1,6 @@
-// Package controllers composes the controllers of the management cluster: those that
-// turn Bundles into deployments, and the worker that reads repositories.
-// Both run under a lease of their own.
+// Package controllers composes the loops of two roles of the manager: controller, which
+// turns Bundles into deployments, and gitjob, which reads repositories. Both run under
+// a lease of their own.
 package controllers
 
 import (

@@ -1,11 +1,11 @@
-// Package workspace ties Fleet to Rancher where Rancher, or at least its kinds,
-// are in the manager's cluster: clusters of Rancher become Fleet's, FleetWorkspaces
-// get their namespaces, and a workspace that holds clusters is not deleted by
-// mistake.
+// Package workspace makes Fleet's objects from Rancher's, where Rancher's kinds are in
+// the manager's cluster: Clusters from Rancher's clusters, namespaces from
+// FleetWorkspaces, and rights from GlobalRoles. It also keeps a workspace that holds
+// clusters from being deleted by mistake.
 //
-// While Rancher itself does that, the manager only watches. Without Rancher's kinds it
-// does nothing until they appear. Its decisions are in pkg/plan/workspace; of Rancher's
-// own objects it changes single fields, by patches.
+// While Rancher itself makes these objects, the manager only observes. Without
+// Rancher's kinds it does nothing until they appear. Its decisions are in
+// pkg/plan/workspace. It changes single fields of Rancher's own objects, by patches.
 package workspace
 
 import (

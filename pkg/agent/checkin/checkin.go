@@ -1,6 +1,7 @@
-// Package checkin reports to the manager regularly that the agent lives. From the
-// answer the agent learns what it needs of its Cluster: it may patch that status and
-// read nothing. It checks in at a fixed interval, or at the times of a schedule.
+// Package checkin sends check-ins to the manager, at a fixed interval or at the times
+// of a schedule. Package heartbeat of pkg/plan decides these times. The answer to a
+// check-in contains the Cluster; the agent may patch its status and cannot read it
+// otherwise.
 package checkin
 
 import (

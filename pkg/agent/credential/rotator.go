@@ -1,7 +1,8 @@
-// Package credential keeps the credential of an agent valid. It accepts what the
-// manager offers, and renews tokens before they end. If a token has ended while the
-// manager was away, it fetches another one with the token that it keeps for that. It
-// tries a new token, and stores it before it uses it.
+// Package credential keeps the credential of an agent valid. It accepts the credential
+// that the manager offers, and renews tokens before they end. If a token has ended
+// while the agent could not reach the manager, the package fetches another one with the
+// renewal token. It tries a new token, and stores it before it uses it. Package
+// credential of pkg/plan decides which credential an agent uses.
 package credential
 
 import (

@@ -1,5 +1,6 @@
-// Package drift looks at the live objects of releases, corrects what others changed
-// of them, and watches them.
+// Package drift looks at the live objects of releases, corrects their drift, and
+// watches them. Packages drift and health of pkg/plan decide what has drifted and what
+// is healthy.
 //
 // A Monitor is used by the runs of one loop: a run begins with Begin, looks with
 // Inspect, and corrects with Correct. There is at most one run at a time for each

@@ -1,7 +1,7 @@
 // Package managerclient is an agent's connection to its manager: one kube.Conn, over
-// which the agent checks in and keeps its deployments current. Only the check-in, with
-// delays of its own, finds out that the manager is away. Everything else waits for it,
-// fails at once, or resumes where it was.
+// which the agent checks in and watches its BundleDeployments. While the manager is
+// down, only the check-in sends requests, with delays of its own. All other requests
+// wait, fail at once, or resume when the manager answers again.
 package managerclient
 
 import (

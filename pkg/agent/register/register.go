@@ -1,7 +1,6 @@
-// Package register gets an agent its credential: with the registration token
-// of its bootstrap Secret it asks the manager to be taken in, and waits for the
-// answer. When that is tried and kept is the caller's affair, and when the token
-// is forgotten.
+// Package register gets an agent its credential. With the registration token of the
+// bootstrap Secret it creates a ClusterRegistration and waits for the manager's answer.
+// The caller decides when to register, stores the credential, and deletes the token.
 package register
 
 import (

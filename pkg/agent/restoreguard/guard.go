@@ -1,10 +1,10 @@
 // Package restoreguard protects deployments from a manager that was restored from a
-// backup: such a manager repeats its orders of that time.
+// backup: such a manager repeats the withdrawals and versions of that time.
 //
-// Three signs show a restore: an object of a lower generation than the one that was
-// accepted, an order that the manager has taken back since, and an API server whose
-// resourceVersion is lower than it was. The agent then holds what the manager asks
-// for, for release.BehindLimit, in which the manager may catch up by itself. For a
+// Three signs show a restore: an object of a lower generation than the one that the
+// agent accepted, a withdrawal that the manager has taken back since, and an API server
+// whose resourceVersion is lower than it was. The agent then holds what the manager
+// asks for, for release.BehindLimit, until the manager has read git again. For a
 // manager that was restored into another cluster, see epoch.go.
 //
 // The package decides and remembers. It reads no API server and writes none.

@@ -1,6 +1,7 @@
-// Package statuswriter reports to the manager how deployments are: it writes a status
-// only if its meaning has changed, holds one back that is about to change, and keeps
-// what cannot be written until the manager is back.
+// Package statuswriter writes the statuses of BundleDeployments at the manager. It
+// writes a status only if its meaning has changed, delays one that is about to change,
+// and keeps statuses that it cannot write until the manager answers again. Package
+// report of pkg/plan decides what a status says.
 package statuswriter
 
 import (

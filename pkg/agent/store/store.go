@@ -1,10 +1,11 @@
 // Package store keeps what an agent has accepted: one Secret per deployment in the
-// agent's namespace, with the desired state and, until it is deployed, all that is
-// needed to deploy it. The agent starts from it when the manager is away.
+// agent's namespace. The Secret has the desired state and, until the release is
+// deployed, everything that is needed to deploy it. When the manager is down, the agent
+// starts from this store.
 //
 // A Secret holds at most 1 MiB, so a large payload is split over several; see
-// payload.go. The Secret with the record is written last and removed first: what it
-// names always exists.
+// payload.go. The store writes the Secret with the record last and removes it first, so
+// that the Secrets that it names always exist.
 package store
 
 import (

@@ -1,5 +1,6 @@
-// Package agents keeps the Bundle of every cluster's agent, in waves. It answers which
-// agent a Cluster is to have.
+// Package agents writes the Bundle of every cluster's agent, in waves, as package
+// agentrollout of pkg/plan decides. Other loops ask it which agent to install for a
+// Cluster, and whether the user has suspended the fleet.
 package agents
 
 import (

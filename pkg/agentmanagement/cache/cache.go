@@ -1,5 +1,5 @@
-// Package cache holds what the loops of agent management see of the cluster: the caches
-// that several of them read, with their indexes.
+// Package cache holds the caches that several loops of agent management read, with
+// their indexes.
 package cache
 
 import (

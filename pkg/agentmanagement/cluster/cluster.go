@@ -1,6 +1,8 @@
-// Package cluster gives each Cluster its namespace and the manager's mark, and removes both
-// when the Cluster is deleted. It withdraws nothing: what runs downstream keeps
-// running.
+// Package cluster gives each Cluster its namespace and the manager's annotations, and
+// removes both when the Cluster is deleted. It holds the deletion of a protected
+// Cluster until a user approves it. It withdraws nothing: what runs downstream keeps
+// running. Package registration of pkg/plan decides which namespace a Cluster owns,
+// package withdrawal what is held.
 package cluster
 
 import (

@@ -1,5 +1,7 @@
-// Package clusterimport installs the agents of Clusters that name a kubeconfig, and updates
-// the manager's address in these agents when that changes.
+// Package clusterimport installs the agents of Clusters that name a kubeconfig, and
+// updates the manager's address in these agents when that changes. Package
+// clusterimport of pkg/plan decides which clusters come first and what the manager may
+// change there.
 package clusterimport
 
 import (

@@ -1,10 +1,9 @@
-// Package ensure writes objects that are to be there: it creates those that are missing
-// and patches those that differ. What is as it should be costs no write.
+// Package ensure creates objects that are missing and patches those that differ from
+// the desired ones. An object that does not differ costs no write.
 //
-// It is used in the place of wrangler's apply. That marks each object with labels and
-// annotations of its own, one of them with the desired object, and finds by them what there
-// is. What is ensured here may stem from the reference, which has no such marks, and
-// agents and users see no others than before.
+// It replaces wrangler's apply, which finds its objects by labels and annotations of
+// its own, one of them with the desired object. Objects of the reference have no such
+// marks, and users and agents should see no others than before.
 package ensure
 
 import (

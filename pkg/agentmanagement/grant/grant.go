@@ -1,5 +1,5 @@
-// Package grant writes what is granted to the bearer of a token: its account and the
-// rights of that.
+// Package grant writes the account of a registration token or of a request, and the
+// rights of that account.
 package grant
 
 import (

@@ -1,4 +1,7 @@
-// Package heartbeat decides how often agents check in.
+// Package heartbeat counts the agents of the fleet and keeps the interval of their
+// check-ins, which package heartbeat of pkg/plan decides. The loop of package cluster
+// writes the interval on each Cluster. Package fleetstate finds out which agents have
+// missed check-ins.
 package heartbeat
 
 import (

@@ -1,4 +1,5 @@
-// Package identity reports on each Cluster which others claim its identity.
+// Package identity reports on each Cluster which other agents claim its identity:
+// clones, and requests that wait for a user.
 package identity
 
 import (

@@ -1,5 +1,5 @@
-// Package local makes the manager's own cluster a Cluster of the fleet and keeps its agent
-// installed.
+// Package local makes the manager's own cluster a Cluster of the fleet and keeps its
+// agent installed. It also moves that agent to another namespace.
 package local
 
 import (

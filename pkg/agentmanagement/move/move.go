@@ -1,7 +1,9 @@
-// Package move knows which Clusters move to another workspace. Rancher makes the new one and
-// deletes the old one; the manager does the steps between them. The new one gets what
-// users had set on the old one. The old one stays until its agent works for the new one
-// and the controllers have withdrawn what the new workspace does not deploy.
+// Package move finds the Clusters that move to another workspace, and does the steps
+// between Rancher's two writes: Rancher makes a new Cluster and deletes the old one.
+// The new one gets the settings that users had set on the old one. The old one stays
+// until its agent works for the new one and the controllers have withdrawn what the new
+// workspace does not deploy. Package workspace of pkg/plan decides what counts as a
+// move.
 package move
 
 import (

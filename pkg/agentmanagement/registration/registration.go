@@ -1,6 +1,8 @@
-// Package registration answers ClusterRegistrations: it finds or makes the Cluster, grants
-// an account its rights, and hands its token over. As long as a granted request exists
-// its rights are kept; when it goes they are taken back.
+// Package registration answers ClusterRegistrations. It finds or makes the Cluster,
+// grants an account its rights, and hands the account's token to the agent. It also
+// offers agents another credential. It keeps the rights as long as the request exists,
+// and revokes them when the request is deleted. Packages registration and credential of
+// pkg/plan decide.
 package registration
 
 import (

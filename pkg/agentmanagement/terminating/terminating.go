@@ -1,5 +1,5 @@
-// Package terminating knows the workspaces that are being deleted and whose Bundles wait
-// for a person, or for agents that uninstall.
+// Package terminating finds the workspaces that are being deleted and whose Bundles
+// wait for a person, or for agents that uninstall.
 package terminating
 
 import (

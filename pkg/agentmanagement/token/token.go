@@ -1,6 +1,6 @@
-// Package token makes of each ClusterRegistrationToken an account that may ask for a
-// Cluster, and the Secret that agents are installed with. It ends tokens, and warns of an
-// address of the manager that agents cannot trust.
+// Package token makes for each ClusterRegistrationToken an account that may request a
+// Cluster, and the Secret that agents are installed with. It deletes tokens that have
+// ended, and warns of an address of the manager that agents cannot trust.
 package token
 
 import (

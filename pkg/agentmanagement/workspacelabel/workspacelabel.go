@@ -1,5 +1,6 @@
-// Package workspacelabel labels the namespaces that hold Clusters, registration tokens or
-// GitRepos: by that the API server knows in which ones it protects Secrets.
+// Package workspacelabel labels the namespaces that hold Clusters, registration tokens
+// or GitRepos. The API server's admission policy protects Secrets in namespaces with
+// this label.
 package workspacelabel
 
 import (

@@ -1,8 +1,8 @@
-// Package chartpull pulls the charts of Bundles that say "pull: manager", for
-// clusters that reach nothing but the manager's Kubernetes API. The controller of Bundles asks
-// for them by an annotation; this loop downloads them with the Bundle's
-// credentials, keeps them as a Content, and has the Bundle name it. It belongs
-// to the process that reads foreign content.
+// Package chartpull pulls the charts of Bundles with "pull: manager", for clusters that
+// reach only the manager's Kubernetes API. The controller of Bundles requests a chart
+// by an annotation. This loop downloads it with the Bundle's credentials, writes it as
+// a Content, and has the Bundle name that Content. It runs in the role gitjob, which
+// reads foreign content.
 package chartpull
 
 import (

@@ -1,11 +1,11 @@
-// Package publish brings the Bundles of a cluster in line with what a repository
-// yields. For each Bundle it writes first the Secret of its values, then the content,
-// then the Bundle itself. When everything new is there, it removes what the repository
-// no longer yields, or asks for that.
+// Package publish writes the Bundles of a repository. For each Bundle it writes first
+// the Secret of its values, then the content, then the Bundle itself. When everything
+// new is written, it removes the Bundles that the repository no longer has, or requests
+// their removal from the controller.
 //
-// It holds no cache and decides nothing: gitrepo.PlanWrites says what is written and
-// removed. The loop of GitRepos uses it, and `fleet apply` with the rights of the user
-// who runs it.
+// It holds no cache and decides nothing: package gitrepo of pkg/plan says what to write
+// and remove. The loop of GitRepos uses it, and `fleet apply` with the rights of the
+// user who runs it.
 package publish
 
 import (

@@ -1,9 +1,12 @@
-// Package bundle has the controllers of Bundles in the management cluster. They bring the
-// deployments of every Bundle in line with its targets, order withdrawals, and write the
-// status of Bundles, GitRepos, Clusters and ClusterGroups from one table.
+// Package bundle has the controllers of Bundles in the management cluster. They bring
+// the deployments of every Bundle in line with its targets, withdraw deployments, hold
+// deletions until a user approves them, set Clusters to Offline, delete Contents that
+// no object holds, and write the status of Bundles, GitRepos, Clusters and
+// ClusterGroups.
 //
-// Handlers of watches update the table and enqueue keys; loops read, decide in
-// pkg/plan, write and report. At rest nothing is written.
+// Handlers of watches update package fleetstate and enqueue keys; loops read, decide in
+// pkg/plan (target, rollout, withdrawal, heartbeat, summary), write and report. A loop
+// that has nothing to change writes nothing.
 package bundle
 
 import (

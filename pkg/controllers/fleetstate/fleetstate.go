@@ -1,6 +1,7 @@
-// Package fleetstate holds every Bundle on every cluster. Informer handlers and the
-// answers to our own writes feed it; loops read it. A change of one deployment changes
-// one placement and the counters that include it, however large the fleet is.
+// Package fleetstate holds every Bundle on every cluster, in memory, and when each
+// agent checked in last. Informer handlers and the answers to our own writes feed it;
+// loops read it. A change of one deployment changes one placement and the counters that
+// include it, however large the fleet is.
 //
 // The State decides nothing and writes nothing. What it returns is shared: callers must
 // not change it.

@@ -1,6 +1,6 @@
-// Package notimplemented answers for kinds that this version accepts and does
-// not act on: their objects say so in condition Accepted, where they have
-// conditions, and in one Warning event.
+// Package notimplemented answers for kinds that this version accepts but does not
+// implement: it sets condition Accepted of their objects, where the kind has
+// conditions, and sends one Warning event.
 package notimplemented
 
 import (

@@ -1,5 +1,5 @@
-// Package dependency decides whether the bundles that a deployment depends on
-// let it go, and says what it waits for: which bundle, in which state, or which
+// Package dependency decides whether a deployment may start although it depends on
+// other bundles, and says what it waits for: which bundle, in which state, or which
 // bundles wait for each other.
 package dependency
 

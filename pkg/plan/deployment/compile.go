@@ -1,10 +1,9 @@
-// Package deployment works out what a Bundle becomes on one cluster: the
-// options, the deployment id, the values, and the BundleDeployment that carries
-// them.
+// Package deployment computes the BundleDeployment of a Bundle on one cluster: the
+// options, the deployment id and the values.
 //
-// Working it out costs a tenth of a millisecond or more of CPU, and templates
-// may use the clock. So a digest of everything that goes in is kept on the
-// object, and only where that differs is a pair worked out again.
+// The computation costs a tenth of a millisecond or more of CPU, and templates may use
+// the clock. So the object has a digest of all inputs, and the manager computes a pair
+// of Bundle and cluster again only if the digest differs.
 package deployment
 
 import (

@@ -1,5 +1,6 @@
-// Package heartbeat decides when agents check in with their manager, how often a
-// fleet of a size may do so, and when an agent is missed.
+// Package heartbeat decides when agents check in with their manager, how often a fleet
+// of a size may do so, and when a check-in counts as missed. Package controllers/bundle
+// sets a Cluster to Offline by it.
 package heartbeat
 
 import (

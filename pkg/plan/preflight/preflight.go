@@ -1,8 +1,8 @@
-// Package preflight decides whether a manager may start beside other managers of the same
-// API: two that write the same objects undo each other's work.
+// Package preflight decides whether a manager may start beside other managers of the
+// same API: two that write the same objects undo each other's work.
 //
-// In one namespace they exclude each other, because all of them, the reference's
-// too, work under leases of the same names. In different namespaces nothing would.
+// In one namespace they exclude each other, because all of them, the reference's too,
+// work under leases of the same names. In different namespaces no lease excludes them.
 package preflight
 
 import (

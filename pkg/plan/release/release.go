@@ -1,9 +1,10 @@
-// Package release decides what becomes of one Helm release: from what Helm's storage holds
-// and what is wanted it makes the next action, with its reason.
+// Package release decides the next action on one Helm release, with a reason, from
+// Helm's storage and the wanted state. It also decides whether an agent takes a release
+// over from another bundle or agent.
 //
-// It does not use Helm's library and changes nothing. One action is one step; the agent
-// that takes it looks again afterwards, so that a process that was killed anywhere goes on
-// where it stopped.
+// It does not use Helm's library and changes nothing. One action is one step. The agent
+// that takes it observes the release again afterwards, so that an agent that was killed
+// anywhere continues from there.
 package release
 
 import (

@@ -1,9 +1,11 @@
-// Package scope says which objects a manager looks after where several share a cluster:
-// those of its shard, in its workspaces. The label and namespace of an object decide which
-// scope it is in, so that two managers never write the same object for the same purpose.
+// Package scope decides which objects a manager writes if several managers share a
+// cluster: those of its shard, in its workspaces. The label and namespace of an object
+// decide which scope it is in, so that two managers never write the same object for the
+// same purpose.
 //
-// The label and its meaning are the reference's: a manager without an id works on what has
-// no label fleet.cattle.io/shard-ref, one with an id on what names it.
+// The label and its meaning are the reference's: a manager without an id works on
+// objects without the label fleet.cattle.io/shard-ref, one with an id on objects that
+// name it.
 package scope
 
 import (

@@ -1,5 +1,5 @@
-// Package support says what this version of Fleet accepts and does not act on
-// yet, so that it can say so itself instead of pretending.
+// Package support lists what this version of Fleet accepts and does not implement yet,
+// so that conditions can say so.
 package support
 
 import (

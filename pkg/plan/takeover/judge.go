@@ -1,8 +1,9 @@
-// Package takeover decides what a manager of this kind would change of what
-// another manager of the same API has made, and which labels pass objects from
-// one to the other.
+// Package takeover compares what another manager of the same API has made with what
+// this manager would make, and decides which labels pass objects from one to the other.
+// Only the command fleet takeover uses it. Package release decides whether an agent
+// takes over a release.
 //
-// What would be made of a Bundle is package preview's; here it is compared.
+// Package preview computes what this manager would make of a Bundle.
 package takeover
 
 import (

@@ -1,6 +1,11 @@
-// Package withdrawal decides how a deployment leaves a cluster: it is ordered
-// by a mark on the BundleDeployment, carried out and answered by the agent,
-// and only then is the object deleted. Nothing else makes an agent uninstall.
+// Package withdrawal decides how a deployment leaves a cluster. The manager marks the
+// BundleDeployment with an annotation, the agent uninstalls and answers, and only then
+// does the manager delete the object. Nothing else makes an agent uninstall.
+//
+// It also decides which deletions the manager holds until a user approves them: above
+// the deletion budget, of protected objects, with a namespace or a
+// CustomResourceDefinition, and by another release. Package controllers/bundle applies
+// both.
 package withdrawal
 
 import (

@@ -1,8 +1,8 @@
 // Package workspace decides how Rancher's clusters and workspaces become Fleet's:
-// who maps them at all, which workspace a cluster belongs to, what its Cluster
-// says, and which namespaces a workspace may have. It reads nothing and writes
-// nothing; the rules are those of Rancher's own controllers, so that both come to
-// the same objects.
+// whether Rancher or the manager maps them, which workspace a cluster belongs to, what
+// its Cluster says, and which namespaces a workspace may have. It reads nothing and
+// writes nothing; package pkg/workspace applies it. The rules are those of Rancher's
+// own controllers, so that both make the same objects.
 package workspace
 
 // Names in Rancher's objects.
