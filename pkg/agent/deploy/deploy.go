@@ -1,15 +1,15 @@
-// Package deploy is the agent's main loop. For each BundleDeployment it
-// observes the Helm release, decides one step, takes it, looks at the live
-// objects, and reports once.
+// Package deploy is the agent's main loop. For each BundleDeployment it observes the
+// Helm release, decides one step (package release of pkg/plan), takes it, looks at the
+// live objects, and reports once.
 //
-// The loop works with and without a manager: what was accepted before is kept
-// in the agent's store. Nothing is ever removed because something is missing;
-// only the mark of an order to withdraw makes it uninstall.
+// The loop works with and without a manager: what the agent accepted before is kept in
+// its store. The agent uninstalls a deployment only if the manager has marked it as
+// withdrawn, never because an object is missing.
 //
-// reconciler knows the order of a run: snapshots gather, upgrades or withdrawals take
-// steps on releases, package drift looks at the live objects, and reports write. What
-// is remembered between two runs is in types with a mutex each. No part calls one above
-// it: it asks for another run through the queue.
+// The type reconciler knows the sequence of a run: snapshots gather, upgrades or
+// withdrawals take steps on releases, package drift looks at the live objects, and
+// reports write. What is remembered between two runs is in types with a mutex each. No
+// part calls one above it: it asks for another run through the queue.
 package deploy
 
 import (

@@ -1,11 +1,11 @@
-// Package bundle makes Bundles of a tree of files: Discover finds the
-// directories that are bundles, Assemble reads one of them, Read does both for
-// a whole repository. The result equals the reference implementation's, except
-// where it refuses what the reference lets pass unseen.
+// Package bundle makes Bundles of a tree of files: Discover finds the directories that
+// are bundles, Assemble reads one of them, Read does both for a whole repository. The
+// result equals the reference implementation's, except where this package reports what
+// the reference ignores.
 //
-// Nothing here renders: charts and kustomizations are rendered by the agent. And
-// nothing here downloads: a Result says what is missing, and is made again when
-// that is there.
+// The package renders nothing: the agent renders charts and kustomizations. It
+// downloads nothing: a Result says what is missing, and the caller downloads it and
+// calls Assemble again. Package bundlesource does so.
 package bundle
 
 import (

@@ -1,6 +1,5 @@
-// Package crash keeps a short record of the times at which a process has taken
-// its lease after a holder that ended without giving it back, and finds from it
-// whether the process dies again and again.
+// Package crash records when a process took its lease after a holder that ended without
+// releasing it, and finds from these times whether the process dies again and again.
 package crash
 
 import (

@@ -1,8 +1,8 @@
-// Package diagnose judges a whole installation from what a user can see of it:
-// from the connection over the manager and its kinds to tokens, agents, clocks
-// and identities. Each finding says what is so, which hop fails, and what to do.
+// Package diagnose finds faults of a whole installation in what a user can read of it:
+// the connection, the manager and its kinds, tokens, agents, clocks and identities.
+// Each finding says what is wrong, which connection or program fails, and what to do.
 //
-// It is pure: what was seen, and what could not be, are arguments.
+// It is pure: what the user could read, and what not, are arguments.
 package diagnose
 
 import (

@@ -1,11 +1,11 @@
-// Package explain says why a Bundle is not Ready on a cluster, or that it is: it looks at
-// the ten links from the source to healthy objects and names the first that stops it, since
-// when, and what helps.
+// Package explain says why a Bundle is not Ready on a cluster, or that it is: it looks
+// at the ten links from the source to healthy objects and names the first that stops
+// it, since when, and what helps.
 //
 // It reads objects as the manager and the agents write them, asks packages target,
-// deployment, rollout and view as the manager does, and repeats the texts of conditions
-// instead of finding words of its own. An object that could not be read stops nothing: the
-// links that depend on it are unknown, the others are answered.
+// deployment, rollout and view as the manager does, and repeats the texts of
+// conditions. If an object could not be read, the links that depend on it are unknown;
+// explain still reports the others.
 package explain
 
 import (

@@ -1,9 +1,9 @@
-// Package health judges one live object: is it ready, and if not, why.
+// Package health decides whether one live object is ready, and if not, why.
 //
-// It combines two judgements. One is what Rancher shows of the object; it is an argument,
-// since its library is not for pure packages. The other is kstatus, which also detects that
-// a controller has not yet seen the newest generation. An object is ready if neither finds
-// a problem.
+// It combines two results. One is what Rancher shows of the object; it is an argument,
+// since its library is not for pure packages. The other is kstatus, which also detects
+// that a controller has not yet seen the newest generation. An object is ready if
+// neither finds a problem.
 package health
 
 import (

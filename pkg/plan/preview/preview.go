@@ -1,10 +1,10 @@
-// Package preview reports what the controller would make of one Bundle on a
-// number of clusters, all at once: who gets it and who does not, with the
-// reasons, and the deployments as they would be written.
+// Package preview computes what the controller would make of one Bundle on a number of
+// clusters: which clusters get it and which do not, with the reasons, and the
+// deployments as the controller would write them.
 //
-// It decides nothing itself. Targeting, options, rollout and objects are those
-// of packages target, deployment and rollout, in the order in which the
-// controller asks them.
+// It decides nothing itself. Targeting, options, rollout and objects are those of
+// packages target, deployment and rollout, in the sequence in which the controller asks
+// them.
 package preview
 
 import (

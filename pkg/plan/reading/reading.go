@@ -1,9 +1,9 @@
-// Package reading says what one reading of a repository has written, and whether the
-// Bundles that a client sees are those of that reading.
+// Package reading says which Bundles gitjob has written for a commit, and whether the
+// Bundles that a client sees are the same.
 //
-// The manager writes the Bundles of a commit one after the other, and the status of the
-// GitRepo last. A client that reads GitRepos and Bundles separately may see one without the
-// other. The digest of the status says which Bundles belong to it.
+// gitjob writes the Bundles of a commit one after the other, and the status of the
+// GitRepo last. A client that lists GitRepos and Bundles separately may see one without
+// the other. The digest in the status says which Bundles belong to the commit.
 package reading
 
 import (

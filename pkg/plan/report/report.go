@@ -1,6 +1,6 @@
-// Package report turns what an agent found on its cluster into the status of a
-// BundleDeployment. The same findings give the same status, so that nothing is
-// written when nothing has changed.
+// Package report makes the status of a BundleDeployment from what an agent found on its
+// cluster. The same findings give the same status, so that the agent writes nothing
+// when nothing has changed.
 package report
 
 import (

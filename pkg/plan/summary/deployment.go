@@ -1,9 +1,9 @@
-// Package summary reports how things are: it turns what an agent reports about
-// one deployment into a state word, and many deployments into the status of a
+// Package summary makes the statuses of the manager: it turns what an agent reports
+// about one deployment into a state word, and many deployments into the status of a
 // Bundle, a GitRepo, a Cluster or a ClusterGroup.
 //
-// State words, ranks and texts are those of Fleet's API. The same facts give
-// the same text, so that nothing is written when nothing has changed.
+// State words, ranks and texts are those of Fleet's API. The same facts give the same
+// text, so that the manager writes nothing when nothing has changed.
 package summary
 
 import (
