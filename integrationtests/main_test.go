@@ -25,7 +25,7 @@ func TestPorts(t *testing.T) {
 	installDefinitions(t, server)
 	for name, report := range map[string]func(*testing.T, *cluster.Cluster){
 		"API": definedKinds, "Schema": lintedObjects, "Kube": kubePort, "KubeCache": kubeCache, "KubeEvent": kubeEvent,
-		"KubeLease": kubeLease, "KubeLeaseConflict": kubeLeaseConflict, "KubeLeaseWatched": kubeLeaseWatched, "KubeTest": kubeTest,
+		"KubeLease": kubeLease, "KubeLeaseConflict": kubeLeaseConflict, "KubeLeaseWatched": kubeLeaseWatched, "KubeTest": kubeTest, "KubeTestRights": kubeTestRights,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

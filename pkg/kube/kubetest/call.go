@@ -12,11 +12,15 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
+	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // A call is a request that was understood.
@@ -65,8 +69,11 @@ func refusal(err error) answer {
 // A handler answers requests.
 type handler struct{ *Server }
 
-// RoundTrip answers a request.
-func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
+// RoundTrip answers a request of an administrator.
+func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) { return s.answer(req, false) }
+
+// answer answers a request. guarded means that the user of its token needs the right.
+func (s *Server) answer(req *http.Request, guarded bool) (*http.Response, error) {
 	body, err := bodyOf(req)
 	if err != nil {
 		return nil, err
@@ -80,7 +87,17 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	default:
 	}
 	c, a := handler{s}.read(req, body)
-	if c != nil {
+	var denied error
+	if guarded {
+		token := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
+		denied = handler{s}.permit(c, req.URL.Path, token, req.Header.Get("Impersonate-User"))
+	}
+	if denied != nil {
+		a = refusal(denied)
+		if c != nil {
+			s.note(c.Request, a.code)
+		}
+	} else if c != nil {
 		fault := s.meet(c.Request)
 		if fault == nil || fault.status == nil {
 			a = handler{s}.serve(c)
@@ -115,6 +132,7 @@ func bodyOf(req *http.Request) ([]byte, error) {
 // read understands a request. Without a call the answer is given already.
 func (s handler) read(req *http.Request, body []byte) (*call, answer) {
 	c := &call{ctx: req.Context(), query: req.URL.Query(), contentType: req.Header.Get("Content-Type"), body: body}
+	c.At, c.Query = time.Now(), req.URL.RawQuery
 	c.UserAgent, c.User = req.Header.Get("User-Agent"), req.Header.Get("Impersonate-User")
 	c.Token = strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
 	gv, rest, ok := groupVersion(req.URL.Path)
@@ -131,6 +149,8 @@ func (s handler) read(req *http.Request, body []byte) (*call, answer) {
 	c.res = s.resources[gv.WithResource(c.Resource)]
 	s.mu.Unlock()
 	switch {
+	case gv.Group == authorizationv1.GroupName && c.Resource == "subjectaccessreviews":
+		return nil, s.review(c)
 	case c.res == nil && scheme.IsGroupRegistered(gv.Group) && scheme.IsVersionRegistered(gv):
 		return nil, refusal(s.refuse("does not serve %s of %s, see builtIn", c.Resource, gv))
 	case c.res == nil, c.Namespace != "" && !c.res.Namespaced:
@@ -223,6 +243,7 @@ func (s handler) serve(c *call) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, err := s.dispatch(c)
+	c.Terminating = kube.IsTerminating(err)
 	if err != nil {
 		return refusal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,9 +33,9 @@ func Conform(t *testing.T, cfg *rest.Config, collect func()) {
 	}
 	for name, test := range map[string]func(*conformity){
 		"Create": (*conformity).create, "GenerateName": (*conformity).generateName, "Namespaces": (*conformity).namespaces,
-		"DryRun": (*conformity).dryRun, "Secrets": (*conformity).secrets, "Tokens": (*conformity).tokens, "Events": (*conformity).events,
+		"DryRun": (*conformity).dryRun, "Secrets": (*conformity).secrets, "DataLimit": (*conformity).dataLimit, "Tokens": (*conformity).tokens, "Events": (*conformity).events,
 		"Update": (*conformity).update, "Status": (*conformity).status, "Generation": (*conformity).generation,
-		"MergePatch": (*conformity).mergePatch, "JSONPatch": (*conformity).jsonPatch,
+		"MergePatch": (*conformity).mergePatch, "JSONPatch": (*conformity).jsonPatch, "StrategicPatch": (*conformity).strategicPatch,
 		"Apply": (*conformity).apply, "ApplyConflict": (*conformity).applyConflict, "ManagedFields": (*conformity).managedFields,
 		"Delete": (*conformity).delete, "Finalizers": (*conformity).finalizers, "Owners": (*conformity).owners,
 		"Foreground": (*conformity).foreground,
@@ -65,7 +66,10 @@ type conformity struct {
 	okCluster  func(*fleet.Cluster, error) *fleet.Cluster
 }
 
-var configMapKind = corev1.SchemeGroupVersion.WithResource("configmaps")
+var (
+	configMapKind  = corev1.SchemeGroupVersion.WithResource("configmaps")
+	deploymentKind = appsv1.SchemeGroupVersion.WithResource("deployments")
+)
 
 func newConformity(t *testing.T, cfg *rest.Config, collect func()) *conformity {
 	t.Helper()

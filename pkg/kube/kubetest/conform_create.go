@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -122,6 +123,25 @@ func (c *conformity) secrets() {
 	}))
 	if made.Type != corev1.SecretTypeOpaque || string(made.Data["plain"]) != "text" || made.StringData != nil {
 		c.Errorf("want an opaque Secret with data, got %+v", made)
+	}
+}
+
+// A Secret and a ConfigMap hold one MiB of values.
+func (c *conformity) dataLimit() {
+	secrets := kube.StoreOf[*corev1.Secret](c.client)
+	for i, size := range []int{dataLimit, dataLimit + 1} {
+		name := fmt.Sprint("large-", i)
+		_, secret := secrets.Create(c.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: name}, Data: map[string][]byte{"a": make([]byte, size-1), "b": {1}},
+		})
+		large := c.newConfigMap(name, nil)
+		large.Data = map[string]string{"a": strings.Repeat("a", size)}
+		_, configMap := c.configMaps.Create(c.Context(), large)
+		for _, err := range []error{secret, configMap} {
+			if size <= dataLimit && err != nil || size > dataLimit && !apierrors.IsInvalid(err) {
+				c.Errorf("%d bytes: %v", size, err)
+			}
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -119,6 +120,29 @@ func (c *conformity) jsonPatch() {
 	c.refused(err, func(err error) bool {
 		return err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonInvalid || codeOf(err) == http.StatusUnprocessableEntity
 	}, "the test of the patch fails")
+}
+
+// A strategic merge patch merges lists of a built-in kind by their keys.
+func (c *conformity) strategicPatch() {
+	pod := map[string]any{"containers": []any{map[string]any{"name": "first", "image": "a:v1"}}}
+	_, err := c.dynamic.Resource(deploymentKind).Namespace(c.ns).Create(c.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "made"},
+		"spec": map[string]any{
+			"replicas": int64(0), "selector": map[string]any{"matchLabels": map[string]any{"app": "made"}},
+			"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "made"}}, "spec": pod},
+		},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	now, err := c.dynamic.Resource(deploymentKind).Namespace(c.ns).Patch(c.Context(), "made", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"second","image":"b:v1"}]}}}}`), metav1.PatchOptions{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	if list, _, _ := unstructured.NestedSlice(now.Object, "spec", "template", "spec", "containers"); len(list) != 2 {
+		c.Errorf("want both containers, got %v", list)
+	}
 }
 
 func (c *conformity) apply() {

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -203,8 +205,19 @@ func (s *Server) FillAccountTokens() {
 		annotations[corev1.ServiceAccountUIDKey] = string(account.GetUID())
 		obj.SetAnnotations(annotations)
 		data := map[string]any{}
+		token, err := s.newToken(map[string]any{
+			"sub":                                    accountUser(r.GetNamespace(), account.GetName()).name,
+			"kubernetes.io/serviceaccount/namespace": r.GetNamespace(),
+			"kubernetes.io/serviceaccount/service-account.name": account.GetName(),
+			"kubernetes.io/serviceaccount/service-account.uid":  account.GetUID(),
+		})
+		if err != nil {
+			s.t.Errorf("kubetest: fill token: %v", err)
+			return
+		}
+		s.owners[token] = tokenOwner{account: account, secret: r}
 		for name, value := range map[string]string{
-			corev1.ServiceAccountTokenKey: s.newToken(), corev1.ServiceAccountNamespaceKey: r.GetNamespace(), corev1.ServiceAccountRootCAKey: "kubetest",
+			corev1.ServiceAccountTokenKey: token, corev1.ServiceAccountNamespaceKey: r.GetNamespace(), corev1.ServiceAccountRootCAKey: "kubetest",
 		} {
 			data[name] = base64.StdEncoding.EncodeToString([]byte(value))
 		}
@@ -219,34 +232,91 @@ func (s *Server) account(key kube.Key) *record {
 	return s.resources[corev1.SchemeGroupVersion.WithResource("serviceaccounts")].objects[key]
 }
 
-func (s *Server) newToken() string {
+// newToken makes a token with the claims of a real one, and without a signature.
+func (s *Server) newToken(claims map[string]any) (string, error) {
+	text, err := json.Marshal(claims)
 	s.tokens++
-	return fmt.Sprintf("token-%d", s.tokens)
+	return fmt.Sprintf("kubetest.%s.token-%d", base64.RawURLEncoding.EncodeToString(text), s.tokens), err
 }
 
-// makeToken answers a TokenRequest. The token says whose it is and when it ends, without a
-// signature; it opens nothing.
+// makeToken answers a TokenRequest.
 func (s handler) makeToken(c *call) (answer, error) {
 	if c.Verb != "create" || c.Resource != "serviceaccounts" {
 		return answer{}, s.refuse("does not serve %s", c.Request)
 	}
-	if _, err := c.live(); err != nil {
+	account, err := c.live()
+	if err != nil {
 		return answer{}, err
 	}
 	var r authenticationv1.TokenRequest
-	if err := json.Unmarshal(c.body, &r); err != nil {
-		return answer{}, apierrors.NewBadRequest(err.Error())
+	if err := s.typed(c, &r); err != nil {
+		return answer{}, err
 	}
 	ttl := time.Hour
 	if r.Spec.ExpirationSeconds != nil {
 		ttl = time.Duration(*r.Spec.ExpirationSeconds) * time.Second
 	}
 	from := now()
-	claims := fmt.Appendf(nil, `{"iat":%d,"exp":%d,"sub":"system:serviceaccount:%s:%s"}`, from.Unix(), from.Add(ttl).Unix(), c.Namespace, c.Name)
-	r.Status = authenticationv1.TokenRequestStatus{
-		Token:               "kubetest." + base64.RawURLEncoding.EncodeToString(claims) + "." + s.newToken(),
-		ExpirationTimestamp: metav1.NewTime(from.Add(ttl)),
+	token, err := s.newToken(map[string]any{
+		"iat": from.Unix(), "exp": from.Add(ttl).Unix(), "sub": accountUser(c.Namespace, c.Name).name,
+		"kubernetes.io": map[string]any{"namespace": c.Namespace, "serviceaccount": map[string]any{"name": c.Name, "uid": account.GetUID()}},
+	})
+	if err != nil {
+		return answer{}, err
 	}
+	r.Status = authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(from.Add(ttl))}
+	s.owners[r.Status.Token] = tokenOwner{account: account, expires: r.Status.ExpirationTimestamp}
 	body, err := json.Marshal(r)
 	return text(http.StatusCreated, body), err
+}
+
+// RunWorkloads does what the controllers of workloads and kubelets do, without pods: each
+// Deployment, DaemonSet and StatefulSet runs as its newest version says, and each Job is
+// complete.
+func (s *Server) RunWorkloads() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for kind, status := range map[schema.GroupVersionResource]func(*unstructured.Unstructured) map[string]any{
+		appsv1.SchemeGroupVersion.WithResource("deployments"):  runningReplicas,
+		appsv1.SchemeGroupVersion.WithResource("statefulsets"): runningReplicas,
+		appsv1.SchemeGroupVersion.WithResource("daemonsets"):   runningDaemons,
+		batchv1.SchemeGroupVersion.WithResource("jobs"):        completeJob,
+	} {
+		res := s.resources[kind]
+		for _, r := range res.sorted(func(*record) bool { return true }) {
+			obj := r.DeepCopy()
+			obj.Object["status"] = status(obj)
+			if equality.Semantic.DeepEqual(obj.Object["status"], r.Object["status"]) {
+				continue
+			}
+			if _, err := s.commit(res, obj, false); err != nil {
+				s.t.Errorf("kubetest: run %s: %v", kube.KeyOf(obj), err)
+			}
+		}
+	}
+}
+
+func runningReplicas(obj *unstructured.Unstructured) map[string]any {
+	n, found, _ := unstructured.NestedInt64(obj.Object, "spec", "replicas")
+	if !found {
+		n = 1
+	}
+	return map[string]any{
+		"observedGeneration": obj.GetGeneration(), "replicas": n, "updatedReplicas": n, "readyReplicas": n, "availableReplicas": n,
+		"conditions": []any{
+			map[string]any{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+			map[string]any{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"},
+		},
+	}
+}
+
+func runningDaemons(obj *unstructured.Unstructured) map[string]any {
+	return map[string]any{
+		"observedGeneration": obj.GetGeneration(), "desiredNumberScheduled": int64(1), "currentNumberScheduled": int64(1),
+		"updatedNumberScheduled": int64(1), "numberAvailable": int64(1), "numberReady": int64(1),
+	}
+}
+
+func completeJob(*unstructured.Unstructured) map[string]any {
+	return map[string]any{"succeeded": int64(1), "conditions": []any{map[string]any{"type": "Complete", "status": "True"}}}
 }

@@ -4,13 +4,16 @@ import (
 	"encoding/base64"
 	"fmt"
 	"mime"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // fromProtobuf reads what clients of built-in kinds send.
@@ -42,6 +45,18 @@ func (s handler) fieldsOf(c *call) (map[string]any, error) {
 		return out, nil
 	}
 	return nil, s.refuse("does not read %q", c.contentType)
+}
+
+// typed reads a body into an object of a Go type.
+func (s handler) typed(c *call, into any) error {
+	fields, err := s.fieldsOf(c)
+	if err != nil {
+		return err
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, into); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return nil
 }
 
 // object reads the object of a body.
@@ -80,7 +95,36 @@ func (r *resource) normal(c *call, obj *unstructured.Unstructured) (*unstructure
 	if created := obj.GetCreationTimestamp(); created.IsZero() {
 		unstructured.RemoveNestedField(obj.Object, "metadata", "creationTimestamp")
 	}
-	return obj, r.defaults(obj)
+	if err := r.defaults(obj); err != nil {
+		return nil, err
+	}
+	return obj, c.withinLimit(r, obj)
+}
+
+// dataLimit is how many bytes the values of a Secret or of a ConfigMap may have in all.
+const dataLimit = corev1.MaxSecretSize
+
+// withinLimit returns an error for a Secret or a ConfigMap that is too large.
+func (c *call) withinLimit(r *resource, obj *unstructured.Unstructured) error {
+	if r.Group != "" || r.Kind.Kind != "Secret" && r.Kind.Kind != "ConfigMap" {
+		return nil
+	}
+	size := 0
+	for _, name := range []string{"data", "binaryData"} {
+		values, _ := obj.Object[name].(map[string]any)
+		for _, v := range values {
+			text, _ := v.(string)
+			if r.Kind.Kind == "Secret" || name == "binaryData" {
+				size += base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(text, "=")))
+			} else {
+				size += len(text)
+			}
+		}
+	}
+	if size <= dataLimit {
+		return nil
+	}
+	return apierrors.NewInvalid(r.GroupKind(), obj.GetName(), field.ErrorList{field.TooLong(field.NewPath("data"), "", dataLimit)})
 }
 
 // defaults sets what API servers set in the kinds that Fleet makes most of.
@@ -126,12 +170,8 @@ func secretDefaults(obj *unstructured.Unstructured) error {
 func (s handler) deleteOptions(c *call) (metav1.DeleteOptions, error) {
 	var out metav1.DeleteOptions
 	if len(c.body) > 0 {
-		content, err := s.fieldsOf(c)
-		if err != nil {
+		if err := s.typed(c, &out); err != nil {
 			return out, err
-		}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &out); err != nil {
-			return out, apierrors.NewBadRequest(err.Error())
 		}
 	}
 	if policy := c.query.Get("propagationPolicy"); policy != "" {

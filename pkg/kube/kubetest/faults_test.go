@@ -112,8 +112,8 @@ func TestRefusals(t *testing.T) {
 		ask  func(context.Context, *kubetest.Server, *kube.Client, dynamic.Interface) error
 		says string
 	}{
-		"StrategicPatch": {func(ctx context.Context, _ *kubetest.Server, c *kube.Client, _ dynamic.Interface) error {
-			_, err := kube.StoreOf[*corev1.ConfigMap](c).PatchRaw(ctx, kube.Key{Namespace: "kube-system", Name: "made"}, types.StrategicMergePatchType, []byte(`{}`))
+		"UnknownPatch": {func(ctx context.Context, _ *kubetest.Server, c *kube.Client, _ dynamic.Interface) error {
+			_, err := kube.StoreOf[*corev1.ConfigMap](c).PatchRaw(ctx, kube.Key{Namespace: "kube-system", Name: "made"}, types.PatchType("application/unknown-patch+json"), []byte(`{}`))
 			return err
 		}, "does not know patches of type"},
 		"FieldSelector": {func(ctx context.Context, _ *kubetest.Server, c *kube.Client, _ dynamic.Interface) error {

@@ -39,7 +39,7 @@ func (r *resource) fieldManager(subresource string) (*managedfields.FieldManager
 	newManager, types := managedfields.NewDefaultFieldManager, managedfields.NewDeducedTypeConverter()
 	if r.Custom {
 		newManager = managedfields.NewDefaultCRDFieldManager
-	} else if clientgoscheme.Scheme.Recognizes(r.GroupVersionKind) {
+	} else if r.Group != apiextensionsv1.GroupName && clientgoscheme.Scheme.Recognizes(r.GroupVersionKind) { // Helm adds apiextensions to that scheme
 		types = builtInFields()
 	}
 	m, err := newManager(types, unconverted{}, unconverted{}, unconverted{}, r.GroupVersionKind, r.GroupVersion(), subresource, nil)

@@ -3,6 +3,7 @@ package kubetest
 import (
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -59,6 +60,8 @@ func builtIn() []Kind {
 		policyv1.SchemeGroupVersion:        "PodDisruptionBudget/sg",
 		schedulingv1.SchemeGroupVersion:    "PriorityClass/cg",
 		apiextensionsv1.SchemeGroupVersion: "CustomResourceDefinition/csg",
+
+		admissionregistrationv1.SchemeGroupVersion: "ValidatingAdmissionPolicy/csg ValidatingAdmissionPolicyBinding/cg", // kept, not enforced
 	} {
 		for kind := range strings.FieldsSeq(kinds) {
 			name, flags, _ := strings.Cut(kind, "/")

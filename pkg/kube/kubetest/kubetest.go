@@ -15,9 +15,12 @@
 // of a cluster do it does on request: see CollectGarbage and FillAccountTokens. Conform
 // is the test that it has in common with real servers.
 //
-// What it does not do: validate, default (except Secrets and Namespaces), admit and
-// authorize. Test what depends on these on a real API server. A request that it does
-// not understand is answered with 501 and fails the test.
+// Handler serves it to clients over a network, and Guard makes it authenticate and
+// authorize them.
+//
+// What it does not do: validate, default (except Secrets and Namespaces) and admit. Test
+// what depends on these on a real API server. A request that it does not understand is
+// answered with 501 and fails the test.
 package kubetest
 
 import (
@@ -26,6 +29,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -49,12 +53,19 @@ type Server struct {
 	requests  []Request
 	faults    []*Fault
 	closed    bool
+
+	adminToken string                // empty: the server authorizes no request
+	owners     map[string]tokenOwner // by the token
+	rights     struct {
+		changes int // of roles and bindings until grants were read
+		grants  []grant
+	}
 }
 
 // New makes a server that has the namespaces default and kube-system and nothing
 // else. It is closed when the test ends.
 func New(t testing.TB) *Server {
-	s := &Server{t: t, done: make(chan struct{}), resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}}
+	s := &Server{t: t, done: make(chan struct{}), resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}, owners: map[string]tokenOwner{}}
 	for _, k := range builtIn() {
 		s.Serve(k)
 	}
@@ -133,10 +144,14 @@ type Request struct {
 	Namespace   string
 	Name        string // also of what is created, unless the server chooses it
 	UserAgent   string
+	By          string // the user; empty where the server authorizes no request
 	User        string // who is impersonated
+	At          time.Time
+	Query       string // of the URL, as it was sent
 	Token       string // the bearer token that was shown
 	Body        string
-	Code        int // of the answer; 0: the connection was cut
+	Code        int  // of the answer; 0: the connection was cut
+	Terminating bool // refused because the namespace is being deleted
 }
 
 // writes reports whether a request asks for a change.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/yaml"
 )
 
@@ -24,7 +25,7 @@ func (s handler) patch(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	after, err := s.patched(types.PatchType(form), live, c.body)
+	after, err := s.patched(c, types.PatchType(form), live)
 	if err != nil {
 		return answer{}, err
 	}
@@ -41,7 +42,16 @@ func (s handler) patch(c *call) (answer, error) {
 }
 
 // patched is a record's text with a patch.
-func (s handler) patched(kind types.PatchType, live *record, patch []byte) ([]byte, error) {
+func (s handler) patched(c *call, kind types.PatchType, live *record) ([]byte, error) {
+	patch := c.body
+	switch known := c.res.known(); {
+	case kind == types.StrategicMergePatchType && known != nil:
+		after, err := strategicpatch.StrategicMergePatch(live.json, patch, known)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		return after, nil
+	}
 	switch kind {
 	case types.MergePatchType:
 		after, err := jsonpatch.MergePatch(live.json, patch)

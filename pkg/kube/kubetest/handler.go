@@ -1,0 +1,205 @@
+package kubetest
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// AdminUser is the user whose token Guard returns.
+const AdminUser = "sandbox-admin"
+
+// Guard makes the server authenticate and authorize the requests that Handler passes on,
+// as a real API server does, and returns the token of an administrator. Service accounts
+// show the tokens that the server made for them, and have the rights of their Roles and
+// ClusterRoles. Requests by RoundTrip, without Handler, remain those of an administrator.
+//
+// Rights count from the next request on. Aggregated ClusterRoles have no rules, and
+// whoever may write roles may write any role.
+func (s *Server) Guard() (adminToken string) {
+	s.mu.Lock()
+	s.adminToken = rand.Text()
+	s.mu.Unlock()
+	all := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
+	s.insert(&rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster-admin"},
+		Rules:      []rbacv1.PolicyRule{all, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}}},
+	}, rbacv1.SchemeGroupVersion.WithResource("clusterroles"))
+	return s.adminToken
+}
+
+// insert writes an object of a cluster-scoped kind.
+func (s *Server) insert(obj runtime.Object, gvr schema.GroupVersionResource) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := &unstructured.Unstructured{Object: fields}
+	handler{s}.begin(s.resources[gvr], u)
+	if _, err := s.commit(s.resources[gvr], u, false); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// Handler serves the server to other processes. See Guard for who may do what.
+func (s *Server) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		resp, err := s.answer(req, s.guarded())
+		if err != nil {
+			panic(http.ErrAbortHandler) // the client sees that the connection was cut
+		}
+		defer resp.Body.Close()
+		for name, values := range resp.Header {
+			w.Header()[name] = values
+		}
+		w.WriteHeader(resp.StatusCode)
+		flow := http.NewResponseController(w)
+		buf := make([]byte, 32<<10)
+		for {
+			_ = flow.Flush() // a client that has left ends the copy below
+			n, err := resp.Body.Read(buf)
+			if n > 0 {
+				if _, err := w.Write(buf[:n]); err != nil {
+					return
+				}
+			}
+			switch {
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				panic(http.ErrAbortHandler)
+			}
+		}
+	})
+}
+
+func (s *Server) guarded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.adminToken != ""
+}
+
+// A user is who sends a request.
+type user struct {
+	name   string
+	groups []string
+}
+
+const (
+	anonymous     = "system:anonymous"
+	groupMasters  = "system:masters"
+	accountPrefix = "system:serviceaccount:"
+)
+
+// accountUser is the user that a service account is.
+func accountUser(namespace, name string) user {
+	return user{accountPrefix + namespace + ":" + name, []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}}
+}
+
+// A tokenOwner is the service account that a token was made for.
+type tokenOwner struct {
+	account *record
+	secret  *record // that holds the token; nil: a TokenRequest made it
+	expires metav1.Time
+}
+
+// authenticate returns the user of a token. The caller holds s.mu.
+func (s handler) authenticate(token string) (user, error) {
+	if token == s.adminToken {
+		return user{AdminUser, []string{groupMasters, "system:authenticated"}}, nil
+	}
+	if token == "" {
+		return user{anonymous, []string{"system:unauthenticated"}}, nil
+	}
+	owner, ok := s.owners[token]
+	if !ok {
+		return user{}, apierrors.NewUnauthorized("Unauthorized")
+	}
+	exists := func(r *record, resource string) bool {
+		now := s.resources[corev1.SchemeGroupVersion.WithResource(resource)].objects[kube.KeyOf(r)]
+		return now != nil && now.GetUID() == r.GetUID()
+	}
+	switch {
+	case !exists(owner.account, "serviceaccounts"), owner.secret != nil && !exists(owner.secret, "secrets"),
+		!owner.expires.IsZero() && now().After(owner.expires.Time):
+		return user{}, apierrors.NewUnauthorized("Unauthorized")
+	}
+	if owner.secret != nil {
+		if err := s.markUsed(kube.KeyOf(owner.secret)); err != nil {
+			return user{}, err
+		}
+	}
+	return accountUser(owner.account.GetNamespace(), owner.account.GetName()), nil
+}
+
+// labelLastUsed is the day on which the token of a Secret was used last:
+// https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-legacy-token-last-used
+const labelLastUsed = "kubernetes.io/legacy-token-last-used"
+
+// markUsed labels the Secret of a token that a request shows, as API servers do once a day.
+func (s handler) markUsed(key kube.Key) error {
+	secrets := s.resources[corev1.SchemeGroupVersion.WithResource("secrets")]
+	day := now().Format("2006-01-02")
+	if secrets.objects[key].GetLabels()[labelLastUsed] == day {
+		return nil
+	}
+	obj := secrets.objects[key].DeepCopy()
+	labels := obj.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[labelLastUsed] = day
+	obj.SetLabels(labels)
+	_, err := s.commit(secrets, obj, false)
+	return err
+}
+
+// permit authenticates and authorizes a request. The call is nil for a request for
+// discovery, which every authenticated user may send.
+func (s handler) permit(c *call, path, token, impersonated string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	who, err := s.authenticate(token)
+	switch {
+	case err != nil:
+		return err
+	case c == nil && who.name == anonymous && path != "/version":
+		return apierrors.NewForbidden(schema.GroupResource{}, "", fmt.Errorf("User %q cannot get path %q", who.name, path))
+	case c == nil:
+		return nil
+	}
+	c.By = who.name
+	if impersonated != "" {
+		ask := attributes{verb: "impersonate", resource: "users", name: impersonated}
+		if namespace, name, ok := accountOf(impersonated); ok {
+			ask.resource, ask.namespace, ask.name = "serviceaccounts", namespace, name
+		}
+		if !s.allows(who, ask) {
+			return ask.forbidden(who)
+		}
+		who = user{impersonated, []string{"system:authenticated"}}
+		if ask.resource == "serviceaccounts" {
+			who = accountUser(ask.namespace, ask.name)
+		}
+	}
+	if ask := c.attributes(); !s.allows(who, ask) {
+		return ask.forbidden(who)
+	}
+	return nil
+}
