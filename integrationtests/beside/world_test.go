@@ -243,7 +243,7 @@ func (r *run) ready() bool {
 // since a moment.
 func (w *world) writes(account string, since time.Time) []harness.Request {
 	w.Helper()
-	list, err := harness.ReadAudit(w.hub.Cluster.Name(), w.hub.Cluster.AuditLog(), since)
+	list, err := w.hub.Requests(since)
 	w.must(err)
 	var out []harness.Request
 	for _, r := range list {
@@ -258,7 +258,7 @@ func (w *world) writes(account string, since time.Time) []harness.Request {
 // allow.
 func (w *world) forbidden(account string) []harness.Request {
 	w.Helper()
-	list, err := harness.ReadAudit(w.hub.Cluster.Name(), w.hub.Cluster.AuditLog(), time.Time{})
+	list, err := w.hub.Requests(time.Time{})
 	w.must(err)
 	var out []harness.Request
 	for _, r := range list {

@@ -150,7 +150,7 @@ func (w *world) value(o object, fields ...string) string {
 // moment that keep accepts.
 func (w *world) requests(since time.Time, keep func(harness.Request) bool) []harness.Request {
 	w.Helper()
-	list, err := harness.ReadAudit("drift", w.Down.Cluster.AuditLog(), since)
+	list, err := w.Down.Requests(since)
 	w.Must(err)
 	var out []harness.Request
 	for _, r := range list {

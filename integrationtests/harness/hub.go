@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/port"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -28,7 +27,7 @@ const (
 // kinds and the roles of agents, and no process of Fleet's. Any number of Sites
 // may belong to one Hub.
 type Hub struct {
-	Cluster *cluster.Cluster
+	Cluster ControlPlane
 	Admin   *kube.Client         // the test, as the manager
 	Client  kubernetes.Interface // the same
 }
@@ -37,7 +36,7 @@ type Hub struct {
 const TestAgent = "test/v0"
 
 // NewHub makes an API server a Hub.
-func NewHub(t testing.TB, c *cluster.Cluster) *Hub {
+func NewHub(t testing.TB, c ControlPlane) *Hub {
 	t.Helper()
 	h := ConnectHub(t, c)
 	InstallCRDs(t, h.Admin)
@@ -59,7 +58,7 @@ func NewHub(t testing.TB, c *cluster.Cluster) *Hub {
 }
 
 // ConnectHub connects to an API server that is a Hub already.
-func ConnectHub(t testing.TB, c *cluster.Cluster) *Hub {
+func ConnectHub(t testing.TB, c ControlPlane) *Hub {
 	t.Helper()
 	config := c.REST()
 	config.UserAgent = TestAgent

@@ -296,7 +296,7 @@ const siteLimit = Timeout
 // what the test has deleted itself.
 func (s *Site) Removed(since time.Time) []Request {
 	s.Helper()
-	list, err := ReadAudit(s.Down.Cluster.Name(), s.Down.Cluster.AuditLog(), since)
+	list, err := s.Down.Requests(since)
 	s.Must(err)
 	var out []Request
 	for _, r := range list {

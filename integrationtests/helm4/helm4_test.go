@@ -174,7 +174,7 @@ func (w world) untouched(bundle string) {
 // moment.
 func (w world) requests(bundle string, since time.Time) []harness.Request {
 	w.Helper()
-	list, err := harness.ReadAudit(w.Down.Cluster.Name(), w.Down.Cluster.AuditLog(), since)
+	list, err := w.Down.Requests(since)
 	w.Must(err)
 	return slices.DeleteFunc(list, func(r harness.Request) bool {
 		return r.Namespace != w.Home(bundle) || !strings.HasPrefix(r.Agent, "fleet-agent/")

@@ -133,7 +133,7 @@ func everyWrite(t *testing.T, report func(*testing.T, string, map[string]harness
 // life that was wanted.
 func checkDeletions(t *testing.T, hub *harness.Hub, all []*life) {
 	t.Helper()
-	list, err := harness.ReadAudit(hub.Cluster.Name(), hub.Cluster.AuditLog(), time.Time{})
+	list, err := hub.Requests(time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

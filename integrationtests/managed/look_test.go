@@ -88,7 +88,7 @@ func inNamespace(name string) func(*unstructured.Unstructured) bool {
 // cluster, as far as keep wants them.
 func (w world) written(h *harness.Hub, since time.Time, keep func(harness.Request) bool) []harness.Request {
 	w.Helper()
-	list, err := harness.ReadAudit(h.Cluster.Name(), h.Cluster.AuditLog(), since)
+	list, err := h.Requests(since)
 	w.must(err)
 	return slices.DeleteFunc(list, func(r harness.Request) bool {
 		return !r.Writes() || r.Code >= 300 || !keep(r)

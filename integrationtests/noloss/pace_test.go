@@ -81,7 +81,7 @@ func (s *site) crowd(try int) (behind, left int) {
 // deployed is when the agent has written the objects of "app", after a moment.
 func (s *site) deployed(since time.Time) time.Time {
 	s.Helper()
-	list, err := harness.ReadAudit(s.Down.Cluster.Name(), s.Down.Cluster.AuditLog(), since)
+	list, err := s.Down.Requests(since)
 	s.Must(err)
 	at := slices.IndexFunc(list, func(r harness.Request) bool {
 		return r.Writes() && r.Resource == "configmaps" && r.Namespace == s.Home(app) && r.Name == "a"

@@ -28,7 +28,7 @@ func restored(t *testing.T, hub *harness.Hub) {
 	s.Stop()
 	s.Withdraw("revived", "o1")
 	backup := filepath.Join(t.TempDir(), "backup")
-	s.Must(old.Cluster.Backup(t.Context(), backup))
+	s.Must(old.Real().Backup(t.Context(), backup))
 
 	s.Revive("revived")
 	s.Order(app, harness.Order{Files: files("two")})
@@ -45,7 +45,7 @@ func restored(t *testing.T, hub *harness.Hub) {
 	names = names[:3]
 	before, since := s.objects(), s.Moment()
 
-	s.Must(old.Cluster.Restore(t.Context(), backup))
+	s.Must(old.Real().Restore(t.Context(), backup))
 
 	s.Until("the agent notices", func() bool { return s.Contact()["restored"] != "" })
 	notices := func() {

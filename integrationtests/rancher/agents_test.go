@@ -247,7 +247,7 @@ func registry(w *world, away *harness.Hub, kubeconfig []byte) {
 // moment, by the audit log: with the token that was made for it.
 func (w *world) registered(namespace, cluster string, since time.Time) int {
 	w.Helper()
-	list, err := harness.ReadAudit("rancher", w.hub.Cluster.AuditLog(), since)
+	list, err := w.hub.Requests(since)
 	w.must(err)
 	n := 0
 	for _, r := range list {

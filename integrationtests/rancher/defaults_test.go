@@ -185,7 +185,7 @@ subjects: [{kind: ServiceAccount, namespace: cattle-fleet-system, name: follower
 	default:
 	}
 	refused := func() (n int) {
-		list, err := harness.ReadAudit("rancher", w.hub.Cluster.AuditLog(), since)
+		list, err := w.hub.Requests(since)
 		w.must(err)
 		for _, r := range list {
 			if strings.HasPrefix(r.Agent, "fleet-follower") && r.Code == http.StatusForbidden {

@@ -162,7 +162,7 @@ func (w *world) sees(what string, want []string, look func() []string) {
 // writes are the requests by which the manager has changed something since a moment.
 func (w *world) writes(since time.Time) []harness.Request {
 	w.Helper()
-	list, err := harness.ReadAudit("rancher", w.hub.Cluster.AuditLog(), since)
+	list, err := w.hub.Requests(since)
 	w.must(err)
 	return slices.DeleteFunc(list, func(r harness.Request) bool {
 		return !strings.HasPrefix(r.Agent, "fleet-workspace") || !r.Writes() || r.Code >= 300

@@ -51,7 +51,7 @@ var rotationWrites = map[string]string{
 // cluster is not looked at.
 func judge(m *member, since time.Time, account string) {
 	m.Helper()
-	all, err := harness.ReadAudit(m.Hub.Cluster.Name(), m.Hub.Cluster.AuditLog(), since)
+	all, err := m.Hub.Requests(since)
 	m.Must(err)
 	rotated, request := m.accounts()[0], m.request(account)
 	plain := strings.NewReplacer(rotated, "ROTATED", account, "ACCOUNT", request, "REQUEST", m.Name, "CLUSTER",

@@ -177,7 +177,7 @@ func revokes(w *world, t testing.TB, b registration.Bootstrapping) {
 // asked lists the requests of the agent to its manager since a moment.
 func (m *member) asked(since time.Time) []harness.Request {
 	m.Helper()
-	all, err := harness.ReadAudit(m.Hub.Cluster.Name(), m.Hub.Cluster.AuditLog(), since)
+	all, err := m.Hub.Requests(since)
 	m.Must(err)
 	var out []harness.Request
 	for _, r := range all {

@@ -70,7 +70,7 @@ func may(verbs, group, resources string, names ...string) rbacv1.PolicyRule {
 // began.
 func (s *site) requests() []harness.Request {
 	s.Helper()
-	list, err := harness.ReadAudit(s.Down.Cluster.Name(), s.Down.Cluster.AuditLog(), s.began)
+	list, err := s.Down.Requests(s.began)
 	s.Must(err)
 	return slices.DeleteFunc(list, func(r harness.Request) bool { return r.User != s.user("fleet-agent") })
 }

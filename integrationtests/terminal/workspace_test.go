@@ -37,7 +37,7 @@ type counter struct {
 func TestWorkspacesFromATerminal(t *testing.T) {
 	c := &counter{hub: harness.NewHub(t, harness.Cluster(t, "rancher"))}
 	c.shell = &shell{TB: t, root: t, stop: &sync.Map{}, dir: t.TempDir(), group: process.NewGroup()}
-	c.shell.hub = c.hub.Cluster
+	c.shell.hub = c.hub.Real()
 	var err error
 	c.tools = filepath.Join(c.dir, "bin")
 	if err = harness.Tools(t.Context(), harness.Kubernetes(t), c.tools); err != nil {
@@ -122,7 +122,7 @@ func (c *counter) throughKubernetes() {
 // written are writes of programs whose User-Agent begins so, to Rancher's kinds.
 func (c *counter) written(since time.Time, agent string) []harness.Request {
 	c.Helper()
-	all, err := harness.ReadAudit(c.hub.Cluster.Name(), c.hub.Cluster.AuditLog(), since)
+	all, err := c.hub.Requests(since)
 	if err != nil {
 		c.Fatal(err)
 	}

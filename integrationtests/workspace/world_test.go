@@ -200,7 +200,7 @@ func (w *world) text(what schema.GroupVersionResource, namespace, name string, p
 // log are all writes since a moment.
 func (w *world) log(since time.Time) []harness.Writing {
 	w.Helper()
-	return harness.Writings(w.TB, w.hub.Cluster, since)
+	return harness.Writings(w.TB, w.hub.Real(), since)
 }
 
 // writes are those of the manager.
@@ -247,7 +247,7 @@ func (w *world) turns(name string) {
 func (w *world) watches(plural string) {
 	w.Helper()
 	w.until("the house watches "+plural, func() bool {
-		list, err := harness.ReadAudit("rancher", w.hub.Cluster.AuditLog(), time.Time{})
+		list, err := w.hub.Requests(time.Time{})
 		w.must(err)
 		return slices.ContainsFunc(list, func(r harness.Request) bool { return r.User == manager && r.Verb == "watch" && r.Resource == plural })
 	})

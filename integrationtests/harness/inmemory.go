@@ -1,0 +1,139 @@
+package harness
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/pki"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/port"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
+)
+
+// A ControlPlane is the API server of a Hub: a real one (Cluster), or one in memory
+// (Memory).
+type ControlPlane interface {
+	Name() string
+	URL() string
+	CA() []byte         // PEM
+	Kubeconfig() string // path of the administrator's kubeconfig
+	REST() *rest.Config // the administrator's
+}
+
+// controllersEvery is how often an API server in memory does what controllers of a cluster
+// do.
+const controllersEvery = 100 * time.Millisecond
+
+// A memory is an API server in memory that listens on loopback.
+type memory struct {
+	*kubetest.Server
+	name, url, token, kubeconfig string
+	ca                           []byte
+}
+
+// Memory starts an API server in memory (package kubetest) with service accounts and
+// rights, which other processes reach as they reach a real one. It stops with the test. It
+// neither validates nor runs admission, and no pods: a test that needs these takes Cluster.
+func Memory(t testing.TB, name string) ControlPlane {
+	t.Helper()
+	m := &memory{Server: kubetest.New(t), name: name, kubeconfig: filepath.Join(t.TempDir(), name+".kubeconfig")}
+	m.token = m.Guard()
+	number, held, err := port.Hold(port.Loopback, 0)
+	must(t, err)
+	listener, err := port.Listen(port.Loopback, number)
+	must(t, err)
+	m.url = "https://" + net.JoinHostPort(port.Loopback, strconv.Itoa(number))
+	authority, err := pki.NewAuthority(name)
+	must(t, err)
+	m.ca = authority.Cert
+	pair, err := authority.Server([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)})
+	must(t, err)
+	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	must(t, err)
+	must(t, os.WriteFile(m.kubeconfig, Kubeconfig(m.url, m.ca, m.token), 0o600))
+	server := &http.Server{
+		Handler: m.Handler(), TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+		ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
+	}
+	go func() { _ = server.ServeTLS(listener, "", "") }()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); m.control(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		<-done
+		m.Close() // ends the watches
+		_ = server.Close()
+		_ = held.Close()
+	})
+	return m
+}
+
+// control does what controllers of a cluster do.
+func (m *memory) control(ctx context.Context) {
+	for ctx.Err() == nil {
+		m.FillAccountTokens()
+		m.CollectGarbage()
+		m.RunWorkloads()
+		select {
+		case <-ctx.Done():
+		case <-time.After(controllersEvery):
+		}
+	}
+}
+
+func (m *memory) Name() string       { return m.name }
+func (m *memory) URL() string        { return m.url }
+func (m *memory) CA() []byte         { return m.ca }
+func (m *memory) Kubeconfig() string { return m.kubeconfig }
+
+// REST returns the administrator's client configuration.
+func (m *memory) REST() *rest.Config {
+	return &rest.Config{Host: m.url, BearerToken: m.token, UserAgent: cluster.AdminUser, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: m.ca}}
+}
+
+// Real is the control plane of a Hub that is not in memory.
+func (h *Hub) Real() *cluster.Cluster { return h.Cluster.(*cluster.Cluster) }
+
+// Requests is RequestsOf for a Hub.
+func (h *Hub) Requests(since time.Time) ([]Request, error) { return RequestsOf(h.Cluster, since) }
+
+// RequestsOf reads what an API server has been asked since a moment: see ReadAudit.
+func RequestsOf(c ControlPlane, since time.Time) ([]Request, error) {
+	m, ok := c.(*memory)
+	if !ok {
+		return ReadAudit(c.Name(), c.(*cluster.Cluster).AuditLog(), since)
+	}
+	var out []Request
+	for _, r := range m.Server.Requests() {
+		if r.At.Before(since) {
+			continue
+		}
+		out = append(out, Request{
+			Cluster: m.name, At: r.At, User: r.By, As: r.User, Agent: r.UserAgent, Verb: r.Verb, Group: r.Kind.Group, Resource: r.Resource,
+			Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, Query: r.Query, Code: r.Code, Ending: r.Terminating, Body: r.Body,
+		})
+	}
+	return out, nil
+}
+
+// MemoryHubs starts API servers in memory, and connects to them.
+func MemoryHubs(t testing.TB, names ...string) []*Hub {
+	t.Helper()
+	var hubs []*Hub
+	for _, name := range names {
+		hubs = append(hubs, ConnectHub(t, Memory(t, name)))
+	}
+	return hubs
+}
