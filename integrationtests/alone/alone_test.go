@@ -68,7 +68,7 @@ func troubles() map[string]trouble {
 // TestAlone runs all tests in parallel with one API server: they wait for most
 // of their time.
 func TestAlone(t *testing.T) {
-	hub := harness.NewHub(t, harness.Cluster(t, "hub"))
+	hub := harness.NewHub(t, harness.Memory(t, "hub"))
 	tests := map[string]func(*place){
 		"TrueTimes": trueTimes, "Store": kept, "Visits": visits, "Missed": missed, "Joins": joins,
 	}

@@ -134,7 +134,7 @@ func (p *place) remove(namespace, name string) {
 // asked lists the requests of the place's agent to its manager since a moment.
 func (p *place) asked(since time.Time) []harness.Request {
 	p.Helper()
-	list, err := harness.ReadAudit(p.Hub.Cluster.Name(), p.Hub.Cluster.AuditLog(), since)
+	list, err := p.Hub.Requests(since)
 	p.Must(err)
 	var out []harness.Request
 	for _, r := range list {

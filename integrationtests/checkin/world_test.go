@@ -47,7 +47,7 @@ type world struct {
 // newWorld starts a world in which agents check in as often as interval says.
 func newWorld(t *testing.T, interval string) *world {
 	t.Helper()
-	w := &world{TB: t, hub: harness.NewHub(t, harness.Cluster(t, "hub"))}
+	w := &world{TB: t, hub: harness.NewHub(t, harness.Memory(t, "hub"))}
 	for _, name := range []string{fleet.NamespaceSystem, workspace} {
 		w.hub.Namespace(t, name)
 	}
@@ -232,7 +232,7 @@ func (m *member) says(reason string) string {
 // resource.
 func (m *member) requests(since time.Time) []harness.Request {
 	m.Helper()
-	list, err := harness.ReadAudit(m.Hub.Cluster.Name(), m.Hub.Cluster.AuditLog(), since)
+	list, err := m.Hub.Requests(since)
 	m.Must(err)
 	var out []harness.Request
 	for _, r := range list {

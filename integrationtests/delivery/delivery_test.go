@@ -38,7 +38,7 @@ var tests = map[string]func(*testing.T, *harness.Hub){
 
 // TestDelivery runs the tests on one API server.
 func TestDelivery(t *testing.T) {
-	hub := harness.NewHub(t, harness.Cluster(t, "delivery"))
+	hub := harness.NewHub(t, harness.Memory(t, "delivery"))
 	run(t, hub)
 	t.Run("Parallel", func(t *testing.T) {
 		for name, test := range tests {
