@@ -85,7 +85,7 @@ func installs(w *world) {
 // cluster-scoped objects named after it, once each.
 func (w *world) written(h *harness.Hub, since time.Time, user, namespace string) []string {
 	w.Helper()
-	list, err := harness.ReadAudit(h.Cluster.Name(), h.Cluster.AuditLog(), since)
+	list, err := h.Requests(since)
 	w.must(err)
 	var out []string
 	for _, r := range list {
@@ -106,7 +106,7 @@ func (w *world) written(h *harness.Hub, since time.Time, user, namespace string)
 // has written in a namespace.
 func (w *world) noOtherWriter(h *harness.Hub, since time.Time, namespace, user string) {
 	w.Helper()
-	list, err := harness.ReadAudit(h.Cluster.Name(), h.Cluster.AuditLog(), since)
+	list, err := h.Requests(since)
 	w.must(err)
 	for _, r := range list {
 		kubernetes := strings.HasPrefix(r.User, "system:serviceaccount:kube-system:") && r.User != "system:serviceaccount:kube-system:"+importer ||
@@ -149,7 +149,7 @@ func moves(w *world) {
 		w.Error("the workload was created again")
 	}
 	w.ready("moves")
-	list, err := harness.ReadAudit(west.Cluster.Name(), west.Cluster.AuditLog(), since)
+	list, err := west.Requests(since)
 	w.must(err)
 	for _, r := range list {
 		record := r.Resource == "secrets" && strings.HasPrefix(r.Name, "sh.helm.release.v1.")

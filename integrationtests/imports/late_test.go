@@ -29,7 +29,7 @@ func TestLateCache(t *testing.T) {
 	w.installed("late")
 	w.registeredAgain("late", nil)
 	w.until("the token has ended", func() bool { return w.tokens() == 0 })
-	list, err := harness.ReadAudit(w.hub.Cluster.Name(), w.hub.Cluster.AuditLog(), since)
+	list, err := w.hub.Requests(since)
 	w.must(err)
 	var given []harness.Request
 	for _, r := range list {

@@ -97,7 +97,7 @@ func (w *world) secretFor(cluster, namespace, kubeconfig string) {
 // without those of the test itself.
 func (w *world) asked(h *harness.Hub, since time.Time, who string) []harness.Request {
 	w.Helper()
-	list, err := harness.ReadAudit(h.Cluster.Name(), h.Cluster.AuditLog(), since)
+	list, err := h.Requests(since)
 	w.must(err)
 	var out []harness.Request
 	for _, r := range list {

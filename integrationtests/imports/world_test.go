@@ -42,7 +42,7 @@ type world struct {
 
 func newWorld(t *testing.T, names ...string) *world {
 	t.Helper()
-	hubs := harness.Clusters(t, append([]string{"management"}, names...)...)
+	hubs := harness.MemoryHubs(t, append([]string{"management"}, names...)...)
 	w := &world{TB: t, hub: hubs[0], down: hubs[1:], managerProcess: &harness.ManagerProcess{Hub: hubs[0], Beside: controllersToo}}
 	harness.InstallCRDs(t, w.hub.Admin)
 	w.managerProcess.Settings = registration.Settings{
