@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource"
@@ -34,7 +33,7 @@ const agent = "fleet-gitjob/test"
 // A world is an API server with the worker.
 type world struct {
 	t       *testing.T
-	cluster *cluster.Cluster
+	cluster harness.ControlPlane
 	admin   *kube.Client
 	worker  *worker
 }
@@ -48,7 +47,7 @@ type worker struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, cluster: harness.Cluster(t, "management"), worker: &worker{t: t}}
+	w := &world{t: t, cluster: harness.Memory(t, "management"), worker: &worker{t: t}}
 	w.admin = w.client("sandbox-admin", "test")
 	harness.InstallCRDs(w.t, w.admin)
 	w.namespace(fleet.NamespaceSystem)
@@ -303,7 +302,7 @@ func (s *fixture) writes() []string {
 // refused has changed nothing: the worker's cache was behind what it had just written.
 func (s *fixture) writesSince(moment time.Time) []string {
 	s.t.Helper()
-	all, err := harness.ReadAudit(s.cluster.Name(), s.cluster.AuditLog(), moment)
+	all, err := harness.RequestsOf(s.cluster, moment)
 	if err != nil {
 		s.t.Fatal(err)
 	}
