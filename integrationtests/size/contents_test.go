@@ -54,7 +54,7 @@ func (w *sweepWorld) later(d time.Duration, names ...string) {
 
 func newSweepWorld(t *testing.T) *sweepWorld {
 	t.Helper()
-	cluster := harness.Cluster(t, "sweep")
+	cluster := harness.Memory(t, "sweep")
 	client, err := kube.Connect(kube.Config{REST: cluster.REST(), UserAgent: "sweep", FieldManager: fleet.FieldManagerController})
 	if err != nil {
 		t.Fatal(err)
