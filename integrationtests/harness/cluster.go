@@ -56,11 +56,13 @@ func Audited(t testing.TB, name string, groups ...string) *cluster.Cluster {
 	return c
 }
 
-// start starts a control plane for a few tests. Most of what it does is to
-// start: with a heap that may grow to three times its size it needs a tenth less
-// processor time for that.
+// GOGC is that of control planes for tests: with a heap that may grow to three times its
+// size they need a tenth less processor time.
+const GOGC = 200
+
+// start starts a control plane for a few tests.
 func start(ctx context.Context, cfg cluster.Config) (*cluster.Cluster, error) {
-	cfg.GOGC = 200
+	cfg.GOGC = GOGC
 	return cluster.Start(ctx, cfg)
 }
 

@@ -132,6 +132,7 @@ func startShared(binary string) error {
 			{Name: "c2", Labels: map[string]string{"env": "prod"}},
 		},
 		CheckIn: CheckIn,
+		GOGC:    GOGC,
 		Debug:   true, // what not even a debug message shows, no message shows
 	})
 	return err

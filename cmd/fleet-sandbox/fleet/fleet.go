@@ -39,6 +39,7 @@ type Config struct {
 	Ports      Ports         // any free ones where zero
 	CheckIn    time.Duration // how often agents say that they live
 	Debug      bool          // the programs log debug messages
+	GOGC       int           // of the control planes: see cluster.Config
 
 	// Report, where not nil, is called for each finished step. Calls are one
 	// after the other.
@@ -163,6 +164,7 @@ func (f *Fleet) startCluster(ctx context.Context, i int, m *Member) error {
 		LogDir: f.logDir(m),
 		Binary: f.cfg.Kubernetes,
 		Port:   f.cfg.Ports.API(i),
+		GOGC:   f.cfg.GOGC,
 	})
 	m.Cluster = c
 	return err
