@@ -23,7 +23,7 @@ type base struct {
 	table  *fleetstate.State
 	events *kube.Recorder
 	cache  *caches
-	lists  *lists
+	lists  *interner
 	*queues
 }
 
@@ -45,7 +45,7 @@ type queues struct {
 // enqueue adds the keys of all objects that changes affect to their queues.
 func (e *base) enqueue(n fleetstate.Changes) {
 	for s, final := range n.Status {
-		e.status[s.Kind].wake(s.Key, final)
+		e.status[s.Kind].enqueue(s.Key, final)
 	}
 	for _, key := range n.Plan {
 		e.bundleQueue.Add(key)
@@ -55,7 +55,7 @@ func (e *base) enqueue(n fleetstate.Changes) {
 	}
 	for _, r := range n.Revived {
 		if c, ok := e.table.Cluster(r.Cluster); ok {
-			e.revived(c, r.Away)
+			e.clusterOnline(c, r.Away)
 			e.heartbeatQueue.Add(r.Cluster)
 		}
 	}
@@ -65,13 +65,15 @@ func (e *base) enqueue(n fleetstate.Changes) {
 	}
 }
 
-func (e *base) planAll(namespace string) {
+// enqueueBundlesIn enqueues all Bundles of a namespace; of all namespaces if namespace
+// is empty.
+func (e *base) enqueueBundlesIn(namespace string) {
 	for _, key := range e.table.Bundles(namespace) {
 		e.bundleQueue.Add(key)
 	}
 }
 
-func (e *base) planSome(keys []kube.Key) {
+func (e *base) enqueueBundles(keys []kube.Key) {
 	for _, key := range keys {
 		e.bundleQueue.Add(key)
 	}
@@ -84,8 +86,10 @@ func (e *base) observe(b *fleet.Bundle) {
 	e.enqueue(e.table.SetBundle(b))
 }
 
-// held says why nothing new may be written in a namespace.
-func (e *base) held(namespace string) (why string, restricted bool) {
+// holdReason returns why the manager must not write new versions in a namespace; empty:
+// it may. restricted reports that a policy of the namespace forbids it, and not a
+// suspension of the whole fleet.
+func (e *base) holdReason(namespace string) (why string, restricted bool) {
 	var limits []support.Limit
 	for kind, c := range e.cache.limits {
 		for _, o := range c.List(namespace) {
@@ -95,21 +99,23 @@ func (e *base) held(namespace string) (why string, restricted bool) {
 	if text := support.FailClosed(limits); text != "" {
 		return text, true
 	}
-	return e.brake()
+	return e.suspension()
 }
 
-// brake returns why nothing new may be written anywhere: a user has put on the brake.
-func (e *base) brake() (why string, restricted bool) {
-	cm, ok := e.cache.brake.Get(kube.Key{Namespace: e.cfg.Namespace, Name: fleet.ConfigMapBrake})
+// suspension returns why the manager must not write new versions anywhere: a user has
+// run "fleet suspend --all". Its second result is false: a suspension is no policy of
+// one namespace.
+func (e *base) suspension() (why string, restricted bool) {
+	cm, ok := e.cache.suspension.Get(kube.Key{Namespace: e.cfg.Namespace, Name: fleet.ConfigMapBrake})
 	if !ok {
 		return "", false
 	}
-	brake := view.ParseBrake(cm.Data)
-	if !brake.On {
+	state := view.ParseBrake(cm.Data)
+	if !state.On {
 		return "", false
 	}
-	brake.Since = nil // messages do not contain times
-	return brake.Text(time.Time{}), false
+	state.Since = nil // messages do not contain times
+	return state.Text(time.Time{}), false
 }
 
 func (e *base) logFor(key kube.Key) *logrus.Entry {
@@ -125,65 +131,65 @@ func (e *base) logFor(key kube.Key) *logrus.Entry {
 	return e.log.WithFields(fields)
 }
 
-// mine reports whether this manager looks after a Bundle. It is true for a Bundle that
-// is gone.
-func (e *base) mine(key kube.Key) bool {
+// ownsBundle reports whether this manager reconciles a Bundle (see package scope). It
+// is true for a Bundle that does not exist.
+func (e *base) ownsBundle(key kube.Key) bool {
 	b, ok := e.table.Bundle(key)
 	return !ok || e.cfg.Scope.Owns(b)
 }
 
-// mineOf reports whether this manager looks after what belongs to a Bundle that may be
-// gone. Then labels name the shard.
-func (e *base) mineOf(bundle kube.Key, labels map[string]string) bool {
+// ownsObjectsOf reports whether this manager reconciles the objects of a Bundle. If the
+// Bundle does not exist, the labels of the object name the shard.
+func (e *base) ownsObjectsOf(bundle kube.Key, labels map[string]string) bool {
 	if b, ok := e.table.Bundle(bundle); ok {
 		return e.cfg.Scope.Owns(b)
 	}
 	return e.cfg.Scope.Takes(bundle.Namespace, labels)
 }
 
-// elsewhere reports whether a deployment that is being withdrawn, or the values of a
-// deleted one, belong to another manager.
-func (e *base) elsewhere(key kube.Key) bool {
+// ownedByOther reports whether another manager reconciles a BundleDeployment. If the
+// BundleDeployment does not exist, the Secret with its values names the Bundle.
+func (e *base) ownedByOther(key kube.Key) bool {
 	if bd, ok := e.table.Deployment(key); ok {
 		bundle, _, _ := e.table.PairOf(key)
-		return !e.mineOf(bundle, bd.Labels)
+		return !e.ownsObjectsOf(bundle, bd.Labels)
 	}
 	if s, ok := e.cache.secrets.Get(key); ok {
-		return !e.mineOf(kube.Key{Namespace: s.Labels[fleet.LabelBundleNamespace], Name: s.Labels[fleet.LabelBundleName]}, s.Labels)
+		return !e.ownsObjectsOf(kube.Key{Namespace: s.Labels[fleet.LabelBundleNamespace], Name: s.Labels[fleet.LabelBundleName]}, s.Labels)
 	}
 	return false
 }
 
-// budgetOf returns the budget of the GitRepo, else that of its workspace, else the
-// default. A value that is no budget is ignored.
-func (e *base) budgetOf(repo *fleet.GitRepo, namespace string, otherwise withdrawal.Budget) withdrawal.Budget {
-	budget, err := e.budget(repo, namespace, otherwise)
+// budgetOf returns the budget of the GitRepo, else that of its workspace, else
+// fallback. A budget that cannot be parsed is ignored and logged.
+func (e *base) budgetOf(repo *fleet.GitRepo, namespace string, fallback withdrawal.Budget) withdrawal.Budget {
+	budget, err := e.readBudget(repo, namespace, fallback)
 	if err != nil {
 		e.log.WithField("workspace", namespace).WithField("error", err.Error()).Warn("deletion budget not used")
 	}
 	return budget
 }
 
-func (e *base) budget(repo *fleet.GitRepo, namespace string, otherwise withdrawal.Budget) (withdrawal.Budget, error) {
+func (e *base) readBudget(repo *fleet.GitRepo, namespace string, fallback withdrawal.Budget) (withdrawal.Budget, error) {
 	own := ""
 	if repo != nil {
 		own = repo.Annotations[fleet.AnnotationDeletionBudget]
 	}
-	return withdrawal.FirstBudget(otherwise, own, e.sharedBudget(namespace))
+	return withdrawal.FirstBudget(fallback, own, e.workspaceBudget(namespace))
 }
 
-// sharedBudget returns the annotation of a workspace for its deletion budget.
-func (e *base) sharedBudget(namespace string) string {
+// workspaceBudget returns the annotation for the deletion budget of a workspace.
+func (e *base) workspaceBudget(namespace string) string {
 	if ns, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok {
 		return ns.Annotations[fleet.AnnotationDeletionBudget]
 	}
 	return ""
 }
 
-// revived emits an event for an agent that reports after it was silent, or for the
-// first time: away is 0 then. Orders and versions that waited for the agent are looked
-// at.
-func (e *base) revived(c *fleet.Cluster, away time.Duration) {
+// clusterOnline emits an event for an agent that reports again, and enqueues the
+// Bundles of the cluster: withdrawals and versions may have waited for the agent. away
+// is how long the agent was silent; 0 for its first report.
+func (e *base) clusterOnline(c *fleet.Cluster, away time.Duration) {
 	if e.cfg.Scope.Owns(c) {
 		if away > 0 {
 			e.events.Event(c, kube.Normal, eventOnline, "the agent reports again after "+away.Round(time.Second).String())

@@ -16,13 +16,13 @@ import (
 func TestSayBudget(t *testing.T) {
 	e := &statusController{base: &base{now: func() time.Time { return start }}}
 	repo := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "shop", Generation: 3}}
-	list := e.sayBudget(nil, repo, "50pct")
+	list := e.setBudgetCondition(nil, repo, "50pct")
 	c := condition.Find(list, fleet.ConditionDeletionBudget)
 	if c == nil || c.Status != "False" || c.Reason != withdrawal.ReasonInvalidBudget || c.ObservedGeneration != 3 ||
 		c.Message != withdrawal.SharedBudgetFault("", "ws", "50pct") {
 		t.Fatalf("condition %+v", c)
 	}
-	if list = e.sayBudget(list, repo, "50%"); len(list) != 0 {
+	if list = e.setBudgetCondition(list, repo, "50%"); len(list) != 0 {
 		t.Errorf("it stays: %v", list)
 	}
 }

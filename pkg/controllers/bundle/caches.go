@@ -36,7 +36,7 @@ func makeCaches(b *base, c *kube.Client) *caches {
 		secrets:     kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), managed, stripSecret),
 		configMaps: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("ConfigMap"), kube.Watch{
 			Labels: fleet.LabelCarried + "=true"}, stripSecret),
-		brake: kube.NewCache[*corev1.ConfigMap](c, kube.Watch{
+		suspension: kube.NewCache[*corev1.ConfigMap](c, kube.Watch{
 			Namespace: b.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
 		limits: map[string]*kube.Cache[*metav1.PartialObjectMetadata]{},
 		mapped: makeMappingCaches(c),
@@ -47,8 +47,8 @@ func makeCaches(b *base, c *kube.Client) *caches {
 	return out
 }
 
-// stripped reports whether an object has been stripped before: caches call it twice for
-// some objects. Objects from the API server have managedFields.
+// stripped reports whether an object was stripped before: caches strip some objects
+// twice. Objects from the API server have managedFields, stripped ones do not.
 func stripped(o metav1.Object) bool { return o.GetManagedFields() == nil }
 
 // stripBundle drops the resources and keeps their digest. The annotation that names a
@@ -69,28 +69,29 @@ func stripBundle(b *fleet.Bundle) {
 	b.Annotations[annotationContent] = digest
 }
 
-// resourcesOf is the digest of a cached Bundle's resources, as far as it is
-// known here.
-func resourcesOf(b *fleet.Bundle) string {
+// resourcesDigest returns the digest of a cached Bundle's resources. stripBundle has
+// dropped the resources and kept their digest in an annotation.
+func resourcesDigest(b *fleet.Bundle) string {
 	if id := fleetstate.NamedBy(b); id != "" {
 		return strings.TrimPrefix(id, "s-")
 	}
 	return b.Annotations[annotationContent]
 }
 
-// contentOf is the id of a cached Bundle's resources: the one that it names, or
-// that of the Content which the manager makes of them.
-// It is empty where there is none, because charts are pulled.
-func contentOf(b *fleet.Bundle) string {
+// contentID returns the id of the content of a cached Bundle: the one that the Bundle
+// names, or the one that the manager makes of its resources. It is empty for a Bundle
+// whose charts the agents pull.
+func contentID(b *fleet.Bundle) string {
 	if id := fleetstate.NamedBy(b); id != "" || b.Spec.HelmOpOptions != nil {
 		return id
 	}
 	return content.IDOf(b.Annotations[annotationContent])
 }
 
-// stripDeployment drops the options, except those about the release and what is copied
-// or deleted with it: for the others the ids are enough. It shares the list of objects,
-// which is the same on most clusters.
+// stripDeployment drops the options of a deployment: its ids are enough to compare it.
+// It keeps the options about the release, about what is copied to the cluster, and
+// about what is deleted with the deployment. It shares the list of objects, which is
+// the same on most clusters.
 func (e *base) stripDeployment(bd *fleet.BundleDeployment) {
 	if stripped(bd) {
 		return
@@ -98,7 +99,7 @@ func (e *base) stripDeployment(bd *fleet.BundleDeployment) {
 	o := bd.Spec.Options
 	bd.Spec.Options = fleet.BundleDeploymentOptions{
 		KeepResources: o.KeepResources, DeleteCRDResources: o.DeleteCRDResources, DeleteNamespace: o.DeleteNamespace,
-		TargetNamespace: o.TargetNamespace, DefaultNamespace: o.DefaultNamespace, Helm: e.lists.named(o.Helm),
+		TargetNamespace: o.TargetNamespace, DefaultNamespace: o.DefaultNamespace, Helm: e.lists.helmOptions(o.Helm),
 		DownstreamResources: o.DownstreamResources,
 	}
 	bd.Spec.StagedOptions = fleet.BundleDeploymentOptions{}
@@ -107,8 +108,8 @@ func (e *base) stripDeployment(bd *fleet.BundleDeployment) {
 		bd.Spec.HelmChartOptions = &fleet.BundleHelmOptions{SecretName: o.SecretName}
 	}
 	delete(bd.Annotations, annotationApplied)
-	bd.Status.Resources = e.lists.share(bd.Status.Resources)
-	distrust(bd)
+	bd.Status.Resources = e.lists.resources(bd.Status.Resources)
+	dropInputHash(bd)
 	bd.ManagedFields = nil
 	e.lists.deployment(bd)
 }
@@ -126,11 +127,11 @@ func (e *base) stripCluster(c *fleet.Cluster) {
 
 func stripMeta(m *metav1.PartialObjectMetadata) { m.Annotations = nil }
 
-// stripSecret keeps only the annotation that says of which Secret a Secret is a copy.
-func stripSecret(m *metav1.PartialObjectMetadata) { only(m, fleet.AnnotationInputHash) }
+// stripSecret keeps only the annotation of a copied Secret that names its source.
+func stripSecret(m *metav1.PartialObjectMetadata) { keepAnnotations(m, fleet.AnnotationInputHash) }
 
-// only drops all annotations but some.
-func only(m *metav1.PartialObjectMetadata, keys ...string) {
+// keepAnnotations drops all annotations except those with the given keys.
+func keepAnnotations(m *metav1.PartialObjectMetadata, keys ...string) {
 	all := m.Annotations
 	m.Annotations = nil
 	for _, key := range keys {

@@ -19,15 +19,16 @@ import (
 // reasonChartPending is the reason of a Bundle whose chart is not pulled yet.
 const reasonChartPending = deployment.ReasonChartPending
 
-// pulled reports whether the content that a Bundle names is that of its charts as
-// they are named now.
-func pulled(b *fleet.Bundle) bool {
+// chartsPulled reports whether the content that a Bundle names was made from the charts
+// that the Bundle names now.
+func chartsPulled(b *fleet.Bundle) bool {
 	return b.Annotations[fleet.AnnotationContent] != "" &&
 		b.Annotations[fleet.AnnotationPulled] == chart.KeyOf(deployment.Charts(&b.Spec))
 }
 
-// unpulled is a wait for the charts of a Bundle, with what keeps them.
-func unpulled(b *fleet.Bundle) error {
+// chartsPending returns the error of a Bundle whose charts the manager has not pulled
+// yet: a wait, with the error of the last pull, if there is one.
+func chartsPending(b *fleet.Bundle) error {
 	charts := deployment.Charts(&b.Spec)
 	if len(charts) == 0 {
 		return reconcile.TerminalError(deployment.ReasonNoChart, errors.New("helmOpOptions is set, and neither helm.repo nor helm.chart says which chart"))
@@ -38,14 +39,15 @@ func unpulled(b *fleet.Bundle) error {
 	return reconcile.RequeueError(reasonChartPending, 0, errors.New("waits for the chart, which the manager pulls (pull: manager)"))
 }
 
-// pullOf joins the results of pulling charts.
-func pullOf(b *fleet.Bundle) string {
+// pullResult returns the annotations with the results of pulling charts as one text.
+func pullResult(b *fleet.Bundle) string {
 	return b.Annotations[fleet.AnnotationPulled] + " " + b.Annotations[fleet.AnnotationPullFailed]
 }
 
-// askForChart asks for the charts of a Bundle that the manager is to pull, and
-// takes that back where it is not.
-func (e *bundleController) askForChart(ctx context.Context, b *fleet.Bundle) error {
+// requestCharts asks the gitjob process, by an annotation on the Bundle, to pull the
+// charts of a Bundle with "pull: manager". For all other Bundles it removes the
+// request.
+func (e *bundleController) requestCharts(ctx context.Context, b *fleet.Bundle) error {
 	want := ""
 	if deployment.PulledByManager(&b.Spec) {
 		if charts := deployment.Charts(&b.Spec); len(charts) > 0 {

@@ -58,7 +58,7 @@ func (e *contentController) reconcileContent(ctx context.Context, key kube.Key) 
 	if left := e.cfg.ContentGrace - e.now().Sub(since); left > 0 {
 		return kube.Result{After: left}, nil
 	}
-	if !e.deleteContent(c) {
+	if !e.mayDeleteContent(c) {
 		return kube.Done, nil // of another installation in the same cluster
 	}
 	parts := e.partsOf(c)
@@ -75,16 +75,17 @@ func (e *contentController) reconcileContent(ctx context.Context, key kube.Key) 
 	return kube.Done, nil
 }
 
-// deleteContent reports whether a content is this installation's to delete. A content
-// without a manager ID was made by the reference. It is ours only if no other manager
-// may be running.
-func (e *contentController) deleteContent(c *metav1.PartialObjectMetadata) bool {
+// mayDeleteContent reports whether this installation may delete a Content. A Content
+// without a manager ID was made by rancher/fleet; it may be deleted only if no other
+// manager can be running.
+func (e *contentController) mayDeleteContent(c *metav1.PartialObjectMetadata) bool {
 	owner := c.Labels[fleet.LabelManagerID]
 	return owner == e.cfg.ManagerID || owner == "" && !e.cfg.Scope.Limited()
 }
 
-// indexOf is the id of the content that a Content is, or is a part of.
-func indexOf(c *metav1.PartialObjectMetadata) string {
+// indexID returns the id of a content: of the Content itself, or of the index that the
+// Content is a part of.
+func indexID(c *metav1.PartialObjectMetadata) string {
 	if id := c.Labels[fleet.LabelContentOf]; id != "" {
 		return id
 	}
@@ -93,7 +94,7 @@ func indexOf(c *metav1.PartialObjectMetadata) string {
 
 // contentHeld reports whether a Content is in use. A part is in use if its index is.
 func (e *contentController) contentHeld(c *metav1.PartialObjectMetadata) bool {
-	index := indexOf(c)
+	index := indexID(c)
 	if index == c.Name {
 		return e.table.InUse(index)
 	}
@@ -101,7 +102,7 @@ func (e *contentController) contentHeld(c *metav1.PartialObjectMetadata) bool {
 	return ok
 }
 
-// partsOf are the parts of an index that are there.
+// partsOf returns the existing Contents that are parts of an index.
 func (e *contentController) partsOf(index *metav1.PartialObjectMetadata) []*metav1.PartialObjectMetadata {
 	n, err := content.Parts(index)
 	if err != nil {
@@ -132,8 +133,9 @@ type idleTimes struct {
 
 func newIdleTimes() *idleTimes { return &idleTimes{unused: map[string]idle{}} }
 
-// setUnused notes since when an object is not held, unless that is already known for
-// this version. The zero time means that it is held. It returns the time that is noted.
+// setUnused records that an object is unused since at, unless an earlier time is
+// recorded for the same version. The zero time records that the object is used. It
+// returns the recorded time.
 func (e *idleTimes) setUnused(id, version string, at time.Time) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -147,14 +149,14 @@ func (e *idleTimes) setUnused(id, version string, at time.Time) time.Time {
 	return e.unused[id].since
 }
 
-// named looks for the content that a Bundle names instead of holding resources, and
-// returns in how many parts it is stored; 0 for one that every agent can read. For a
-// missing content the error is a wait.
-func (e *contentController) named(b *fleet.Bundle) (parts int, err error) {
+// findContent finds the Content that a Bundle names instead of holding resources. parts
+// is the number of Contents that it is divided into; 0 if it is stored in a form that
+// every agent can read. The error for a missing Content is a wait.
+func (e *contentController) findContent(b *fleet.Bundle) (parts int, err error) {
 	id := fleetstate.NamedBy(b)
 	switch {
-	case deployment.PulledByManager(&b.Spec) && !pulled(b):
-		return 0, unpulled(b)
+	case deployment.PulledByManager(&b.Spec) && !chartsPulled(b):
+		return 0, chartsPending(b)
 	case id == "":
 		return 0, nil
 	case b.Spec.ContentsID != "" && !content.IsID(id):
@@ -167,18 +169,19 @@ func (e *contentController) named(b *fleet.Bundle) (parts int, err error) {
 	}
 	index, ok := e.cache.contents.Get(kube.Key{Name: id})
 	if !ok {
-		return 0, missing(fmt.Sprintf("Content %q", id))
+		return 0, contentMissing(fmt.Sprintf("Content %q", id))
 	}
 	if parts, err = content.Parts(index); err != nil {
 		return 0, err
 	}
 	if there := len(e.partsOf(index)); there < parts {
-		return 0, missing(fmt.Sprintf("%d of %d parts of Content %q", parts-there, parts, id))
+		return 0, contentMissing(fmt.Sprintf("%d of %d parts of Content %q", parts-there, parts, id))
 	}
 	return parts, nil
 }
 
-func missing(what string) error {
+// contentMissing returns the wait for an object that does not exist yet.
+func contentMissing(what string) error {
 	return reconcile.RequeueError(reasonContentMissing, 0, fmt.Errorf(
 		"waits for %s with its files; if it does not come, raise spec.forceSyncGeneration of the GitRepo, or apply the bundle with another --sync-generation", what))
 }
@@ -186,11 +189,12 @@ func missing(what string) error {
 // idLimit is how much of a text that should be an id is repeated.
 const idLimit = 80
 
+// cut returns at most the first limit bytes of a text, as valid UTF-8.
 func cut(s string, limit int) string { return strings.ToValidUTF8(s[:min(limit, len(s))], "") }
 
-// illegible says why an agent cannot read what a Bundle names; it is empty for
-// one that can.
-func (s *snapshot) illegible(protocol int) string {
+// unreadableReason returns why an agent of a protocol cannot read the content of the
+// Bundle; empty if it can.
+func (s *snapshot) unreadableReason(protocol int) string {
 	if s.parts == 0 || protocol >= fleet.ProtocolContentChunks {
 		return ""
 	}

@@ -23,7 +23,7 @@ func TestContentOfPreviews(t *testing.T) {
 		stripped := b.DeepCopy()
 		stripped.ManagedFields = []metav1.ManagedFieldsEntry{} // as it comes from the API server
 		stripBundle(stripped)
-		if got := contentOf(stripped); got != want {
+		if got := contentID(stripped); got != want {
 			t.Errorf("%s: the manager says %q, a preview %q", name, got, want)
 		}
 	}

@@ -80,7 +80,7 @@ type caches struct {
 	contents    *kube.Cache[*metav1.PartialObjectMetadata]
 	secrets     *kube.Cache[*metav1.PartialObjectMetadata]
 	configMaps  *kube.Cache[*metav1.PartialObjectMetadata] // copies
-	brake       *kube.Cache[*corev1.ConfigMap]
+	suspension  *kube.Cache[*corev1.ConfigMap]
 	limits      map[string]*kube.Cache[*metav1.PartialObjectMetadata] // by kind
 	mapped      mappingCaches
 	owned       *kube.Cache[*metav1.PartialObjectMetadata] // namespaces of clusters; nil: see followNamespaces
@@ -101,7 +101,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Controllers {
 		cfg.Registry = oci.New(oci.Config{UserAgent: "fleet-controller"})
 	}
 	b := &base{
-		cfg: cfg, log: log, now: cfg.Now, lists: newLists(), queues: &queues{idle: newIdleTimes()},
+		cfg: cfg, log: log, now: cfg.Now, lists: newInterner(), queues: &queues{idle: newIdleTimes()},
 		table:  fleetstate.New(cfg.ManagerID, cfg.CheckinInterval, cfg.Now),
 		events: kube.NewRecorder(c, "fleet-controller"),
 	}
@@ -109,21 +109,21 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Controllers {
 	p := newParts(b, c)
 	p.targeting.followNamespaces(c.Loop("cache"))
 	b.bundleQueue = kube.NewController("bundle", cfg.Workers, p.bundles.Reconcile)
-	b.withdrawalQueue = kube.NewController("withdrawal", 16, p.withdrawals.reconcileLeaving)
-	b.heartbeatQueue = kube.NewController("heartbeat", 2, p.liveness.reconcileLife)
+	b.withdrawalQueue = kube.NewController("withdrawal", 16, p.withdrawals.reconcileWithdrawal)
+	b.heartbeatQueue = kube.NewController("heartbeat", 2, p.liveness.reconcileOffline)
 	b.silenceQueue = kube.NewController("silence", 1, p.liveness.reconcileSilence)
 	b.contentQueue = kube.NewController("content", 1, p.content.reconcileContent)
 	b.pruneQueue = kube.NewController("gitrepo-prune", 2, p.prune.reconcilePrune)
-	b.copyQueue = kube.NewController("carried", 4, p.copies.reconcileCarried)
+	b.copyQueue = kube.NewController("carried", 4, p.copies.reconcileCopy)
 	b.moveQueue = kube.NewController("moved", 1, p.moves.reconcileMoved)
 	b.deletionQueue = kube.NewController("bundle-deletion", 2, p.guards.reconcileDeletions)
 	b.status = map[string]*reporter{
-		fleetstate.KindBundle:  newReporter("bundle-status", bundlePace, b.now, reportMine(b, b.cache.bundles, p.reports.reportBundle)),
-		fleetstate.KindGitRepo: newReporter("gitrepo-status", repoPace, b.now, reportMine(b, b.cache.repos, p.reports.reportRepo)),
-		fleetstate.KindCluster: newReporter("cluster-status", clusterPace, b.now, reportMine(b, b.cache.clusters, p.reports.reportCluster)),
-		fleetstate.KindGroup:   newReporter("clustergroup-status", bundlePace, b.now, reportMine(b, b.cache.groups, p.reports.reportGroup)),
+		fleetstate.KindBundle:  newReporter("bundle-status", bundlePace, b.now, reportOwned(b, b.cache.bundles, p.reports.reportBundle)),
+		fleetstate.KindGitRepo: newReporter("gitrepo-status", repoPace, b.now, reportOwned(b, b.cache.repos, p.reports.reportRepo)),
+		fleetstate.KindCluster: newReporter("cluster-status", clusterPace, b.now, reportOwned(b, b.cache.clusters, p.reports.reportCluster)),
+		fleetstate.KindGroup:   newReporter("clustergroup-status", bundlePace, b.now, reportOwned(b, b.cache.groups, p.reports.reportGroup)),
 	}
-	p.handle()
+	p.addHandlers()
 	p.targeting.displays = display.New(display.Config{Deployments: b.cache.deployments, Reporter: p.targeting.reporterOf}, c)
 	return &Controllers{base: b, sources: p.bundles.sources, displays: p.targeting.displays, handlers: p}
 }
@@ -143,7 +143,7 @@ func newParts(b *base, c *kube.Client) *eventHandlers {
 		repos       = kube.StoreOf[*fleet.GitRepo](c.Loop("gitrepo-summary"))
 	)
 	budget, deleted, slots := newDeletionBudget(), newDeletions(), newSlots(b.now)
-	sources := newSources(c.Loop("cache"), b.planSome)
+	sources := newSources(c.Loop("cache"), b.enqueueBundles)
 	pairs := newPairState(b, sources)
 	targeting := &targeting{base: b, pairs: pairs}
 	budgets := &budgets{base: b, client: client, bundles: bundles, repos: repos, deletionBudget: budget}
@@ -199,17 +199,17 @@ func (c *Controllers) Loops() []*kube.Controller {
 func (c *Controllers) Runnables() []kube.Runner {
 	parts := []kube.Runner{
 		c.base.cache.bundles, c.base.cache.deployments, c.base.cache.clusters, c.base.cache.groups, c.base.cache.repos,
-		c.base.cache.contents, c.base.cache.secrets, c.base.cache.configMaps, c.base.cache.brake, c.base.events, kube.RunnerFunc(c.sources.run),
+		c.base.cache.contents, c.base.cache.secrets, c.base.cache.configMaps, c.base.cache.suspension, c.base.events, kube.RunnerFunc(c.sources.run),
 	}
 	for _, kind := range limitingKinds() {
 		parts = append(parts, c.base.cache.limits[kind])
 	}
-	parts = append(parts, c.base.cache.mapped.parts()...)
+	parts = append(parts, c.base.cache.mapped.runnables()...)
 	if c.base.cache.owned != nil {
 		parts = append(parts, c.base.cache.owned)
 	}
 	for _, l := range c.Loops() {
 		parts = append(parts, l)
 	}
-	return append(parts, kube.RunnerFunc(c.handlers.start))
+	return append(parts, kube.RunnerFunc(c.handlers.onSynced))
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// A snapshot is all that decide needs to know.
+// A snapshot is the input of decide.
 type snapshot struct {
 	key         kube.Key
 	bundle      *fleet.Bundle
@@ -32,10 +32,10 @@ type snapshot struct {
 	compiledErr error
 	parts       int // in how many parts the content is kept; 0: every agent reads it
 	deployments map[kube.Key]*fleet.BundleDeployment
-	replacing   replacing // which releases may be replaced
-	releaseName string    // see named
-	hold        string    // why nothing new may be written; empty: it may
-	restricted  bool      // hold is a limit of the namespace, not the brake
+	replacing   replaceInputs // which releases may be replaced
+	releaseName string        // see named
+	hold        string        // why nothing new may be written; empty: it may
+	restricted  bool          // hold is a limit of the namespace, not a suspension
 	carriedSources
 	candidateSet
 	known
@@ -45,7 +45,7 @@ type snapshot struct {
 // along.
 type carriedSources struct {
 	sources    map[deployment.Source]string // digests
-	loaded     *loads                       // the same with their data, as they are needed
+	loaded     *sourceReads                 // the same with their data, as they are needed
 	secretUses []deployment.SecretUse       // of Secrets of the namespace, where sources are taken along
 }
 
@@ -53,17 +53,17 @@ type carriedSources struct {
 type candidateSet struct {
 	candidates []*fleetstate.Candidate // by name
 	reach      target.Reach
-	guests     map[kube.Key]guest  // of other namespaces
-	taken      map[kube.Key]string // why the name of a deployment is not free, by Cluster
+	foreign    map[kube.Key]foreignCluster // of other namespaces
+	taken      map[kube.Key]string         // why the name of a deployment is not free, by Cluster
 }
 
-// known is the state of the table and the controllers when the snapshot was
-// taken.
+// known is what the table and the controllers knew when the snapshot was taken.
 type known struct {
 	seen     uint64 // of the deployments
 	moves    uint64 // of the clusters
 	versions map[kube.Key]versionCache
-	lost     map[kube.Key]bool // deployments that have to be written again
+	// stale are the deployments that must be written again although their ids match.
+	stale map[kube.Key]bool
 }
 
 // A writeKind says what is written for a pair.
@@ -77,7 +77,7 @@ const (
 	patchMetadata           // labels and pause
 )
 
-// A pair is the Bundle on one cluster, as decided.
+// A pair is a Bundle on one cluster, and what decide has decided about it.
 type pair struct {
 	key     kube.Key // of the Cluster
 	place   *deployment.Place
@@ -106,7 +106,7 @@ type newest struct {
 	late    bool                // working it out took too long, perhaps of a busy machine
 }
 
-// A decision is what becomes of a Bundle now.
+// A decision is the result of decide for one Bundle.
 type decision struct {
 	plan     fleetstate.Plan
 	pairs    []*pair // in the order of the rollout
@@ -115,35 +115,41 @@ type decision struct {
 	leaving []*staleDeployment
 	// replaced are deployments whose release would be replaced, or may be.
 	replaced []*replaced
-	frozen   bool // nothing was worked out
+	// unchanged reports that the Bundle has a problem, and that nothing is written.
+	unchanged bool
 
-	batch int  // how many deployments may be created at once; 0: any number
-	costs bool // a limit has counted what moving takes down
-	late  bool // of a pair
-	next  int  // pairs before it were written
-	delta bool // writing has changed a Want
+	batch int // how many deployments may be created at once; 0: any number
+	// countsUnavailable reports that a limit of the rollout counts the clusters that a
+	// write makes unavailable.
+	countsUnavailable bool
+	late              bool // of a pair
+	next              int  // pairs before it were written
+	delta             bool // writing has changed a Want
 }
 
-// A staleDeployment is a deployment that is no longer desired, and why.
+// A staleDeployment is a deployment that must be withdrawn, and the reason.
 type staleDeployment struct {
 	cluster kube.Key
 	bd      *fleet.BundleDeployment
 	reason  string
 	action  withdrawal.Action
-	ordered bool // by a person, who has seen what is removed: at once, whatever it is
+	// ordered reports that a user has ordered this removal explicitly: no budget and no
+	// pace applies.
+	ordered bool
 }
 
-// decide works out what a Bundle should be everywhere. It changes nothing.
+// decide computes what the manager has to do for a Bundle on all clusters. It writes
+// nothing.
 func decide(s *snapshot) *decision {
 	d := &decision{versions: map[kube.Key]versionCache{}}
 	d.plan.Generation, d.plan.Seen = s.bundle.Generation, s.seen
-	d.plan.ResourcesDigest, d.plan.Named = resourcesOf(s.bundle), fleetstate.NamedBy(s.bundle)
-	d.plan.Accepted = accepted(s)
-	if problem := impossible(s); problem != nil {
+	d.plan.ResourcesDigest, d.plan.Named = resourcesDigest(s.bundle), fleetstate.NamedBy(s.bundle)
+	d.plan.Accepted = acceptedCondition(s)
+	if problem := blockingProblem(s); problem != nil {
 		holdAll(s, d, problem)
 		return d
 	}
-	refused := match(s, d)
+	refused := matchClusters(s, d)
 	if len(d.pairs) == 0 {
 		d.plan.Problem = &summary.Problem{Reason: fleet.ReasonNoTargets, Message: refused}
 		return d
@@ -154,7 +160,7 @@ func decide(s *snapshot) *decision {
 		candidates[i] = p.candidate()
 	}
 	shape, result, err := placement.Evaluate(s.compiled, s.bundle.Spec.RolloutStrategy, 0, candidates, func(i int, t *rollout.Target) {
-		workOut(s, d.pairs[i], candidates[i], t)
+		findVersion(s, d.pairs[i], candidates[i], t)
 	})
 	if err != nil {
 		holdAll(s, d, problemOf(err))
@@ -167,7 +173,7 @@ func decide(s *snapshot) *decision {
 	for i, p := range d.pairs {
 		p.step = result.Steps[i]
 		applyStep(s, p)
-		d.costs = d.costs || limited && p.step.Costs && p.write != nothing
+		d.countsUnavailable = d.countsUnavailable || limited && p.step.Costs && p.write != nothing
 		if p.write == nothing && p.id != "" && p.mark.Inputs != p.inputs {
 			d.versions[p.key] = versionCache{p.inputs, p.id, p.outcome, p.release}
 		}
@@ -182,8 +188,8 @@ func decide(s *snapshot) *decision {
 	return d
 }
 
-// unrendered are the clusters for which templates of values are not rendered, as in Rancher
-// Fleet: those without labels.
+// unrendered counts the clusters without labels: templates of values are not rendered
+// for them, as in Rancher Fleet.
 func unrendered(compiled *deployment.Compiled, pairs []*pair) values.Unrendered {
 	var u values.Unrendered
 	for _, p := range pairs {
@@ -195,11 +201,11 @@ func unrendered(compiled *deployment.Compiled, pairs []*pair) values.Unrendered 
 	return u
 }
 
-// accepted is condition Accepted of a Bundle, or nil where there is nothing to
-// say.
-func accepted(s *snapshot) *fleet.Condition {
+// acceptedCondition returns condition Accepted of a Bundle; nil if the Bundle needs
+// none.
+func acceptedCondition(s *snapshot) *fleet.Condition {
 	if !s.restricted {
-		return refusal(support.Missing(s.bundle), s.bundle.Generation)
+		return unsupportedCondition(support.Missing(s.bundle), s.bundle.Generation)
 	}
 	return &fleet.Condition{
 		Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, ObservedGeneration: s.bundle.Generation,
@@ -207,9 +213,9 @@ func accepted(s *snapshot) *fleet.Condition {
 	}
 }
 
-// refusal is condition Accepted of an object with fields that nothing acts on,
-// or nil where there are none.
-func refusal(missing []string, generation int64) *fleet.Condition {
+// unsupportedCondition returns condition Accepted = False for an object with fields
+// that this manager does not support; nil if there are no such fields.
+func unsupportedCondition(missing []string, generation int64) *fleet.Condition {
 	if len(missing) == 0 {
 		return nil
 	}
@@ -219,8 +225,8 @@ func refusal(missing []string, generation int64) *fleet.Condition {
 	}
 }
 
-// impossible is why the Bundle cannot be worked out at all.
-func impossible(s *snapshot) *summary.Problem {
+// blockingProblem returns why no version of the Bundle can be computed; nil if it can.
+func blockingProblem(s *snapshot) *summary.Problem {
 	if text := support.Blocks(&s.bundle.Spec); text != "" {
 		return &summary.Problem{Reason: fleet.ReasonNotImplemented, Message: text}
 	}
@@ -234,9 +240,9 @@ func problemOf(err error) *summary.Problem {
 	return &summary.Problem{Reason: reconcile.ReasonOf(err), Message: err.Error()}
 }
 
-// holdAll keeps everything as it is: no deployment is written or withdrawn.
+// holdAll decides to write and withdraw nothing: all deployments stay as they are.
 func holdAll(s *snapshot, d *decision, problem *summary.Problem) {
-	d.pairs, d.leaving, d.frozen = nil, nil, true
+	d.pairs, d.leaving, d.unchanged = nil, nil, true
 	d.plan.Problem = problem
 	d.plan.Order, d.plan.Wants = nil, map[kube.Key]fleetstate.Desired{}
 	for key, bd := range s.deployments {
@@ -248,15 +254,16 @@ func holdAll(s *snapshot, d *decision, problem *summary.Problem) {
 	slices.SortFunc(d.plan.Order, fleetstate.CompareKeys)
 }
 
-// match finds the pairs, and the deployments on clusters that are no longer targeted.
-// Where no cluster is targeted, the text says why.
-func match(s *snapshot, d *decision) string {
+// matchClusters adds to a decision a pair for each targeted cluster, and a
+// staleDeployment for each deployment on other clusters. If the Bundle targets no
+// cluster, the result is the reason.
+func matchClusters(s *snapshot, d *decision) string {
 	clusters, first := 0, ""
 	for _, c := range s.candidates {
-		if c.Deleting || s.empties(d, c) {
+		if c.Deleting || s.withdrawEmptied(d, c) {
 			continue
 		}
-		v, beyond := s.judgeGuest(c.Key)
+		v, beyond := s.mappingVerdict(c.Key)
 		if !beyond {
 			v = s.compiled.Pick(&c.Place.Cluster)
 		}
@@ -265,17 +272,17 @@ func match(s *snapshot, d *decision) string {
 			if p.old != nil {
 				p.mark = deployment.MarkOf(p.old)
 			}
-			p.want.Held, p.want.Coming = unplaced(c)
+			p.want.Held, p.want.Coming = notPlacedReason(c)
 			p.want.Barred = p.want.Held != "" && p.old != nil
-			if p.refused = s.illegible(c.Protocol); p.refused != "" && c.Unseen && p.want.Held == "" {
+			if p.refused = s.unreadableReason(c.Protocol); p.refused != "" && c.Unseen && p.want.Held == "" {
 				p.refused = ""
 				p.want.Held, p.want.Coming = "waits for the first report of the agent, to know whether it can read a bundle of this size", true
 			}
-			s.restrain(p)
+			s.holdPair(p)
 			d.pairs = append(d.pairs, p)
 			continue
 		}
-		why := s.turnDown(d, c, v, clusters == 0)
+		why := s.rejectCluster(d, c, v, clusters == 0)
 		if clusters++; clusters == 1 {
 			first = why
 		}
@@ -283,12 +290,12 @@ func match(s *snapshot, d *decision) string {
 	if len(d.leaving) > 0 {
 		d.plan.Withdrawing = d.leaving[0].reason
 	}
-	return target.Refusal(s.where(), clusters, first)
+	return target.Refusal(s.namespaceList(), clusters, first)
 }
 
-// empties reports whether a user no longer wants anything deployed to a cluster. Every
-// deployment there is withdrawn, except that of its agent.
-func (s *snapshot) empties(d *decision, c *fleetstate.Candidate) bool {
+// withdrawEmptied reports whether a user has ordered that everything is withdrawn from
+// a cluster, and adds its deployment to the decision. The Bundle of the agent stays.
+func (s *snapshot) withdrawEmptied(d *decision, c *fleetstate.Candidate) bool {
 	if !c.Emptied || s.bundle.Name == naming.AgentBundle(c.Key.Name) {
 		return false
 	}
@@ -298,9 +305,10 @@ func (s *snapshot) empties(d *decision, c *fleetstate.Candidate) bool {
 	return true
 }
 
-// turnDown notes that a cluster does not get the Bundle, and returns why, where
-// that is asked or a deployment leaves it.
-func (s *snapshot) turnDown(d *decision, c *fleetstate.Candidate, v target.Verdict, asked bool) string {
+// rejectCluster handles a cluster that the Bundle does not target: its deployment
+// becomes a staleDeployment. It returns the reason if asked is true or the cluster has
+// a deployment.
+func (s *snapshot) rejectCluster(d *decision, c *fleetstate.Candidate, v target.Verdict, asked bool) string {
 	bd := s.deployments[c.Key]
 	if v.Reason == "" && (asked || bd != nil) {
 		v = s.compiled.Match(&c.Place.Cluster)
@@ -311,8 +319,9 @@ func (s *snapshot) turnDown(d *decision, c *fleetstate.Candidate, v target.Verdi
 	return v.Reason
 }
 
-// unplaced says why nothing can be written for a cluster yet.
-func unplaced(c *fleetstate.Candidate) (why string, coming bool) {
+// notPlacedReason returns why no deployment can be written for a cluster; empty if it
+// can. coming reports that the reason passes without a user.
+func notPlacedReason(c *fleetstate.Candidate) (why string, coming bool) {
 	switch {
 	case c.Other != "":
 		return "another manager, installation " + c.Other + ", looks after this cluster", false
@@ -326,22 +335,23 @@ func unplaced(c *fleetstate.Candidate) (why string, coming bool) {
 // begins that of a Bundle in Rancher Fleet v0.16.
 const targetingError = "targeting error: "
 
-// candidate is a pair as package placement sees it.
+// candidate returns the input of package placement for a pair.
 func (p *pair) candidate() placement.Candidate {
 	return placement.Candidate{Name: p.key.String(), Place: p.place, Verdict: p.verdict, Deployment: p.old, Offline: p.offline, Silent: p.silent}
 }
 
-// workOut finds the version that a pair should have: from the mark on the object, from
-// memory, or else by working it out. It completes the pair as the rollout sees it.
-func workOut(s *snapshot, p *pair, c placement.Candidate, t *rollout.Target) {
+// findVersion sets the version that a pair should have. It takes the version from the
+// mark on the BundleDeployment, or from the versionCache, and otherwise renders it. It
+// also completes t, the pair as the rollout sees it.
+func findVersion(s *snapshot, p *pair, c placement.Candidate, t *rollout.Target) {
 	p.want.Paused = t.Paused
 	if p.want.Held != "" {
-		p.want.Barred = p.want.Barred || p.old != nil && !s.written(p)
+		p.want.Barred = p.want.Barred || p.old != nil && !s.upToDate(p)
 		return
 	}
 	m := s.versions[p.key]
 	n, err := placement.Version(s.compiled, c, placement.Rules{
-		Inputs: func(inputs string) string { return deployment.WithInputs(inputs, s.allSources()) },
+		Inputs: func(inputs string) string { return deployment.WithInputs(inputs, s.sourcesDigest()) },
 		Known: func(inputs string) (placement.Newest, bool) {
 			if m.inputs != inputs {
 				return placement.Newest{}, false
@@ -349,28 +359,28 @@ func workOut(s *snapshot, p *pair, c placement.Candidate, t *rollout.Target) {
 			p.release = m.release
 			return placement.Newest{ID: m.id, Outcome: m.outcome}, true
 		},
-		Render: func(target.Verdict, *deployment.Place) (deployment.Version, error) { return s.work(p) },
+		Render: func(target.Verdict, *deployment.Place) (deployment.Version, error) { return s.renderVersion(p) },
 	})
 	p.inputs, p.id, p.outcome, p.version = n.Inputs, n.ID, n.Outcome, n.Version
 	if err != nil {
-		p.want.Broken, p.late = targetingError+text(err), errors.Is(err, values.ErrTime)
+		p.want.Broken, p.late = targetingError+errorText(err), errors.Is(err, values.ErrTime)
 		return
 	}
 	p.want.ID, t.Desired = p.id, p.id
 	if p.refused != "" && (p.old == nil || p.old.Status.AppliedDeploymentID != p.id) {
 		p.want.Broken, p.want.ID, t.Desired = p.refused, "", ""
 	}
-	t.Held = s.keep(p)
+	t.Held = s.keptReason(p)
 }
 
-// written reports whether the deployment of a pair has the version that its Bundle and
+// upToDate reports whether the deployment of a pair has the version that its Bundle and
 // its cluster ask for now.
-func (s *snapshot) written(p *pair) bool {
+func (s *snapshot) upToDate(p *pair) bool {
 	inputs, err := s.compiled.Inputs(p.verdict, p.place)
-	return err == nil && p.mark.Inputs == deployment.WithInputs(inputs, s.allSources())
+	return err == nil && p.mark.Inputs == deployment.WithInputs(inputs, s.sourcesDigest())
 }
 
-func text(err error) string {
+func errorText(err error) string {
 	var p *reconcile.Terminal
 	if errors.As(err, &p) {
 		return p.Error()
@@ -378,8 +388,8 @@ func text(err error) string {
 	return err.Error()
 }
 
-// applyStep turns the rollout's step into what is written for a pair and what
-// its status says.
+// applyStep sets what is written for a pair, and what its status says, from the step of
+// the rollout.
 func applyStep(s *snapshot, p *pair) {
 	if p.want.Held != "" || p.want.Broken != "" {
 		p.step = rollout.Step{Reason: p.want.Held}
@@ -407,7 +417,7 @@ func writeKindOf(s *snapshot, p *pair) writeKind {
 	}
 	staged := p.mark.Outcome == p.outcome && p.old.Spec.StagedDeploymentID == p.id
 	ordered := p.old.Annotations[fleet.AnnotationWithdrawn] != ""
-	lost := s.lost[kube.KeyOf(p.old)]
+	lost := s.stale[kube.KeyOf(p.old)]
 	switch {
 	case p.step.Move && (!staged || !p.mark.Moved || p.old.Spec.DeploymentID != p.id || ordered || lost):
 		return replace

@@ -44,7 +44,7 @@ func scene(t testing.TB, clusters int, change func(*fleet.Bundle)) *snapshot {
 func (s *snapshot) deployed(t testing.TB, ready bool) *snapshot {
 	t.Helper()
 	for _, p := range decide(s).pairs {
-		o, err := order(s, p)
+		o, err := deploymentOrder(s, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestDecide(t *testing.T) {
 		"Lost": {"values that are gone are written again",
 			func() *snapshot {
 				s := scene(t, 1, nil).deployed(t, true)
-				s.lost = map[kube.Key]bool{{Namespace: "c-c0000", Name: "app"}: true}
+				s.stale = map[kube.Key]bool{{Namespace: "c-c0000", Name: "app"}: true}
 				return s
 			}, "c0000 replace\n"},
 		"Leaves": {"a cluster that matches no more is named with the reason",
@@ -384,8 +384,8 @@ func TestUnwrittenIsNotReady(t *testing.T) {
 		"NoNamespace":           {change: func(s *snapshot) { s.unplace(0) }, want: true},
 		"NoNamespaceNewVersion": {change: func(s *snapshot) { s.unplace(0) }, next: v2, want: true},
 		"OtherManager":          {change: func(s *snapshot) { s.candidates[0].Other = "abc" }, want: true},
-		"GuestNewVersion":       {change: func(s *snapshot) { s.guests = map[kube.Key]guest{s.candidates[0].Key: {held: "stays"}} }, next: v2, want: true},
-		"GuestAtRest":           {change: func(s *snapshot) { s.guests = map[kube.Key]guest{s.candidates[0].Key: {held: "stays"}} }},
+		"GuestNewVersion":       {change: func(s *snapshot) { s.foreign = map[kube.Key]foreignCluster{s.candidates[0].Key: {held: "stays"}} }, next: v2, want: true},
+		"GuestAtRest":           {change: func(s *snapshot) { s.foreign = map[kube.Key]foreignCluster{s.candidates[0].Key: {held: "stays"}} }},
 		"AtRest":                {change: func(*snapshot) {}},
 	} {
 		t.Run(name, func(t *testing.T) {

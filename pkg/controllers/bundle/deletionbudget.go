@@ -15,32 +15,41 @@ import (
 // begin within a minute. They are judged a second after the beginning: by then the
 // other Bundles that the same change concerns have been looked at.
 const (
-	oneChange = time.Minute
-	collect   = time.Second
+	oneChange   = time.Minute
+	collectTime = time.Second
 )
 
-// A deletionBudget remembers what changes remove. After a restart all remaining
-// removals are judged again, so that losing this memory only repeats questions.
+// A deletionBudget remembers which removals belong to one change, and which of them
+// were allowed. It is empty after a restart: then the manager judges all remaining
+// removals again, which can ask a user twice, but removes nothing without an approval.
 type deletionBudget struct {
 	mu       sync.Mutex
 	changes  map[kube.Key]*change                      // by Bundle
 	payments map[string][]payment                      // by workspace
 	verdicts map[fleetstate.Subject]withdrawal.Verdict // the last one; not held if there is nothing to report
-	granted  map[kube.Key]string                       // marks by GitRepo whose Bundles may go
-	begun    map[kube.Key]request                      // marks by GitRepo that are looked at
-	replaced map[kube.Key]*replacements                // by Bundle
-	paid     map[kube.Key]map[string]time.Time         // by GitRepo: Bundles whose releases were replaced without an approval, and when that began
+	// prunesApproved holds, by GitRepo, the prune request (a hash) whose Bundles may be
+	// deleted.
+	prunesApproved map[kube.Key]string
+	// prunesOpen holds, by GitRepo, the prune request that is being judged.
+	prunesOpen map[kube.Key]request
+	replaced   map[kube.Key]*replacements // by Bundle
+	// unapprovedReplaced holds, by GitRepo, the Bundles whose releases were replaced
+	// without an approval, and when that change began.
+	unapprovedReplaced map[kube.Key]map[string]time.Time
 }
 
-// A change is what targeting withdraws from the clusters of one Bundle.
+// A change is the deployments of one Bundle that targeting withdraws.
 type change struct {
 	since time.Time
-	fresh int // deployments that were not judged, or are held
-	// free are those that may go; true: a person has approved it.
-	free map[types.UID]bool
+	// undecided is the number of deployments that were not judged yet, or are held.
+	undecided int
+	// released are the UIDs of deployments that may be withdrawn; true: a user has approved
+	// it.
+	released map[types.UID]bool
 }
 
-// A payment is so many deployments that may go.
+// A payment is a number of deployments that were released together. Later removals of
+// the same change count them.
 type payment struct {
 	since time.Time
 	n     int
@@ -49,6 +58,7 @@ type payment struct {
 	approved time.Time
 }
 
+// A request is a prune request of a GitRepo, and when the manager saw it first.
 type request struct {
 	mark  string
 	since time.Time
@@ -57,15 +67,15 @@ type request struct {
 func newDeletionBudget() *deletionBudget {
 	return &deletionBudget{
 		changes: map[kube.Key]*change{}, payments: map[string][]payment{}, verdicts: map[fleetstate.Subject]withdrawal.Verdict{},
-		granted: map[kube.Key]string{}, begun: map[kube.Key]request{},
-		replaced: map[kube.Key]*replacements{}, paid: map[kube.Key]map[string]time.Time{},
+		prunesApproved: map[kube.Key]string{}, prunesOpen: map[kube.Key]request{},
+		replaced: map[kube.Key]*replacements{}, unapprovedReplaced: map[kube.Key]map[string]time.Time{},
 	}
 }
 
-// update records the deployments that targeting withdraws from a Bundle now. It divides
-// them into those that may be removed already, with or without an approval, and those
-// to be judged. since is when that began.
-func (p *deletionBudget) update(key kube.Key, open []*staleDeployment, now time.Time) (free, approved, fresh []*staleDeployment, since time.Time) {
+// updateWithdrawals records the deployments that targeting withdraws from a Bundle.
+// free and approved were released before, without and with an approval; fresh must be
+// judged. since is when the first of fresh appeared.
+func (p *deletionBudget) updateWithdrawals(key kube.Key, open []*staleDeployment, now time.Time) (free, approved, fresh []*staleDeployment, since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.changes[key]
@@ -79,7 +89,7 @@ func (p *deletionBudget) update(key kube.Key, open []*staleDeployment, now time.
 	}
 	still := map[types.UID]bool{}
 	for _, l := range open {
-		hurry, ok := c.free[l.bd.UID]
+		hurry, ok := c.released[l.bd.UID]
 		switch {
 		case !ok:
 			fresh = append(fresh, l)
@@ -91,22 +101,22 @@ func (p *deletionBudget) update(key kube.Key, open []*staleDeployment, now time.
 		}
 		still[l.bd.UID] = hurry
 	}
-	if c.fresh == 0 {
+	if c.undecided == 0 {
 		c.since = now
 	}
-	c.free, c.fresh = still, len(fresh)
+	c.released, c.undecided = still, len(fresh)
 	return free, approved, fresh, c.since
 }
 
-// also returns how many other deployments of the workspace the same change withdraws:
-// those that wait, and those that were released.
-func (p *deletionBudget) also(key kube.Key, since time.Time) int {
+// alsoWithdrawn returns how many deployments of other Bundles of the workspace the same
+// change withdraws: those that wait, and those that were released.
+func (p *deletionBudget) alsoWithdrawn(key kube.Key, since time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := 0
 	for other, c := range p.changes {
 		if other != key && other.Namespace == key.Namespace && c.since.Sub(since).Abs() <= oneChange {
-			n += c.fresh
+			n += c.undecided
 		}
 	}
 	for _, pay := range p.payments[key.Namespace] {
@@ -117,8 +127,9 @@ func (p *deletionBudget) also(key kube.Key, since time.Time) int {
 	return n
 }
 
-// grant lets deployments of a Bundle go.
-func (p *deletionBudget) grant(key kube.Key, list []*staleDeployment, approved bool, now time.Time) {
+// releaseDeployments records that deployments of a Bundle may be withdrawn; approved:
+// because a user has approved it.
+func (p *deletionBudget) releaseDeployments(key kube.Key, list []*staleDeployment, approved bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.changes[key]
@@ -126,9 +137,9 @@ func (p *deletionBudget) grant(key kube.Key, list []*staleDeployment, approved b
 		return
 	}
 	for _, l := range list {
-		c.free[l.bd.UID] = approved
+		c.released[l.bd.UID] = approved
 	}
-	c.fresh = 0
+	c.undecided = 0
 	ns := key.Namespace
 	paid := payment{since: c.since, n: len(list)}
 	if approved {
@@ -137,16 +148,17 @@ func (p *deletionBudget) grant(key kube.Key, list []*staleDeployment, approved b
 	all := append(p.payments[ns], paid)
 	p.payments[ns] = nil
 	for _, pay := range all {
-		if now.Sub(pay.since) <= oneChange || p.awaited(ns, pay.since) {
+		if now.Sub(pay.since) <= oneChange || p.partOfOpenChange(ns, pay.since) {
 			p.payments[ns] = append(p.payments[ns], pay)
 		}
 	}
 }
 
-// awaited reports whether something waits that is of the same change as a payment.
-func (p *deletionBudget) awaited(namespace string, since time.Time) bool {
+// partOfOpenChange reports whether deployments of the namespace wait that are part of
+// the change which began at since.
+func (p *deletionBudget) partOfOpenChange(namespace string, since time.Time) bool {
 	for key, c := range p.changes {
-		if key.Namespace == namespace && c.fresh > 0 && c.since.Sub(since).Abs() <= oneChange {
+		if key.Namespace == namespace && c.undecided > 0 && c.since.Sub(since).Abs() <= oneChange {
 			return true
 		}
 	}
@@ -166,40 +178,43 @@ func (p *deletionBudget) forget(key kube.Key) {
 func (p *deletionBudget) forgetRepo(key kube.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.granted, key)
-	delete(p.begun, key)
-	delete(p.paid, key)
+	delete(p.prunesApproved, key)
+	delete(p.prunesOpen, key)
+	delete(p.unapprovedReplaced, key)
 	delete(p.verdicts, fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: key})
 }
 
-// begin is since when the Bundles of a GitRepo with a mark are asked to go.
-func (p *deletionBudget) begin(repo kube.Key, mark string, now time.Time) time.Time {
+// pruneSince returns when the manager first saw the prune request of a GitRepo with a
+// mark. The mark is the hash in the annotation of the request.
+func (p *deletionBudget) pruneSince(repo kube.Key, mark string, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.begun[repo].mark != mark {
-		p.begun[repo] = request{mark, now}
+	if p.prunesOpen[repo].mark != mark {
+		p.prunesOpen[repo] = request{mark, now}
 	}
-	return p.begun[repo].since
+	return p.prunesOpen[repo].since
 }
 
-// approve lets the Bundles of a GitRepo with a mark go; an empty mark, none.
-func (p *deletionBudget) approve(repo kube.Key, mark string) {
+// setPruneApproved records that the Bundles of a GitRepo with a mark may be deleted. An
+// empty mark removes the record.
+func (p *deletionBudget) setPruneApproved(repo kube.Key, mark string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if mark == "" {
-		delete(p.granted, repo)
+		delete(p.prunesApproved, repo)
 		return
 	}
-	p.granted[repo] = mark
+	p.prunesApproved[repo] = mark
 }
 
-func (p *deletionBudget) isApproved(repo kube.Key, mark string) bool {
+// isPruneApproved reports whether the Bundles of a GitRepo with a mark may be deleted.
+func (p *deletionBudget) isPruneApproved(repo kube.Key, mark string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.granted[repo] == mark
+	return p.prunesApproved[repo] == mark
 }
 
-// verdict returns the last decision about an object, if there is one.
+// verdict returns the last verdict about a Bundle or GitRepo, if there is one.
 func (p *deletionBudget) verdict(s fleetstate.Subject) (withdrawal.Verdict, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,7 +222,7 @@ func (p *deletionBudget) verdict(s fleetstate.Subject) (withdrawal.Verdict, bool
 	return v, ok
 }
 
-// setVerdict stores a verdict, and reports whether it differs from the one before.
+// setVerdict stores a verdict, and reports whether it differs from the previous one.
 func (p *deletionBudget) setVerdict(s fleetstate.Subject, v withdrawal.Verdict) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -48,38 +48,38 @@ type parts struct {
 	reports     *statusController
 }
 
-// handle connects the caches with the table and the loops.
-func (e *eventHandlers) handle() {
-	e.cache.bundles.OnChange(returning(e.table, e.onBundle))
-	e.cache.deployments.OnChange(returning(e.table, e.onDeployment))
-	e.cache.clusters.OnChange(returning(e.table, e.onCluster))
+// addHandlers makes the watches update the table and enqueue what they affect.
+func (e *eventHandlers) addHandlers() {
+	e.cache.bundles.OnChange(withReturned(e.table, e.onBundle))
+	e.cache.deployments.OnChange(withReturned(e.table, e.onDeployment))
+	e.cache.clusters.OnChange(withReturned(e.table, e.onCluster))
 	e.cache.clusters.OnChange(e.moves.onMoved)
-	e.cache.groups.OnChange(returning(e.table, e.onGroup))
-	e.cache.repos.OnChange(returning(e.table, e.onRepo))
+	e.cache.groups.OnChange(withReturned(e.table, e.onGroup))
+	e.cache.repos.OnChange(withReturned(e.table, e.onRepo))
 	e.cache.bundles.OnChange(e.copies.onBundleSecrets)
 	e.cache.clusters.OnChange(e.copies.onClusterSecrets)
 	e.cache.repos.OnChange(e.copies.onRepoSecrets)
 	e.cache.contents.OnChange(e.onContent)
 	e.cache.secrets.OnChange(e.onSecret)
 	e.cache.configMaps.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
-		e.copies.onCarried(deployment.KindConfigMap, old, changed)
+		e.copies.onCopy(deployment.KindConfigMap, old, changed)
 	})
-	e.cache.brake.OnChange(func(_, _ *corev1.ConfigMap) { e.planAll("") })
+	e.cache.suspension.OnChange(func(_, _ *corev1.ConfigMap) { e.enqueueBundlesIn("") })
 	for _, c := range e.cache.limits {
 		c.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
 			if (old == nil) != (changed == nil) {
-				e.targeting.onLimit(either(old, changed).GetNamespace())
+				e.targeting.onLimit(orOld(old, changed).GetNamespace())
 			}
 		})
 	}
-	e.targeting.handleMappings()
-	e.cache.mapped.namespaces.OnChange(e.budgets.onBudget)
+	e.targeting.addMappingHandlers()
+	e.cache.mapped.namespaces.OnChange(e.budgets.onBudgetChange)
 	e.cache.mapped.namespaces.OnChange(e.guards.onApproval)
 }
 
-// returning updates the table with an object that the watch reports as present (again),
-// before it calls next.
-func returning[T any, P interface {
+// withReturned returns a handler that informs the table of an object which appears
+// again, before it calls next.
+func withReturned[T any, P interface {
 	*T
 	kube.Object
 }](t *fleetstate.State, next func(old, changed P)) func(old, changed P) {
@@ -91,7 +91,8 @@ func returning[T any, P interface {
 	}
 }
 
-func either[T any](a, b *T) *T {
+// orOld returns changed, or old if changed is nil: the object that a deletion reports.
+func orOld[T any](a, b *T) *T {
 	if b != nil {
 		return b
 	}
@@ -110,15 +111,15 @@ func (e *eventHandlers) onBundle(old, changed *fleet.Bundle) {
 			e.deletionQueue.Add(kube.Key{Namespace: key.Namespace})
 		}
 		for _, bd := range remain {
-			e.withdrawals.watchLeaving(bd)
+			e.withdrawals.enqueueLeaving(bd)
 		}
-		e.planSome(siblings)
+		e.enqueueBundles(siblings)
 		return
 	}
 	key := kube.KeyOf(changed)
 	e.enqueue(e.table.SetBundle(changed))
-	e.prune.asks(nilled(old), changed)
-	if old != nil && passedOn(old, changed) {
+	e.prune.onPruneRequest(nilObject(old), changed)
+	if old != nil && changedManager(old, changed) {
 		e.handOver(changed)
 	}
 	switch {
@@ -128,35 +129,35 @@ func (e *eventHandlers) onBundle(old, changed *fleet.Bundle) {
 		(old.DeletionTimestamp == nil) != (changed.DeletionTimestamp == nil):
 		e.bundleQueue.AddFirst(key) // a person waits for it
 	case !maps.Equal(old.Labels, changed.Labels), !slices.Equal(old.Finalizers, changed.Finalizers),
-		contentOf(old) != contentOf(changed), pullOf(old) != pullOf(changed):
+		contentID(old) != contentID(changed), pullResult(old) != pullResult(changed):
 		e.bundleQueue.AddFirst(key)
 	}
 }
 
 func (e *eventHandlers) onDeployment(old, changed *fleet.BundleDeployment) {
 	if changed == nil {
-		e.collect(e.table.RemoveDeployment(old))
-		e.copies.recarry(old, nil)
+		e.enqueueDelayed(e.table.RemoveDeployment(old))
+		e.copies.enqueueCopies(old, nil)
 		e.withdrawalQueue.Add(kube.KeyOf(old))
-		e.targeting.freed(old.Name)
+		e.targeting.onNameFreed(old.Name)
 		return
 	}
 	known, _ := e.table.Deployment(kube.KeyOf(changed))
-	e.copies.recarry(old, changed)
+	e.copies.enqueueCopies(old, changed)
 	delta := e.table.SetDeployment(changed)
-	e.collect(delta)
-	if key, _, ok := e.table.PairOf(kube.KeyOf(changed)); ok && old != nil && edited(known, changed) && !e.pairs.isWriting(kube.KeyOf(changed)) {
+	e.enqueueDelayed(delta)
+	if key, _, ok := e.table.PairOf(kube.KeyOf(changed)); ok && old != nil && changedByOther(known, changed) && !e.pairs.isWriting(kube.KeyOf(changed)) {
 		if known.Generation != changed.Generation {
 			e.pairs.markStale(kube.KeyOf(changed)) // the cache lacks some fields, which may have changed
 		}
 		e.bundleQueue.Add(key)
 	}
-	e.withdrawals.watchLeaving(changed)
+	e.withdrawals.enqueueLeaving(changed)
 }
 
-// collect enqueues what the changes of a deployment affect. It delays planning the
-// Bundle, so that more changes can arrive.
-func (e *eventHandlers) collect(n fleetstate.Changes) {
+// enqueueDelayed enqueues what the change of a deployment affects. It enqueues Bundles
+// after a delay, so that one reconciliation handles many changes.
+func (e *eventHandlers) enqueueDelayed(n fleetstate.Changes) {
 	plan := n.Plan
 	n.Plan = nil
 	e.enqueue(n)
@@ -165,9 +166,9 @@ func (e *eventHandlers) collect(n fleetstate.Changes) {
 	}
 }
 
-// edited reports whether another writer changed what the manager writes. The table has
-// the manager's own writes before the watch reports them.
-func edited(known, changed *fleet.BundleDeployment) bool {
+// changedByOther reports whether another client changed a field that the manager
+// writes. The table holds the manager's own writes before the watch reports them.
+func changedByOther(known, changed *fleet.BundleDeployment) bool {
 	return known != nil && known.UID == changed.UID &&
 		(known.Generation != changed.Generation || !maps.Equal(known.Labels, changed.Labels) ||
 			!maps.Equal(known.Annotations, changed.Annotations) || len(known.Finalizers) != len(changed.Finalizers))
@@ -178,7 +179,7 @@ func (e *eventHandlers) onCluster(old, changed *fleet.Cluster) {
 		key := kube.KeyOf(old)
 		e.enqueue(e.table.RemoveCluster(key))
 		e.status[fleetstate.KindCluster].forget(key)
-		e.planSome(e.targeting.around(key.Namespace))
+		e.enqueueBundles(e.targeting.bundlesFor(key.Namespace))
 		return
 	}
 	delta, change := e.table.SetCluster(changed)
@@ -197,7 +198,7 @@ func (e *eventHandlers) onGroup(old, changed *fleet.ClusterGroup) {
 	}
 	e.enqueue(delta)
 	for _, change := range changes {
-		e.targeting.retarget(either(old, changed).Namespace, change)
+		e.targeting.enqueueAffected(orOld(old, changed).Namespace, change)
 	}
 }
 
@@ -209,7 +210,7 @@ func (e *eventHandlers) onRepo(old, changed *fleet.GitRepo) {
 		return
 	}
 	e.enqueue(e.table.SetRepo(changed))
-	e.prune.asks(nilled(old), changed)
+	e.prune.onPruneRequest(nilObject(old), changed)
 	if changed.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil) {
 		e.pruneQueue.AddFirst(kube.KeyOf(changed))
 	}
@@ -218,14 +219,14 @@ func (e *eventHandlers) onRepo(old, changed *fleet.GitRepo) {
 // onContent recreates a content that was deleted although it is needed, and plans the
 // Bundles that waited for one.
 func (e *eventHandlers) onContent(old, changed *metav1.PartialObjectMetadata) {
-	c := either(old, changed)
-	index := indexOf(c)
+	c := orOld(old, changed)
+	index := indexID(c)
 	if old == nil || changed == nil {
-		e.planSome(e.table.Naming(index))
+		e.enqueueBundles(e.table.Naming(index))
 	}
 	switch {
 	case changed == nil && index == c.Name:
-		e.planSome(e.table.NeededBy(c.Name))
+		e.enqueueBundles(e.table.NeededBy(c.Name))
 		for _, part := range e.content.partsOf(c) {
 			e.contentQueue.Add(kube.Key{Name: part.Name})
 		}
@@ -237,16 +238,16 @@ func (e *eventHandlers) onContent(old, changed *metav1.PartialObjectMetadata) {
 // onSecret plans the Bundle whose values have arrived, and the Bundle of a deployment
 // whose values are gone.
 func (e *eventHandlers) onSecret(old, changed *metav1.PartialObjectMetadata) {
-	key := kube.KeyOf(either(old, changed))
-	if isCarried(old) || isCarried(changed) {
-		e.copies.onCarried(deployment.KindSecret, old, changed)
+	key := kube.KeyOf(orOld(old, changed))
+	if isCopy(old) || isCopy(changed) {
+		e.copies.onCopy(deployment.KindSecret, old, changed)
 		return
 	}
 	if b, ok := e.table.Bundle(key); ok && b.Spec.ValuesHash != "" && changed != nil {
 		e.pairs.dropCompiled(key)
 		e.bundleQueue.AddFirst(key)
 	}
-	if e.content.onCredential(either(old, changed), changed == nil) {
+	if e.content.onCredential(orOld(old, changed), changed == nil) {
 		return
 	}
 	bd, ok := e.table.Deployment(key)
@@ -261,13 +262,13 @@ func (e *eventHandlers) onSecret(old, changed *metav1.PartialObjectMetadata) {
 	}
 }
 
-// start runs once, when all caches are filled: without any Bundle no other loop would
-// notice that there is nothing to wait for. It also enqueues what was left behind while
-// no manager ran.
-func (e *eventHandlers) start(ctx context.Context) error {
+// onSynced runs once, when all caches have synced. It settles the table, which a
+// manager without Bundles would never do otherwise, and enqueues what a previous
+// process has left undone. It returns when ctx ends and no write is in progress.
+func (e *eventHandlers) onSynced(ctx context.Context) error {
 	e.enqueue(e.table.Settle())
 	for _, bd := range e.table.All() {
-		e.withdrawals.watchLeaving(bd)
+		e.withdrawals.enqueueLeaving(bd)
 	}
 	for _, c := range e.cache.contents.List("") {
 		if !e.content.contentHeld(c) {
@@ -275,23 +276,23 @@ func (e *eventHandlers) start(ctx context.Context) error {
 		}
 	}
 	for _, s := range e.cache.secrets.List("") {
-		if ofRegistry(s) {
+		if isRegistrySecret(s) {
 			e.contentQueue.Add(kube.Key{Name: s.Name})
 		}
 	}
-	e.withdrawals.sweepSecrets()
-	e.copies.sweepCarried()
+	e.withdrawals.enqueueValues()
+	e.copies.enqueueAllCopies()
 	<-ctx.Done()
 	e.slots.drain()
 	return nil
 }
 
-// handOver enqueues the deployments of a Bundle that has another manager now: those on
-// their way out are this manager's from now on, or no longer.
+// handOver enqueues the deployments of a Bundle whose shard has changed: this manager
+// may have become responsible for their withdrawals, or ceased to be.
 func (e *eventHandlers) handOver(b *fleet.Bundle) {
 	deployments, _ := e.table.Deployments(kube.KeyOf(b))
 	for _, bd := range deployments {
-		e.withdrawals.watchLeaving(bd)
+		e.withdrawals.enqueueLeaving(bd)
 		if _, ok := e.cache.secrets.Get(kube.KeyOf(bd)); !ok && bd.Spec.ValuesHash != "" {
 			e.pairs.markStale(kube.KeyOf(bd))
 		}

@@ -19,10 +19,10 @@ type livenessController struct {
 	targeting   *targeting
 }
 
-// reconcileLife finds out whether the agent of a cluster has been silent for too long.
-// Before it says so it reads the Cluster from the API server: the manager itself may
-// have missed the check-ins.
-func (e *livenessController) reconcileLife(ctx context.Context, key kube.Key) (kube.Result, error) {
+// reconcileOffline decides whether a Cluster is offline. Before it reports a Cluster as
+// offline, it reads the Cluster from the API server: the watch may have missed a
+// check-in.
+func (e *livenessController) reconcileOffline(ctx context.Context, key kube.Key) (kube.Result, error) {
 	silent, after := e.table.Silent(key)
 	if !silent {
 		return kube.Result{After: after}, nil
@@ -48,12 +48,12 @@ func (e *livenessController) reconcileLife(ctx context.Context, key kube.Key) (k
 	return kube.Done, nil
 }
 
-// reconcileSilence finds out which clusters have left promotions of a Bundle unanswered
-// for too long. Rollouts do not wait for these clusters until they report again. Before
-// it says so it reads the objects from the API server: the manager itself may have
-// missed their reports.
+// reconcileSilence decides which clusters have not answered promotions of a Bundle in
+// time. Rollouts do not wait for these clusters until they report again. Before it
+// reports a cluster as silent, it reads the objects from the API server: the watch may
+// have missed a report.
 func (e *livenessController) reconcileSilence(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if !e.mine(key) {
+	if !e.ownsBundle(key) {
 		return kube.Done, nil
 	}
 	late, after := e.table.Overdue(key)
@@ -72,7 +72,7 @@ func (e *livenessController) reconcileSilence(ctx context.Context, key kube.Key)
 	return kube.Result{After: after}, nil
 }
 
-// confirmSilence looks for a sign of life of a cluster at the API server.
+// confirmSilence reads the last reports of a cluster from the API server.
 func (e *livenessController) confirmSilence(ctx context.Context, o fleetstate.Overdue) error {
 	bd, err := e.deployments.Get(ctx, o.Deployment)
 	if err != nil && !kube.IsGone(err) {

@@ -199,7 +199,7 @@ func TestEraseChangedDeployment(t *testing.T) {
 		looptest.Change(w, onC1.Namespace, onC1.Name, func(bd *fleet.BundleDeployment) {
 			bd.Annotations = map[string]string{"changed": "since"}
 		})
-		if err := e.withdrawals.erase(w.Context(), judged); !kube.IsConflict(err) {
+		if err := e.withdrawals.deleteDeployment(w.Context(), judged); !kube.IsConflict(err) {
 			w.Errorf("want a conflict, got %v", err)
 		}
 		if deployed(w) == nil {
@@ -217,11 +217,11 @@ func TestEraseValues(t *testing.T) {
 		deleted := func() bool { // it may be there again at once
 			return slices.ContainsFunc(w.Server.Writes(), func(r kubetest.Request) bool { return r.Verb == "delete" && r.Resource == "secrets" })
 		}
-		w.Must(e.withdrawals.eraseSecret(w.Context(), onC1, "former"))
+		w.Must(e.withdrawals.deleteValues(w.Context(), onC1, "former"))
 		if deleted() {
 			w.Fatal("the values of a deployment that is there are deleted")
 		}
-		w.Must(e.withdrawals.eraseSecret(w.Context(), onC1, deployed(w).UID))
+		w.Must(e.withdrawals.deleteValues(w.Context(), onC1, deployed(w).UID))
 		if !deleted() {
 			w.Error("the values of a deployment that is gone are kept")
 		}
@@ -283,7 +283,7 @@ func TestRemnantWithoutOrder(t *testing.T) {
 			bd := deploymentOf("a:b")
 			c.change(bd)
 			e.table.SetDeployment(bd)
-			if got, _ := e.withdrawals.remnants(web, b, deletion{}); len(got) != 1 || got[0].Ordered != c.ordered {
+			if got, _ := e.withdrawals.remainingDeployments(web, b, deletion{}); len(got) != 1 || got[0].Ordered != c.ordered {
 				t.Errorf("want ordered: %v, got %+v", c.ordered, got)
 			}
 		})

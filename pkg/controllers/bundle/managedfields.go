@@ -15,11 +15,11 @@ var stagedField = []byte(`"f:stagedDeploymentID"`)
 // hash.
 const unknownInputs = "?"
 
-// distrust removes from a deployment, as it came from the API server, the hash of
-// inputs if another writer has changed the version since the hash was written: the
-// reference keeps annotations as they are. The version is then computed again, and
-// written only if it differs.
-func distrust(bd *fleet.BundleDeployment) {
+// dropInputHash removes the hash of inputs from a deployment if another client has
+// changed its version since the manager wrote the hash: rancher/fleet keeps annotations
+// when it writes a version. The manager then computes the version, and writes it if it
+// differs.
+func dropInputHash(bd *fleet.BundleDeployment) {
 	mark, ok := bd.Annotations[fleet.AnnotationInputHash]
 	if !ok || bd.Spec.StagedDeploymentID == "" {
 		return

@@ -31,7 +31,7 @@ func BenchmarkDistrust(b *testing.B) {
 		bd := delivered(40)
 		b.ReportAllocs()
 		for b.Loop() {
-			distrust(bd)
+			dropInputHash(bd)
 		}
 	})
 	b.Run("AskForeign", func(b *testing.B) {
@@ -41,7 +41,7 @@ func BenchmarkDistrust(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			bd.Annotations[fleet.AnnotationInputHash] = mark
-			distrust(bd)
+			dropInputHash(bd)
 		}
 	})
 }

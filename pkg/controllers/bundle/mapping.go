@@ -23,11 +23,13 @@ import (
 // reasonNameTaken is the reason of a deployment whose name belongs to another.
 const reasonNameTaken = "NameTaken"
 
-// A guest holds the conditions besides targeting for a Bundle on a cluster of another
-// namespace.
-type guest struct {
-	beyond string // why it may not be there any more
-	held   string // why nothing new may be written for it
+// A foreignCluster says what a BundleNamespaceMapping allows for a Bundle on a cluster
+// of another namespace.
+type foreignCluster struct {
+	// notAllowed is why the Bundle must leave the cluster; empty: it may stay.
+	notAllowed string
+	// held is why no new version may be written for the cluster; empty: it may.
+	held string
 }
 
 // mappingCaches are the caches from which mappings are read.
@@ -36,8 +38,8 @@ type mappingCaches struct {
 	namespaces *kube.Cache[*metav1.PartialObjectMetadata]
 }
 
-// makeMappingCaches leaves out the namespaces that Fleet makes for single
-// clusters: they hold no Clusters, and there are many.
+// makeMappingCaches makes the caches. They leave out the namespaces of single clusters:
+// there are many, and they contain no Clusters.
 func makeMappingCaches(c *kube.Client) mappingCaches {
 	return mappingCaches{
 		mappings: kube.NewCache[*fleet.BundleNamespaceMapping](c, kube.Watch{}, nil),
@@ -46,12 +48,12 @@ func makeMappingCaches(c *kube.Client) mappingCaches {
 	}
 }
 
-func (m mappingCaches) parts() []kube.Runner { return []kube.Runner{m.mappings, m.namespaces} }
+func (m mappingCaches) runnables() []kube.Runner { return []kube.Runner{m.mappings, m.namespaces} }
 
-// any reports whether there is a mapping at all.
-func (m mappingCaches) any() bool { return len(m.mappings.List("")) > 0 }
+// exist reports whether there is any BundleNamespaceMapping.
+func (m mappingCaches) exist() bool { return len(m.mappings.List("")) > 0 }
 
-// reachOf is how far a Bundle may go.
+// reachOf returns the namespaces whose clusters a Bundle may be deployed to.
 func (e *targeting) reachOf(b *fleet.Bundle) target.Reach {
 	list := e.cache.mapped.mappings.List(b.Namespace)
 	if len(list) == 0 {
@@ -64,38 +66,41 @@ func (e *targeting) reachOf(b *fleet.Bundle) target.Reach {
 	return target.CompileMappings(list).ReachOf(b.Namespace, b.Labels, namespaces)
 }
 
-func occupied(owner kube.Key) string {
+// nameTaken returns the reason of a deployment whose name is used by a Bundle of
+// another namespace.
+func nameTaken(owner kube.Key) string {
 	return fmt.Sprintf("Bundle %q of namespace %s is deployed to this cluster under the same name: rename one of the two",
 		owner.Name, owner.Namespace)
 }
 
-// where names the namespaces whose clusters a Bundle may go to.
-func (s *snapshot) where() string {
+// namespaceList names the namespaces whose clusters the Bundle may be deployed to.
+func (s *snapshot) namespaceList() string {
 	return view.List(append([]string{s.key.Namespace}, s.reach.Namespaces()...), 3)
 }
 
-// judgeGuest is the verdict on a cluster before targeting is asked, if there is
-// one.
-func (s *snapshot) judgeGuest(key kube.Key) (target.Verdict, bool) {
-	if why := s.guests[key].beyond; why != "" {
+// mappingVerdict returns the verdict on a cluster that no mapping allows any more;
+// false if targeting has to decide.
+func (s *snapshot) mappingVerdict(key kube.Key) (target.Verdict, bool) {
+	if why := s.foreign[key].notAllowed; why != "" {
 		return target.Verdict{Target: -1, Reason: why}, true
 	}
 	return target.Verdict{}, false
 }
 
-// restrain holds back a pair that targeting lets through.
-func (s *snapshot) restrain(p *pair) {
+// holdPair sets why nothing may be written for a targeted pair: by a mapping, or
+// because another Bundle uses the name of its deployment.
+func (s *snapshot) holdPair(p *pair) {
 	if p.want.Held == "" {
-		p.want.Held = s.guests[p.key].held
+		p.want.Held = s.foreign[p.key].held
 	}
 	if p.refused == "" {
 		p.refused = s.taken[p.key]
 	}
 }
 
-// around are the Bundles that may go to the clusters of a namespace: its own, and
-// those that mappings lead there.
-func (e *targeting) around(namespace string) []kube.Key {
+// bundlesFor returns the Bundles that may be deployed to the clusters of a namespace:
+// those of the namespace, and those that mappings allow there.
+func (e *targeting) bundlesFor(namespace string) []kube.Key {
 	out := e.table.Bundles(namespace)
 	var labels map[string]string
 	if ns, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok {
@@ -105,7 +110,7 @@ func (e *targeting) around(namespace string) []kube.Key {
 	for _, m := range e.cache.mapped.mappings.List("") {
 		c := target.CompileMapping(m)
 		if m.Namespace != namespace && (c.Leads(labels) || c.Fault() != nil) {
-			out = append(out, e.servedBy(m.Namespace, c)...)
+			out = append(out, e.bundlesOfMapping(m.Namespace, c)...)
 		}
 	}
 	if len(out) > own {
@@ -115,21 +120,21 @@ func (e *targeting) around(namespace string) []kube.Key {
 	return out
 }
 
-// servedBy are the Bundles of a namespace that one of its mappings is for. One
-// that cannot be read concerns all of them.
-func (e *targeting) servedBy(namespace string, m target.Mapping) []kube.Key {
+// bundlesOfMapping returns the Bundles of a namespace that a mapping selects; all of
+// them if the selector of the mapping is invalid.
+func (e *targeting) bundlesOfMapping(namespace string, m target.Mapping) []kube.Key {
 	return slices.DeleteFunc(e.table.Bundles(namespace), func(key kube.Key) bool {
 		b, ok := e.table.Bundle(key)
 		return !ok || m.Fault() == nil && !m.Serves(b.Labels)
 	})
 }
 
-func (e *targeting) handleMappings() {
+func (e *targeting) addMappingHandlers() {
 	e.cache.mapped.mappings.OnChange(e.onMapping)
 	e.cache.mapped.namespaces.OnChange(e.onNamespace)
 }
 
-// onMapping plans the Bundles that a mapping is, or was, for.
+// onMapping enqueues the Bundles that a changed mapping selects, or selected before.
 func (e *targeting) onMapping(old, changed *fleet.BundleNamespaceMapping) {
 	if old != nil && changed != nil && equality.Semantic.DeepEqual(old.BundleSelector, changed.BundleSelector) &&
 		equality.Semantic.DeepEqual(old.NamespaceSelector, changed.NamespaceSelector) {
@@ -138,7 +143,7 @@ func (e *targeting) onMapping(old, changed *fleet.BundleNamespaceMapping) {
 	e.table.Move()
 	for _, m := range []*fleet.BundleNamespaceMapping{old, changed} {
 		if m != nil {
-			e.planSome(e.servedBy(m.Namespace, target.CompileMapping(m)))
+			e.enqueueBundles(e.bundlesOfMapping(m.Namespace, target.CompileMapping(m)))
 		}
 	}
 	if changed == nil {
@@ -152,7 +157,7 @@ func (e *targeting) onMapping(old, changed *fleet.BundleNamespaceMapping) {
 	}
 }
 
-// onNamespace plans the Bundles that mappings lead to a namespace, or led there
+// onNamespace enqueues the Bundles that mappings allow in a namespace, or allowed there
 // before its labels changed.
 func (e *targeting) onNamespace(old, changed *metav1.PartialObjectMetadata) {
 	if old != nil && changed != nil && maps.Equal(old.Labels, changed.Labels) {
@@ -163,26 +168,28 @@ func (e *targeting) onNamespace(old, changed *metav1.PartialObjectMetadata) {
 		c := target.CompileMapping(m)
 		was := old != nil && c.Leads(old.Labels)
 		is := changed != nil && c.Leads(changed.Labels)
-		if was == is || m.Namespace == either(old, changed).Name {
+		if was == is || m.Namespace == orOld(old, changed).Name {
 			continue
 		}
 		if !moved {
 			e.table.Move()
 			moved = true
 		}
-		e.planSome(e.servedBy(m.Namespace, c))
+		e.enqueueBundles(e.bundlesOfMapping(m.Namespace, c))
 	}
 }
 
-// onLimit plans the Bundles for which a limit of a namespace has come or gone.
+// onLimit enqueues the Bundles for which a policy of a namespace was created or
+// deleted.
 func (e *targeting) onLimit(namespace string) {
 	e.table.Move()
-	e.planSome(e.around(namespace))
+	e.enqueueBundles(e.bundlesFor(namespace))
 }
 
-// freed plans the Bundles that may have waited for a name to become free.
-func (e *targeting) freed(name string) {
-	if e.cache.mapped.any() {
-		e.planSome(e.table.BundlesNamed(name))
+// onNameFreed enqueues the Bundles of a name: a deployment of this name was deleted,
+// for which a Bundle of another namespace may have waited.
+func (e *targeting) onNameFreed(name string) {
+	if e.cache.mapped.exist() {
+		e.enqueueBundles(e.table.BundlesNamed(name))
 	}
 }

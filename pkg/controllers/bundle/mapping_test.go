@@ -14,57 +14,57 @@ import (
 )
 
 // withGuest adds a cluster of another namespace to a scene.
-func (s *snapshot) withGuest(namespace string, g guest) *snapshot {
+func (s *snapshot) withGuest(namespace string, g foreignCluster) *snapshot {
 	p := &deployment.Place{Namespace: "guest-" + namespace,
 		Cluster: target.Cluster{Namespace: namespace, Name: "g0", Labels: map[string]string{"env": "prod"}}}
 	p.Seal()
 	key := kube.Key{Namespace: namespace, Name: "g0"}
 	s.candidates = append(s.candidates, &fleetstate.Candidate{Key: key, Place: p})
-	if s.guests == nil {
-		s.guests = map[kube.Key]guest{}
+	if s.foreign == nil {
+		s.foreign = map[kube.Key]foreignCluster{}
 	}
-	s.guests[key] = g
+	s.foreign[key] = g
 	return s
 }
 
 // TestDecideGuests: what counts besides targeting on clusters of other namespaces.
 func TestDecideGuests(t *testing.T) {
-	beyond := guest{beyond: "no mapping leads there"}
+	beyond := foreignCluster{notAllowed: "no mapping leads there"}
 	cases := map[string]struct {
 		why   string
 		scene func() *snapshot
 		want  string
 	}{
 		"Mapped": {"a cluster that a mapping leads to is like any other",
-			func() *snapshot { return scene(t, 1, nil).withGuest("far", guest{}) }, "c0000 create\ng0 create\n"},
+			func() *snapshot { return scene(t, 1, nil).withGuest("far", foreignCluster{}) }, "c0000 create\ng0 create\n"},
 		"MappingGone": {"what is there has to leave, although its labels match",
 			func() *snapshot {
-				s := scene(t, 1, nil).withGuest("far", guest{}).deployed(t, true)
-				s.guests[kube.Key{Namespace: "far", Name: "g0"}] = beyond
+				s := scene(t, 1, nil).withGuest("far", foreignCluster{}).deployed(t, true)
+				s.foreign[kube.Key{Namespace: "far", Name: "g0"}] = beyond
 				return s
 			}, "c0000 -\ng0 leaves (no mapping leads there)\n"},
 		"Beyond": {"what is not there does not come",
 			func() *snapshot { return scene(t, 1, nil).withGuest("far", beyond) }, "c0000 create\n"},
 		"Unreadable": {"while the mappings cannot be read, what is there stays as it is",
 			func() *snapshot {
-				s := scene(t, 1, nil).withGuest("far", guest{}).deployed(t, true)
+				s := scene(t, 1, nil).withGuest("far", foreignCluster{}).deployed(t, true)
 				next := s.changed(t, func(b *fleet.Bundle) { b.Spec.DefaultNamespace = "other" })
-				next.candidates, next.guests = next.candidates[:1], nil
-				return next.withGuest("far", guest{held: "stays as it is: bad selector"})
+				next.candidates, next.foreign = next.candidates[:1], nil
+				return next.withGuest("far", foreignCluster{held: "stays as it is: bad selector"})
 			}, "c0000 replace\ng0 - (stays as it is: bad selector)\n"},
 		"UnreadableAndUntargeted": {"but targeting takes away as ever",
 			func() *snapshot {
-				s := scene(t, 1, nil).withGuest("far", guest{held: "stays as it is: bad selector"})
+				s := scene(t, 1, nil).withGuest("far", foreignCluster{held: "stays as it is: bad selector"})
 				s.deployments[kube.Key{Namespace: "far", Name: "g0"}] = &fleet.BundleDeployment{}
 				s.candidates[1].Place.Labels = map[string]string{"env": "dev"}
 				return s
 			}, "c0000 create\ng0 leaves (target 1 \"prod\" wants env=prod, g0 has env=dev)\n"},
 		"Limited": {"a limit of the cluster's namespace holds there alone",
-			func() *snapshot { return scene(t, 1, nil).withGuest("far", guest{held: "Policy p"}) }, "c0000 create\ng0 - (Policy p)\n"},
+			func() *snapshot { return scene(t, 1, nil).withGuest("far", foreignCluster{held: "Policy p"}) }, "c0000 create\ng0 - (Policy p)\n"},
 		"Taken": {"a name that another Bundle has is not taken away",
 			func() *snapshot {
-				s := scene(t, 1, nil).withGuest("far", guest{})
-				s.taken = map[kube.Key]string{{Namespace: "far", Name: "g0"}: occupied(kube.Key{Namespace: "other", Name: "app"})}
+				s := scene(t, 1, nil).withGuest("far", foreignCluster{})
+				s.taken = map[kube.Key]string{{Namespace: "far", Name: "g0"}: nameTaken(kube.Key{Namespace: "other", Name: "app"})}
 				return s
 			}, "c0000 create\ng0 - broken: Bundle \"app\" of namespace other is deployed to this cluster under the same name: rename one of the two\n"},
 		"Nowhere": {"a Bundle without a target gets the possible workspaces in its message",
@@ -95,7 +95,7 @@ func reach(namespaces ...string) target.Reach {
 
 func TestWhere(t *testing.T) {
 	s := &snapshot{key: kube.Key{Namespace: "ns", Name: "app"}, candidateSet: candidateSet{reach: reach("a", "b", "c", "d")}}
-	if got, want := s.where(), "ns, a, b and 2 more"; got != want {
+	if got, want := s.namespaceList(), "ns, a, b and 2 more"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

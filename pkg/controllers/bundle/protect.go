@@ -14,26 +14,28 @@ import (
 // deployed stays, until a person has approved the list of what would go. The approval
 // takes the protection off the object, so that it is not asked for twice.
 
-// guardOf says what protects a Bundle; empty where nothing does.
-func (e *guards) guardOf(b *fleet.Bundle) string {
-	return withdrawal.Guard(b, e.table.Repo(ownerOf(b)))
+// protectionOf returns what protects a Bundle from deletion; empty if it is not
+// protected.
+func (e *guards) protectionOf(b *fleet.Bundle) string {
+	return withdrawal.Guard(b, e.table.Repo(repoOf(b)))
 }
 
-// heldFor is the reason of condition DeletionHeld.
-func heldFor(protected bool) string {
+// heldReason returns the reason of condition DeletionHeld.
+func heldReason(protected bool) string {
 	if protected {
 		return fleet.ReasonProtected
 	}
 	return fleet.ReasonDeletionHeld
 }
 
-// guard decides about protected Bundles that are being deleted, each alone.
-func (e *guards) guard(ctx context.Context, list []*fleet.Bundle) (kube.Result, error) {
+// reconcileProtected decides about protected Bundles that are being deleted, each
+// separately.
+func (e *guards) reconcileProtected(ctx context.Context, list []*fleet.Bundle) (kube.Result, error) {
 	next := kube.Done
 	for _, b := range list {
-		v := e.judgeGuarded(b)
+		v := e.judgeProtected(b)
 		if v.Approved {
-			if _, err := e.unguard(ctx, b); err != nil {
+			if _, err := e.removeProtection(ctx, b); err != nil {
 				return kube.Done, err
 			}
 			e.logFor(kube.KeyOf(b)).WithField("reason", "approved as "+v.Hash).Info("deletion goes on")
@@ -42,32 +44,33 @@ func (e *guards) guard(ctx context.Context, list []*fleet.Bundle) (kube.Result, 
 		}
 		next = kube.Result{After: heldAgain}
 		subject := fleetstate.Subject{Kind: fleetstate.KindBundle, Key: kube.KeyOf(b)}
-		if err := e.budgets.hold(ctx, subject, b, v); err != nil {
+		if err := e.budgets.reportHeld(ctx, subject, b, v); err != nil {
 			return kube.Done, err
 		}
-		e.decideDeletions([]*fleet.Bundle{b}, deletion{state: held, guarded: true, reason: e.guardOf(b), message: v.Message(approval(subject, v.Hash))})
+		e.decideDeletions([]*fleet.Bundle{b}, deletion{state: held, guarded: true, reason: e.protectionOf(b), message: v.Message(approveCommand(subject, v.Hash))})
 	}
 	return next, nil
 }
 
-// judgeGuarded decides about a protected Bundle by all of its deployments.
-func (e *guards) judgeGuarded(b *fleet.Bundle) withdrawal.Verdict {
+// judgeProtected decides about one protected Bundle by all of its deployments.
+func (e *guards) judgeProtected(b *fleet.Bundle) withdrawal.Verdict {
 	key := kube.KeyOf(b)
 	deployments, _ := e.table.Deployments(key)
 	r := withdrawal.Removal{
 		Unit: "deployment", Total: len(deployments), Deleted: b.UID, Approved: b.Annotations[fleet.AnnotationApproveDeletion],
 	}
 	for cluster, bd := range deployments {
-		item, _ := e.budgets.item(cluster, ownerOf(b), bd, func(other kube.Key) bool { return other == key })
+		item, _ := e.budgets.removalItem(cluster, repoOf(b), bd, func(other kube.Key) bool { return other == key })
 		r.Items = append(r.Items, item)
 	}
-	return withdrawal.JudgeProtected(r, e.guardOf(b))
+	return withdrawal.JudgeProtected(r, e.protectionOf(b))
 }
 
-// unguard removes the protection of a Bundle whose removal a person, or the budget of
-// its GitRepo, has approved. It returns the Bundle as it is now; nil if it is gone.
-func (e *guards) unguard(ctx context.Context, b *fleet.Bundle) (*fleet.Bundle, error) {
-	if e.guardOf(b) == "" {
+// removeProtection removes the protection of a Bundle whose deletion was approved by a
+// user or by the budget of its GitRepo. It returns the Bundle as written; nil if it
+// does not exist any more.
+func (e *guards) removeProtection(ctx context.Context, b *fleet.Bundle) (*fleet.Bundle, error) {
+	if e.protectionOf(b) == "" {
 		return b, nil
 	}
 	changed := b.DeepCopy()
@@ -83,25 +86,26 @@ func (e *guards) unguard(ctx context.Context, b *fleet.Bundle) (*fleet.Bundle, e
 	return got, nil
 }
 
-// reconcileRepoDeletion holds a protected GitRepo that is being deleted. The process
-// that reads repositories removes its Bundles once it is not protected any more. Where
-// its namespace or its kind is being deleted, its Bundles are held for the workspace.
+// reconcileRepoDeletion holds a protected GitRepo that is being deleted. When the
+// protection is removed, gitjob deletes its Bundles. If the namespace of the GitRepo or
+// its kind is being deleted, the decision about the workspace holds the Bundles
+// instead.
 func (e *guards) reconcileRepoDeletion(ctx context.Context, repo *fleet.GitRepo, own []*fleet.Bundle) (kube.Result, error) {
 	subject := fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: kube.KeyOf(repo)}
 	if !withdrawal.Protects(repo) || !slices.Contains(repo.Finalizers, fleet.FinalizerGitRepo) {
 		e.deletionBudget.forgetRepo(subject.Key)
-		return kube.Done, e.budgets.unhold(ctx, subject, repo)
+		return kube.Done, e.budgets.clearHeld(ctx, subject, repo)
 	}
 	if !e.table.Settled() {
-		return kube.Result{After: collect}, nil
+		return kube.Result{After: collectTime}, nil
 	}
-	why, err := e.endingOf(ctx, repo)
+	why, err := e.ownerDeletedReason(ctx, repo)
 	if err != nil {
 		return kube.Done, err
 	}
 	v := e.judgeRepo(repo, own)
 	if why == "" && v.Held {
-		return kube.Result{After: heldAgain}, e.budgets.hold(ctx, subject, repo, v)
+		return kube.Result{After: heldAgain}, e.budgets.reportHeld(ctx, subject, repo, v)
 	}
 	if why == "" {
 		why = "approved as " + v.Hash
@@ -121,9 +125,9 @@ func (e *guards) reconcileRepoDeletion(ctx context.Context, repo *fleet.GitRepo,
 	return again, nil
 }
 
-// endingOf says why it is for its workspace to hold what a GitRepo deployed; empty
-// where its namespace and its kind stay.
-func (e *guards) endingOf(ctx context.Context, repo *fleet.GitRepo) (string, error) {
+// ownerDeletedReason returns that the namespace or the kind of a GitRepo is being
+// deleted; empty if only the GitRepo is.
+func (e *guards) ownerDeletedReason(ctx context.Context, repo *fleet.GitRepo) (string, error) {
 	origin := withdrawal.Origin{}
 	var err error
 	if origin.Namespace, err = e.client.NamespaceLifetime(ctx, repo.Namespace); err != nil {
@@ -145,7 +149,7 @@ func (e *guards) judgeRepo(repo *fleet.GitRepo, own []*fleet.Bundle) withdrawal.
 		item := withdrawal.Item{Name: b.Name, UID: b.UID}
 		deployments, _ := e.table.Deployments(kube.KeyOf(b))
 		for cluster, bd := range deployments {
-			part, _ := e.budgets.item(cluster, kube.KeyOf(repo), bd, leaves)
+			part, _ := e.budgets.removalItem(cluster, kube.KeyOf(repo), bd, leaves)
 			item.Things = append(item.Things, part.Things...)
 		}
 		r.Items = append(r.Items, item)

@@ -41,14 +41,14 @@ func TestProtectedBundle(t *testing.T) {
 				if _, err := e.guards.reconcileDeletions(t.Context(), kube.Key{Namespace: "ws"}); err != nil {
 					t.Fatal(err)
 				}
-				d := e.deletions.of(b)
+				d := e.deletions.get(b)
 				if d.state != want {
 					t.Fatalf("got %+v, want %d", d, want)
 				}
 				if want == ordered {
 					break
 				}
-				said := condition.Find(e.guards.sayDeletionHeld(nil, b), fleet.ConditionDeletionHeld)
+				said := condition.Find(e.guards.setDeletionHeld(nil, b), fleet.ConditionDeletionHeld)
 				_, hash, ok := strings.Cut(d.message, "fleet approve -n ws bundle/web ")
 				if said == nil || said.Reason != fleet.ReasonProtected || !ok {
 					t.Fatalf("condition %+v", said)

@@ -15,7 +15,7 @@ import (
 
 const (
 	// pruneRetry is when Bundles marked for removal are looked at again if something
-	// held them back that sends no event, such as the brake.
+	// held them back that sends no event, such as a suspension.
 	pruneRetry = 5 * time.Second
 	// pruneSoon is when a request is looked at again that the caches have only
 	// in part.
@@ -33,13 +33,13 @@ type pruneController struct {
 	guards         *guards
 }
 
-// reconcilePrune decides what the Bundles of a GitRepo may lose: which of them are
-// removed, and which replace their releases.
+// reconcilePrune decides what the Bundles of a GitRepo may remove: which Bundles are
+// deleted, and which may replace their releases.
 //
-// The reader of the repository marks the Bundles that it does not yield any more, and
-// asks for the removal of all of them at once; the planner says which releases would be
-// replaced. The decision is made here, because the deployed objects are known here.
-// Held or refused requests change nothing.
+// gitjob marks the Bundles that a commit does not contain any more, and requests the
+// deletion of all of them by one annotation on the GitRepo. The bundleController finds
+// the releases that would be replaced. The pruneController decides about both, because
+// it knows the deployed objects. A request that is held or refused changes nothing.
 func (e *pruneController) reconcilePrune(ctx context.Context, key kube.Key) (kube.Result, error) {
 	repo, own := e.table.Owned(key)
 	switch {
@@ -53,39 +53,39 @@ func (e *pruneController) reconcilePrune(ctx context.Context, key kube.Key) (kub
 	mark := repo.Annotations[fleet.AnnotationPrune]
 	marked, all := withdrawal.Marked(mark, own)
 	if len(marked) == 0 {
-		e.deletionBudget.approve(key, "")
+		e.deletionBudget.setPruneApproved(key, "")
 	}
-	l := e.budgets.lossOf(repo, own, marked)
+	l := e.budgets.repoLossOf(repo, own, marked)
 	if len(marked)+len(l.replaced) == 0 { // nothing is asked, or it is gone; what comes later wakes us up
-		return kube.Done, e.budgets.unhold(ctx, subject, repo)
+		return kube.Done, e.budgets.clearHeld(ctx, subject, repo)
 	}
-	if why, _ := e.held(key.Namespace); why != "" || !e.table.Settled() {
+	if why, _ := e.holdReason(key.Namespace); why != "" || !e.table.Settled() {
 		return kube.Result{After: pruneRetry}, nil
 	}
-	if !l.granted && !all {
-		if next, err := e.whole(ctx, key, mark, marked); err != nil || next != kube.Done {
+	if !l.approved && !all {
+		if next, err := e.checkAllCached(ctx, key, mark, marked); err != nil || next != kube.Done {
 			return next, err
 		}
 	}
-	rest, v, after := e.budgets.judgeLoss(l)
+	rest, v, after := e.budgets.judgeRepoLoss(l)
 	if after > 0 {
 		return kube.Result{After: after}, nil
 	}
-	e.budgets.permitAll(l, rest, v)
+	e.budgets.permitReplacements(l, rest, v)
 	if len(marked) > 0 && l.mayPrune(rest, v) {
 		if next, err := e.prune(ctx, repo, marked); err != nil || next != kube.Done {
 			return next, err
 		}
 	}
 	if v.Held {
-		return kube.Result{After: heldAgain}, e.budgets.hold(ctx, subject, repo, v)
+		return kube.Result{After: heldAgain}, e.budgets.reportHeld(ctx, subject, repo, v)
 	}
-	return kube.Done, e.budgets.unhold(ctx, subject, repo)
+	return kube.Done, e.budgets.clearHeld(ctx, subject, repo)
 }
 
-// whole makes sure that the caches have all Bundles with a mark, although they
-// are fewer than the mark says: some may be gone already.
-func (e *pruneController) whole(ctx context.Context, key kube.Key, mark string, marked []*fleet.Bundle) (kube.Result, error) {
+// checkAllCached returns a delay if the API server has more Bundles with a mark than
+// the cache. There may be fewer than the request says: some may be deleted already.
+func (e *pruneController) checkAllCached(ctx context.Context, key kube.Key, mark string, marked []*fleet.Bundle) (kube.Result, error) {
 	live, err := e.bundles.List(ctx, key.Namespace, fleet.LabelRepoName+"="+key.Name)
 	if err != nil {
 		return kube.Done, fmt.Errorf("look for bundles to remove: %w", err)
@@ -96,8 +96,8 @@ func (e *pruneController) whole(ctx context.Context, key kube.Key, mark string, 
 	return kube.Done, nil
 }
 
-// prune deletes marked Bundles, each as it was judged, unless the request was
-// taken back meanwhile. Their finalizer keeps them until their deployments are
+// prune deletes marked Bundles in the version that was judged, unless the request was
+// withdrawn meanwhile. Their finalizer keeps them until their deployments are
 // withdrawn.
 func (e *pruneController) prune(ctx context.Context, repo *fleet.GitRepo, marked []*fleet.Bundle) (kube.Result, error) {
 	key, mark := kube.KeyOf(repo), repo.Annotations[fleet.AnnotationPrune]
@@ -110,14 +110,14 @@ func (e *pruneController) prune(ctx context.Context, repo *fleet.GitRepo, marked
 	case live.UID != repo.UID || live.Annotations[fleet.AnnotationPrune] != mark:
 		return kube.Result{After: pruneSoon}, nil
 	}
-	e.deletionBudget.approve(key, mark)
+	e.deletionBudget.setPruneApproved(key, mark)
 	slices.SortFunc(marked, func(a, b *fleet.Bundle) int { return strings.Compare(a.Name, b.Name) })
 	next := kube.Done
 	for _, b := range marked {
 		if b.DeletionTimestamp != nil {
 			continue
 		}
-		b, err := e.guards.unguard(ctx, b)
+		b, err := e.guards.removeProtection(ctx, b)
 		if err != nil {
 			return kube.Done, err
 		}
@@ -137,8 +137,8 @@ func (e *pruneController) prune(ctx context.Context, repo *fleet.GitRepo, marked
 	return next, nil
 }
 
-// nilled is an object of a type, or nothing at all.
-func nilled[P interface {
+// nilObject returns obj as a kube.Object; a nil pointer becomes a nil interface.
+func nilObject[P interface {
 	comparable
 	kube.Object
 }](obj P) kube.Object {
@@ -149,9 +149,9 @@ func nilled[P interface {
 	return obj
 }
 
-// asks enqueues the objects that a request for removals, or an answer to one, concerns.
-// Users and the reader of repositories make such requests.
-func (e *pruneController) asks(old, changed kube.Object) {
+// onPruneRequest enqueues the GitRepo and the Bundles that a request for a removal, or
+// its approval, concerns. gitjob and users write these annotations.
+func (e *pruneController) onPruneRequest(old, changed kube.Object) {
 	said := func(key string) bool {
 		if old == nil {
 			return changed.GetAnnotations()[key] != ""
@@ -162,7 +162,7 @@ func (e *pruneController) asks(old, changed kube.Object) {
 	protect := said(fleet.AnnotationProtect)
 	switch o := changed.(type) {
 	case *fleet.Bundle:
-		if repo := ownerOf(o); mark && repo.Name != "" {
+		if repo := repoOf(o); mark && repo.Name != "" {
 			e.pruneQueue.Add(repo)
 		}
 		if word || protect {
@@ -177,7 +177,7 @@ func (e *pruneController) asks(old, changed kube.Object) {
 			e.deletionQueue.Add(kube.Key{Namespace: o.Namespace})
 		}
 		if budget && old != nil {
-			e.status[fleetstate.KindGitRepo].wake(kube.KeyOf(o), true)
+			e.status[fleetstate.KindGitRepo].enqueue(kube.KeyOf(o), true)
 			_, own := e.table.Owned(kube.KeyOf(o))
 			for _, b := range own {
 				e.bundleQueue.Add(kube.KeyOf(b))

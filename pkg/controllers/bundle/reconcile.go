@@ -58,35 +58,35 @@ func (e *bundleController) Reconcile(ctx context.Context, key kube.Key) (kube.Re
 	if ok && !e.cfg.Scope.Owns(b) {
 		return e.observeForeign(b)
 	}
-	switch w := e.pairs.resume(key, b); {
+	switch w := e.pairs.resumeWork(key, b); {
 	case w != nil:
-		return e.carryOut(ctx, w)
+		return e.applyDecision(ctx, w)
 	case !ok:
 		return kube.Done, nil
 	case b.DeletionTimestamp != nil:
-		return e.withdrawals.remove(ctx, b)
+		return e.withdrawals.removeBundle(ctx, b)
 	}
 	s, err := e.gather(ctx, b)
 	if err != nil {
 		return kube.Done, err
 	}
 	d := decide(s)
-	e.pairs.remember(key, d)
-	e.budgets.noteReplaced(s, d)
-	if err := e.adopt(ctx, s, d); err != nil {
+	e.pairs.storeVersions(key, d)
+	e.budgets.storeReplaced(s, d)
+	if err := e.addFinalizer(ctx, s, d); err != nil {
 		return kube.Done, err
 	}
-	if err := e.askForChart(ctx, b); err != nil {
+	if err := e.requestCharts(ctx, b); err != nil {
 		return kube.Done, err
 	}
-	return e.carryOut(ctx, &work{snapshot: s, decision: d})
+	return e.applyDecision(ctx, &work{snapshot: s, decision: d})
 }
 
 // gather reads all that the decision needs.
 func (e *bundleController) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error) {
 	s := &snapshot{key: kube.KeyOf(b), bundle: b, known: known{moves: e.table.Moves()}}
 	refused := e.sources.refusedOf(s.key)
-	if s.parts, s.compiledErr = e.content.named(b); s.compiledErr == nil {
+	if s.parts, s.compiledErr = e.content.findContent(b); s.compiledErr == nil {
 		s.compiled, s.compiledErr = e.compiled(ctx, b) // before the clusters: their changes are judged by it
 		if err := e.copies.gatherSources(ctx, s); s.compiledErr == nil {
 			s.compiledErr = err
@@ -97,14 +97,14 @@ func (e *bundleController) gather(ctx context.Context, b *fleet.Bundle) (*snapsh
 	s.deployments, s.seen = e.table.Deployments(s.key)
 	e.copies.checkCopies(s, refused)
 	e.candidates(s)
-	s.hold, s.restricted = e.held(s.key.Namespace)
-	s.replacing = e.budgets.replacingOf(b)
+	s.hold, s.restricted = e.holdReason(s.key.Namespace)
+	s.replacing = e.budgets.replaceInputsOf(b)
 	if s.compiledErr != nil && !reconcile.IsTerminal(s.compiledErr) && !reconcile.IsRequeue(s.compiledErr) {
 		return nil, s.compiledErr
 	}
 	e.pairs.mu.Lock()
 	defer e.pairs.mu.Unlock()
-	s.versions, s.lost = e.pairs.versions[s.key], maps.Clone(e.pairs.lost)
+	s.versions, s.stale = e.pairs.versions[s.key], maps.Clone(e.pairs.stale)
 	return s, nil
 }
 
@@ -116,7 +116,7 @@ func (e *bundleController) compiled(ctx context.Context, b *fleet.Bundle) (*depl
 	entry := e.pairs.compiled[key]
 	e.pairs.mu.Unlock()
 	if entry != nil {
-		if fits(entry.compiled, b) {
+		if compiledFrom(entry.compiled, b) {
 			return entry.compiled, nil
 		}
 	}
@@ -128,7 +128,7 @@ func (e *bundleController) compiled(ctx context.Context, b *fleet.Bundle) (*depl
 			return nil, err
 		}
 	}
-	compiled, err := deployment.Compile(b, contentOf(b), next.values)
+	compiled, err := deployment.Compile(b, contentID(b), next.values)
 	if err != nil {
 		e.pairs.dropCompiled(key)
 		return nil, err
@@ -140,10 +140,11 @@ func (e *bundleController) compiled(ctx context.Context, b *fleet.Bundle) (*depl
 	return compiled, nil
 }
 
-// fits reports whether a compiled bundle was made of a Bundle as it is now.
-func fits(compiled *deployment.Compiled, b *fleet.Bundle) bool {
+// compiledFrom reports whether a compiled bundle was made from the current version of a
+// Bundle.
+func compiledFrom(compiled *deployment.Compiled, b *fleet.Bundle) bool {
 	old := compiled.Bundle()
-	return old.UID == b.UID && old.Generation == b.Generation && maps.Equal(old.Labels, b.Labels) && contentOf(old) == contentOf(b)
+	return old.UID == b.UID && old.Generation == b.Generation && maps.Equal(old.Labels, b.Labels) && contentID(old) == contentID(b)
 }
 
 func (e *bundleController) readValues(ctx context.Context, b *fleet.Bundle, entry *compiledEntry) error {
@@ -163,9 +164,10 @@ func (e *bundleController) readValues(ctx context.Context, b *fleet.Bundle, entr
 	return nil
 }
 
-// adopt puts our finalizer on a Bundle before the first deployment is made, so
-// that its deletion is not missed. A protected one has it in any case.
-func (e *bundleController) adopt(ctx context.Context, s *snapshot, d *decision) error {
+// addFinalizer adds the manager's finalizer to a Bundle before its first deployment is
+// created, so that the manager withdraws the deployments before the Bundle disappears.
+// A protected Bundle always gets it.
+func (e *bundleController) addFinalizer(ctx context.Context, s *snapshot, d *decision) error {
 	needed := len(d.pairs)+len(s.deployments) > 0 || withdrawal.Protects(s.bundle)
 	if slices.Contains(s.bundle.Finalizers, fleet.FinalizerBundle) || !needed {
 		return nil
@@ -180,15 +182,15 @@ func (e *bundleController) adopt(ctx context.Context, s *snapshot, d *decision) 
 	return nil
 }
 
-// joined is at most three of many errors, each once, as one.
-func joined(errs []error) error {
+// joinErrors joins at most three distinct errors.
+func joinErrors(errs []error) error {
 	if len(errs) <= 3 {
 		return errors.Join(errs...)
 	}
 	return fmt.Errorf("%w (and %d more)", errors.Join(errs[:3]...), len(errs)-3)
 }
 
-// forget drops what is kept about a Bundle that is gone.
+// forget drops all state of a Bundle that was deleted.
 func (e *bundleController) forget(key kube.Key) {
 	e.pairs.forget(key)
 	e.withdrawals.forget(key)
@@ -196,11 +198,12 @@ func (e *bundleController) forget(key kube.Key) {
 	e.sources.forget(key)
 }
 
-// observeForeign records the state of a Bundle that another manager looks after. It
-// waits for writes that were begun while the Bundle was ours, and then forgets them.
+// observeForeign records in the table the state of a Bundle that another manager
+// reconciles. It waits for writes that this manager began before, and then drops its
+// own state.
 func (e *bundleController) observeForeign(b *fleet.Bundle) (kube.Result, error) {
 	key := kube.KeyOf(b)
-	e.pairs.resume(key, nil)
+	e.pairs.resumeWork(key, nil)
 	e.forget(key)
 	deployments, seen := e.table.Deployments(key)
 	p := fleetstate.Plan{
@@ -219,20 +222,20 @@ func (e *bundleController) observeForeign(b *fleet.Bundle) (kube.Result, error) 
 	return kube.Done, nil
 }
 
-// candidates finds the clusters that a Bundle may be meant for, and those of other
-// namespaces on which it is although it may not be there any more.
+// candidates finds the clusters that a Bundle may target, and the clusters of other
+// namespaces where it is deployed although no mapping allows it any more.
 func (e *bundleController) candidates(s *snapshot) {
 	s.reach = e.targeting.reachOf(s.bundle)
 	s.candidates = e.table.Candidates(s.key.Namespace)
-	s.guests = map[kube.Key]guest{}
+	s.foreign = map[kube.Key]foreignCluster{}
 	own := len(s.candidates)
 	for _, ns := range s.reach.Namespaces() {
-		g := guest{}
-		if why, restricted := e.held(ns); restricted {
+		g := foreignCluster{}
+		if why, restricted := e.holdReason(ns); restricted {
 			g.held = why
 		}
 		for _, c := range e.table.Candidates(ns) {
-			s.candidates, s.guests[c.Key] = append(s.candidates, c), g
+			s.candidates, s.foreign[c.Key] = append(s.candidates, c), g
 		}
 	}
 	for key := range s.deployments {
@@ -244,11 +247,11 @@ func (e *bundleController) candidates(s *snapshot) {
 		if !ok {
 			continue
 		}
-		g := guest{beyond: why}
+		g := foreignCluster{notAllowed: why}
 		if err := s.reach.Fault(); err != nil {
-			g = guest{held: "stays as it is: " + err.Error()}
+			g = foreignCluster{held: "stays as it is: " + err.Error()}
 		}
-		s.candidates, s.guests[key] = append(s.candidates, c), g
+		s.candidates, s.foreign[key] = append(s.candidates, c), g
 	}
 	if len(s.candidates) > own {
 		slices.SortFunc(s.candidates, func(a, b *fleetstate.Candidate) int {
@@ -258,10 +261,10 @@ func (e *bundleController) candidates(s *snapshot) {
 	e.findOccupants(s)
 }
 
-// findOccupants finds the clusters on which the Bundle's name is taken: by a Bundle of
-// the same name of another namespace. The Bundle that was there first stays.
+// findOccupants finds the clusters on which a Bundle of another namespace uses the same
+// deployment name. The Bundle that was deployed there first stays.
 func (e *bundleController) findOccupants(s *snapshot) {
-	if !e.cache.mapped.any() {
+	if !e.cache.mapped.exist() {
 		return
 	}
 	s.taken = map[kube.Key]string{}
@@ -271,7 +274,7 @@ func (e *bundleController) findOccupants(s *snapshot) {
 		}
 		owner, _, ok := e.table.PairOf(kube.Key{Namespace: c.Place.Namespace, Name: s.key.Name})
 		if ok && owner != s.key {
-			s.taken[c.Key] = occupied(owner)
+			s.taken[c.Key] = nameTaken(owner)
 		}
 	}
 }

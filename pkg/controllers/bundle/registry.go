@@ -37,8 +37,9 @@ const (
 	deletionTime = 30 * time.Second
 )
 
-// checkCredential waits for the Secret of a Bundle's registry. The text of a
-// wait that a watch will not end is the same.
+// checkCredential returns a wait if the Secret of a Bundle's registry does not exist.
+// The message of a wait is always the same: it must not change without a change of the
+// Secret.
 func (e *contentController) checkCredential(b *fleet.Bundle) error {
 	if _, ok := e.cache.secrets.Get(credentialOf(b)); ok {
 		return nil
@@ -51,11 +52,12 @@ func credentialOf(b *fleet.Bundle) kube.Key {
 	return kube.Key{Namespace: b.Namespace, Name: b.Spec.ContentsID}
 }
 
-// versionOf identifies the version of a Secret, for its copies.
+// versionOf returns the UID and the resourceVersion of a Secret, which its copies
+// record.
 func versionOf(m metav1.Object) string { return string(m.GetUID()) + "/" + m.GetResourceVersion() }
 
-// ensureCredentials copies the Secret of the Bundle's registry to the clusters
-// that are about to need it, or hold an older copy.
+// ensureCredentials copies the Secret of the Bundle's registry into the namespaces of
+// clusters that are about to need it, or that have an older copy.
 func (e *contentController) ensureCredentials(ctx context.Context, s *snapshot, d *decision) error {
 	source, ok := e.cache.secrets.Get(credentialOf(s.bundle))
 	if !ok {
@@ -113,25 +115,26 @@ func (e *contentController) putCopy(ctx context.Context, key kube.Key, version s
 	return err
 }
 
-// ofRegistry reports whether a Secret says in which registry something is.
-func ofRegistry(m *metav1.PartialObjectMetadata) bool {
+// isRegistrySecret reports whether a Secret holds the location and credentials of
+// content in a registry.
+func isRegistrySecret(m *metav1.PartialObjectMetadata) bool {
 	return m.Labels[fleet.LabelInternalSecret] == "true" && m.Labels[fleet.LabelCarried] == ""
 }
 
-// copied reports whether a Secret of a registry is a copy for a cluster.
-func copied(m *metav1.PartialObjectMetadata) bool {
+// isRegistryCopy reports whether a registry's Secret is a copy for a cluster.
+func isRegistryCopy(m *metav1.PartialObjectMetadata) bool {
 	_, ok := m.Annotations[fleet.AnnotationInputHash]
 	return ok
 }
 
-// onCredential handles a change of a Secret of a registry. It returns false for other
+// onCredential handles a change of a registry's Secret. It returns false for all other
 // Secrets.
 func (e *contentController) onCredential(m *metav1.PartialObjectMetadata, gone bool) bool {
-	if !ofRegistry(m) {
+	if !isRegistrySecret(m) {
 		return false
 	}
-	if !copied(m) || gone && e.table.Holders(m.Name)[m.Namespace] {
-		e.planSome(e.table.Naming(m.Name))
+	if !isRegistryCopy(m) || gone && e.table.Holders(m.Name)[m.Namespace] {
+		e.enqueueBundles(e.table.Naming(m.Name))
 	}
 	e.contentQueue.Add(kube.Key{Name: m.Name})
 	return true
@@ -145,7 +148,7 @@ func (e *contentController) reconcileCredentials(ctx context.Context, id string)
 	var errs []error
 	holders := e.table.Holders(id)
 	for _, m := range e.cache.secrets.List("") {
-		if m.Name != id || !ofRegistry(m) || !copied(m) && !e.cfg.Scope.Takes(m.Namespace, m.Labels) {
+		if m.Name != id || !isRegistrySecret(m) || !isRegistryCopy(m) && !e.cfg.Scope.Takes(m.Namespace, m.Labels) {
 			continue
 		}
 		left := e.credentialNeeded(m, holders[m.Namespace])
@@ -158,16 +161,16 @@ func (e *contentController) reconcileCredentials(ctx context.Context, id string)
 	return next, errors.Join(errs...)
 }
 
-// credentialNeeded returns how long a Secret of a registry is still needed at least;
-// negative: until something changes. A copy is deleted with the last deployment of its
-// namespace. Where a Bundle names the content, however, a deployment may be about to be
-// written. used reports whether a deployment of the copy's namespace holds the content.
-// A Secret that is no copy is needed by the Bundles of its namespace that name the
-// content, and by those of which a deployment still holds it.
+// credentialNeeded returns how long a registry's Secret is still needed; 0: it can be
+// deleted; negative: it is needed until an event. used reports whether a deployment in
+// the namespace of a copy has the content. A copy is deleted with the last deployment
+// of its namespace, unless a Bundle names the content: then a deployment may be about
+// to be written. An original is needed by the Bundles of its namespace that name the
+// content, and by those with a deployment that has it.
 func (e *contentController) credentialNeeded(m *metav1.PartialObjectMetadata, used bool) time.Duration {
 	key := kube.KeyOf(m).String()
 	naming := e.table.Naming(m.Name)
-	if !copied(m) {
+	if !isRegistryCopy(m) {
 		used = slices.ContainsFunc(naming, func(k kube.Key) bool { return k.Namespace == m.Namespace }) ||
 			e.table.Workspaces(m.Name)[m.Namespace]
 	}
@@ -176,16 +179,16 @@ func (e *contentController) credentialNeeded(m *metav1.PartialObjectMetadata, us
 		return -1
 	}
 	since := e.idle.setUnused(key, m.ResourceVersion, e.now())
-	if copied(m) && len(naming) == 0 {
+	if isRegistryCopy(m) && len(naming) == 0 {
 		return 0
 	}
 	return max(0, contentGrace-e.now().Sub(since))
 }
 
-// dropCredential deletes a Secret of a registry. With one that is no copy goes
-// what it leads to.
+// dropCredential deletes a registry's Secret. For an original it first deletes the
+// artifact in the registry.
 func (e *contentController) dropCredential(ctx context.Context, m *metav1.PartialObjectMetadata) error {
-	if !copied(m) {
+	if !isRegistryCopy(m) {
 		secret, err := e.secrets.Get(ctx, kube.KeyOf(m))
 		if kube.IsGone(err) {
 			return nil
@@ -207,16 +210,16 @@ func (e *contentController) dropCredential(ctx context.Context, m *metav1.Partia
 	return err
 }
 
-// dismissArtifact deletes the artifact of a Bundle from its registry when the Bundle is
-// deleted. If another Bundle of the namespace names it or still runs it, the sweep
-// deletes it later. A failure is reported, and blocks nothing.
-func (e *contentController) dismissArtifact(ctx context.Context, b *fleet.Bundle) error {
+// deleteBundleArtifact deletes the artifact of a deleted Bundle from its registry. If
+// another Bundle of the namespace names or runs it, reconcileCredentials deletes it
+// later. An error is reported and does not block the deletion.
+func (e *contentController) deleteBundleArtifact(ctx context.Context, b *fleet.Bundle) error {
 	id := b.Spec.ContentsID
 	if id == "" {
 		return nil
 	}
 	shared := e.table.Workspaces(id)[b.Namespace] || slices.ContainsFunc(e.table.Naming(id), func(k kube.Key) bool {
-		return k.Namespace == b.Namespace && k.Name != b.Name && e.stays(k)
+		return k.Namespace == b.Namespace && k.Name != b.Name && e.bundleExists(k)
 	})
 	secret, err := e.secrets.Get(ctx, credentialOf(b))
 	if shared || kube.IsGone(err) {
@@ -235,14 +238,14 @@ func (e *contentController) dismissArtifact(ctx context.Context, b *fleet.Bundle
 	return e.secrets.Delete(ctx, kube.KeyOf(secret), kube.Precondition{UID: secret.UID})
 }
 
-// stays reports whether a Bundle is there and not being deleted.
-func (e *contentController) stays(key kube.Key) bool {
+// bundleExists reports whether a Bundle exists and is not being deleted.
+func (e *contentController) bundleExists(key kube.Key) bool {
 	b, ok := e.table.Bundle(key)
 	return ok && b.DeletionTimestamp == nil
 }
 
-// deleteArtifact deletes from a registry the artifact that a Secret leads to, unless
-// another namespace needs the same artifact.
+// deleteArtifact deletes from a registry the artifact that a Secret locates, unless
+// another namespace needs the artifact.
 func (e *contentController) deleteArtifact(ctx context.Context, secret *corev1.Secret) error {
 	id := secret.Name
 	storage, err := oci.StorageOf(string(secret.Type), secret.Data)
@@ -251,7 +254,7 @@ func (e *contentController) deleteArtifact(ctx context.Context, secret *corev1.S
 	}
 	others := e.table.Workspaces(id)
 	for _, k := range e.table.Naming(id) {
-		if e.stays(k) {
+		if e.bundleExists(k) {
 			others[k.Namespace] = true
 		}
 	}

@@ -20,115 +20,125 @@ import (
 // together, by the loop that judges which of them are removed. A staged version was
 // judged before.
 
-// A replaced is one deployment whose release would be replaced.
+// A replaced is one deployment whose release would be replaced by another release.
 type replaced struct {
 	withdrawal.Replacement
 	cluster kube.Key
 	bd      *fleet.BundleDeployment
 }
 
-// replacing holds the inputs of a decision about replaced releases.
-type replacing struct {
-	free  bool   // the budget is off
-	owned bool   // a GitRepo has the Bundle: all replacements of its Bundles are judged together
-	at    string // the commit that it was read at
-	// may are the releases that deployments may get, by Cluster.
-	may map[kube.Key]release.ID
+// replaceInputs are the inputs of the decision about replaced releases.
+type replaceInputs struct {
+	// unlimited: no deletion budget applies.
+	unlimited bool
+	// byRepo: the Bundle belongs to a GitRepo, and all replacements of its Bundles are
+	// judged together.
+	byRepo bool
+	// commit is the commit of the GitRepo when the Bundle was planned.
+	commit string
+	// permitted are the releases that deployments may get, by Cluster.
+	permitted map[kube.Key]release.ID
 }
 
-// replacements are those of one Bundle.
+// replacements are the replaced releases of one Bundle.
 type replacements struct {
-	since time.Time   // when the newest of open came
-	at    string      // the commit that the GitRepo was read at then
-	open  []*replaced // that are to be judged, or are held
-	may   map[kube.Key]release.ID
+	// since is when the newest entry of open was added.
+	since time.Time
+	// commit is the commit of the GitRepo at that time.
+	commit string
+	// open are the deployments that are to be judged, or are held.
+	open []*replaced
+	// permitted are the releases that deployments may get, by Cluster.
+	permitted map[kube.Key]release.ID
 }
 
-// keep is why a pair keeps the version that it has; empty where it need not. It
-// compares releases of pairs only that are about to get another version.
-func (s *snapshot) keep(p *pair) string {
-	if s.replacing.free || p.old == nil || p.want.ID == "" || p.old.Spec.DeploymentID == p.id || p.old.Spec.StagedDeploymentID == p.id ||
+// keptReason returns why a pair must keep its present version because the new one
+// replaces its release; empty if it need not. It compares releases only of pairs that
+// are about to get another version.
+func (s *snapshot) keptReason(p *pair) string {
+	if s.replacing.unlimited || p.old == nil || p.want.ID == "" || p.old.Spec.DeploymentID == p.id || p.old.Spec.StagedDeploymentID == p.id ||
 		s.bundle.Name == naming.AgentBundle(p.key.Name) {
 		return ""
 	}
 	if p.release == (release.ID{}) {
 		if p.version == nil {
-			v, err := s.work(p)
+			v, err := s.renderVersion(p)
 			if err != nil {
 				return "" // writing it says so
 			}
 			p.version = &v
 		}
-		p.release = release.IDNamed(s.named(), p.version.Options)
+		p.release = release.IDNamed(s.defaultReleaseName(), p.version.Options)
 	}
-	r, ok := withdrawal.Replaces(p.old, s.named(), p.release)
+	r, ok := withdrawal.Replaces(p.old, s.defaultReleaseName(), p.release)
 	switch {
 	case !ok:
 		return ""
 	case (p.offline || p.silent) && rollout.Unanswered(p.old):
 		p.want.Kept = true
 		return r.String() + " when its agent has reported what it has deployed so far"
-	case !withdrawal.Loses(p.old), !s.replacing.owned && len(withdrawal.ReplacedThings(p.key.String(), p.old)) == 0:
+	case !withdrawal.Loses(p.old), !s.replacing.byRepo && len(withdrawal.ReplacedThings(p.key.String(), p.old)) == 0:
 		return ""
 	}
 	p.replaced = &replaced{r, p.key, p.old}
-	if s.replacing.may[p.key] == r.To {
+	if s.replacing.permitted[p.key] == r.To {
 		return ""
 	}
 	p.want.Kept = true
 	return r.String() + withdrawal.UntilApproved
 }
 
-// named returns the default name of the Bundle's releases.
-func (s *snapshot) named() string {
+// defaultReleaseName returns the name of the Bundle's releases if the options set none.
+func (s *snapshot) defaultReleaseName() string {
 	if s.releaseName == "" {
 		s.releaseName = naming.ReleaseName(s.bundle.Name)
 	}
 	return s.releaseName
 }
 
-// replacingOf gathers these inputs before a Bundle is decided.
-func (e *budgets) replacingOf(b *fleet.Bundle) replacing {
-	repo := e.judgedBy(b)
-	budget, _ := e.budget(repo, b.Namespace, withdrawal.BundleBudget) // an error is logged when something is judged
-	out := replacing{free: budget.Off(), owned: repo != nil, may: e.deletionBudget.mayReplace(kube.KeyOf(b))}
+// replaceInputsOf gathers the replaceInputs of a Bundle.
+func (e *budgets) replaceInputsOf(b *fleet.Bundle) replaceInputs {
+	repo := e.judgingRepo(b)
+	budget, _ := e.readBudget(repo, b.Namespace, withdrawal.BundleBudget) // an error is logged when something is judged
+	out := replaceInputs{unlimited: budget.Off(), byRepo: repo != nil, permitted: e.deletionBudget.permittedReleases(kube.KeyOf(b))}
 	if repo != nil {
-		out.at = repo.Status.Commit
+		out.commit = repo.Status.Commit
 	}
 	return out
 }
 
-// judgedBy is the GitRepo that all that a Bundle replaces is judged with; nil
-// where the Bundle is judged alone.
-func (e *budgets) judgedBy(b *fleet.Bundle) *fleet.GitRepo {
-	repo := e.table.Repo(ownerOf(b))
+// judgingRepo returns the GitRepo together with which the replacements of a Bundle are
+// judged; nil if the Bundle is judged alone.
+func (e *budgets) judgingRepo(b *fleet.Bundle) *fleet.GitRepo {
+	repo := e.table.Repo(repoOf(b))
 	if repo == nil || repo.DeletionTimestamp != nil || !e.cfg.Scope.Owns(repo) {
 		return nil
 	}
 	return repo
 }
 
-// noteReplaced stores what was decided, and enqueues the judgment for the time after
-// everything that the same change concerns was looked at.
-func (e *budgets) noteReplaced(s *snapshot, d *decision) {
-	if d.frozen {
+// storeReplaced stores the replaced releases of a decision. It enqueues their GitRepo
+// after collectTime: by then the other Bundles of the same change are planned.
+func (e *budgets) storeReplaced(s *snapshot, d *decision) {
+	if d.unchanged {
 		return
 	}
-	if e.deletionBudget.replaces(s.key, d.replaced, s.replacing.at, e.now()) && s.replacing.owned {
-		e.pruneQueue.AddAfter(ownerOf(s.bundle), collect)
+	if e.deletionBudget.setReplaced(s.key, d.replaced, s.replacing.commit, e.now()) && s.replacing.byRepo {
+		e.pruneQueue.AddAfter(repoOf(s.bundle), collectTime)
 	}
 }
 
-// lostWith are the precious objects that go with a release that is replaced. See
-// fleetstate.Lost.
-func (e *budgets) lostWith(l *replaced, repo kube.Key, leaves func(kube.Key) bool) (things []withdrawal.Thing, undecided bool) {
+// lostObjects returns the objects that a replaced release would delete and that always
+// need an approval; see fleetstate.State.Lost for leaves and undecided.
+func (e *budgets) lostObjects(l *replaced, repo kube.Key, leaves func(kube.Key) bool) (things []withdrawal.Thing, undecided bool) {
 	if things = withdrawal.ReplacedThings(l.cluster.String(), l.bd); len(things) == 0 {
 		return nil, false
 	}
 	return e.table.Lost(l.cluster, repo, things, leaves)
 }
 
-// permit lets deployments of a Bundle replace their releases.
+// permit allows deployments of a Bundle to replace their releases, and enqueues the
+// Bundle.
 func (e *budgets) permit(key kube.Key, list []*replaced) {
 	if len(list) == 0 {
 		return
@@ -137,10 +147,10 @@ func (e *budgets) permit(key kube.Key, list []*replaced) {
 	e.bundleQueue.AddFirst(key)
 }
 
-// replaces records which deployments of a Bundle replace their release, and reports
-// whether there are others to be judged than before. A deployment that was permitted
-// and is no longer desired is judged again when it is desired again.
-func (p *deletionBudget) replaces(key kube.Key, all []*replaced, at string, now time.Time) bool {
+// setReplaced stores which deployments of a Bundle would replace their release, and
+// reports whether there is something new to judge. A permission ends when the
+// deployment does not want that release any more.
+func (p *deletionBudget) setReplaced(key kube.Key, all []*replaced, commit string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old := p.replaced[key]
@@ -148,10 +158,10 @@ func (p *deletionBudget) replaces(key kube.Key, all []*replaced, at string, now 
 		delete(p.replaced, key)
 		return old != nil && len(old.open) > 0
 	}
-	next := &replacements{since: now, at: at, may: map[kube.Key]release.ID{}}
+	next := &replacements{since: now, commit: commit, permitted: map[kube.Key]release.ID{}}
 	for _, r := range all {
-		if old != nil && old.may[r.cluster] == r.To {
-			next.may[r.cluster] = r.To
+		if old != nil && old.permitted[r.cluster] == r.To {
+			next.permitted[r.cluster] = r.To
 		} else {
 			next.open = append(next.open, r)
 		}
@@ -164,29 +174,29 @@ func (p *deletionBudget) replaces(key kube.Key, all []*replaced, at string, now 
 	for _, r := range old.open {
 		known[r.cluster] = r
 	}
-	anew := slices.ContainsFunc(next.open, func(r *replaced) bool {
+	added := slices.ContainsFunc(next.open, func(r *replaced) bool {
 		before := known[r.cluster]
 		return before == nil || before.Replacement != r.Replacement || before.bd.UID != r.bd.UID
 	})
-	if !anew {
-		next.since, next.at = old.since, old.at
+	if !added {
+		next.since, next.commit = old.since, old.commit
 	}
-	return anew || len(old.open) != len(next.open)
+	return added || len(old.open) != len(next.open)
 }
 
-// mayReplace are the releases that deployments of a Bundle may get, by Cluster.
-func (p *deletionBudget) mayReplace(key kube.Key) map[kube.Key]release.ID {
+// permittedReleases returns the releases that deployments of a Bundle may get, by
+// Cluster.
+func (p *deletionBudget) permittedReleases(key kube.Key) map[kube.Key]release.ID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r := p.replaced[key]; r != nil {
-		return maps.Clone(r.may)
+		return maps.Clone(r.permitted)
 	}
 	return nil
 }
 
-// open are the deployments of a Bundle whose replacement is to be judged, or is held.
-// The result must not be changed.
-func (p *deletionBudget) open(key kube.Key) *replacements {
+// replacementsOf returns the replacements of a Bundle. The caller must not change them.
+func (p *deletionBudget) replacementsOf(key kube.Key) *replacements {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r := p.replaced[key]; r != nil {
@@ -195,7 +205,7 @@ func (p *deletionBudget) open(key kube.Key) *replacements {
 	return &replacements{}
 }
 
-// permit lets deployments replace their releases.
+// permit records that deployments may replace their releases.
 func (p *deletionBudget) permit(key kube.Key, list []*replaced) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,25 +213,24 @@ func (p *deletionBudget) permit(key kube.Key, list []*replaced) {
 	if r == nil {
 		return
 	}
-	may := maps.Clone(r.may)
+	may := maps.Clone(r.permitted)
 	for _, one := range list {
 		may[one.cluster] = one.To
 	}
 	open := slices.DeleteFunc(slices.Clone(r.open), func(one *replaced) bool { return may[one.cluster] == one.To })
-	p.replaced[key] = &replacements{since: r.since, at: r.at, open: open, may: may}
+	p.replaced[key] = &replacements{since: r.since, commit: r.commit, open: open, permitted: may}
 }
 
-// pay notes that the releases of a Bundle were replaced without an approval by a
-// change that began at since. It is forgotten when it is part of no change that is
-// still to be judged.
-func (p *deletionBudget) pay(repo kube.Key, bundle string, since, now time.Time) {
+// recordUnapproved records that releases of a Bundle were replaced without an approval
+// by the change that began at since. It drops records of changes that are complete.
+func (p *deletionBudget) recordUnapproved(repo kube.Key, bundle string, since, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.paid[repo] == nil {
-		p.paid[repo] = map[string]time.Time{}
+	if p.unapprovedReplaced[repo] == nil {
+		p.unapprovedReplaced[repo] = map[string]time.Time{}
 	}
-	p.paid[repo][bundle] = since
-	maps.DeleteFunc(p.paid[repo], func(_ string, at time.Time) bool {
+	p.unapprovedReplaced[repo][bundle] = since
+	maps.DeleteFunc(p.unapprovedReplaced[repo], func(_ string, at time.Time) bool {
 		for key, r := range p.replaced {
 			if key.Namespace == repo.Namespace && len(r.open) > 0 && r.since.Sub(at).Abs() <= oneChange {
 				return false
@@ -231,13 +240,13 @@ func (p *deletionBudget) pay(repo kube.Key, bundle string, since, now time.Time)
 	})
 }
 
-// paidFor are the Bundles whose releases were replaced without an approval by the
-// change that began at since.
-func (p *deletionBudget) paidFor(repo kube.Key, since time.Time) []string {
+// unapprovedSince returns the Bundles of a GitRepo whose releases were replaced without
+// an approval by the change that began at since.
+func (p *deletionBudget) unapprovedSince(repo kube.Key, since time.Time) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out []string
-	for bundle, at := range p.paid[repo] {
+	for bundle, at := range p.unapprovedReplaced[repo] {
 		if at.Sub(since).Abs() <= oneChange {
 			out = append(out, bundle)
 		}

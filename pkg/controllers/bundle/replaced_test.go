@@ -36,23 +36,23 @@ func TestDecideReplaced(t *testing.T) {
 		"Alone": {"a Bundle without GitRepo that has no volume moves on", nil, "c0000 replace\nc0001 stage (waits for room: 1 may be unavailable)\n", 0},
 		"AloneVolume": {"one cluster has a volume, and keeps it; the other does not wait for it", func(s *snapshot) { volume(s, 0) },
 			"c0000 -" + held + "c0001 replace\n", 1},
-		"Owned": {"whether the whole repository moves is judged first", func(s *snapshot) { s.replacing.owned = true },
+		"Owned": {"whether the whole repository moves is judged first", func(s *snapshot) { s.replacing.byRepo = true },
 			"c0000 -" + held + "c0001 -" + held, 2},
 		"Permitted": {"it was judged", func(s *snapshot) {
-			s.replacing.owned = true
-			s.replacing.may = map[kube.Key]release.ID{s.candidates[0].Key: idOf("other/app")}
+			s.replacing.byRepo = true
+			s.replacing.permitted = map[kube.Key]release.ID{s.candidates[0].Key: idOf("other/app")}
 		}, "c0000 replace\nc0001 -" + held, 2},
 		"PermittedOther": {"something else was judged", func(s *snapshot) {
-			s.replacing.owned = true
-			s.replacing.may = map[kube.Key]release.ID{s.candidates[0].Key: idOf("third/app")}
+			s.replacing.byRepo = true
+			s.replacing.permitted = map[kube.Key]release.ID{s.candidates[0].Key: idOf("third/app")}
 		}, "c0000 -" + held + "c0001 -" + held, 2},
 		"Staged": {"what is staged was judged before the manager was restarted", func(s *snapshot) {
-			s.replacing.owned = true
+			s.replacing.byRepo = true
 			for _, bd := range s.deployments {
 				bd.Spec.StagedDeploymentID = decide(s).pairs[0].id
 			}
 		}, "c0000 replace\nc0001 stage (waits for room: 1 may be unavailable)\n", 0},
-		"Off": {"the budget is off", func(s *snapshot) { volume(s, 0); s.replacing.free, s.replacing.owned = true, true },
+		"Off": {"the budget is off", func(s *snapshot) { volume(s, 0); s.replacing.unlimited, s.replacing.byRepo = true, true },
 			"c0000 replace\nc0001 stage (waits for room: 1 may be unavailable)\n", 0},
 		"Offline": {"what a cluster has that is away is not known until it is back", func(s *snapshot) {
 			s.candidates[0].Offline = true
@@ -88,7 +88,7 @@ func TestReleasesAreComparedOnce(t *testing.T) {
 		t.Error("nothing is about to change")
 	}
 	s = s.changed(t, func(b *fleet.Bundle) { b.Spec.DefaultNamespace = "other" })
-	s.replacing.owned = true
+	s.replacing.byRepo = true
 	d := decide(s)
 	if s.versions = d.versions; len(s.versions) != 1 {
 		t.Fatalf("%d are remembered", len(s.versions))
@@ -104,7 +104,7 @@ func TestAgentMoves(t *testing.T) {
 		return func(b *fleet.Bundle) { b.Name, b.Spec.DefaultNamespace = "fleet-agent-c0000", namespace }
 	}
 	s := scene(t, 1, agent("a")).deployed(t, true).changed(t, agent("b"))
-	s.replacing.owned = true
+	s.replacing.byRepo = true
 	if got := linesOf(decide(s)); got != "c0000 replace\n" {
 		t.Error(got)
 	}
@@ -120,31 +120,31 @@ func TestBudgetReplaces(t *testing.T) {
 	}
 	open := func(want int, begun time.Time, why string) {
 		t.Helper()
-		if r := p.open(key); len(r.open) != want || want > 0 && !r.since.Equal(begun) {
+		if r := p.replacementsOf(key); len(r.open) != want || want > 0 && !r.since.Equal(begun) {
 			t.Errorf("%s: %d since %s", why, len(r.open), r.since)
 		}
 	}
-	if !p.replaces(key, []*replaced{one("c1", "b/a"), one("c2", "b/a")}, "c1", now) {
+	if !p.setReplaced(key, []*replaced{one("c1", "b/a"), one("c2", "b/a")}, "c1", now) {
 		t.Error("two are to be judged")
 	}
 	later := now.Add(time.Second)
-	if p.replaces(key, []*replaced{one("c1", "b/a"), one("c2", "b/a")}, "c1", later) {
+	if p.setReplaced(key, []*replaced{one("c1", "b/a"), one("c2", "b/a")}, "c1", later) {
 		t.Error("they are the same")
 	}
 	open(2, now, "since then")
-	if !p.replaces(key, []*replaced{one("c1", "c/a"), one("c2", "b/a")}, "c1", later) {
+	if !p.setReplaced(key, []*replaced{one("c1", "c/a"), one("c2", "b/a")}, "c1", later) {
 		t.Error("another release is another change")
 	}
 	open(2, later, "it has just begun")
 	p.permit(key, []*replaced{one("c1", "c/a")})
 	open(1, later, "one is left")
-	if p.replaces(key, []*replaced{one("c1", "c/a"), one("c2", "b/a")}, "c1", later) || p.mayReplace(key)[kube.Key{Namespace: "w", Name: "c1"}] != idOf("c/a") {
+	if p.setReplaced(key, []*replaced{one("c1", "c/a"), one("c2", "b/a")}, "c1", later) || p.permittedReleases(key)[kube.Key{Namespace: "w", Name: "c1"}] != idOf("c/a") {
 		t.Error("what is permitted and waits for its turn stays permitted")
 	}
-	p.replaces(key, []*replaced{one("c2", "b/a")}, "c1", later)
-	p.replaces(key, []*replaced{one("c1", "c/a"), one("c2", "b/a")}, "c1", later)
+	p.setReplaced(key, []*replaced{one("c2", "b/a")}, "c1", later)
+	p.setReplaced(key, []*replaced{one("c1", "c/a"), one("c2", "b/a")}, "c1", later)
 	open(2, later, "what was not wanted meanwhile is judged again")
-	if !p.replaces(key, nil, "c1", later) {
+	if !p.setReplaced(key, nil, "c1", later) {
 		t.Error("that nothing is held any more is news")
 	}
 	open(0, later, "nothing is wanted")

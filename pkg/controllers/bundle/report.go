@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// size is how many bytes a status takes.
-func size(status any) int {
+// statusBytes returns the size of a status as JSON.
+func statusBytes(status any) int {
 	raw, err := json.Marshal(status)
 	if err != nil {
 		return 1
@@ -42,12 +42,12 @@ func (e *statusController) reportBundle(ctx context.Context, key kube.Key) (int,
 		return 0, nil
 	}
 	status := summary.BundleStatus(&b.Status, facts, e.now())
-	status.Conditions = e.accept(status.Conditions, accepted)
-	status.Conditions = e.sayHeld(status.Conditions, fleetstate.Subject{Kind: fleetstate.KindBundle, Key: key}, b.Generation)
-	if e.status[fleetstate.KindBundle].done(key, b.Status, status) {
+	status.Conditions = e.setAccepted(status.Conditions, accepted)
+	status.Conditions = e.setDeletionHeld(status.Conditions, fleetstate.Subject{Kind: fleetstate.KindBundle, Key: key}, b.Generation)
+	if e.status[fleetstate.KindBundle].isWritten(key, b.Status, status) {
 		return 0, nil
 	}
-	changed := shallow(b)
+	changed := shallowCopy(b)
 	changed.Status = status
 	got, err := e.bundles.PatchStatus(ctx, b, changed)
 	if kube.IsGone(err) {
@@ -56,7 +56,7 @@ func (e *statusController) reportBundle(ctx context.Context, key kube.Key) (int,
 	if err != nil {
 		return 0, err
 	}
-	e.status[fleetstate.KindBundle].answered(key, got.Status, status)
+	e.status[fleetstate.KindBundle].setAnswer(key, got.Status, status)
 	e.observe(got)
 	if delta := newlyFalse(b.Status.Conditions, status.Conditions, fleet.ConditionAccepted); delta != nil {
 		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
@@ -64,19 +64,20 @@ func (e *statusController) reportBundle(ctx context.Context, key kube.Key) (int,
 	if delta := newlyUnrendered(b.Status.Conditions, status.Conditions); delta != nil {
 		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
 	}
-	return size(status), nil
+	return statusBytes(status), nil
 }
 
-// accept puts condition Accepted into a list, or takes it out where there is
-// nothing to say.
-func (e *statusController) accept(list []fleet.Condition, c *fleet.Condition) []fleet.Condition {
+// setAccepted puts condition Accepted into a list; if c is nil it removes the
+// condition.
+func (e *statusController) setAccepted(list []fleet.Condition, c *fleet.Condition) []fleet.Condition {
 	if c == nil {
 		return condition.Remove(list, fleet.ConditionAccepted)
 	}
 	return condition.Set(list, *c, e.now())
 }
 
-// newlyFalse is a condition that has become False, or another False.
+// newlyFalse returns a condition that has become False, or False with another reason or
+// message; nil if there is none.
 func newlyFalse(old, now []fleet.Condition, kind string) *fleet.Condition {
 	c := condition.Find(now, kind)
 	if c == nil || c.Status != "False" {
@@ -98,23 +99,23 @@ func newlyUnrendered(old, now []fleet.Condition) *fleet.Condition {
 	return condition.Find(now, fleet.ConditionValuesRendered)
 }
 
-// shallow is a copy of a Bundle whose status may be replaced.
-func shallow(b *fleet.Bundle) *fleet.Bundle {
+// shallowCopy returns a copy of a Bundle whose status the caller may replace.
+func shallowCopy(b *fleet.Bundle) *fleet.Bundle {
 	out := *b
 	return &out
 }
 
-// shows reports whether the known Bundles are those that the GitRepo names as the
-// result of its commit. The watch may report the GitRepo before them.
-func (e *statusController) shows(repo *fleet.GitRepo) bool {
+// namesBundles reports whether the status of a GitRepo names exactly the known Bundles.
+// The watch may deliver the GitRepo before its Bundles.
+func (e *statusController) namesBundles(repo *fleet.GitRepo) bool {
 	_, own := e.table.Owned(kube.KeyOf(repo))
 	shows, known := reading.Shows(repo, own)
 	return shows || !known
 }
 
-// reportRepo writes the summary part of a GitRepo's status. It never reports
-// Ready while a Bundle of the repository has a version that was not planned, or is not
-// known.
+// reportRepo writes the summary in the status of a GitRepo. It does not report Ready
+// while a Bundle of the repository is missing in the cache, or has a version that was
+// not planned.
 func (e *statusController) reportRepo(ctx context.Context, key kube.Key) (int, error) {
 	repo, sources, fresh, ok := e.table.RepoFacts(key)
 	if !ok {
@@ -124,13 +125,13 @@ func (e *statusController) reportRepo(ctx context.Context, key kube.Key) (int, e
 	if repo.DeletionTimestamp == nil { // else it only says that its deletion is held
 		status = summary.GitRepoStatus(repo, sources, e.now())
 	}
-	status.Conditions = e.sayHeld(status.Conditions, fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: key}, repo.Generation)
-	status.Conditions = e.sayBudget(status.Conditions, repo, e.sharedBudget(repo.Namespace))
+	status.Conditions = e.setDeletionHeld(status.Conditions, fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: key}, repo.Generation)
+	status.Conditions = e.setBudgetCondition(status.Conditions, repo, e.workspaceBudget(repo.Namespace))
 	becomes := condition.IsTrue(status.Conditions, fleet.ConditionReady) && !condition.IsTrue(repo.Status.Conditions, fleet.ConditionReady)
-	if becomes && (!fresh || !e.shows(repo)) {
+	if becomes && (!fresh || !e.namesBundles(repo)) {
 		return 0, nil
 	}
-	if e.status[fleetstate.KindGitRepo].done(key, repo.Status, status) {
+	if e.status[fleetstate.KindGitRepo].isWritten(key, repo.Status, status) {
 		return 0, nil
 	}
 	changed := *repo
@@ -142,7 +143,7 @@ func (e *statusController) reportRepo(ctx context.Context, key kube.Key) (int, e
 	if err != nil {
 		return 0, err
 	}
-	e.status[fleetstate.KindGitRepo].answered(key, got.Status, status)
+	e.status[fleetstate.KindGitRepo].setAnswer(key, got.Status, status)
 	got.ManagedFields = nil
 	e.enqueue(e.table.SetRepo(got))
 	if delta := newlyFalse(repo.Status.Conditions, status.Conditions, fleet.ConditionDeletionBudget); delta != nil {
@@ -151,7 +152,7 @@ func (e *statusController) reportRepo(ctx context.Context, key kube.Key) (int, e
 	if delta := newlyUnrendered(repo.Status.Conditions, status.Conditions); delta != nil {
 		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
 	}
-	return size(status), nil
+	return statusBytes(status), nil
 }
 
 // reportCluster writes the summary part of a Cluster's status.
@@ -162,7 +163,7 @@ func (e *statusController) reportCluster(ctx context.Context, key kube.Key) (int
 	}
 	status := summary.ClusterStatus(c, facts, e.now())
 	status.Conditions = condition.Remove(status.Conditions, fleet.ConditionAccepted) // of an earlier version, which did not act on all fields
-	if e.status[fleetstate.KindCluster].done(key, c.Status, status) {
+	if e.status[fleetstate.KindCluster].isWritten(key, c.Status, status) {
 		return 0, nil
 	}
 	changed := *c
@@ -174,12 +175,12 @@ func (e *statusController) reportCluster(ctx context.Context, key kube.Key) (int
 	if err != nil {
 		return 0, err
 	}
-	e.status[fleetstate.KindCluster].answered(key, got.Status, status)
+	e.status[fleetstate.KindCluster].setAnswer(key, got.Status, status)
 	e.targeting.observeCluster(got)
 	if delta := newlyFalse(c.Status.Conditions, status.Conditions, fleet.ConditionAccepted); delta != nil {
 		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
 	}
-	return size(status), nil
+	return statusBytes(status), nil
 }
 
 // reportGroup writes the status of a ClusterGroup.
@@ -189,7 +190,7 @@ func (e *statusController) reportGroup(ctx context.Context, key kube.Key) (int, 
 		return 0, nil
 	}
 	status := summary.GroupStatus(g, members, e.now())
-	if e.status[fleetstate.KindGroup].done(key, g.Status, status) {
+	if e.status[fleetstate.KindGroup].isWritten(key, g.Status, status) {
 		return 0, nil
 	}
 	changed := *g
@@ -201,21 +202,21 @@ func (e *statusController) reportGroup(ctx context.Context, key kube.Key) (int, 
 	if err != nil {
 		return 0, err
 	}
-	e.status[fleetstate.KindGroup].answered(key, got.Status, status)
+	e.status[fleetstate.KindGroup].setAnswer(key, got.Status, status)
 	got.ManagedFields = nil
 	delta, changes := e.table.SetGroup(got)
 	e.enqueue(delta)
 	for _, change := range changes {
-		e.targeting.retarget(key.Namespace, change)
+		e.targeting.enqueueAffected(key.Namespace, change)
 	}
-	return size(status), nil
+	return statusBytes(status), nil
 }
 
-// sayHeld keeps condition DeletionHeld as long as something waits to be approved.
-// Before that was decided it stays as it is.
-func (e *statusController) sayHeld(list []fleet.Condition, s fleetstate.Subject, generation int64) []fleet.Condition {
+// setDeletionHeld sets condition DeletionHeld while something waits for an approval. It
+// keeps the condition unchanged until the first verdict of this process.
+func (e *statusController) setDeletionHeld(list []fleet.Condition, s fleetstate.Subject, generation int64) []fleet.Condition {
 	if b, ok := e.table.Bundle(s.Key); ok && s.Kind == fleetstate.KindBundle && b.DeletionTimestamp != nil {
-		return e.guards.sayDeletionHeld(list, b)
+		return e.guards.setDeletionHeld(list, b)
 	}
 	v, known := e.deletionBudget.verdict(s)
 	switch {
@@ -226,13 +227,13 @@ func (e *statusController) sayHeld(list []fleet.Condition, s fleetstate.Subject,
 	}
 	return condition.Set(list, fleet.Condition{
 		Type: fleet.ConditionDeletionHeld, Status: corev1.ConditionTrue, ObservedGeneration: generation,
-		Reason: heldFor(v.Protected), Message: v.Message(approval(s, v.Hash)),
+		Reason: heldReason(v.Protected), Message: v.Message(approveCommand(s, v.Hash)),
 	}, e.now())
 }
 
-// sayBudget keeps condition DeletionBudget on a GitRepo as long as the budget of its workspace
-// cannot be read and would count.
-func (e *statusController) sayBudget(list []fleet.Condition, repo *fleet.GitRepo, shared string) []fleet.Condition {
+// setBudgetCondition sets condition DeletionBudget on a GitRepo while the budget of its
+// workspace applies and cannot be parsed.
+func (e *statusController) setBudgetCondition(list []fleet.Condition, repo *fleet.GitRepo, shared string) []fleet.Condition {
 	text := withdrawal.SharedBudgetFault(repo.Annotations[fleet.AnnotationDeletionBudget], repo.Namespace, shared)
 	if text == "" {
 		return condition.Remove(list, fleet.ConditionDeletionBudget)

@@ -18,8 +18,8 @@ const (
 	// is passing, for each started windowBytes of the object.
 	window      = time.Second
 	windowBytes = 64 << 10
-	// mostEndings is how many final states of one object are written at once.
-	mostEndings = 5
+	// maxFinalWrites is how many final states of one object are written without a delay.
+	maxFinalWrites = 5
 	// statusWriters is how many objects of one kind are reported at once.
 	statusWriters = 4
 )
@@ -29,54 +29,62 @@ const (
 type pace struct {
 	settle  time.Duration // since the last change
 	timeout time.Duration // since the first, whatever comes after it
-	// spare limits how many passing states of all objects are written before
-	// their patience ends: so many at once, and one more a second. 0 is no limit.
+	// spare limits how many transitional states of all objects are written before their
+	// timeout ends: a burst of this size, and one more each second. 0 is no limit.
 	spare int
 }
 
-// A reporter writes the status of one kind of object: a final state at once,
-// passing states at its pace and at most once in a window.
+// A reporter writes the status of the objects of one kind. It writes a final state,
+// such as Ready, at once, and transitional states at its pace, at most once per window
+// and object.
 type reporter struct {
 	loop *kube.Controller
 	now  func() time.Time
 	pace pace
 
-	mu    sync.Mutex
-	last  map[kube.Key]written
-	spare float64   // passing states that may be written
-	at    time.Time // as of then
+	mu   sync.Mutex
+	last map[kube.Key]writeState
+	// spare is the number of transitional states that may be written as of spareAt.
+	spare float64
+	// spareAt is when spare was computed.
+	spareAt time.Time
 }
 
-// written records the last write of a status.
-type written struct {
+// A writeState says when the status of an object was written, and when it may be
+// written again.
+type writeState struct {
 	at     time.Time
 	every  time.Duration // how often it may be written
 	first  time.Time     // the oldest change that was not looked at yet; zero: none
 	latest time.Time
-	final  bool      // the state that was last asked to be written
-	urgent bool      // a final state was reached since the last look
-	spent  bool      // the last look has taken a spare one
-	ends   float64   // final states that may be written outside of the window
-	ended  time.Time // as of then
-	// pruned reports that the API server did not keep all of what was written last:
-	// want is the digest of that, and have that of what the server stored.
+	final  bool // the state that was last asked to be written
+	urgent bool // a final state was reached since the last look
+	// spent reports that the write that begin allowed has used one of the spare writes.
+	spent bool
+	// finalLeft is how many final states may be written outside of the window, as of
+	// finalLeftAt.
+	finalLeft float64
+	// finalLeftAt is when finalLeft was computed.
+	finalLeftAt time.Time
+	// pruned reports that the API server has dropped fields of the last written status.
+	// want is the digest of the written status, have the digest of the stored one.
 	pruned     bool
 	want, have [sha256.Size]byte
 }
 
-// endings is how many final states may be written outside of the window: some at
-// once, and one more in each window.
-func (w *written) endings(now time.Time) float64 {
-	return min(mostEndings, w.ends+now.Sub(w.ended).Seconds()/window.Seconds())
+// finalWrites returns how many final states may be written outside of the window now:
+// at most maxFinalWrites, and one more after each window.
+func (w *writeState) finalWrites(now time.Time) float64 {
+	return min(maxFinalWrites, w.finalLeft+now.Sub(w.finalLeftAt).Seconds()/window.Seconds())
 }
 
-// newReporter makes a reporter. write compares the object's status with what
-// it should be and writes it if it differs; it returns the bytes that it
-// wrote, 0 for nothing.
+// newReporter makes a reporter. write compares the status of an object with what it
+// should be, and writes it if it differs; it returns the size of what it wrote, 0 if it
+// wrote nothing.
 func newReporter(name string, p pace, now func() time.Time, write func(context.Context, kube.Key) (int, error)) *reporter {
-	r := &reporter{now: now, pace: p, last: map[kube.Key]written{}, spare: float64(p.spare), at: now()}
+	r := &reporter{now: now, pace: p, last: map[kube.Key]writeState{}, spare: float64(p.spare), spareAt: now()}
 	r.loop = kube.NewController(name, statusWriters, func(ctx context.Context, key kube.Key) (kube.Result, error) {
-		if left := r.look(key); left > 0 {
+		if left := r.begin(key); left > 0 {
 			return kube.Result{After: left}, nil
 		}
 		n, err := write(ctx, key)
@@ -86,25 +94,26 @@ func newReporter(name string, p pace, now func() time.Time, write func(context.C
 		case n > 0:
 			r.wrote(key, n)
 		default:
-			r.spared(key)
+			r.returnSpare(key)
 		}
 		return kube.Done, err
 	})
 	return r
 }
 
-// wake asks for a look at an object. final reports that its state is not changing to
-// another.
-func (r *reporter) wake(key kube.Key, final bool) {
-	if left := r.ask(key, final); left > 0 {
+// enqueue makes the reporter check the status of an object. final says that its state
+// is final: it changes only after another event.
+func (r *reporter) enqueue(key kube.Key, final bool) {
+	if left := r.requestDelay(key, final); left > 0 {
 		r.loop.AddAfter(key, left)
 		return
 	}
 	r.loop.Add(key)
 }
 
-// ask is how long a look has to wait. Reaching a final state does not wait.
-func (r *reporter) ask(key kube.Key, final bool) time.Duration {
+// requestDelay records a request and returns how long the check has to wait. It returns
+// 0 for an object that has reached a final state.
+func (r *reporter) requestDelay(key kube.Key, final bool) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.last[key]
@@ -114,16 +123,16 @@ func (r *reporter) ask(key kube.Key, final bool) time.Duration {
 		w.first = w.latest
 	}
 	r.last[key] = w
-	return r.left(w)
+	return r.remaining(w)
 }
 
-// left is for how long an object is not looked at yet.
-func (r *reporter) left(w written) time.Duration {
+// remaining returns how long the next check of an object has to wait.
+func (r *reporter) remaining(w writeState) time.Duration {
 	now := r.now()
 	closed := w.every - now.Sub(w.at)
 	switch {
 	case w.urgent: // limited, so that a flapping object is not written repeatedly
-		return max(0, time.Duration((1-w.endings(now))*float64(window)))
+		return max(0, time.Duration((1-w.finalWrites(now))*float64(window)))
 	case w.final || w.first.IsZero():
 		return closed
 	}
@@ -131,34 +140,35 @@ func (r *reporter) left(w written) time.Duration {
 	return max(closed, settled)
 }
 
-// look returns how long a due look has to wait after all: the status was written since
-// the look was asked for, more changes have come, or too many transitional states are
-// being written already.
-func (r *reporter) look(key kube.Key) time.Duration {
+// begin starts a check that is due, and returns 0; or it returns how much longer the
+// check has to wait: the status was written since the request, more changes came, or
+// too many transitional states are being written.
+func (r *reporter) begin(key kube.Key) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.last[key]
-	if left := r.left(w); left > 0 {
+	if left := r.remaining(w); left > 0 {
 		return left
 	}
 	w.spent = false
 	if !w.urgent && !w.final && r.now().Sub(w.first) < r.pace.timeout {
-		left := r.take()
+		left := r.takeSpare()
 		if left > 0 {
 			return left
 		}
 		w.spent = r.pace.spare > 0
 	}
 	if w.urgent {
-		w.ends, w.ended = w.endings(r.now())-1, r.now()
+		w.finalLeft, w.finalLeftAt = w.finalWrites(r.now())-1, r.now()
 	}
 	w.urgent, w.first = false, time.Time{}
 	r.last[key] = w
 	return 0
 }
 
-// spared gives back what the last look has taken and not used.
-func (r *reporter) spared(key kube.Key) {
+// returnSpare returns the spare write that begin took, if the check has written
+// nothing.
+func (r *reporter) returnSpare(key kube.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.last[key]
@@ -170,15 +180,14 @@ func (r *reporter) spared(key kube.Key) {
 	r.spare++
 }
 
-// take takes one of the transitional states that may be written, or returns when to ask
-// again.
-func (r *reporter) take() time.Duration {
+// takeSpare takes one of the spare writes, or returns when to try again.
+func (r *reporter) takeSpare() time.Duration {
 	if r.pace.spare == 0 {
 		return 0
 	}
 	now := r.now()
-	r.spare = min(float64(r.pace.spare), r.spare+now.Sub(r.at).Seconds())
-	r.at = now
+	r.spare = min(float64(r.pace.spare), r.spare+now.Sub(r.spareAt).Seconds())
+	r.spareAt = now
 	if r.spare < 1 {
 		return time.Second
 	}
@@ -186,6 +195,7 @@ func (r *reporter) take() time.Duration {
 	return 0
 }
 
+// wrote records a write and its size, by which the next window is computed.
 func (r *reporter) wrote(key kube.Key, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +204,7 @@ func (r *reporter) wrote(key kube.Key, bytes int) {
 	r.last[key] = w
 }
 
-// failed lets the next look come without waiting for a window.
+// failed makes the next check of an object ignore the window.
 func (r *reporter) failed(key kube.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,34 +213,35 @@ func (r *reporter) failed(key kube.Key) {
 	r.last[key] = w
 }
 
-// done reports whether there is nothing to write: the status is as it should be, or it
-// is what the API server has stored for the same status before. A server whose CRDs are
-// older than ours drops fields; writing again would never end.
-func (r *reporter) done(key kube.Key, have, want any) bool {
+// isWritten reports whether there is nothing to write: the status is as it should be,
+// or it equals what the API server stored when the same status was written before. An
+// API server with older CRDs drops fields; the reporter would write the status again
+// and again.
+func (r *reporter) isWritten(key kube.Key, have, want any) bool {
 	if equality.Semantic.DeepEqual(have, want) {
 		return true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.last[key]
-	return w.pruned && w.want == meaning(want) && w.have == meaning(have)
+	return w.pruned && w.want == digestOf(want) && w.have == digestOf(have)
 }
 
-// answered notes what was written and what the API server made of it.
-func (r *reporter) answered(key kube.Key, have, want any) {
+// setAnswer records what was written (want) and what the API server stored (have).
+func (r *reporter) setAnswer(key kube.Key, have, want any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.last[key]
 	if w.pruned = !equality.Semantic.DeepEqual(have, want); w.pruned {
-		w.want, w.have = meaning(want), meaning(have)
+		w.want, w.have = digestOf(want), digestOf(have)
 	}
 	r.last[key] = w
 }
 
 var times = regexp.MustCompile(`"last(Update|Transition)Time":"[^"]*",?`)
 
-// meaning is the digest of a status without the times of its conditions.
-func meaning(status any) [sha256.Size]byte {
+// digestOf returns the digest of a status without the times of its conditions.
+func digestOf(status any) [sha256.Size]byte {
 	raw, err := json.Marshal(status)
 	if err != nil {
 		return [sha256.Size]byte{}

@@ -16,52 +16,52 @@ func TestReporterWindow(t *testing.T) {
 	now := time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)
 	r := newReporter("test", pace{settle: 10 * time.Millisecond, timeout: 10 * time.Millisecond}, func() time.Time { return now }, nil)
 	key := kube.Key{Name: "x"}
-	if left := r.ask(key, false); left != 10*time.Millisecond {
+	if left := r.requestDelay(key, false); left != 10*time.Millisecond {
 		t.Errorf("the first news waits for others for %s", left)
 	}
 	r.wrote(key, 1000)
-	if left := r.look(key); left != time.Second {
+	if left := r.begin(key); left != time.Second {
 		t.Errorf("a look that was asked for before the write waits, got %s", left)
 	}
-	if left := r.ask(key, false); left != time.Second {
+	if left := r.requestDelay(key, false); left != time.Second {
 		t.Errorf("passing states once a second, got %s", left)
 	}
 	now = now.Add(300 * time.Millisecond)
-	if left := r.ask(key, true); left > 0 {
+	if left := r.requestDelay(key, true); left > 0 {
 		t.Errorf("a final state waits %s", left)
 	}
-	if left := r.ask(key, true); left > 0 {
+	if left := r.requestDelay(key, true); left > 0 {
 		t.Errorf("more news must not delay it, got %s", left)
 	}
-	if left := r.look(key); left > 0 {
+	if left := r.begin(key); left > 0 {
 		t.Errorf("nor the window, got %s", left)
 	}
 	r.wrote(key, 1000)
-	if left := r.ask(key, true); left != time.Second {
+	if left := r.requestDelay(key, true); left != time.Second {
 		t.Errorf("from one final state to another is not urgent, got %s", left)
 	}
-	for n := range mostEndings {
-		r.ask(key, false)
-		r.ask(key, true)
-		left := r.look(key)
-		if free := n < mostEndings-1; free != (left <= 0) {
-			t.Errorf("what flaps is written %d times at once, and no more: %d, %s", mostEndings, n, left)
+	for n := range maxFinalWrites {
+		r.requestDelay(key, false)
+		r.requestDelay(key, true)
+		left := r.begin(key)
+		if free := n < maxFinalWrites-1; free != (left <= 0) {
+			t.Errorf("what flaps is written %d times at once, and no more: %d, %s", maxFinalWrites, n, left)
 		}
 	}
 	now = now.Add(time.Second)
-	if left := r.look(key); left > 0 {
+	if left := r.begin(key); left > 0 {
 		t.Errorf("but in the next window, got %s", left)
 	}
 	now = now.Add(time.Hour)
-	r.ask(key, false)
-	if left := r.ask(key, true); left > 0 {
+	r.requestDelay(key, false)
+	if left := r.requestDelay(key, true); left > 0 {
 		t.Errorf("after an hour, got %s", left)
 	}
-	if left := r.look(key); left > 0 {
+	if left := r.begin(key); left > 0 {
 		t.Errorf("after an hour, got %s", left)
 	}
 	r.wrote(key, 200<<10)
-	if left := r.ask(key, false); left != 4*time.Second {
+	if left := r.requestDelay(key, false); left != 4*time.Second {
 		t.Errorf("200 KiB are written every 4 seconds, got %s", left)
 	}
 }
@@ -74,35 +74,35 @@ func TestReporterPace(t *testing.T) {
 	key := func(n int) kube.Key { return kube.Key{Name: string(rune('a' + n))} }
 	look := func(n int, want time.Duration, why string) {
 		t.Helper()
-		if left := r.look(key(n)); left != want {
+		if left := r.begin(key(n)); left != want {
 			t.Errorf("%s: want %s, got %s", why, want, left)
 		}
 	}
 	for n := range 4 {
-		if left := r.ask(key(n), false); left != time.Second {
+		if left := r.requestDelay(key(n), false); left != time.Second {
 			t.Errorf("news are collected for a second, got %s", left)
 		}
 	}
 	now = now.Add(600 * time.Millisecond)
-	r.ask(key(0), false)
+	r.requestDelay(key(0), false)
 	now = now.Add(400 * time.Millisecond)
 	look(0, 600*time.Millisecond, "more news: from then on")
 	look(1, 0, "no more news")
 	look(2, 0, "two at once")
 	look(3, time.Second, "not three")
-	r.spared(key(2)) // there was nothing to write
+	r.returnSpare(key(2)) // there was nothing to write
 	look(3, 0, "what is not used is free")
 	now = now.Add(time.Second)
 	look(0, 0, "one more a second")
 	for range 9 {
-		r.ask(key(4), false)
+		r.requestDelay(key(4), false)
 		now = now.Add(500 * time.Millisecond)
 	}
 	look(4, 500*time.Millisecond, "patience ends after 5 seconds")
 	now = now.Add(500 * time.Millisecond)
-	r.spare, r.at = 0, now
+	r.spare, r.spareAt = 0, now
 	look(4, 0, "then it costs nothing")
-	r.ask(key(4), true)
+	r.requestDelay(key(4), true)
 	look(4, 0, "and neither does a final state, which waits for nothing")
 }
 
@@ -116,14 +116,14 @@ func TestReporterAcceptsPruning(t *testing.T) {
 			{Type: "Ready", Status: "True", ObservedGeneration: generation, LastUpdateTime: at, LastTransitionTime: at}}}
 	}
 	want, pruned := condition(3, "2026-08-24T14:00:00Z"), condition(0, "2026-08-24T14:00:00Z")
-	if r.done(key, pruned, want) {
+	if r.isWritten(key, pruned, want) {
 		t.Error("not tried yet")
 	}
-	r.answered(key, pruned, want)
-	if !r.done(key, pruned, condition(3, "2026-08-24T14:00:07Z")) {
+	r.setAnswer(key, pruned, want)
+	if !r.isWritten(key, pruned, condition(3, "2026-08-24T14:00:07Z")) {
 		t.Error("tried, and this is what comes of it")
 	}
-	if r.done(key, pruned, condition(4, "2026-08-24T14:00:07Z")) {
+	if r.isWritten(key, pruned, condition(4, "2026-08-24T14:00:07Z")) {
 		t.Error("something else is wanted now")
 	}
 }
@@ -135,11 +135,11 @@ func TestDiets(t *testing.T) {
 	for range 2 { // caches do it twice
 		stripBundle(b)
 		b.ManagedFields = nil
-		if id := contentOf(b); id != want || b.Spec.Resources != nil {
+		if id := contentID(b); id != want || b.Spec.Resources != nil {
 			t.Errorf("id %s, want %s", id, want)
 		}
 	}
-	e := &base{lists: newLists()}
+	e := &base{lists: newInterner()}
 	made := func() *fleet.BundleDeployment {
 		bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}}}
 		bd.Spec.Options.DefaultNamespace, bd.Spec.Options.ServiceAccount = "x", "y"

@@ -14,9 +14,9 @@ import (
 // or what a cluster runs, has to include what others deploy. Each writes only what is
 // its own: a deployment belongs to the manager of its Bundle.
 
-// reportMine is a reporter's function for objects of one cache, of which it
-// writes those that are this manager's.
-func reportMine[P kube.Object](b *base, cache *kube.Cache[P], write func(context.Context, kube.Key) (int, error)) func(context.Context, kube.Key) (int, error) {
+// reportOwned returns a write function of a reporter that ignores the objects of other
+// managers.
+func reportOwned[P kube.Object](b *base, cache *kube.Cache[P], write func(context.Context, kube.Key) (int, error)) func(context.Context, kube.Key) (int, error) {
 	return func(ctx context.Context, key kube.Key) (int, error) {
 		if o, ok := cache.Get(key); ok && !b.cfg.Scope.Owns(o) {
 			return 0, nil
@@ -25,9 +25,9 @@ func reportMine[P kube.Object](b *base, cache *kube.Cache[P], write func(context
 	}
 }
 
-// passedOn reports whether a change has given an object to another manager, or to
-// this one.
-func passedOn(old, changed metav1.Object) bool {
+// changedManager reports whether the shard or workspace of an object has changed, so
+// that another manager may be responsible for it.
+func changedManager(old, changed metav1.Object) bool {
 	was, before := old.GetLabels()[fleet.LabelShardRef]
 	is, after := changed.GetLabels()[fleet.LabelShardRef]
 	return was != is || before != after

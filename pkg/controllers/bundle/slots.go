@@ -19,10 +19,10 @@ const (
 	backOff = 0.7
 )
 
-// slots let writes through: one more after each round of prompt answers. There are
-// fewer when the API server asks for it (429, or no answer in time) or becomes slow, at
-// most once for each answer that was under way. This is additive increase,
-// multiplicative decrease, as in RFC 5681.
+// slots limit how many writes run at once. The limit grows by one after each round of
+// fast answers. It shrinks when the API server asks for it (429, or no answer in time)
+// or becomes slow, at most once for each answer that was in progress. This is additive
+// increase, multiplicative decrease, as in RFC 5681.
 type slots struct {
 	mu     sync.Mutex
 	free   *sync.Cond
@@ -38,8 +38,8 @@ func newSlots(now func() time.Time) *slots {
 	return s
 }
 
-// enter waits for a slot.
-func (s *slots) enter() {
+// acquire waits for a slot.
+func (s *slots) acquire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.used >= int(s.limit) {
@@ -48,9 +48,9 @@ func (s *slots) enter() {
 	s.used++
 }
 
-// leave gives a slot back, and reports what the write was answered after which
-// time.
-func (s *slots) leave(took time.Duration, err error) {
+// release returns a slot. took is how long the write took, err its error: they adjust
+// the limit.
+func (s *slots) release(took time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	full := s.used >= int(s.limit)
@@ -66,15 +66,15 @@ func (s *slots) leave(took time.Duration, err error) {
 	s.free.Broadcast()
 }
 
-// through does a write that has a slot and gives the slot back, however the
-// write ends.
-func (s *slots) through(do func() error) (err error) {
+// run runs a write that has a slot, and releases the slot afterwards, also after a
+// panic.
+func (s *slots) run(do func() error) (err error) {
 	begin := s.now()
-	defer func() { s.leave(s.now().Sub(begin), err) }()
+	defer func() { s.release(s.now().Sub(begin), err) }()
 	return do()
 }
 
-// drain waits until no write is under way.
+// drain waits until no write is in progress.
 func (s *slots) drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,10 +83,10 @@ func (s *slots) drain() {
 	}
 }
 
-// A batchTurn is what one Bundle writes before others have theirs: as much as begins
-// within a slice of time, through the manager's slots. It may be given another
-// slice while answers are still to come: waiting for the slowest of them after
-// each slice would leave the slots empty where answers take longer than a slice.
+// A batchTurn is what one Bundle may write before other Bundles write: the writes that
+// begin within a time slice. The Bundle may get another slice before all answers of the
+// first have arrived; otherwise slots would stay unused when answers take longer than a
+// slice.
 type batchTurn struct {
 	slots *slots
 	until time.Time
@@ -96,21 +96,21 @@ type batchTurn struct {
 	answers []func() error // that came and were not looked at
 }
 
-func (s *slots) turn() *batchTurn { return &batchTurn{slots: s, until: s.now().Add(slice)} }
+func (s *slots) newTurn() *batchTurn { return &batchTurn{slots: s, until: s.now().Add(slice)} }
 
 // renew begins another slice.
 func (t *batchTurn) renew() { t.until = t.slots.now().Add(slice) }
 
-// over reports that nothing more may begin.
-func (t *batchTurn) over() bool { return t.slots.now().After(t.until) }
+// isOver reports that the time slice is over and no further write may begin.
+func (t *batchTurn) isOver() bool { return t.slots.now().After(t.until) }
 
-// write does a write when there is a slot for it, without waiting for its answer. look
-// or wait call after, where not nil, with the answer; what it returns is the error of
-// this run.
+// write runs do in the background when it gets a slot. handleAnswers or wait then calls
+// after, if not nil, with the error of do; the error that after returns becomes the
+// error of the reconciliation.
 func (t *batchTurn) write(do func() error, after func(error) error) {
-	t.slots.enter()
+	t.slots.acquire()
 	t.wg.Go(func() {
-		err := t.slots.through(do)
+		err := t.slots.run(do)
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.answers = append(t.answers, func() error {
@@ -122,8 +122,8 @@ func (t *batchTurn) write(do func() error, after func(error) error) {
 	})
 }
 
-// look handles the answers that have come.
-func (t *batchTurn) look() error {
+// handleAnswers handles the answers that have arrived.
+func (t *batchTurn) handleAnswers() error {
 	t.mu.Lock()
 	answers := t.answers
 	t.answers = nil
@@ -134,19 +134,19 @@ func (t *batchTurn) look() error {
 			errs = append(errs, err)
 		}
 	}
-	return joined(errs)
+	return joinErrors(errs)
 }
 
-// wait waits for all answers and takes them in.
+// wait waits for all answers and handles them.
 func (t *batchTurn) wait() error {
 	t.wg.Wait()
-	return t.look()
+	return t.handleAnswers()
 }
 
-// A batch lets at most so many creations be without an answer at once.
+// A batch limits how many creations may be in progress at once; nil: no limit.
 type batch chan struct{}
 
-// newBatch is a batch of a size; 0 is any.
+// newBatch returns a batch of a size; 0 is no limit.
 func newBatch(size int) batch {
 	if size <= 0 {
 		return nil
@@ -154,13 +154,13 @@ func newBatch(size int) batch {
 	return make(batch, size)
 }
 
-func (b batch) enter(e writeKind) {
+func (b batch) acquire(e writeKind) {
 	if b != nil && e == create {
 		b <- struct{}{}
 	}
 }
 
-func (b batch) leave(e writeKind) {
+func (b batch) release(e writeKind) {
 	if b != nil && e == create {
 		<-b
 	}

@@ -16,12 +16,12 @@ func TestSlots(t *testing.T) {
 	s := newSlots(func() time.Time { return now })
 	enter := func(n int) {
 		for range n {
-			s.enter()
+			s.acquire()
 		}
 	}
 	leave := func(n int, took time.Duration, err error) {
 		for range n {
-			s.leave(took, err)
+			s.release(took, err)
 		}
 	}
 	limit := func(want int, why string) {
@@ -64,14 +64,14 @@ func TestSlotsWait(t *testing.T) {
 		s := newSlots(time.Now)
 		entered := false
 		for range firstWriters {
-			s.enter()
+			s.acquire()
 		}
-		go func() { s.enter(); entered = true }()
+		go func() { s.acquire(); entered = true }()
 		synctest.Wait()
 		if entered {
 			t.Error("more writers than the limit")
 		}
-		s.leave(time.Millisecond, nil)
+		s.release(time.Millisecond, nil)
 		synctest.Wait()
 		if !entered {
 			t.Error("no writer entered when there was room")
@@ -82,7 +82,7 @@ func TestSlotsWait(t *testing.T) {
 // A turn goes on while answers are pending, and reports each answer once.
 func TestTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turn := newSlots(time.Now).turn()
+		turn := newSlots(time.Now).newTurn()
 		var reported []string
 		write := func(name string, takes time.Duration, err error) {
 			turn.write(func() error { time.Sleep(takes); return err }, func(err error) error {
@@ -93,14 +93,14 @@ func TestTurn(t *testing.T) {
 		write("slow", 10*slice, nil)
 		write("quick", slice/2, errors.New("refused"))
 		time.Sleep(2 * slice)
-		if !turn.over() {
+		if !turn.isOver() {
 			t.Error("a slice has its end")
 		}
-		if err := turn.look(); err == nil || err.Error() != "refused" {
+		if err := turn.handleAnswers(); err == nil || err.Error() != "refused" {
 			t.Errorf("want the answer that has come, got %v", err)
 		}
 		turn.renew()
-		if turn.over() {
+		if turn.isOver() {
 			t.Error("another slice")
 		}
 		write("last", 0, nil)
@@ -115,18 +115,18 @@ func TestTurn(t *testing.T) {
 
 func TestBatch(t *testing.T) {
 	b := newBatch(2)
-	b.enter(replace)
-	b.enter(create)
-	b.enter(create)
+	b.acquire(replace)
+	b.acquire(create)
+	b.acquire(create)
 	if len(b) != 2 {
 		t.Errorf("two creations are under way, got %d", len(b))
 	}
-	b.enter(replace) // does not wait
-	b.leave(replace)
-	b.leave(create)
-	b.enter(create)
+	b.acquire(replace) // does not wait
+	b.release(replace)
+	b.release(create)
+	b.acquire(create)
 	for _, e := range []writeKind{create, replace} {
-		newBatch(0).enter(e) // no limit: does not wait
-		newBatch(0).leave(e)
+		newBatch(0).acquire(e) // no limit: does not wait
+		newBatch(0).release(e)
 	}
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 )
 
-// sources follows the Secrets and ConfigMaps that Bundles take along: by their
-// metadata, and only in namespaces that have such Bundles.
+// sources watches the Secrets and ConfigMaps that Bundles name as downstream resources:
+// only their metadata, and only in namespaces with such Bundles.
 type sources struct {
-	client *kube.Client
-	wake   func(bundles []kube.Key)
+	client  *kube.Client
+	enqueue func(bundles []kube.Key)
 
 	mu      sync.Mutex
 	ctx     context.Context // of the watches; nil before run
 	watched map[string]bool // namespaces
-	facts   map[sourceKey]fact
+	facts   map[sourceKey]sourceVersion
 	users   map[sourceKey]map[kube.Key]bool
 	uses    map[kube.Key][]sourceKey
 	refused map[kube.Key][]deployment.Source // what must not be copied
@@ -37,16 +37,16 @@ type sourceKey struct {
 
 func (k sourceKey) key() kube.Key { return kube.Key{Namespace: k.namespace, Name: k.Name} }
 
-// A fact is what was read of a source: the digest of its data in one version,
-// and what decides whether it may go along.
-type fact struct {
+// A sourceVersion is what the manager has read of a source: the digest of its data at a
+// resourceVersion, and its origin, which decides whether it may be copied to clusters.
+type sourceVersion struct {
 	version, digest string
 	origin          deployment.Origin
 }
 
 func newSources(c *kube.Client, wake func([]kube.Key)) *sources {
 	return &sources{
-		client: c, wake: wake, watched: map[string]bool{}, facts: map[sourceKey]fact{},
+		client: c, enqueue: wake, watched: map[string]bool{}, facts: map[sourceKey]sourceVersion{},
 		users: map[sourceKey]map[kube.Key]bool{}, uses: map[kube.Key][]sourceKey{},
 		refused: map[kube.Key][]deployment.Source{},
 	}
@@ -64,12 +64,12 @@ func (s *sources) run(ctx context.Context) error {
 	return nil
 }
 
-// use notes what a Bundle takes along. From then on it is planned again when any
-// of that changes.
-func (s *sources) use(bundle kube.Key, list []deployment.Source) {
+// setUsed records the sources that a Bundle names. Each change of one of them enqueues
+// the Bundle.
+func (s *sources) setUsed(bundle kube.Key, list []deployment.Source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop(bundle)
+	s.removeUser(bundle)
 	for _, one := range list {
 		key := sourceKey{bundle.Namespace, one}
 		if s.users[key] == nil {
@@ -86,14 +86,15 @@ func (s *sources) use(bundle kube.Key, list []deployment.Source) {
 	}
 }
 
-// forget ends the interest of a Bundle.
+// forget drops the record of a Bundle.
 func (s *sources) forget(bundle kube.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop(bundle)
+	s.removeUser(bundle)
 }
 
-func (s *sources) drop(bundle kube.Key) {
+// removeUser drops the record of a Bundle. The caller holds the lock.
+func (s *sources) removeUser(bundle kube.Key) {
 	for _, key := range s.uses[bundle] {
 		delete(s.users[key], bundle)
 		if len(s.users[key]) == 0 {
@@ -105,23 +106,24 @@ func (s *sources) drop(bundle kube.Key) {
 	delete(s.refused, bundle)
 }
 
-// refuse notes what a Bundle names that may not go along.
-func (s *sources) refuse(bundle kube.Key, one deployment.Source) {
+// addRefused records that a Bundle names a source that must not be copied to clusters.
+func (s *sources) addRefused(bundle kube.Key, one deployment.Source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused[bundle] = append(s.refused[bundle], one)
 }
 
-// refusedOf returns the sources that a Bundle names and may not take along.
+// refusedOf returns the sources that a Bundle names and that must not be copied to
+// clusters.
 func (s *sources) refusedOf(bundle kube.Key) []deployment.Source {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.refused[bundle])
 }
 
-// judge plans the Bundles that name Secrets which are used for something else
-// than before.
-func (s *sources) judge(before, after []deployment.SecretUse) {
+// onSecretUse enqueues the Bundles that name a Secret whose use by other objects has
+// changed: a Secret that is a credential must not be copied.
+func (s *sources) onSecretUse(before, after []deployment.SecretUse) {
 	var who []kube.Key
 	s.mu.Lock()
 	for _, use := range slices.Concat(before, after) {
@@ -131,10 +133,10 @@ func (s *sources) judge(before, after []deployment.SecretUse) {
 		}
 	}
 	s.mu.Unlock()
-	s.wake(who)
+	s.enqueue(who)
 }
 
-// watch follows the metadata of one namespace. The caller holds the lock.
+// watch watches the metadata of one namespace. The caller holds the lock.
 func (s *sources) watch(namespace string) {
 	for kind, w := range map[string]kube.Watch{
 		deployment.KindSecret: {
@@ -149,7 +151,7 @@ func (s *sources) watch(namespace string) {
 		}
 		cache := kube.NewMetaCache(s.client, gvk, w, stripSource)
 		cache.OnError(func(error) {}) // tried again by the cache
-		cache.OnChange(func(old, changed *metav1.PartialObjectMetadata) { s.changed(kind, old, changed) })
+		cache.OnChange(func(old, changed *metav1.PartialObjectMetadata) { s.onChange(kind, old, changed) })
 		ctx := s.ctx
 		go func() { _ = cache.Run(ctx) }()
 	}
@@ -159,42 +161,43 @@ func stripSource(m *metav1.PartialObjectMetadata) {
 	m.Labels, m.Annotations, m.OwnerReferences, m.Finalizers = nil, nil, nil, nil
 }
 
-// changed plans the Bundles of a source that is another than the one that was
-// read.
-func (s *sources) changed(kind string, old, changed *metav1.PartialObjectMetadata) {
-	m := either(old, changed)
+// onChange enqueues the Bundles that name a source, unless the watch reports the
+// version that was read.
+func (s *sources) onChange(kind string, old, onChange *metav1.PartialObjectMetadata) {
+	m := orOld(old, onChange)
 	key := sourceKey{m.Namespace, deployment.Source{Kind: kind, Name: m.Name}}
 	s.mu.Lock()
 	known, ok := s.facts[key]
-	if changed != nil && ok && known.version == changed.ResourceVersion {
+	if onChange != nil && ok && known.version == onChange.ResourceVersion {
 		s.mu.Unlock()
 		return
 	}
 	delete(s.facts, key)
 	who := slices.Collect(maps.Keys(s.users[key]))
 	s.mu.Unlock()
-	s.wake(who)
+	s.enqueue(who)
 }
 
-func (s *sources) known(key sourceKey) (fact, bool) {
+// read returns what was read of a source, if it is current.
+func (s *sources) read(key sourceKey) (sourceVersion, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, ok := s.facts[key]
 	return f, ok
 }
 
-// same reports whether sources of a namespace are what they were.
-func (s *sources) same(namespace string, were map[deployment.Source]string) bool {
+// unchanged reports whether sources of a namespace still have the given digests.
+func (s *sources) unchanged(namespace string, were map[deployment.Source]string) bool {
 	for one, digest := range were {
-		if f, ok := s.known(sourceKey{namespace, one}); !ok || f.digest != digest {
+		if f, ok := s.read(sourceKey{namespace, one}); !ok || f.digest != digest {
 			return false
 		}
 	}
 	return true
 }
 
-// observe notes what was read of a source that is in use.
-func (s *sources) observe(key sourceKey, f fact) {
+// setRead records what was read of a source that a Bundle names.
+func (s *sources) setRead(key sourceKey, f sourceVersion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.users[key]) > 0 {

@@ -28,32 +28,32 @@ func (e *targeting) clusterChanged(c *fleet.Cluster, change fleetstate.ClusterCh
 		return // nothing new
 	}
 	if change.Life {
-		e.revived(c, change.Away)
+		e.clusterOnline(c, change.Away)
 	}
 	if change.Life || change.Was == nil {
 		e.heartbeatQueue.Add(key)
 	}
 	if change.Targeting {
-		e.retarget(key.Namespace, change)
+		e.enqueueAffected(key.Namespace, change)
 		if change.Was == nil || change.Was.Protocol != change.Is.Protocol || change.Was.Unseen != change.Is.Unseen {
-			e.redisplay(key)
+			e.checkDisplays(key)
 		}
 	}
 }
 
-// retarget plans the Bundles for which a cluster of a namespace has become
-// another.
-func (e *targeting) retarget(namespace string, change fleetstate.ClusterChange) {
-	for _, key := range e.around(namespace) {
-		if e.concerns(key, change) {
+// enqueueAffected enqueues the Bundles that a change of a cluster affects.
+func (e *targeting) enqueueAffected(namespace string, change fleetstate.ClusterChange) {
+	for _, key := range e.bundlesFor(namespace) {
+		if e.changesDecision(key, change) {
 			e.bundleQueue.Add(key)
 		}
 	}
 }
 
-// concerns reports whether a Bundle decides otherwise for a cluster than before.
-// A Bundle that was not planned yet will be planned anyway.
-func (e *targeting) concerns(key kube.Key, change fleetstate.ClusterChange) bool {
+// changesDecision reports whether the decision about a Bundle differs before and after
+// a change of a cluster. It is false for a Bundle that is not planned yet: it is
+// enqueued.
+func (e *targeting) changesDecision(key kube.Key, change fleetstate.ClusterChange) bool {
 	e.pairs.mu.Lock()
 	entry := e.pairs.compiled[key]
 	e.pairs.mu.Unlock()
@@ -92,27 +92,28 @@ func (e *targeting) observeCluster(c *fleet.Cluster) {
 	e.clusterChanged(c, change)
 }
 
-// reporterOf is the agent that reports a deployment; false where another manager looks
-// after the deployment, or its Cluster is not known.
+// reporterOf returns the agent that reports a deployment; false if another manager
+// reconciles the deployment, or its Cluster does not exist.
 func (e *targeting) reporterOf(bd *fleet.BundleDeployment) (summary.Reporter, bool) {
 	key := kube.KeyOf(bd)
 	_, cluster, ok := e.table.PairOf(key)
-	if !ok || e.elsewhere(key) {
+	if !ok || e.ownedByOther(key) {
 		return summary.Reporter{}, false
 	}
 	agent, known := e.table.AgentOf(cluster)
 	return summary.Reporter{Protocol: agent.Protocol, Life: agent.Life}, known
 }
 
-// redisplay checks the deployments of a cluster whose agent has become another.
-func (e *targeting) redisplay(cluster kube.Key) {
+// checkDisplays enqueues the deployments of a cluster whose agent has changed to, or
+// from, one of rancher/fleet.
+func (e *targeting) checkDisplays(cluster kube.Key) {
 	for _, bd := range e.table.DeploymentsOn(cluster) {
 		e.displays.Check(bd)
 	}
 }
 
-// followNamespaces watches the namespaces of clusters, where this manager does not mark
-// Clusters itself.
+// followNamespaces watches the namespaces of clusters. It is used where another process
+// marks the Clusters.
 func (e *targeting) followNamespaces(c *kube.Client) {
 	if !e.cfg.Scope.Limited() {
 		return
@@ -125,13 +126,13 @@ func (e *targeting) followNamespaces(c *kube.Client) {
 		if changed != nil && changed.DeletionTimestamp == nil {
 			owner = registration.NamespaceOwner(changed)
 		}
-		for _, change := range e.table.SetOwner(either(old, changed).Name, owner) {
-			e.retarget(change.Is.Key.Namespace, change)
+		for _, change := range e.table.SetOwner(orOld(old, changed).Name, owner) {
+			e.enqueueAffected(change.Is.Key.Namespace, change)
 		}
 	})
 }
 
 func stripOwned(m *metav1.PartialObjectMetadata) {
-	only(m, fleet.AnnotationCluster, fleet.AnnotationClusterNamespace)
+	keepAnnotations(m, fleet.AnnotationCluster, fleet.AnnotationClusterNamespace)
 	m.Labels = nil
 }

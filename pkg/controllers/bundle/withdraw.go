@@ -22,8 +22,8 @@ import (
 // Bundle may be about to be restored.
 const orphanGrace = 10 * time.Minute
 
-// withdrawals orders the withdrawal of deployments that are not wanted any more, and deletes
-// those that agents have uninstalled.
+// withdrawals orders agents to uninstall deployments that are not desired any more, and
+// deletes the BundleDeployments that agents have uninstalled.
 type withdrawals struct {
 	*base
 	bundles     *kube.Store[*fleet.Bundle]
@@ -42,11 +42,12 @@ type withdrawals struct {
 }
 
 // withdraw orders the withdrawal of deployments that are no longer desired, within the
-// deletion budget, at a pace that leaves time to undo a mistake; those that a user has
-// approved at once. Those with an order already belong to the deletion controller.
+// deletion budget, and at a pace that leaves a user time to undo a mistake. What a user
+// has approved is withdrawn at once. withdraw skips deployments with an order:
+// reconcileWithdrawal handles them.
 func (e *withdrawals) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Result, error) {
 	if len(d.leaving) > 0 {
-		e.wait(s.key)
+		e.setWaiting(s.key)
 	}
 	var open, kept, ordered []*staleDeployment
 	for _, l := range d.leaving {
@@ -66,26 +67,26 @@ func (e *withdrawals) withdraw(ctx context.Context, s *snapshot, d *decision) (k
 	}
 	ready, blocked := e.ready(s, append(free, kept...))
 	now, alsoBlocked := e.ready(s, append(approved, ordered...))
-	e.judged(s.key, blocked || alsoBlocked)
-	paced := 0
+	e.clearWaiting(s.key, blocked || alsoBlocked)
+	next, paced := kube.Result{After: again}, 0
 	if len(ready) > 0 {
-		allowed, after := e.take(s.key, len(ready), len(s.deployments))
-		now, again, paced = append(now, ready[:allowed]...), sooner(again, after), allowed
+		allowed, after := e.takePace(s.key, len(ready), len(s.deployments))
+		now, next, paced = append(now, ready[:allowed]...), next.Sooner(after), allowed
 	}
 	for i, l := range now {
-		if err := e.order(ctx, s.key, l); err != nil {
-			e.giveBack(s.key, min(paced, len(now)-i)) // they come last
+		if err := e.withdrawOrDelete(ctx, s.key, l); err != nil {
+			e.returnPace(s.key, min(paced, len(now)-i)) // they come last
 			return kube.Done, err
 		}
 	}
-	return kube.Result{After: again}, nil
+	return next, nil
 }
 
-// ready are those of the deployments on their way out that nothing has to come
-// before, and whether there are others.
+// ready returns the deployments that can be withdrawn now. blocked reports that others
+// have to wait for something.
 func (e *withdrawals) ready(s *snapshot, list []*staleDeployment) (ready []*staleDeployment, blocked bool) {
 	for _, l := range list {
-		if l.action, _ = e.judge(s.key, l, s.hold); l.action == withdrawal.Wait {
+		if l.action, _ = e.decideNext(s.key, l, s.hold); l.action == withdrawal.Wait {
 			blocked = true
 			continue
 		}
@@ -94,16 +95,9 @@ func (e *withdrawals) ready(s *snapshot, list []*staleDeployment) (ready []*stal
 	return ready, blocked
 }
 
-// sooner returns the earlier of two times to look again; 0 means never.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
-
-// judge decides what is next for a deployment that is not desired.
-func (e *withdrawals) judge(bundle kube.Key, l *staleDeployment, hold string) (withdrawal.Action, string) {
+// decideNext decides the next action for a deployment that is not desired any more.
+// hold is why the manager must not write; empty: it may.
+func (e *withdrawals) decideNext(bundle kube.Key, l *staleDeployment, hold string) (withdrawal.Action, string) {
 	f := withdrawal.Read(l.bd)
 	agent, known := e.table.AgentOf(l.cluster)
 	f.Orphaned = !known
@@ -115,8 +109,9 @@ func (e *withdrawals) judge(bundle kube.Key, l *staleDeployment, hold string) (w
 	return withdrawal.Decide(f)
 }
 
-// take asks for withdrawals at the Bundle's pace.
-func (e *withdrawals) take(key kube.Key, want, total int) (int, time.Duration) {
+// takePace returns how many of want withdrawals the Bundle's pace allows now, and when
+// it allows more.
+func (e *withdrawals) takePace(key kube.Key, want, total int) (int, time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n, next, after := e.paces[key].Take(want, total, e.now())
@@ -124,24 +119,25 @@ func (e *withdrawals) take(key kube.Key, want, total int) (int, time.Duration) {
 	return n, after
 }
 
-// giveBack returns what was taken and not used.
-func (e *withdrawals) giveBack(key kube.Key, n int) {
+// returnPace returns n withdrawals that takePace allowed and that were not ordered.
+func (e *withdrawals) returnPace(key kube.Key, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.paces[key] = e.paces[key].Back(n)
 }
 
-// wait notes that withdrawals of a Bundle may wait for others of its repository: call it
-// before they are judged, so that no change of the others in between is lost.
-func (e *withdrawals) wait(key kube.Key) {
+// setWaiting records that withdrawals of a Bundle may wait for other Bundles of its
+// repository. The caller calls it before it decides, so that a change of the others in
+// between enqueues the Bundle.
+func (e *withdrawals) setWaiting(key kube.Key) {
 	holds := e.table.HoldsBefore(key)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.waiting[key] = holds
 }
 
-// judged notes whether withdrawals of a Bundle do wait.
-func (e *withdrawals) judged(key kube.Key, waits bool) {
+// clearWaiting drops the record of setWaiting unless withdrawals wait.
+func (e *withdrawals) clearWaiting(key kube.Key, waits bool) {
 	if waits {
 		return
 	}
@@ -150,10 +146,10 @@ func (e *withdrawals) judged(key kube.Key, waits bool) {
 	delete(e.waiting, key)
 }
 
-// release enqueues the Bundles of the same repository whose withdrawals wait, and that have
-// judged this one as it was before: two that wait would enqueue each other without end
-// otherwise.
-func (e *withdrawals) release(key kube.Key) {
+// enqueueWaiting enqueues the Bundles of the same repository whose withdrawals wait, if
+// they were decided with an older state of this Bundle. Without this condition two
+// waiting Bundles would enqueue each other without end.
+func (e *withdrawals) enqueueWaiting(key kube.Key) {
 	now := e.table.HoldsOf(key)
 	for _, sibling := range e.table.Siblings(key) {
 		e.mu.Lock()
@@ -165,11 +161,12 @@ func (e *withdrawals) release(key kube.Key) {
 	}
 }
 
-// order carries out what judge decided: it marks a deployment, or deletes it.
-func (e *withdrawals) order(ctx context.Context, bundle kube.Key, l *staleDeployment) error {
+// withdrawOrDelete carries out the action of decideNext: it orders the agent to
+// withdraw a deployment, or deletes the BundleDeployment.
+func (e *withdrawals) withdrawOrDelete(ctx context.Context, bundle kube.Key, l *staleDeployment) error {
 	log := e.logFor(bundle).WithField("cluster", l.cluster.String()).WithField("reason", l.reason)
 	if l.action == withdrawal.Delete {
-		if err := e.erase(ctx, l.bd); err != nil {
+		if err := e.deleteDeployment(ctx, l.bd); err != nil {
 			return err
 		}
 		log.Info("deployment deleted")
@@ -194,8 +191,9 @@ func (e *withdrawals) order(ctx context.Context, bundle kube.Key, l *staleDeploy
 	return nil
 }
 
-// erase deletes a deployment exactly as it was decided on, and then its values.
-func (e *withdrawals) erase(ctx context.Context, bd *fleet.BundleDeployment) error {
+// deleteDeployment deletes a BundleDeployment in the version that was judged, and then
+// the Secret with its values.
+func (e *withdrawals) deleteDeployment(ctx context.Context, bd *fleet.BundleDeployment) error {
 	key := kube.KeyOf(bd)
 	err := e.deployments.Delete(ctx, key, kube.Precondition{UID: bd.UID, ResourceVersion: bd.ResourceVersion})
 	if err != nil {
@@ -204,12 +202,13 @@ func (e *withdrawals) erase(ctx context.Context, bd *fleet.BundleDeployment) err
 	if len(bd.Finalizers) > 0 {
 		return nil // the event of its end comes later
 	}
-	return e.eraseSecret(ctx, key, bd.UID)
+	return e.deleteValues(ctx, key, bd.UID)
 }
 
-// eraseSecret deletes the values of a deployment that is gone. erased is the
-// UID of the one that was deleted just now; the table may not know yet.
-func (e *withdrawals) eraseSecret(ctx context.Context, key kube.Key, erased types.UID) error {
+// deleteValues deletes the Secret with the values of a deployment that does not exist
+// any more. erased is the UID of the BundleDeployment that was just deleted: the table
+// may still have it.
+func (e *withdrawals) deleteValues(ctx context.Context, key kube.Key, erased types.UID) error {
 	meta, ok := e.cache.secrets.Get(key)
 	if !ok || meta.Labels[fleet.LabelBundleName] == "" {
 		return nil
@@ -229,39 +228,39 @@ func (e *withdrawals) eraseSecret(ctx context.Context, key kube.Key, erased type
 	return err
 }
 
-// reconcileLeaving handles one deployment that is being withdrawn: it strips the
-// reference's finalizer, deletes what an agent has uninstalled, and orders the
+// reconcileWithdrawal handles one deployment that is being withdrawn: it strips the
+// finalizer of rancher/fleet, deletes what an agent has uninstalled, and orders the
 // withdrawal of a deployment without Bundle.
-func (e *withdrawals) reconcileLeaving(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if e.elsewhere(key) {
+func (e *withdrawals) reconcileWithdrawal(ctx context.Context, key kube.Key) (kube.Result, error) {
+	if e.ownedByOther(key) {
 		return kube.Done, nil
 	}
 	bd, ok := e.table.Deployment(key)
 	if !ok {
-		e.setOrphan(key, false)
-		return kube.Done, e.eraseSecret(ctx, key, "")
+		e.orphanSince(key, false)
+		return kube.Done, e.deleteValues(ctx, key, "")
 	}
 	if bd.DeletionTimestamp != nil {
-		return kube.Done, e.unlock(ctx, bd)
+		return kube.Done, e.stripForeignFinalizer(ctx, bd)
 	}
 	bundle, cluster, _ := e.table.PairOf(key)
 	l := &staleDeployment{cluster: cluster, bd: bd, reason: "uninstalled as ordered"}
 	if withdrawal.Read(bd).Order == "" {
-		return e.orphan(ctx, bundle, l)
+		return e.withdrawOrphan(ctx, bundle, l)
 	}
-	if action, _ := e.judge(bundle, l, ""); action != withdrawal.Delete {
+	if action, _ := e.decideNext(bundle, l, ""); action != withdrawal.Delete {
 		return kube.Done, nil
 	}
-	if err := e.erase(ctx, bd); err != nil {
+	if err := e.deleteDeployment(ctx, bd); err != nil {
 		return kube.Done, err
 	}
 	e.logFor(bundle).WithField("cluster", cluster.String()).Info("deployment gone")
 	return kube.Done, nil
 }
 
-// unlock strips the reference's finalizer from a deployment that is being
-// deleted.
-func (e *withdrawals) unlock(ctx context.Context, bd *fleet.BundleDeployment) error {
+// stripForeignFinalizer removes the finalizer of rancher/fleet from a deployment that
+// is being deleted.
+func (e *withdrawals) stripForeignFinalizer(ctx context.Context, bd *fleet.BundleDeployment) error {
 	if !slices.Contains(bd.Finalizers, fleet.FinalizerBundleDeployment) {
 		return nil
 	}
@@ -274,47 +273,47 @@ func (e *withdrawals) unlock(ctx context.Context, bd *fleet.BundleDeployment) er
 	return err
 }
 
-// orphan orders the withdrawal of a deployment whose Bundle has been gone for 10
-// minutes without our finalizer having run. That the cache lacks the Bundle is not
-// enough.
-func (e *withdrawals) orphan(ctx context.Context, bundle kube.Key, l *staleDeployment) (kube.Result, error) {
+// withdrawOrphan orders the withdrawal of a deployment whose Bundle has been missing
+// for orphanGrace, without the manager's finalizer having run. It asks the API server,
+// because the cache may lack the Bundle.
+func (e *withdrawals) withdrawOrphan(ctx context.Context, bundle kube.Key, l *staleDeployment) (kube.Result, error) {
 	key := kube.KeyOf(l.bd)
 	_, alive := e.table.Bundle(bundle)
 	_, known := e.table.AgentOf(l.cluster)
 	if alive || !known {
-		e.setOrphan(key, false)
+		e.orphanSince(key, false)
 		return kube.Done, nil
 	}
 	if l.bd.Annotations[fleet.AnnotationKept] != "" { // a person has let its Bundle go
 		return kube.Done, nil
 	}
-	since := e.setOrphan(key, true)
+	since := e.orphanSince(key, true)
 	if left := orphanGrace - e.now().Sub(since); left > 0 {
 		return kube.Result{After: left}, nil
 	}
 	if _, err := e.bundles.Get(ctx, bundle); !kube.IsGone(err) {
 		return kube.Result{After: orphanGrace}, err
 	}
-	if why, _ := e.held(bundle.Namespace); why != "" {
+	if why, _ := e.holdReason(bundle.Namespace); why != "" {
 		return kube.Result{After: orphanGrace}, nil
 	}
-	why, err := e.budgets.bundleLost(ctx, bundle, l.bd.CreationTimestamp.Time)
+	why, err := e.budgets.bundleUnorderedReason(ctx, bundle, l.bd.CreationTimestamp.Time)
 	if err != nil || why != "" {
 		return kube.Result{After: orphanGrace}, err
 	}
 	l.reason = "its Bundle is gone"
-	if l.action, _ = e.judge(bundle, l, ""); l.action == withdrawal.Wait {
+	if l.action, _ = e.decideNext(bundle, l, ""); l.action == withdrawal.Wait {
 		return kube.Result{After: orphanGrace}, nil
 	}
-	return kube.Done, e.order(ctx, bundle, l)
+	return kube.Done, e.withdrawOrDelete(ctx, bundle, l)
 }
 
-// setOrphan notes whether a deployment is without Bundle, and returns since
-// when it is.
-func (e *withdrawals) setOrphan(key kube.Key, yes bool) time.Time {
+// orphanSince records whether the Bundle of a deployment is missing, and returns since
+// when.
+func (e *withdrawals) orphanSince(key kube.Key, orphaned bool) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !yes {
+	if !orphaned {
 		delete(e.orphans, key)
 		return time.Time{}
 	}
@@ -324,10 +323,10 @@ func (e *withdrawals) setOrphan(key kube.Key, yes bool) time.Time {
 	return e.orphans[key]
 }
 
-// sweepSecrets enqueues the values of deployments that are gone, left behind when a
-// manager was stopped between two writes. Recent ones may belong to a deployment that
-// is about to be written.
-func (e *withdrawals) sweepSecrets() {
+// enqueueValues enqueues the Secrets of deployments that do not exist, which a manager
+// leaves behind when it stops between two writes. It enqueues a recent Secret later:
+// its deployment may be about to be written.
+func (e *withdrawals) enqueueValues() {
 	for _, s := range e.cache.secrets.List("") {
 		key := kube.KeyOf(s)
 		if s.Labels[fleet.LabelBundleName] == "" {
@@ -347,7 +346,7 @@ func (e *withdrawals) sweepSecrets() {
 	}
 }
 
-// valuesOf is the Secret with the values of a Bundle.
+// valuesOf returns the Secret with the values of a Bundle; nil if it has none.
 func (e *withdrawals) valuesOf(ctx context.Context, b *fleet.Bundle) (*corev1.Secret, error) {
 	if b.Spec.ValuesHash == "" {
 		return nil, nil
@@ -359,9 +358,9 @@ func (e *withdrawals) valuesOf(ctx context.Context, b *fleet.Bundle) (*corev1.Se
 	return s, err
 }
 
-// watchLeaving enqueues a deployment that is being withdrawn, if its loop may have
-// something to do.
-func (e *withdrawals) watchLeaving(bd *fleet.BundleDeployment) {
+// enqueueLeaving enqueues a deployment that is being withdrawn or deleted, or has no
+// Bundle.
+func (e *withdrawals) enqueueLeaving(bd *fleet.BundleDeployment) {
 	key, _, ok := e.table.PairOf(kube.KeyOf(bd))
 	if !ok {
 		return

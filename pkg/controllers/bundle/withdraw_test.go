@@ -156,7 +156,7 @@ func TestJudgeByProtocol(t *testing.T) {
 			e, _ := controllersAt(t, &now)
 			e.withAgent(c.protocol)
 			l := &staleDeployment{cluster: kube.Key{Namespace: "ws", Name: "c1"}, bd: deploymentOf(c.applied)}
-			if got, why := e.withdrawals.judge(kube.Key{Namespace: "ws", Name: "web"}, l, ""); got != c.want {
+			if got, why := e.withdrawals.decideNext(kube.Key{Namespace: "ws", Name: "web"}, l, ""); got != c.want {
 				t.Errorf("%s: got %d (%s), want %d", c.why, got, why, c.want)
 			}
 		})
@@ -197,7 +197,7 @@ func TestLostBundle(t *testing.T) {
 			s.objects["/apis/fleet.cattle.io/v1alpha1/namespaces/cluster-c1/bundledeployments/web"] = bd
 			e.table.SetDeployment(bd)
 			for _, now = range []time.Time{start, start.Add(c.after)} {
-				if _, err := e.withdrawals.reconcileLeaving(t.Context(), kube.KeyOf(bd)); err != nil {
+				if _, err := e.withdrawals.reconcileWithdrawal(t.Context(), kube.KeyOf(bd)); err != nil {
 					t.Fatal(err)
 				}
 			}

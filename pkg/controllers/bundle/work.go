@@ -11,9 +11,9 @@ import (
 // lateRetry is when templates are tried again that took too long.
 const lateRetry = time.Minute
 
-// A work is a decision that is being carried out. It takes one run of the loop for each
-// slice, and is decided once: deciding costs time for every cluster, not only for those
-// that are left.
+// A work is a decision that is being written. Each reconciliation writes one time slice
+// of it. The decision is made once, because it costs time for every cluster, not only
+// for those that are left.
 type work struct {
 	*snapshot
 	*decision
@@ -22,9 +22,9 @@ type work struct {
 	creating batch      // of which so many are under way
 }
 
-// carryOut writes a slice of a decision, and leaves the rest to later runs. Withdrawals
-// come last.
-func (e *bundleController) carryOut(ctx context.Context, w *work) (kube.Result, error) {
+// applyDecision writes one time slice of a decision, and stores the rest for later
+// reconciliations. It orders withdrawals when everything else is written.
+func (e *bundleController) applyDecision(ctx context.Context, w *work) (kube.Result, error) {
 	rest, err := e.apply(ctx, w)
 	if reconcile.IsTerminal(err) {
 		w.plan.Problem = problemOf(err)
@@ -38,17 +38,17 @@ func (e *bundleController) carryOut(ctx context.Context, w *work) (kube.Result, 
 	case err != nil:
 		return kube.Done, err
 	case rest:
-		e.pairs.leaveOff(w)
+		e.pairs.saveWork(w)
 		return again, nil
 	case w.resumed:
 		return again, nil // what has come meanwhile was not looked at
 	case reconcile.IsRequeue(w.compiledErr):
 		return kube.Result{After: valuesRetry}, nil
 	}
-	e.withdrawals.release(w.key)
+	e.withdrawals.enqueueWaiting(w.key)
 	next, err := e.withdrawals.withdraw(ctx, w.snapshot, w.decision)
 	if w.late {
-		next.After = sooner(next.After, lateRetry)
+		next = next.Sooner(lateRetry)
 	}
 	return next, err
 }

@@ -27,16 +27,16 @@ const (
 	namespaceRetry = time.Second
 )
 
-// apply writes what was decided and not written yet, for at most a slice of time. It
-// returns whether something is left; answers may be still to come then. Faults of
-// single clusters show in their Want and do not stop the others. Other faults are
-// returned, when no write is under way any more.
+// apply writes the pairs of a decision that are not written yet, for at most one time
+// slice. rest reports whether pairs are left; answers may still arrive then. An error
+// of a single cluster becomes part of its status and does not stop the others. apply
+// returns all other errors after the last write has ended.
 func (e *bundleController) apply(ctx context.Context, w *work) (rest bool, err error) {
 	if len(w.pairs) == 0 {
 		return false, nil
 	}
 	if w.turn == nil {
-		w.turn, w.creating = e.slots.turn(), newBatch(w.batch)
+		w.turn, w.creating = e.slots.newTurn(), newBatch(w.batch)
 	}
 	if w.hold == "" {
 		if err := e.ensureContent(ctx, w.snapshot, w.decision); err != nil {
@@ -49,26 +49,26 @@ func (e *bundleController) apply(ctx context.Context, w *work) (rest bool, err e
 		if p.write == nothing {
 			continue
 		}
-		if rest = w.turn.over(); rest {
+		if rest = w.turn.isOver(); rest {
 			break
 		}
-		w.creating.enter(p.write)
+		w.creating.acquire(p.write)
 		w.turn.write(func() error {
-			defer w.creating.leave(p.write)
+			defer w.creating.release(p.write)
 			return e.write(ctx, w.snapshot, p)
-		}, func(err error) error { return w.answered(p, err) })
+		}, func(err error) error { return w.recordAnswer(p, err) })
 	}
-	if rest && !w.costs { // where moving uses the budget, every answer may change the next step
-		if err = w.turn.look(); err == nil {
+	if rest && !w.countsUnavailable { // where moving uses the budget, every answer may change the next step
+		if err = w.turn.handleAnswers(); err == nil {
 			return true, nil
 		}
 	}
 	return rest, errors.Join(err, w.turn.wait())
 }
 
-// answered notes the result of writing a pair. A fault of its cluster alone is no error
-// of the Bundle.
-func (d *decision) answered(p *pair, err error) error {
+// recordAnswer records the result of writing a pair. It returns nil for an error that
+// concerns only the cluster of the pair.
+func (d *decision) recordAnswer(p *pair, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -85,8 +85,8 @@ func (d *decision) answered(p *pair, err error) error {
 	return err
 }
 
-// ensureContent stores the Bundle's resources once for all clusters. Content that a
-// Bundle names was stored by the Bundle's author.
+// ensureContent stores the resources of a Bundle once for all clusters. If the Bundle
+// names a Content, its author has stored it.
 func (e *bundleController) ensureContent(ctx context.Context, s *snapshot, d *decision) error {
 	if s.compiled.InRegistry() {
 		return e.content.ensureCredentials(ctx, s, d)
@@ -116,7 +116,8 @@ func (e *bundleController) ensureContent(ctx context.Context, s *snapshot, d *de
 	return nil
 }
 
-// write does what was decided for one pair: the Secret first, then the object.
+// write carries out the decision for one pair: it writes the Secret, then the
+// BundleDeployment.
 func (e *bundleController) write(ctx context.Context, s *snapshot, p *pair) (err error) {
 	var got *fleet.BundleDeployment
 	key := kube.Key{Namespace: p.place.Namespace, Name: s.key.Name}
@@ -124,7 +125,7 @@ func (e *bundleController) write(ctx context.Context, s *snapshot, p *pair) (err
 	defer func() { e.pairs.endWrite(s.key, key, lost && err != nil) }()
 	switch p.write {
 	case create, replace:
-		got, err = e.place(ctx, s, p)
+		got, err = e.writeWhole(ctx, s, p)
 	case stage:
 		got, err = e.stage(ctx, s, p)
 	case patchMetadata:
@@ -142,7 +143,7 @@ func (e *bundleController) write(ctx context.Context, s *snapshot, p *pair) (err
 	e.enqueue(e.table.SetDeployment(got))
 	if p.write != patchMetadata {
 		e.logFor(s.key).WithFields(logrus.Fields{
-			"cluster": p.key.String(), "deployment": short(p.id), "reason": p.step.Reason,
+			"cluster": p.key.String(), "deployment": shortID(p.id), "reason": p.step.Reason,
 		}).Info("deployment written")
 	}
 	return nil
@@ -159,16 +160,16 @@ func (e *bundleController) adoptExisting(ctx context.Context, wanted, key kube.K
 	case !ok || bundle.Name != key.Name:
 		return reconcile.TerminalError(reasonNameTaken, fmt.Errorf("BundleDeployment %q exists and was not made by Fleet", key))
 	case bundle != wanted:
-		return reconcile.TerminalError(reasonNameTaken, errors.New(occupied(bundle)))
+		return reconcile.TerminalError(reasonNameTaken, errors.New(nameTaken(bundle)))
 	}
 	e.stripDeployment(live)
 	e.enqueue(e.table.SetDeployment(live))
 	return cause
 }
 
-// place writes the whole object: a new one, or one that takes its new version.
-func (e *bundleController) place(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
-	order, err := order(s, p)
+// writeWhole creates a BundleDeployment, or replaces its spec by a new version.
+func (e *bundleController) writeWhole(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
+	order, err := deploymentOrder(s, p)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +178,7 @@ func (e *bundleController) place(ctx context.Context, s *snapshot, p *pair) (*fl
 		return nil, err
 	}
 	if order.Move {
-		if err := e.copies.carry(ctx, s, p); err != nil {
+		if err := e.copies.copySources(ctx, s, p); err != nil {
 			return nil, err
 		}
 	}
@@ -190,8 +191,8 @@ func (e *bundleController) place(ctx context.Context, s *snapshot, p *pair) (*fl
 	return e.deployments.Update(ctx, payload.Object)
 }
 
-// stage writes the new version next to the current one. It reads only the values of the
-// current one, if any: both share a Secret and a hash.
+// stage writes the new version as staged version beside the current one. It reads the
+// values of the current version: both versions share one Secret and one hash.
 func (e *bundleController) stage(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
 	key := kube.KeyOf(p.old)
 	var values []byte
@@ -204,7 +205,7 @@ func (e *bundleController) stage(ctx context.Context, s *snapshot, p *pair) (*fl
 			values = secret.Data[fleet.KeyValues]
 		}
 	}
-	order, err := order(s, p)
+	order, err := deploymentOrder(s, p)
 	if err != nil {
 		return nil, err
 	}
@@ -218,11 +219,11 @@ func (e *bundleController) stage(ctx context.Context, s *snapshot, p *pair) (*fl
 	return e.deployments.PatchRaw(ctx, key, types.JSONPatchType, staging.Patch)
 }
 
-// order is what Compose needs; the version is worked out where memory has only
-// its ids.
-func order(s *snapshot, p *pair) (deployment.Order, error) {
+// deploymentOrder returns the input of deployment.Compose and deployment.Stage. It
+// renders the version if only its ids are known.
+func deploymentOrder(s *snapshot, p *pair) (deployment.Order, error) {
 	if p.version == nil {
-		v, err := s.work(p)
+		v, err := s.renderVersion(p)
 		if err != nil {
 			return deployment.Order{}, err
 		}
@@ -231,8 +232,8 @@ func order(s *snapshot, p *pair) (deployment.Order, error) {
 	return deployment.Order{Compiled: s.compiled, Place: p.place, Inputs: p.inputs, Version: *p.version, Move: p.step.Move}, nil
 }
 
-// putSecret writes the values of a deployment, nil for none. A Secret of that
-// name that is not ours is left alone.
+// putSecret writes the Secret with the values of a deployment; nil for none. It does
+// not change a Secret of the same name that is not the manager's.
 func (e *bundleController) putSecret(ctx context.Context, want *corev1.Secret) error {
 	if want == nil {
 		return nil
@@ -258,8 +259,8 @@ func (e *bundleController) putSecret(ctx context.Context, want *corev1.Secret) e
 	return err
 }
 
-// short is a deployment id for logs: the first 8 characters of both digests.
-func short(id string) string {
+// shortID returns a deployment id for logs: the first 8 characters of both digests.
+func shortID(id string) string {
 	content, options, whole := strings.Cut(id, ":")
 	if !whole {
 		content, options = "", id

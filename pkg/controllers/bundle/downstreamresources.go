@@ -31,42 +31,42 @@ const (
 	reasonTaken    = "SecretTaken"
 )
 
-// carriedGrace is how long copies and deployments that do not fit together may
-// be on their way.
-const carriedGrace = 5 * time.Second
+// copyGrace is how long a copy may exist without a deployment that names it, and a
+// deployment without its copies: both are written one after the other.
+const copyGrace = 5 * time.Second
 
-// A load is a source with its data.
-type load struct {
-	fact
+// A sourceData is a source with its data, as it was read from the API server.
+type sourceData struct {
+	sourceVersion
 	typ    corev1.SecretType
 	data   map[string][]byte
 	text   map[string]string
 	secret bool
 }
 
-// loads are the sources that one decision has read.
-type loads struct {
+// sourceReads are the sources that were read for one decision.
+type sourceReads struct {
 	mu  sync.Mutex
-	all map[deployment.Source]load
+	all map[deployment.Source]sourceData
 }
 
-// gatherSources finds out what deployments of a Bundle take along. Each source
-// is read once for each of its versions.
+// gatherSources finds the Secrets and ConfigMaps that deployments of a Bundle need in
+// their clusters, and reads each of them once for each resourceVersion.
 func (e *copyController) gatherSources(ctx context.Context, s *snapshot) error {
 	list, err := deployment.Sources(&s.bundle.Spec)
 	if err != nil {
 		return err
 	}
-	e.sources.use(s.key, list) // before reading: what changes after that wakes us up
-	s.sources, s.loaded = map[deployment.Source]string{}, &loads{all: map[deployment.Source]load{}}
+	e.sources.setUsed(s.key, list) // before reading: what changes after that wakes us up
+	s.sources, s.loaded = map[deployment.Source]string{}, &sourceReads{all: map[deployment.Source]sourceData{}}
 	if len(list) > 0 {
 		s.secretUses = e.secretUses(s.key.Namespace)
 	}
 	var missing, refused []string
 	for _, one := range list {
-		f, ok := e.sources.known(sourceKey{s.key.Namespace, one})
+		f, ok := e.sources.read(sourceKey{s.key.Namespace, one})
 		if !ok {
-			l, err := e.load(ctx, s, one)
+			l, err := e.readSource(ctx, s, one)
 			if kube.IsGone(err) {
 				missing = append(missing, one.String())
 				continue
@@ -74,11 +74,11 @@ func (e *copyController) gatherSources(ctx context.Context, s *snapshot) error {
 			if err != nil {
 				return err
 			}
-			f = l.fact
+			f = l.sourceVersion
 		}
-		if why := e.withheld(s, one, f.origin); why != "" {
+		if why := e.withheldReason(s, one, f.origin); why != "" {
 			refused = append(refused, why)
-			e.sources.refuse(s.key, one)
+			e.sources.addRefused(s.key, one)
 			continue
 		}
 		s.sources[one] = f.digest
@@ -93,15 +93,15 @@ func (e *copyController) gatherSources(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// load reads a source, once for a decision.
-func (e *copyController) load(ctx context.Context, s *snapshot, one deployment.Source) (load, error) {
+// readSource reads a source from the API server, at most once for a decision.
+func (e *copyController) readSource(ctx context.Context, s *snapshot, one deployment.Source) (sourceData, error) {
 	s.loaded.mu.Lock()
 	defer s.loaded.mu.Unlock()
 	if l, ok := s.loaded.all[one]; ok {
 		return l, nil
 	}
 	key := sourceKey{s.key.Namespace, one}
-	var l load
+	var l sourceData
 	var m metav1.Object
 	if one.Kind == deployment.KindConfigMap {
 		cm, err := e.configMaps.Get(ctx, key.key())
@@ -117,28 +117,29 @@ func (e *copyController) load(ctx context.Context, s *snapshot, one deployment.S
 		l.secret, l.typ, l.data, m = true, secret.Type, secret.Data, secret
 	}
 	var err error
-	if l.fact, err = l.seal(m); err != nil {
+	if l.sourceVersion, err = l.versionOf(m); err != nil {
 		return l, err
 	}
 	l.origin = deployment.OriginOf(m, l.typ)
 	s.loaded.all[one] = l
-	e.sources.observe(key, l.fact)
+	e.sources.setRead(key, l.sourceVersion)
 	return l, nil
 }
 
-// seal returns the fact by which a source is remembered. Users who may not read the
-// data can see the digest; with the UID in it they cannot compare it with guesses.
-func (l load) seal(m metav1.Object) (fact, error) {
+// versionOf returns the version and the digest of a source. Users who may not read a
+// Secret can see the digest. It covers the UID of the Secret, so that these users
+// cannot check a guess of its data.
+func (l sourceData) versionOf(m metav1.Object) (sourceVersion, error) {
 	raw, err := json.Marshal([]any{m.GetUID(), l.typ, l.data, l.text})
 	if err != nil {
-		return fact{}, err
+		return sourceVersion{}, err
 	}
 	sum := sha256.Sum256(raw)
-	return fact{version: m.GetResourceVersion(), digest: hex.EncodeToString(sum[:16])}, nil
+	return sourceVersion{version: m.GetResourceVersion(), digest: hex.EncodeToString(sum[:16])}, nil
 }
 
-// allSources is a digest of all that deployments of the Bundle may take along.
-func (s *snapshot) allSources() string {
+// sourcesDigest returns one digest of all sources of the Bundle.
+func (s *snapshot) sourcesDigest() string {
 	list := make([]deployment.Source, 0, len(s.sources))
 	for one := range s.sources {
 		list = append(list, one)
@@ -147,8 +148,9 @@ func (s *snapshot) allSources() string {
 	return deployment.Digest(list, s.sources)
 }
 
-// work works a pair out, with what it takes along.
-func (s *snapshot) work(p *pair) (deployment.Version, error) {
+// renderVersion renders the version of a pair. The id of the version covers the sources
+// that are copied with it.
+func (s *snapshot) renderVersion(p *pair) (deployment.Version, error) {
 	v, err := s.compiled.Render(p.verdict, p.place)
 	if err != nil {
 		return v, err
@@ -156,53 +158,55 @@ func (s *snapshot) work(p *pair) (deployment.Version, error) {
 	return v.With(deployment.Digest(deployment.CarriedBy(&v.Options, s.compiled.Chart()), s.sources)), nil
 }
 
-// carry copies what a deployment takes along into the namespace of its cluster.
-func (e *copyController) carry(ctx context.Context, s *snapshot, p *pair) error {
+// copySources copies the sources that a deployment names into the namespace of its
+// cluster.
+func (e *copyController) copySources(ctx context.Context, s *snapshot, p *pair) error {
 	options := &p.version.Options
 	for _, one := range deployment.CarriedBy(options, s.compiled.Chart()) {
 		key := kube.Key{Namespace: p.place.Namespace, Name: one.Name}
-		if there, ok := e.copies(one.Kind).Get(key); ok && isCarried(there) && there.Annotations[fleet.AnnotationInputHash] == s.sources[one] {
+		if there, ok := e.copyCache(one.Kind).Get(key); ok && isCopy(there) && there.Annotations[fleet.AnnotationInputHash] == s.sources[one] {
 			continue
 		}
-		l, err := e.load(ctx, s, one)
+		l, err := e.readSource(ctx, s, one)
 		if kube.IsGone(err) {
 			return reconcile.RequeueError(reasonNoSource, namespaceRetry, fmt.Errorf("waits for %s, which was there a moment ago", one))
 		}
 		if err != nil {
 			return err
 		}
-		if why := e.withheld(s, one, l.origin); why != "" { // it has changed since
+		if why := e.withheldReason(s, one, l.origin); why != "" { // it has changed since
 			return withheldError([]string{why})
 		}
-		if only := one.Kind == deployment.KindSecret && !named(options, one); only {
+		if only := one.Kind == deployment.KindSecret && !namesSource(options, one); only {
 			l.typ = fleet.SecretTypeHelmOpsAccess
 		}
-		if err := e.putCarried(ctx, key, l); err != nil {
+		if err := e.writeCopy(ctx, key, l); err != nil {
 			return fmt.Errorf("take %s along: %w", one, err)
 		}
 	}
 	return nil
 }
 
-// named reports whether options name a source, or it is there for the chart alone.
-func named(o *fleet.BundleDeploymentOptions, one deployment.Source) bool {
+// namesSource reports whether options name a source. Otherwise only the chart needs it.
+func namesSource(o *fleet.BundleDeploymentOptions, one deployment.Source) bool {
 	return slices.Contains(deployment.CarriedBy(o, nil), one)
 }
 
-// copies is the cache of the copies of one kind.
-func (e *copyController) copies(kind string) *kube.Cache[*metav1.PartialObjectMetadata] {
+// copyCache returns the cache that holds the copies of a kind.
+func (e *copyController) copyCache(kind string) *kube.Cache[*metav1.PartialObjectMetadata] {
 	if kind == deployment.KindConfigMap {
 		return e.cache.configMaps
 	}
 	return e.cache.secrets
 }
 
-func isCarried(m *metav1.PartialObjectMetadata) bool {
+// isCopy reports whether an object is a copy that the copyController has made.
+func isCopy(m *metav1.PartialObjectMetadata) bool {
 	return m != nil && m.Labels[fleet.LabelCarried] == "true"
 }
 
-// putCarried writes one copy.
-func (e *copyController) putCarried(ctx context.Context, key kube.Key, l load) error {
+// writeCopy writes one copy.
+func (e *copyController) writeCopy(ctx context.Context, key kube.Key, l sourceData) error {
 	meta := metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: key.Name,
 		Labels:      map[string]string{fleet.LabelManaged: "true", fleet.LabelCarried: "true"},
@@ -217,8 +221,9 @@ func (e *copyController) putCarried(ctx context.Context, key kube.Key, l load) e
 	return overwrite(ctx, e.configMaps, &corev1.ConfigMap{ObjectMeta: meta, Data: l.text, BinaryData: l.data}, func(*corev1.ConfigMap) bool { return true })
 }
 
-// overwrite brings a copy up to date. It leaves an object alone that is no copy, and
-// replaces one whose kind of data cannot be changed.
+// overwrite creates a copy, or updates it. An object of the same name that is not a
+// copy is an error. changeable reports whether the API server accepts an update of the
+// existing copy; otherwise overwrite deletes and creates it.
 func overwrite[P kube.Object](ctx context.Context, store *kube.Store[P], want P, changeable func(P) bool) error {
 	_, err := store.Create(ctx, want)
 	if !kube.IsExists(err) {
@@ -228,7 +233,7 @@ func overwrite[P kube.Object](ctx context.Context, store *kube.Store[P], want P,
 	if err != nil {
 		return err
 	}
-	if there.GetLabels()[fleet.LabelCarried] != "true" && !ofDeployment(there) {
+	if there.GetLabels()[fleet.LabelCarried] != "true" && !belongsToDeployment(there) {
 		return reconcile.TerminalError(reasonTaken, fmt.Errorf(
 			"%q exists in the namespace of the cluster and is something else; take another name", kube.KeyOf(want)))
 	}
@@ -244,9 +249,9 @@ func overwrite[P kube.Object](ctx context.Context, store *kube.Store[P], want P,
 	return err
 }
 
-// ofDeployment reports whether an object belongs to a deployment, as the copies of
-// the reference do, and is not one of Fleet's other Secrets.
-func ofDeployment(o metav1.Object) bool {
+// belongsToDeployment reports whether an object is a copy that rancher/fleet has made:
+// its owner is a BundleDeployment, and it does not hold the values of one.
+func belongsToDeployment(o metav1.Object) bool {
 	if o.GetLabels()[fleet.LabelBundleName] != "" {
 		return false
 	}

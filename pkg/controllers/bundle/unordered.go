@@ -12,9 +12,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// misled says why targets that do not match any more are no order to withdraw some of
-// a Bundle's deployments; empty where they are. It looks at the API server.
-func (e *budgets) misled(ctx context.Context, b *fleet.Bundle, list []*staleDeployment) (string, error) {
+// unorderedReason returns why the manager must not withdraw deployments of a Bundle
+// although its targets do not match any more: no user has changed the targets, but a
+// ClusterGroup, a mapping or their kinds are missing. It is empty if a user has changed
+// them. It reads from the API server.
+func (e *budgets) unorderedReason(ctx context.Context, b *fleet.Bundle, list []*staleDeployment) (string, error) {
 	if len(list) == 0 {
 		return "", nil
 	}
@@ -55,8 +57,8 @@ func usesGroups(b *fleet.Bundle) bool {
 	return false
 }
 
-// lacksGroup reports whether a target of a Bundle names a group that is not there, or
-// selects none.
+// lacksGroup reports whether a target of a Bundle names a ClusterGroup that does not
+// exist, or has a selector that matches none.
 func (e *budgets) lacksGroup(b *fleet.Bundle) bool {
 	groups := e.cache.groups.List(b.Namespace)
 	for i := range b.Spec.Targets {
@@ -84,9 +86,10 @@ func anyGroup(groups []*fleet.ClusterGroup, f func(*fleet.ClusterGroup) bool) bo
 	return false
 }
 
-// bundleLost says why the Bundle of a deployment that was made at a time is gone without
-// an order; empty where its namespace and its kind stayed.
-func (e *budgets) bundleLost(ctx context.Context, bundle kube.Key, made time.Time) (string, error) {
+// bundleUnorderedReason returns why a missing Bundle is no order to withdraw a
+// deployment that was created at made; empty if a user has deleted the Bundle, because
+// its namespace and its kind are older than the deployment.
+func (e *budgets) bundleUnorderedReason(ctx context.Context, bundle kube.Key, made time.Time) (string, error) {
 	origins, err := e.originsOf(ctx, bundle.Namespace, nil)
 	if err != nil {
 		return "", err

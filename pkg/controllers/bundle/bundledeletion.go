@@ -18,38 +18,39 @@ import (
 // Ready.
 const reasonDeleting = "Deleting"
 
-// remove withdraws all deployments of a Bundle that is being deleted, and removes the
-// Bundle's finalizer when they are gone. A user has asked for it, so there is no pace;
-// a Bundle that is deleted with its namespace or its kind waits for a user.
-func (e *withdrawals) remove(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
+// removeBundle withdraws all deployments of a Bundle that is being deleted, and removes
+// the Bundle's finalizer when they do not exist any more. No pace applies, because a
+// user has deleted the Bundle. A Bundle that is deleted with its namespace or its kind
+// waits for a user's approval.
+func (e *withdrawals) removeBundle(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
 	key := kube.KeyOf(b)
-	e.release(key)
+	e.enqueueWaiting(key)
 	if !slices.Contains(b.Finalizers, fleet.FinalizerBundle) { // another finalizer keeps it
-		e.enqueue(e.table.SetPlan(key, leavingPlan(b, "")))
+		e.enqueue(e.table.SetPlan(key, deletionPlan(b, "")))
 		return kube.Done, nil
 	}
-	d := e.deletions.of(b)
+	d := e.deletions.get(b)
 	switch d.state {
 	case undecided, held:
 		e.deletionQueue.Add(kube.Key{Namespace: key.Namespace})
-		plan := leavingPlan(b, "")
+		plan := deletionPlan(b, "")
 		if d.state == held {
 			plan = heldPlan(b, d)
 		}
 		e.enqueue(e.table.SetPlan(key, plan))
 		return kube.Done, nil
 	case kept:
-		e.enqueue(e.table.SetPlan(key, leavingPlan(b, "")))
-		return e.keep(ctx, b)
+		e.enqueue(e.table.SetPlan(key, deletionPlan(b, "")))
+		return e.keepDeployments(ctx, b)
 	case ordered:
 	}
-	reason, rest, err := e.dismiss(ctx, b)
-	remnants, since := e.remnants(key, b, d)
+	reason, rest, err := e.withdrawAll(ctx, b)
+	remnants, since := e.remainingDeployments(key, b, d)
 	ok, why, recheck := withdrawal.Release(remnants, e.now().Sub(since))
 	if reason == "" {
 		reason = why
 	}
-	e.enqueue(e.table.SetPlan(key, leavingPlan(b, reason))) // even if a step fails: others wait for each
+	e.enqueue(e.table.SetPlan(key, deletionPlan(b, reason))) // even if a step fails: others wait for each
 	switch {
 	case err != nil:
 		return kube.Done, err
@@ -58,51 +59,52 @@ func (e *withdrawals) remove(ctx context.Context, b *fleet.Bundle) (kube.Result,
 	case !ok:
 		return kube.Result{After: recheck}, nil
 	}
-	return kube.Done, e.letGo(ctx, b, len(remnants))
+	return kube.Done, e.removeFinalizer(ctx, b, len(remnants))
 }
 
-// leavingPlan is the plan of a Bundle that is being deleted.
-func leavingPlan(b *fleet.Bundle, withdrawing string) fleetstate.Plan {
+// deletionPlan returns the plan of a Bundle that is being deleted.
+func deletionPlan(b *fleet.Bundle, withdrawing string) fleetstate.Plan {
 	return fleetstate.Plan{
 		Generation: b.Generation, Complete: true, Withdrawing: withdrawing, ResourcesDigest: b.Status.ResourcesSHA256Sum,
 		Problem: &summary.Problem{Reason: reasonDeleting, Message: "the Bundle is being deleted"},
 	}
 }
 
-// dismiss orders the withdrawal of all deployments of a Bundle, for at most a slice of
-// time. It returns what blocks an order, if anything does, and whether there are more.
-func (e *withdrawals) dismiss(ctx context.Context, b *fleet.Bundle) (blocked string, rest bool, err error) {
+// withdrawAll orders the withdrawal of the deployments of a Bundle, for at most one
+// time slice. blocked is why some orders must wait; rest reports that deployments are
+// left.
+func (e *withdrawals) withdrawAll(ctx context.Context, b *fleet.Bundle) (blocked string, rest bool, err error) {
 	key := kube.KeyOf(b)
-	hold, _ := e.brake()
-	e.wait(key)
-	turn := e.slots.turn()
+	hold, _ := e.suspension()
+	e.setWaiting(key)
+	turn := e.slots.newTurn()
 	deployments, _ := e.table.Deployments(key)
 	for cluster, bd := range deployments {
 		if withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil {
 			continue
 		}
 		l := &staleDeployment{cluster: cluster, bd: bd, reason: "the Bundle is being deleted"}
-		action, why := e.judge(key, l, hold)
+		action, why := e.decideNext(key, l, hold)
 		if l.action = action; action == withdrawal.Wait {
 			if blocked == "" || why < blocked {
 				blocked = why
 			}
 			continue
 		}
-		if rest = turn.over(); rest {
+		if rest = turn.isOver(); rest {
 			break
 		}
-		turn.write(func() error { return e.order(ctx, key, l) }, nil)
+		turn.write(func() error { return e.withdrawOrDelete(ctx, key, l) }, nil)
 	}
 	err = turn.wait()
-	e.judged(key, blocked != "")
+	e.clearWaiting(key, blocked != "")
 	return blocked, rest, err
 }
 
-// remnants are the deployments of a deleted Bundle that are still there, and since when
-// they may be gone. Agents of a namespace that is being deleted cannot check in any
-// more, which does not mean that they are offline.
-func (e *withdrawals) remnants(key kube.Key, b *fleet.Bundle, d deletion) (out []withdrawal.Remnant, since time.Time) {
+// remainingDeployments returns the deployments of a deleted Bundle that still exist,
+// and since when they may be deleted. Agents in a namespace that is being deleted
+// cannot check in; they do not count as offline.
+func (e *withdrawals) remainingDeployments(key kube.Key, b *fleet.Bundle, d deletion) (out []withdrawal.Remnant, since time.Time) {
 	since = b.DeletionTimestamp.Time
 	if !d.since.IsZero() {
 		since = d.since
@@ -121,9 +123,9 @@ func (e *withdrawals) remnants(key kube.Key, b *fleet.Bundle, d deletion) (out [
 	return out, since
 }
 
-// letGo deletes the values of a Bundle and its artifact in a registry, and removes its
-// finalizer.
-func (e *withdrawals) letGo(ctx context.Context, b *fleet.Bundle, left int) error {
+// removeFinalizer deletes the values of a Bundle and its artifact in a registry, and
+// then removes the manager's finalizer.
+func (e *withdrawals) removeFinalizer(ctx context.Context, b *fleet.Bundle, left int) error {
 	secret, err := e.valuesOf(ctx, b)
 	if err != nil {
 		return err
@@ -133,7 +135,7 @@ func (e *withdrawals) letGo(ctx context.Context, b *fleet.Bundle, left int) erro
 			return err
 		}
 	}
-	if err := e.content.dismissArtifact(ctx, b); err != nil {
+	if err := e.content.deleteBundleArtifact(ctx, b); err != nil {
 		return err
 	}
 	changed := b.DeepCopy()
@@ -149,16 +151,16 @@ func (e *withdrawals) letGo(ctx context.Context, b *fleet.Bundle, left int) erro
 	return nil
 }
 
-// keep lets a Bundle be deleted and leaves its deployments as they are. They bear a
-// mark, without which the manager would withdraw them because their Bundle is missing.
-func (e *withdrawals) keep(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
+// keepDeployments lets a Bundle be deleted and keeps its deployments. It marks them
+// first: the manager would withdraw unmarked deployments without a Bundle.
+func (e *withdrawals) keepDeployments(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
 	deployments, _ := e.table.Deployments(kube.KeyOf(b))
-	turn, rest := e.slots.turn(), false
+	turn, rest := e.slots.newTurn(), false
 	for _, bd := range deployments {
 		if withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil || bd.Annotations[fleet.AnnotationKept] != "" {
 			continue
 		}
-		if rest = turn.over(); rest {
+		if rest = turn.isOver(); rest {
 			break
 		}
 		turn.write(func() error { return e.markKept(ctx, bd) }, nil)
@@ -169,7 +171,7 @@ func (e *withdrawals) keep(ctx context.Context, b *fleet.Bundle) (kube.Result, e
 	if rest {
 		return again, nil
 	}
-	return kube.Done, e.letGo(ctx, b, 0)
+	return kube.Done, e.removeFinalizer(ctx, b, 0)
 }
 
 func (e *withdrawals) markKept(ctx context.Context, bd *fleet.BundleDeployment) error {

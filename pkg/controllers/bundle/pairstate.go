@@ -16,14 +16,15 @@ type compiledEntry struct {
 	hash     string
 }
 
-// A versionCache remembers what was worked out for a pair that needed no write.
+// A versionCache is the computed version of a pair that needed no write.
 type versionCache struct {
 	inputs, id, outcome string
 	release             release.ID
 }
 
 // A pairState is what the controllers remember of Bundles and their deployments between
-// two runs. After a restart it is empty, and everything is worked out again.
+// two reconciliations. After a restart it is empty, and the controllers compute it
+// again.
 type pairState struct {
 	*base
 	sources *sources
@@ -31,7 +32,7 @@ type pairState struct {
 	mu         sync.Mutex
 	compiled   map[kube.Key]*compiledEntry
 	versions   map[kube.Key]map[kube.Key]versionCache
-	lost       map[kube.Key]bool  // deployments that have to be written again
+	stale      map[kube.Key]bool  // deployments that have to be written again
 	writing    map[kube.Key]bool  // deployments that are being written
 	unfinished map[kube.Key]*work // decisions that are not carried out yet
 }
@@ -39,12 +40,12 @@ type pairState struct {
 func newPairState(b *base, s *sources) *pairState {
 	return &pairState{
 		base: b, sources: s, compiled: map[kube.Key]*compiledEntry{}, versions: map[kube.Key]map[kube.Key]versionCache{},
-		lost: map[kube.Key]bool{}, writing: map[kube.Key]bool{}, unfinished: map[kube.Key]*work{},
+		stale: map[kube.Key]bool{}, writing: map[kube.Key]bool{}, unfinished: map[kube.Key]*work{},
 	}
 }
 
-// remember keeps what was worked out but needs no write.
-func (e *pairState) remember(key kube.Key, d *decision) {
+// storeVersions stores the versions that a decision has computed and not written.
+func (e *pairState) storeVersions(key kube.Key, d *decision) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.versions[key] = d.versions
@@ -59,12 +60,12 @@ func (e *pairState) dropCompiled(key kube.Key) {
 // markStale forces a rewrite of a deployment even if its IDs match: another writer has
 // changed it, or its values are gone.
 func (e *pairState) markStale(key kube.Key) {
-	if bundle, _, ok := e.table.PairOf(key); ok && !e.mine(bundle) {
+	if bundle, _, ok := e.table.PairOf(key); ok && !e.ownsBundle(bundle) {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.lost[key] = true
+	e.stale[key] = true
 }
 
 func (e *pairState) isWriting(key kube.Key) bool {
@@ -73,27 +74,27 @@ func (e *pairState) isWriting(key kube.Key) bool {
 	return e.writing[key]
 }
 
-// beginWrite notes that a deployment is being written, so that the watch may be ahead
-// of the answer. It returns whether the deployment had to be written again: this write
-// does that. A loss from now on is noted separately.
-func (e *pairState) beginWrite(key kube.Key) (lost bool) {
+// beginWrite records that a deployment is being written: its watch event may arrive
+// before the answer. stale reports that markStale was called; beginWrite removes that
+// mark, and a later markStale sets another one.
+func (e *pairState) beginWrite(key kube.Key) (stale bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	lost = e.lost[key]
-	delete(e.lost, key)
+	stale = e.stale[key]
+	delete(e.stale, key)
 	e.writing[key] = true
-	return lost
+	return stale
 }
 
-// endWrite notes that a write has ended. still says that the deployment must still be
-// written again: its Bundle will be tried again. For one that was lost meanwhile the
-// Bundle is planned.
-func (e *pairState) endWrite(bundle, key kube.Key, still bool) {
+// endWrite records that a write has ended. stillStale says that the write failed, and
+// that the deployment must still be rewritten. If markStale was called during the
+// write, endWrite enqueues the Bundle.
+func (e *pairState) endWrite(bundle, key kube.Key, stillStale bool) {
 	e.mu.Lock()
 	delete(e.writing, key)
-	again := e.lost[key]
-	if still {
-		e.lost[key] = true
+	again := e.stale[key]
+	if stillStale {
+		e.stale[key] = true
 	}
 	e.mu.Unlock()
 	if again {
@@ -101,11 +102,11 @@ func (e *pairState) endWrite(bundle, key kube.Key, still bool) {
 	}
 }
 
-// leaveOff keeps the rest of a decision for the next run. A decision that takes
-// deployments down within limits is made again instead, since every report may change
-// it.
-func (e *pairState) leaveOff(w *work) {
-	if w.costs {
+// saveWork stores the unwritten rest of a decision for the next reconciliation. It does
+// not store a decision whose writes make clusters unavailable within a limit: each
+// report may change that decision.
+func (e *pairState) saveWork(w *work) {
+	if w.countsUnavailable {
 		return
 	}
 	w.resumed = true
@@ -114,10 +115,11 @@ func (e *pairState) leaveOff(w *work) {
 	e.unfinished[w.key] = w
 }
 
-// resume returns the rest of a decision, unless its Bundle (nil: it is gone), any
-// cluster, or the permission to write has changed. It waits for the writes under way of
-// a decision that it drops.
-func (e *pairState) resume(key kube.Key, b *fleet.Bundle) *work {
+// resumeWork returns the stored rest of a decision; nil if there is none, or if the
+// Bundle, any cluster, a source or the permission to write has changed. Before it drops
+// a decision, it waits for the writes in progress. b is nil for a Bundle that does not
+// exist.
+func (e *pairState) resumeWork(key kube.Key, b *fleet.Bundle) *work {
 	e.mu.Lock()
 	w, entry := e.unfinished[key], e.compiled[key]
 	delete(e.unfinished, key)
@@ -125,8 +127,8 @@ func (e *pairState) resume(key kube.Key, b *fleet.Bundle) *work {
 	if w == nil {
 		return nil
 	}
-	if b != nil && b.DeletionTimestamp == nil && entry != nil && entry.compiled == w.compiled && fits(w.compiled, b) && e.table.Moves() == w.moves && e.sources.same(key.Namespace, w.sources) {
-		if hold, _ := e.held(key.Namespace); hold == w.hold {
+	if b != nil && b.DeletionTimestamp == nil && entry != nil && entry.compiled == w.compiled && compiledFrom(w.compiled, b) && e.table.Moves() == w.moves && e.sources.unchanged(key.Namespace, w.sources) {
+		if hold, _ := e.holdReason(key.Namespace); hold == w.hold {
 			return w
 		}
 	}

@@ -36,13 +36,14 @@ type moveController struct {
 // onMoved enqueues Clusters whose remaining deployments must be withdrawn in another
 // workspace.
 func (e *moveController) onMoved(_, c *fleet.Cluster) {
-	if c != nil && movesRest(c) {
+	if c != nil && hasOpenMove(c) {
 		e.moveQueue.Add(kube.KeyOf(c))
 	}
 }
 
-// movesRest reports whether a Cluster bears an order that was not carried out.
-func movesRest(c *fleet.Cluster) bool {
+// hasOpenMove reports whether a Cluster has an order to withdraw the rest of a move
+// that was not carried out yet.
+func hasOpenMove(c *fleet.Cluster) bool {
 	order := c.Annotations[workspace.AnnotationWithdrawIn]
 	return order != "" && order != c.Annotations[workspace.AnnotationWithdrawnIn]
 }
@@ -56,7 +57,7 @@ func movesRest(c *fleet.Cluster) bool {
 //  4. report: an annotation on the old Cluster, which may be deleted then
 func (e *moveController) reconcileMoved(ctx context.Context, key kube.Key) (kube.Result, error) {
 	old, ok := e.table.Cluster(key)
-	if !ok || !movesRest(old) || !e.cfg.Scope.Owns(old) {
+	if !ok || !hasOpenMove(old) || !e.cfg.Scope.Owns(old) {
 		return kube.Done, nil
 	}
 	to := kube.ParseKey(old.Annotations[workspace.AnnotationWithdrawIn])
@@ -67,7 +68,7 @@ func (e *moveController) reconcileMoved(ctx context.Context, key kube.Key) (kube
 	place, ok := registration.DeploymentNamespace(c)
 	agent, known := e.table.AgentOf(to)
 	from, had := registration.DeploymentNamespace(old)
-	hold, _ := e.brake()
+	hold, _ := e.suspension()
 	switch {
 	case !ok || !known || agent.Life == summary.NeverSeen || hold != "" || !e.table.Settled():
 		return kube.Result{After: movedRetry}, nil
@@ -116,7 +117,8 @@ func (e *moveController) wantedOn(cluster kube.Key, namespace, name string) bool
 	return e.table.Wanted(cluster, name)
 }
 
-// movedAway notes on the old Cluster that all of it was withdrawn in its new place.
+// movedAway records on the old Cluster that everything was withdrawn in its new
+// workspace.
 func (e *moveController) movedAway(ctx context.Context, old *fleet.Cluster, to kube.Key, rest departed) error {
 	have, err := e.clusters.Get(ctx, kube.KeyOf(old)) // the table's is stripped
 	if kube.IsGone(err) {
@@ -125,7 +127,7 @@ func (e *moveController) movedAway(ctx context.Context, old *fleet.Cluster, to k
 	if err != nil {
 		return err
 	}
-	if !movesRest(have) {
+	if !hasOpenMove(have) {
 		return nil
 	}
 	changed := have.DeepCopy()

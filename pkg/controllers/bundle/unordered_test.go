@@ -49,7 +49,7 @@ func TestMisledByKinds(t *testing.T) {
 			b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "web"}}
 			b.Spec.Targets = []fleet.BundleTarget{c.target}
 			list := []*staleDeployment{{cluster: kube.Key{Namespace: c.namespace, Name: "c1"}, bd: deploymentOf("a:b")}}
-			why, err := e.budgets.misled(t.Context(), b, list)
+			why, err := e.budgets.unorderedReason(t.Context(), b, list)
 			if err != nil || (why != "") != c.want {
 				t.Errorf("%s: got %q, %v", c.why, why, err)
 			}

@@ -108,7 +108,7 @@ func (d *testControllers) moves(name, to string, kinds ...string) {
 	}
 	target := idOf(to)
 	r, _ := withdrawal.Replaces(bd, name, target)
-	d.deletionBudget.replaces(kube.Key{Namespace: "ns", Name: name}, []*replaced{{r, kube.Key{Namespace: "ns", Name: "c1"}, bd}},
+	d.deletionBudget.setReplaced(kube.Key{Namespace: "ns", Name: name}, []*replaced{{r, kube.Key{Namespace: "ns", Name: "c1"}, bd}},
 		d.table.Repo(kube.Key{Namespace: "ns", Name: "shops"}).Status.Commit, d.clock)
 }
 
@@ -116,15 +116,15 @@ func (d *testControllers) moves(name, to string, kinds ...string) {
 // go on, the held removal, or the time to wait.
 func (d *testControllers) judged(marked ...*fleet.Bundle) string {
 	repo, own := d.table.Owned(kube.Key{Namespace: "ns", Name: "shops"})
-	l := d.budgets.lossOf(repo, own, marked)
-	rest, v, after := d.budgets.judgeLoss(l)
+	l := d.budgets.repoLossOf(repo, own, marked)
+	rest, v, after := d.budgets.judgeRepoLoss(l)
 	if after > 0 {
 		return "waits"
 	}
-	d.budgets.permitAll(l, rest, v)
+	d.budgets.permitReplacements(l, rest, v)
 	var may []string
 	for _, b := range own {
-		if len(d.deletionBudget.mayReplace(kube.KeyOf(b))) > 0 {
+		if len(d.deletionBudget.permittedReleases(kube.KeyOf(b))) > 0 {
 			may = append(may, b.Name)
 		}
 	}
@@ -165,13 +165,13 @@ func TestLoss(t *testing.T) {
 		"Few": {"three of few move on", func(d *testControllers) string {
 			d.repo("new")
 			move(3)(d)
-			d.after(collect)
+			d.after(collectTime)
 			return d.judged()
 		}, "may b0 b1 b2"},
 		"All": {"a commit that moves everything is held", func(d *testControllers) string {
 			d.repo("new")
 			move(4)(d)
-			d.after(collect)
+			d.after(collectTime)
 			return d.judged()
 		}, "may ; would replace the release of 4 of 4 bundles (budget 3)"},
 		"TooEarly": {"others of the same commit may not have been looked at yet", func(d *testControllers) string {
@@ -189,12 +189,12 @@ func TestLoss(t *testing.T) {
 			d.read("new", map[string]string{"b0": "new", "b1": "new", "b2": "new", "late": "new"})
 			move(3)(d)
 			late := d.bundle("late", "old").DeepCopy()
-			d.after(collect)
+			d.after(collectTime)
 			waits := d.judged()
 			late.Labels[fleet.LabelCommit], late.ResourceVersion = "new", "2"
 			d.table.SetBundle(late)
 			d.moves("late", "default/late")
-			d.after(collect)
+			d.after(collectTime)
 			return waits + " | " + d.judged()
 		}, "waits | may ; would replace the release of 4 of 4 bundles (budget 3)"},
 		"NotLookedAt": {"nor have been looked at in a second", func(d *testControllers) string {
@@ -203,11 +203,11 @@ func TestLoss(t *testing.T) {
 			late := d.bundle("late", "new").DeepCopy()
 			late.Generation, late.ResourceVersion = 2, "2"
 			d.table.SetBundle(late)
-			d.after(collect)
+			d.after(collectTime)
 			waits := d.judged()
 			d.moves("late", "default/late")
 			d.table.SetPlan(kube.KeyOf(late), fleetstate.Plan{Generation: 2, Complete: true})
-			d.after(collect)
+			d.after(collectTime)
 			return waits + " | " + d.judged()
 		}, "waits | may ; would replace the release of 4 of 4 bundles (budget 3)"},
 		"NeverLookedAt": {"that is waited for a minute", func(d *testControllers) string {
@@ -225,7 +225,7 @@ func TestLoss(t *testing.T) {
 			next := r.DeepCopy()
 			next.Status.Commit, next.ResourceVersion = "newer", "2"
 			d.table.SetRepo(next)
-			d.after(collect)
+			d.after(collectTime)
 			return d.judged()
 		}, "may b0"},
 		"NeverWritten": {"a commit that cannot be written as a whole waits a minute", func(d *testControllers) string {
@@ -237,22 +237,22 @@ func TestLoss(t *testing.T) {
 		"OneAfterTheOther": {"what moved on a moment ago is a part of the same change", func(d *testControllers) string {
 			d.repo("new")
 			move(3)(d)
-			d.after(collect)
+			d.after(collectTime)
 			first := d.judged()
 			d.bundle("more", "new")
 			d.moves("more", "default/more")
-			d.after(collect)
+			d.after(collectTime)
 			return first + " | " + d.judged()
 		}, "may b0 b1 b2 | may b0 b1 b2; would replace the release of 1 bundle, with others 4 of 4 (budget 3)"},
 		"AnotherChange": {"what moved on long ago is not", func(d *testControllers) string {
 			d.repo("new")
 			move(3)(d)
-			d.after(collect)
+			d.after(collectTime)
 			d.judged()
 			d.after(2 * oneChange)
 			d.bundle("more", "new")
 			d.moves("more", "default/more")
-			d.after(collect)
+			d.after(collectTime)
 			return d.judged()
 		}, "may b0 b1 b2 more"},
 		"Volume": {"one with a volume is held, others go on", func(d *testControllers) string {
@@ -260,29 +260,29 @@ func TestLoss(t *testing.T) {
 			move(1)(d)
 			d.bundle("db", "new")
 			d.moves("db", "default/db", "PersistentVolumeClaim")
-			d.after(collect)
+			d.after(collectTime)
 			return d.judged()
 		}, "may b0; would replace the release of 1 of 2 bundles with 1 PersistentVolumeClaim"},
 		"RemovedToo": {"what the commit removes counts as well", func(d *testControllers) string {
 			d.repo("new", fleet.AnnotationPrune, "2-x")
 			move(2)(d)
 			list := marks(d, "x", "y")
-			d.after(collect)
+			d.after(collectTime)
 			return d.judged(list...)
 		}, "may ; would remove 2 and replace the release of 2 of 4 bundles (budget 3); prune false"},
 		"RemovedBesideVolume": {"a Bundle that may be removed does not wait for a volume of another", func(d *testControllers) string {
 			d.repo("new", fleet.AnnotationPrune, "1-x")
 			move(1, "PersistentVolumeClaim")(d)
 			list := marks(d, "x")
-			d.after(collect)
+			d.after(collectTime)
 			return d.judged(list...)
 		}, "may ; would replace the release of 1 of 2 bundles with 1 PersistentVolumeClaim; prune true"},
 		"Approved": {"the person who has seen this list lets it go on", func(d *testControllers) string {
 			r := d.repo("new")
 			move(4, "PersistentVolumeClaim")(d)
-			d.after(collect)
+			d.after(collectTime)
 			repo, own := d.table.Owned(kube.KeyOf(r))
-			_, v, _ := d.budgets.judgeLoss(d.budgets.lossOf(repo, own, nil))
+			_, v, _ := d.budgets.judgeRepoLoss(d.budgets.repoLossOf(repo, own, nil))
 			approved := r.DeepCopy()
 			approved.Annotations[fleet.AnnotationApproveDeletion], approved.ResourceVersion = v.Hash, "2"
 			d.table.SetRepo(approved)
@@ -291,23 +291,23 @@ func TestLoss(t *testing.T) {
 		"ApprovedOther": {"another release in its place is another list", func(d *testControllers) string {
 			r := d.repo("new")
 			move(4)(d)
-			d.after(collect)
+			d.after(collectTime)
 			repo, own := d.table.Owned(kube.KeyOf(r))
-			_, v, _ := d.budgets.judgeLoss(d.budgets.lossOf(repo, own, nil))
+			_, v, _ := d.budgets.judgeRepoLoss(d.budgets.repoLossOf(repo, own, nil))
 			approved := r.DeepCopy()
 			approved.Annotations[fleet.AnnotationApproveDeletion], approved.ResourceVersion = v.Hash, "2"
 			d.table.SetRepo(approved)
 			d.moves("b0", "elsewhere/b0")
-			d.after(collect)
+			d.after(collectTime)
 			return d.judged()
 		}, "may ; would replace the release of 4 of 4 bundles (budget 3)"},
 		"TakenBack": {"a commit that is taken back replaces nothing", func(d *testControllers) string {
 			d.repo("new")
 			move(4)(d)
-			d.after(collect)
+			d.after(collectTime)
 			held := d.judged()
 			for i := range 4 {
-				d.deletionBudget.replaces(kube.Key{Namespace: "ns", Name: fmt.Sprintf("b%d", i)}, nil, "", d.clock)
+				d.deletionBudget.setReplaced(kube.Key{Namespace: "ns", Name: fmt.Sprintf("b%d", i)}, nil, "", d.clock)
 			}
 			return held + " | " + d.judged()
 		}, "may ; would replace the release of 4 of 4 bundles (budget 3) | may "},

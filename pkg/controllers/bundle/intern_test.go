@@ -23,7 +23,7 @@ func TestListsShareTexts(t *testing.T) {
 		bd.Status.Conditions = []fleet.Condition{{Type: of("Ready"), Status: "True", Message: of("fine"), LastUpdateTime: of("2026-11-21T17:00:00Z")}}
 		return bd
 	}
-	s := newLists()
+	s := newInterner()
 	a, b := made("c1"), made("c2")
 	for _, bd := range []*fleet.BundleDeployment{a, b} {
 		want := bd.DeepCopy()

@@ -52,13 +52,15 @@ type deletions struct {
 
 func newDeletions() *deletions { return &deletions{byUID: map[types.UID]deletion{}} }
 
-func (d *deletions) of(b *fleet.Bundle) deletion {
+// get returns the decision about the deletion of a Bundle.
+func (d *deletions) get(b *fleet.Bundle) deletion {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.byUID[b.UID]
 }
 
-// set reports whether the decision about a Bundle has changed.
+// set stores a decision about the deletion of a Bundle, and reports whether it has
+// changed.
 func (d *deletions) set(b *fleet.Bundle, next deletion) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,9 +110,9 @@ func (e *guards) reconcileDeletions(ctx context.Context, key kube.Key) (kube.Res
 	}
 	open, guarded, why := e.unordered(open, origins)
 	if len(open)+len(guarded) > 0 && !e.table.Settled() { // before, what other Bundles claim is not known
-		return kube.Result{After: collect}, nil
+		return kube.Result{After: collectTime}, nil
 	}
-	next, err := e.guard(ctx, guarded)
+	next, err := e.reconcileProtected(ctx, guarded)
 	if err != nil {
 		return kube.Done, err
 	}
@@ -140,13 +142,14 @@ func (e *guards) reconcileDeletions(ctx context.Context, key kube.Key) (kube.Res
 	return next, e.listHeld(ctx, workspace, "", false)
 }
 
-// approvalOf is the command that decides about what is held of a workspace.
+// approvalOf returns the command by which a user approves what is held of a workspace.
 func approvalOf(workspace, hash string) string {
 	return fmt.Sprintf("fleet approve workspace/%s %s, or --keep", workspace, hash)
 }
 
 // deletedIn returns the Bundles of a workspace that are being deleted and need a
-// decision, whether others are being deleted, and how many Bundles there are.
+// decision; going reports whether other Bundles are being deleted, total is the number
+// of all Bundles.
 func (e *guards) deletedIn(workspace string) (open []*fleet.Bundle, going bool, total int) {
 	for _, key := range e.table.Bundles(workspace) {
 		b, ok := e.table.Bundle(key)
@@ -157,7 +160,7 @@ func (e *guards) deletedIn(workspace string) (open []*fleet.Bundle, going bool, 
 		if b.DeletionTimestamp == nil || !slices.Contains(b.Finalizers, fleet.FinalizerBundle) {
 			continue
 		}
-		if s := e.deletions.of(b).state; s == ordered || s == kept {
+		if s := e.deletions.get(b).state; s == ordered || s == kept {
 			going = true
 			continue
 		}
@@ -166,8 +169,8 @@ func (e *guards) deletedIn(workspace string) (open []*fleet.Bundle, going bool, 
 	return open, going || len(open) > 0, total
 }
 
-// originsOf looks since when there is what Bundles of a workspace need to exist: by
-// the label of their owner.
+// originsOf returns, by the label of their owner, since when the namespace and the
+// kinds exist that the Bundles of a workspace need.
 func (e *budgets) originsOf(ctx context.Context, workspace string, list []*fleet.Bundle) (map[string]withdrawal.Origin, error) {
 	var base withdrawal.Origin
 	var err error
@@ -192,8 +195,8 @@ func (e *budgets) originsOf(ctx context.Context, workspace string, list []*fleet
 	return out, nil
 }
 
-// ownerKind is the kind of the object that a Bundle was made for; empty where a person
-// has made it.
+// ownerKind returns the kind of the object that a Bundle was made for; empty if a user
+// made it.
 func ownerKind(b *fleet.Bundle) string {
 	switch {
 	case b.Labels[fleet.LabelHelmOpName] != "":
@@ -204,8 +207,10 @@ func ownerKind(b *fleet.Bundle) string {
 	return ""
 }
 
-// unordered are the Bundles whose deletion is no order, and why, and those that are
-// protected; that of the others is decided.
+// unordered divides Bundles that are being deleted. rest are those whose deletion no
+// user has ordered, because their namespace or kind is being deleted, and why is the
+// reason; guarded are the protected ones. For all others it records that they may be
+// deleted.
 func (e *guards) unordered(open []*fleet.Bundle, origins map[string]withdrawal.Origin) (rest, guarded []*fleet.Bundle, why string) {
 	reasons := map[string]bool{}
 	for _, b := range open {
@@ -214,7 +219,7 @@ func (e *guards) unordered(open []*fleet.Bundle, origins map[string]withdrawal.O
 		case reason != "":
 			reasons[reason] = true
 			rest = append(rest, b)
-		case e.guardOf(b) != "":
+		case e.protectionOf(b) != "":
 			guarded = append(guarded, b)
 		default:
 			e.decideDeletions([]*fleet.Bundle{b}, deletion{state: ordered})
@@ -223,9 +228,9 @@ func (e *guards) unordered(open []*fleet.Bundle, origins map[string]withdrawal.O
 	return rest, guarded, strings.Join(slices.Sorted(maps.Keys(reasons)), " and ")
 }
 
-// judgeDeletions decides about Bundles whose deletion is no order. It returns the
-// verdict about those that a person has to decide about; it notes its decision about
-// those with which nothing would be removed.
+// judgeDeletions decides about Bundles whose deletion no user has ordered. It returns
+// the verdict about those that wait for a user; word is the user's approval so far. It
+// records the decision about Bundles whose deletion removes nothing.
 func (e *guards) judgeDeletions(open []*fleet.Bundle, why string, total int, word string) (v withdrawal.Verdict, waits []*fleet.Bundle) {
 	r := withdrawal.Removal{Unit: "bundle", Total: total, Approved: word}
 	leaving := map[kube.Key]bool{}
@@ -246,8 +251,9 @@ func (e *guards) judgeDeletions(open []*fleet.Bundle, why string, total int, wor
 	return withdrawal.JudgeUnordered(r, why), waits
 }
 
-// removedWith returns a Bundle as a part of a removal, whether that would remove
-// anything from a cluster, and whether a withdrawal is ordered already.
+// removedWith returns a Bundle as an item of a removal. removes reports whether its
+// deletion would remove anything from a cluster, leaves whether a withdrawal is already
+// ordered.
 func (e *guards) removedWith(b *fleet.Bundle, leaving map[kube.Key]bool) (item withdrawal.Item, removes, leaves bool) {
 	item = withdrawal.Item{Name: b.Name, UID: b.UID}
 	deployments, _ := e.table.Deployments(kube.KeyOf(b))
@@ -259,26 +265,26 @@ func (e *guards) removedWith(b *fleet.Bundle, leaving map[kube.Key]bool) (item w
 			continue
 		}
 		removes = true
-		one, _ := e.budgets.item(cluster, ownerOf(b), bd, func(other kube.Key) bool { return leaving[other] })
+		one, _ := e.budgets.removalItem(cluster, repoOf(b), bd, func(other kube.Key) bool { return leaving[other] })
 		item.Things = append(item.Things, one.Things...)
 	}
 	return item, removes, leaves
 }
 
-// decideDeletions notes a decision about Bundles, and enqueues those for which it has
+// decideDeletions stores a decision about Bundles, and enqueues those for which it has
 // changed.
 func (e *guards) decideDeletions(list []*fleet.Bundle, d deletion) {
 	for _, b := range list {
 		if e.deletions.set(b, d) {
 			e.bundleQueue.AddFirst(kube.KeyOf(b))
-			e.status[fleetstate.KindBundle].wake(kube.KeyOf(b), true)
+			e.status[fleetstate.KindBundle].enqueue(kube.KeyOf(b), true)
 		}
 	}
 }
 
 // listHeld writes the list of what is held on the namespace of a workspace; an empty
-// text takes it off. With done the word of the person is taken off as well: nothing is
-// left that it is about.
+// text removes the list. done says that nothing is held any more: then the user's
+// approval is removed too.
 func (e *guards) listHeld(ctx context.Context, workspace, text string, done bool) error {
 	cached, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: workspace})
 	if text == "" && (!ok || cached.Annotations[fleet.AnnotationDeletionHeld] == "" && (!done || cached.Annotations[fleet.AnnotationApproveDeletion] == "")) {
@@ -293,7 +299,7 @@ func (e *guards) listHeld(ctx context.Context, workspace, text string, done bool
 	}
 	before := ns.Annotations[fleet.AnnotationDeletionHeld]
 	changed := ns.DeepCopy()
-	annotate(changed, text)
+	setHeldAnnotation(changed, text)
 	if done {
 		delete(changed.Annotations, fleet.AnnotationApproveDeletion)
 	}
@@ -313,27 +319,28 @@ func (e *guards) listHeld(ctx context.Context, workspace, text string, done bool
 
 // heldPlan is the plan of a Bundle that is being deleted and waits for a person.
 func heldPlan(b *fleet.Bundle, d deletion) fleetstate.Plan {
-	p := leavingPlan(b, "")
+	p := deletionPlan(b, "")
 	p.Problem = &summary.Problem{Reason: fleet.ReasonDeletionHeld, Message: d.reason + ": what is deployed stays until a person decides"}
 	return p
 }
 
-// sayDeletionHeld is sayHeld for a Bundle that is being deleted.
-func (e *guards) sayDeletionHeld(list []fleet.Condition, b *fleet.Bundle) []fleet.Condition {
-	d := e.deletions.of(b)
+// setDeletionHeld sets condition DeletionHeld of a Bundle that is being deleted.
+func (e *guards) setDeletionHeld(list []fleet.Condition, b *fleet.Bundle) []fleet.Condition {
+	d := e.deletions.get(b)
 	switch d.state {
 	case undecided:
 		return list
 	case held:
 		return condition.Set(list, fleet.Condition{
 			Type: fleet.ConditionDeletionHeld, Status: corev1.ConditionTrue, ObservedGeneration: b.Generation,
-			Reason: heldFor(d.guarded), Message: d.message,
+			Reason: heldReason(d.guarded), Message: d.message,
 		}, e.now())
 	}
 	return condition.Remove(list, fleet.ConditionDeletionHeld)
 }
 
-// onApproval decides again about deletions of a workspace when a person has spoken.
+// onApproval enqueues the decision about a workspace when a user has approved
+// something.
 func (e *guards) onApproval(old, changed *metav1.PartialObjectMetadata) {
 	if changed == nil {
 		return

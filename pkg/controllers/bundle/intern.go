@@ -18,24 +18,25 @@ const (
 	maxTexts = 8192
 )
 
-// lists shares equal data of deployments: lists of deployed objects, and texts, which
-// are the same in every deployment of a Bundle.
-type lists struct {
+// An interner shares equal data of cached objects to save memory: texts, and lists of
+// deployed objects, which are the same in most deployments of a Bundle.
+type interner struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte][]fleet.BundleDeploymentResource
 	texts map[string]string
 	names map[string]*fleet.HelmOptions
 }
 
-func newLists() *lists {
-	return &lists{
+func newInterner() *interner {
+	return &interner{
 		known: map[[sha256.Size]byte][]fleet.BundleDeploymentResource{}, texts: map[string]string{},
 		names: map[string]*fleet.HelmOptions{},
 	}
 }
 
-// named returns Helm options with a release name, or nil.
-func (s *lists) named(o *fleet.HelmOptions) *fleet.HelmOptions {
+// helmOptions returns shared Helm options that hold only the release name; nil if there
+// is none.
+func (s *interner) helmOptions(o *fleet.HelmOptions) *fleet.HelmOptions {
 	if o == nil || o.ReleaseName == "" {
 		return nil
 	}
@@ -52,11 +53,12 @@ func (s *lists) named(o *fleet.HelmOptions) *fleet.HelmOptions {
 	return only
 }
 
-// deployment shares the texts of a deployment that no other code has seen yet.
-func (s *lists) deployment(bd *fleet.BundleDeployment) {
+// deployment replaces the texts of a deployment by shared ones. The caller must be the
+// only one who uses the deployment.
+func (s *interner) deployment(bd *fleet.BundleDeployment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	bd.Labels, bd.Annotations = s.pairs(bd.Labels), s.pairs(bd.Annotations)
+	bd.Labels, bd.Annotations = s.stringMap(bd.Labels), s.stringMap(bd.Annotations)
 	for _, text := range []*string{
 		&bd.Name, &bd.Kind, &bd.APIVersion, &bd.Spec.DeploymentID, &bd.Spec.StagedDeploymentID, &bd.Spec.ValuesHash,
 		&bd.Spec.Options.TargetNamespace, &bd.Spec.Options.DefaultNamespace,
@@ -68,16 +70,17 @@ func (s *lists) deployment(bd *fleet.BundleDeployment) {
 	s.conditions(bd.Status.Conditions)
 }
 
-// cluster shares the texts of a Cluster that no other code has seen yet.
-func (s *lists) cluster(c *fleet.Cluster) {
+// cluster replaces the texts of a Cluster by shared ones. The caller must be the only
+// one who uses the Cluster.
+func (s *interner) cluster(c *fleet.Cluster) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.Labels = s.pairs(c.Labels)
+	c.Labels = s.stringMap(c.Labels)
 	c.Namespace = s.text(c.Namespace)
 	s.conditions(c.Status.Conditions)
 }
 
-func (s *lists) conditions(list []fleet.Condition) {
+func (s *interner) conditions(list []fleet.Condition) {
 	for i := range list {
 		c := &list[i]
 		for _, text := range []*string{&c.Type, &c.Reason, &c.Message, &c.LastUpdateTime, &c.LastTransitionTime} {
@@ -87,8 +90,8 @@ func (s *lists) conditions(list []fleet.Condition) {
 	}
 }
 
-// pairs is a map equal to m whose texts are shared.
-func (s *lists) pairs(m map[string]string) map[string]string {
+// stringMap returns a copy of m with shared texts.
+func (s *interner) stringMap(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return m
 	}
@@ -99,8 +102,8 @@ func (s *lists) pairs(m map[string]string) map[string]string {
 	return out
 }
 
-// text is the first of all texts that equal t.
-func (s *lists) text(t string) string {
+// text returns the shared text that equals t.
+func (s *interner) text(t string) string {
 	if first, ok := s.texts[t]; ok {
 		return first
 	}
@@ -111,9 +114,9 @@ func (s *lists) text(t string) string {
 	return t
 }
 
-// share returns a list equal to l except for the creation times, which differ on every
-// cluster and are not read here. l must not be used afterwards.
-func (s *lists) share(l []fleet.BundleDeploymentResource) []fleet.BundleDeploymentResource {
+// resources returns a shared list that equals l without the creation times, which
+// differ on every cluster and are not used. The caller must not use l afterwards.
+func (s *interner) resources(l []fleet.BundleDeploymentResource) []fleet.BundleDeploymentResource {
 	if len(l) == 0 {
 		return nil
 	}

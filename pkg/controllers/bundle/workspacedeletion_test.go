@@ -60,7 +60,7 @@ func TestReconcileDeletions(t *testing.T) {
 			if _, err := e.guards.reconcileDeletions(t.Context(), kube.Key{Namespace: "ws"}); err != nil {
 				t.Fatal(err)
 			}
-			d := e.deletions.of(b)
+			d := e.deletions.get(b)
 			if d.state != c.want {
 				t.Fatalf("%s: got %d, want %d", c.why, d.state, c.want)
 			}
@@ -80,7 +80,7 @@ func TestHeldDeletionIsApproved(t *testing.T) {
 		if _, err := e.guards.reconcileDeletions(t.Context(), kube.Key{Namespace: "ws"}); err != nil {
 			t.Fatal(err)
 		}
-		d := e.deletions.of(b)
+		d := e.deletions.get(b)
 		if d.state != want {
 			t.Fatalf("got %+v, want %d", d, want)
 		}
@@ -88,7 +88,7 @@ func TestHeldDeletionIsApproved(t *testing.T) {
 		hash, _, _ := strings.Cut(rest, ",")
 		s.change(pathNamespace, func(m *metav1.ObjectMeta) { m.Annotations = map[string]string{fleet.AnnotationApproveDeletion: hash} })
 	}
-	if since := e.deletions.of(b).since; !since.Equal(start) {
+	if since := e.deletions.get(b).since; !since.Equal(start) {
 		t.Errorf("agents are waited for since %s", since)
 	}
 }

@@ -35,7 +35,7 @@ func TestWithheldSources(t *testing.T) {
 		{named, corev1.SecretTypeOpaque, true, "requireLabel"},
 	} {
 		e.cfg.RequireDownstreamLabel = c.require
-		if got := e.withheld(s, c.one, deployment.Origin{Type: c.typ}); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+		if got := e.withheldReason(s, c.one, deployment.Origin{Type: c.typ}); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s of type %s: got %q, want %q", c.one, c.typ, got, c.want)
 		}
 	}

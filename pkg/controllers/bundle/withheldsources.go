@@ -18,12 +18,13 @@ func (e *copyController) secretUses(namespace string) []deployment.SecretUse {
 	return deployment.SecretUses(namespace, clusters, e.cache.repos.List(namespace), e.cache.bundles.List(namespace))
 }
 
-// withheld says why a source of a Bundle may not go along; empty if it may.
-func (e *copyController) withheld(s *snapshot, one deployment.Source, o deployment.Origin) string {
+// withheldReason returns why a source must not be copied to clusters; empty if it may.
+func (e *copyController) withheldReason(s *snapshot, one deployment.Source, o deployment.Origin) string {
 	return deployment.Withheld(one, o, s.secretUses, e.cfg.RequireDownstreamLabel, !deployment.Named(&s.bundle.Spec, one))
 }
 
-// withheldError is the fault of a Bundle that names what may not go along.
+// withheldError returns the error of a Bundle that names sources which must not be
+// copied.
 func withheldError(reasons []string) error {
 	text := reasons[0]
 	if len(reasons) > 1 {
@@ -32,15 +33,15 @@ func withheldError(reasons []string) error {
 	return reconcile.TerminalError(deployment.ReasonWithheld, errors.New("downstreamResources: "+text))
 }
 
-// refuses reports whether the Bundle of a deployment names a source that may
-// not go along.
-func (e *copyController) refuses(bd *fleet.BundleDeployment, one deployment.Source) bool {
+// isWithheld reports whether the Bundle of a deployment names a source that must not be
+// copied.
+func (e *copyController) isWithheld(bd *fleet.BundleDeployment, one deployment.Source) bool {
 	bundle, ok := fleetstate.BundleOf(bd)
 	return ok && slices.Contains(e.sources.refusedOf(bundle), one)
 }
 
-// checkCopies looks at the copies of what a Bundle named, and may not go along
-// now, and of what may go along again.
+// checkCopies enqueues the copies of sources that must not be copied any more, and of
+// those that may be copied again. before are the sources that were refused before.
 func (e *copyController) checkCopies(s *snapshot, before []deployment.Source) {
 	now := e.sources.refusedOf(s.key)
 	for _, one := range slices.Concat(before, now) {
@@ -48,21 +49,22 @@ func (e *copyController) checkCopies(s *snapshot, before []deployment.Source) {
 			continue
 		}
 		for _, bd := range s.deployments {
-			e.copyQueue.Add(portKey(bd.Namespace, one))
+			e.copyQueue.Add(copyKey(bd.Namespace, one))
 		}
 	}
 }
 
-// onClusterSecrets, onRepoSecrets and onBundleSecrets plan the Bundles that take
-// along a Secret which is a credential now, or is none any more.
+// onClusterSecrets, onRepoSecrets and onBundleSecrets enqueue the Bundles that name a
+// Secret which has become a credential of a Cluster, GitRepo or Bundle, or has ceased
+// to be one.
 func (e *copyController) onClusterSecrets(old, changed *fleet.Cluster) {
-	e.sources.judge(deployment.UsesOfCluster(old), deployment.UsesOfCluster(changed))
+	e.sources.onSecretUse(deployment.UsesOfCluster(old), deployment.UsesOfCluster(changed))
 }
 
 func (e *copyController) onRepoSecrets(old, changed *fleet.GitRepo) {
-	e.sources.judge(deployment.UsesOfRepo(old), deployment.UsesOfRepo(changed))
+	e.sources.onSecretUse(deployment.UsesOfRepo(old), deployment.UsesOfRepo(changed))
 }
 
 func (e *copyController) onBundleSecrets(old, changed *fleet.Bundle) {
-	e.sources.judge(deployment.UsesOfBundle(old), deployment.UsesOfBundle(changed))
+	e.sources.onSecretUse(deployment.UsesOfBundle(old), deployment.UsesOfBundle(changed))
 }
