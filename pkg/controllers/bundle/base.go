@@ -53,7 +53,7 @@ func (e *base) enqueue(n fleetstate.Changes) {
 	for _, key := range n.Promoted {
 		e.silenceQueue.AddAfter(key, rollout.SilentAfter)
 	}
-	for _, r := range n.Revived {
+	for _, r := range n.BackOnline {
 		if c, ok := e.table.Cluster(r.Cluster); ok {
 			e.clusterOnline(c, r.Away)
 			e.heartbeatQueue.Add(r.Cluster)

@@ -125,7 +125,7 @@ func (e *budgets) removalItem(cluster, repo kube.Key, bd *fleet.BundleDeployment
 	if len(things) == 0 {
 		return removalItem, false
 	}
-	removalItem.Things, undecided = e.table.Lost(cluster, repo, things, leaves)
+	removalItem.Things, undecided = e.table.LostObjects(cluster, repo, things, leaves)
 	return removalItem, undecided
 }
 

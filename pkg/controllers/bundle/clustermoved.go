@@ -114,7 +114,7 @@ func (e *moveController) wantedOn(cluster kube.Key, namespace, name string) bool
 	if _, there := e.table.Deployment(kube.Key{Namespace: namespace, Name: name}); there {
 		return true
 	}
-	return e.table.Wanted(cluster, name)
+	return e.table.IsDesired(cluster, name)
 }
 
 // movedAway records on the old Cluster that everything was withdrawn in its new

@@ -154,7 +154,7 @@ func newParts(b *base, c *kube.Client) *eventHandlers {
 	copies := &copyController{base: b, secrets: secrets, configMaps: configMaps, sources: sources, pairs: pairs}
 	withdrawals := &withdrawals{
 		base: b, bundles: bundles, deployments: deployments, secrets: secrets, slots: slots, deletions: deleted, budgets: budgets, content: content, pairs: pairs,
-		orphans: map[kube.Key]time.Time{}, paces: map[kube.Key]withdrawal.Pace{}, waiting: map[kube.Key]map[kube.Key]fleetstate.Holds{},
+		orphans: map[kube.Key]time.Time{}, paces: map[kube.Key]withdrawal.Pace{}, waiting: map[kube.Key]map[kube.Key]fleetstate.PendingCreates{},
 	}
 	return &eventHandlers{base: b, slots: slots, deletionBudget: budget, deletions: deleted, parts: parts{
 		pairs: pairs, targeting: targeting, budgets: budgets, guards: guards, content: content, copies: copies, withdrawals: withdrawals,

@@ -85,7 +85,7 @@ func withReturned[T any, P interface {
 }](t *fleetstate.State, next func(old, changed P)) func(old, changed P) {
 	return func(old, changed P) {
 		if old == nil {
-			t.Returned(changed.GetUID())
+			t.OnReappeared(changed.GetUID())
 		}
 		next(old, changed)
 	}
@@ -222,7 +222,7 @@ func (e *eventHandlers) onContent(old, changed *metav1.PartialObjectMetadata) {
 	c := orOld(old, changed)
 	index := indexID(c)
 	if old == nil || changed == nil {
-		e.enqueueBundles(e.table.Naming(index))
+		e.enqueueBundles(e.table.BundlesNaming(index))
 	}
 	switch {
 	case changed == nil && index == c.Name:

@@ -23,7 +23,7 @@ type livenessController struct {
 // offline, it reads the Cluster from the API server: the watch may have missed a
 // check-in.
 func (e *livenessController) reconcileOffline(ctx context.Context, key kube.Key) (kube.Result, error) {
-	silent, after := e.table.Silent(key)
+	silent, after := e.table.MissedDeadline(key)
 	if !silent {
 		return kube.Result{After: after}, nil
 	}
@@ -35,14 +35,14 @@ func (e *livenessController) reconcileOffline(ctx context.Context, key kube.Key)
 		return kube.Done, err
 	}
 	e.targeting.observeCluster(live)
-	if silent, after = e.table.Silent(key); !silent {
+	if silent, after = e.table.MissedDeadline(key); !silent {
 		return kube.Result{After: after}, nil
 	}
 	e.enqueue(e.table.SetOffline(key))
 	if !e.cfg.Scope.Owns(live) {
 		return kube.Done, nil
 	}
-	absent := e.table.Absent(key)
+	absent := e.table.OfflineReason(key)
 	e.events.Event(live, kube.Warning, fleet.ReasonOffline, absent+"; what it deployed stays as it is")
 	e.log.WithField("cluster", key.String()).WithField("reason", absent).Info("cluster offline")
 	return kube.Done, nil

@@ -140,7 +140,7 @@ func (e *targeting) onMapping(old, changed *fleet.BundleNamespaceMapping) {
 		equality.Semantic.DeepEqual(old.NamespaceSelector, changed.NamespaceSelector) {
 		return
 	}
-	e.table.Move()
+	e.table.BumpMoves()
 	for _, m := range []*fleet.BundleNamespaceMapping{old, changed} {
 		if m != nil {
 			e.enqueueBundles(e.bundlesOfMapping(m.Namespace, target.CompileMapping(m)))
@@ -172,7 +172,7 @@ func (e *targeting) onNamespace(old, changed *metav1.PartialObjectMetadata) {
 			continue
 		}
 		if !moved {
-			e.table.Move()
+			e.table.BumpMoves()
 			moved = true
 		}
 		e.enqueueBundles(e.bundlesOfMapping(m.Namespace, c))
@@ -182,7 +182,7 @@ func (e *targeting) onNamespace(old, changed *metav1.PartialObjectMetadata) {
 // onLimit enqueues the Bundles for which a policy of a namespace was created or
 // deleted.
 func (e *targeting) onLimit(namespace string) {
-	e.table.Move()
+	e.table.BumpMoves()
 	e.enqueueBundles(e.bundlesFor(namespace))
 }
 

@@ -41,7 +41,7 @@ type pruneController struct {
 // the releases that would be replaced. The pruneController decides about both, because
 // it knows the deployed objects. A request that is held or refused changes nothing.
 func (e *pruneController) reconcilePrune(ctx context.Context, key kube.Key) (kube.Result, error) {
-	repo, own := e.table.Owned(key)
+	repo, own := e.table.RepoAndBundles(key)
 	switch {
 	case repo == nil || !e.cfg.Scope.Owns(repo):
 		e.deletionBudget.forgetRepo(key)
@@ -178,7 +178,7 @@ func (e *pruneController) onPruneRequest(old, changed kube.Object) {
 		}
 		if budget && old != nil {
 			e.status[fleetstate.KindGitRepo].enqueue(kube.KeyOf(o), true)
-			_, own := e.table.Owned(kube.KeyOf(o))
+			_, own := e.table.RepoAndBundles(kube.KeyOf(o))
 			for _, b := range own {
 				e.bundleQueue.Add(kube.KeyOf(b))
 			}

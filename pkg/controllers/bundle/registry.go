@@ -134,7 +134,7 @@ func (e *contentController) onCredential(m *metav1.PartialObjectMetadata, gone b
 		return false
 	}
 	if !isRegistryCopy(m) || gone && e.table.Holders(m.Name)[m.Namespace] {
-		e.enqueueBundles(e.table.Naming(m.Name))
+		e.enqueueBundles(e.table.BundlesNaming(m.Name))
 	}
 	e.contentQueue.Add(kube.Key{Name: m.Name})
 	return true
@@ -169,7 +169,7 @@ func (e *contentController) reconcileCredentials(ctx context.Context, id string)
 // content, and by those with a deployment that has it.
 func (e *contentController) credentialNeeded(m *metav1.PartialObjectMetadata, used bool) time.Duration {
 	key := kube.KeyOf(m).String()
-	naming := e.table.Naming(m.Name)
+	naming := e.table.BundlesNaming(m.Name)
 	if !isRegistryCopy(m) {
 		used = slices.ContainsFunc(naming, func(k kube.Key) bool { return k.Namespace == m.Namespace }) ||
 			e.table.Workspaces(m.Name)[m.Namespace]
@@ -218,7 +218,7 @@ func (e *contentController) deleteBundleArtifact(ctx context.Context, b *fleet.B
 	if id == "" {
 		return nil
 	}
-	shared := e.table.Workspaces(id)[b.Namespace] || slices.ContainsFunc(e.table.Naming(id), func(k kube.Key) bool {
+	shared := e.table.Workspaces(id)[b.Namespace] || slices.ContainsFunc(e.table.BundlesNaming(id), func(k kube.Key) bool {
 		return k.Namespace == b.Namespace && k.Name != b.Name && e.bundleExists(k)
 	})
 	secret, err := e.secrets.Get(ctx, credentialOf(b))
@@ -253,7 +253,7 @@ func (e *contentController) deleteArtifact(ctx context.Context, secret *corev1.S
 		return err
 	}
 	others := e.table.Workspaces(id)
-	for _, k := range e.table.Naming(id) {
+	for _, k := range e.table.BundlesNaming(id) {
 		if e.bundleExists(k) {
 			others[k.Namespace] = true
 		}

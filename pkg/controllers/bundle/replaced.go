@@ -134,7 +134,7 @@ func (e *budgets) lostObjects(l *replaced, repo kube.Key, leaves func(kube.Key) 
 	if things = withdrawal.ReplacedThings(l.cluster.String(), l.bd); len(things) == 0 {
 		return nil, false
 	}
-	return e.table.Lost(l.cluster, repo, things, leaves)
+	return e.table.LostObjects(l.cluster, repo, things, leaves)
 }
 
 // permit allows deployments of a Bundle to replace their releases, and enqueues the

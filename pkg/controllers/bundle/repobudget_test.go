@@ -115,7 +115,7 @@ func (d *testControllers) moves(name, to string, kinds ...string) {
 // judged describes the verdict on the Bundles of the repository: those that may
 // go on, the held removal, or the time to wait.
 func (d *testControllers) judged(marked ...*fleet.Bundle) string {
-	repo, own := d.table.Owned(kube.Key{Namespace: "ns", Name: "shops"})
+	repo, own := d.table.RepoAndBundles(kube.Key{Namespace: "ns", Name: "shops"})
 	l := d.budgets.repoLossOf(repo, own, marked)
 	rest, v, after := d.budgets.judgeRepoLoss(l)
 	if after > 0 {
@@ -281,7 +281,7 @@ func TestLoss(t *testing.T) {
 			r := d.repo("new")
 			move(4, "PersistentVolumeClaim")(d)
 			d.after(collectTime)
-			repo, own := d.table.Owned(kube.KeyOf(r))
+			repo, own := d.table.RepoAndBundles(kube.KeyOf(r))
 			_, v, _ := d.budgets.judgeRepoLoss(d.budgets.repoLossOf(repo, own, nil))
 			approved := r.DeepCopy()
 			approved.Annotations[fleet.AnnotationApproveDeletion], approved.ResourceVersion = v.Hash, "2"
@@ -292,7 +292,7 @@ func TestLoss(t *testing.T) {
 			r := d.repo("new")
 			move(4)(d)
 			d.after(collectTime)
-			repo, own := d.table.Owned(kube.KeyOf(r))
+			repo, own := d.table.RepoAndBundles(kube.KeyOf(r))
 			_, v, _ := d.budgets.judgeRepoLoss(d.budgets.repoLossOf(repo, own, nil))
 			approved := r.DeepCopy()
 			approved.Annotations[fleet.AnnotationApproveDeletion], approved.ResourceVersion = v.Hash, "2"

@@ -108,7 +108,7 @@ func shallowCopy(b *fleet.Bundle) *fleet.Bundle {
 // namesBundles reports whether the status of a GitRepo names exactly the known Bundles.
 // The watch may deliver the GitRepo before its Bundles.
 func (e *statusController) namesBundles(repo *fleet.GitRepo) bool {
-	_, own := e.table.Owned(kube.KeyOf(repo))
+	_, own := e.table.RepoAndBundles(kube.KeyOf(repo))
 	shows, known := reading.Shows(repo, own)
 	return shows || !known
 }

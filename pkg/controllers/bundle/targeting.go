@@ -71,7 +71,7 @@ func (e *targeting) changesDecision(key kube.Key, change fleetstate.ClusterChang
 	}
 	if !after.Deploy {
 		// A message may say so.
-		return e.table.Nowhere(key) || e.table.Holds(key, is.Key) &&
+		return e.table.HasNoClusters(key) || e.table.HasDeployment(key, is.Key) &&
 			entry.compiled.Match(&was.Place.Cluster).Reason != entry.compiled.Match(&is.Place.Cluster).Reason
 	}
 	if was.Place.Paused != is.Place.Paused ||

@@ -38,7 +38,7 @@ type withdrawals struct {
 	mu      sync.Mutex
 	orphans map[kube.Key]time.Time
 	paces   map[kube.Key]withdrawal.Pace
-	waiting map[kube.Key]map[kube.Key]fleetstate.Holds // Bundles whose withdrawals wait for others, and those of the others
+	waiting map[kube.Key]map[kube.Key]fleetstate.PendingCreates // Bundles whose withdrawals wait for others, and those of the others
 }
 
 // withdraw orders the withdrawal of deployments that are no longer desired, within the
@@ -130,7 +130,7 @@ func (e *withdrawals) returnPace(key kube.Key, n int) {
 // repository. The caller calls it before it decides, so that a change of the others in
 // between enqueues the Bundle.
 func (e *withdrawals) setWaiting(key kube.Key) {
-	holds := e.table.HoldsBefore(key)
+	holds := e.table.SiblingPendingCreates(key)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.waiting[key] = holds
@@ -150,7 +150,7 @@ func (e *withdrawals) clearWaiting(key kube.Key, waits bool) {
 // they were decided with an older state of this Bundle. Without this condition two
 // waiting Bundles would enqueue each other without end.
 func (e *withdrawals) enqueueWaiting(key kube.Key) {
-	now := e.table.HoldsOf(key)
+	now := e.table.PendingCreatesOf(key)
 	for _, sibling := range e.table.Siblings(key) {
 		e.mu.Lock()
 		holds, waits := e.waiting[sibling]

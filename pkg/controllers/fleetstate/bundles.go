@@ -14,7 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
-// A Plan is what the last look at a Bundle decided.
+// A Plan is the result of the last reconciliation of a Bundle.
 type Plan struct {
 	Generation int64 // of the Bundle
 	Shape      rollout.Shape
@@ -26,9 +26,10 @@ type Plan struct {
 	Accepted *fleet.Condition
 	// Complete reports that everything that may be written was written.
 	Complete bool
-	// Waiting reports that changes of deployments may let others move.
+	// Waiting reports that the rollout waits for deployments: each report may let it
+	// continue.
 	Waiting bool
-	// Seen is what Deployments returned with what the plan was made of.
+	// Seen is the number that Deployments returned when the plan was made.
 	Seen uint64
 	// ResourcesDigest is the digest of the Bundle's resources.
 	ResourcesDigest string
@@ -40,27 +41,26 @@ type Plan struct {
 	Withdrawing string
 	// Unrendered are the clusters for which templates of values are not rendered.
 	Unrendered values.Unrendered
-	// Foreign reports that another manager looks after the Bundle, and that the plan is
-	// that manager's.
+	// Foreign reports that another manager reconciles the Bundle.
 	Foreign bool
 }
 
 type bundleRow struct {
-	key      kube.Key
-	obj      *fleet.Bundle // nil: gone, or not seen yet
-	repo     kube.Key      // of the GitRepo, if it has one
-	helmOp   kube.Key
-	cells    map[kube.Key]*placement
-	holds    Holds // of its cells
-	counts   counts
-	named    string // content that the Bundle names
-	plan     *Plan
-	complete int64     // generation of the last complete plan
-	changed  uint64    // number of changes of deployments
-	due      time.Time // no cluster is Overdue before; zero: none owes an answer
-	seats    []seat    // as they were returned last
-	seatsOf  *Plan     // for which plan
-	seatsAt  uint64    // and which clusters
+	key       kube.Key
+	obj       *fleet.Bundle // nil: gone, or not seen yet
+	repo      kube.Key      // of the GitRepo, if it has one
+	helmOp    kube.Key
+	cells     map[kube.Key]*placement
+	pending   PendingCreates // of its cells
+	counts    counts
+	named     string // content that the Bundle names
+	plan      *Plan
+	complete  int64               // generation of the last complete plan
+	changed   uint64              // number of changes of deployments
+	due       time.Time           // no cluster is Overdue before; zero: none owes an answer
+	entries   []plannedDeployment // as they were returned last
+	entriesOf *Plan               // for which plan
+	entriesAt uint64              // and which clusters
 }
 
 func (t *core) bundle(key kube.Key) *bundleRow {
@@ -72,8 +72,9 @@ func (t *core) bundle(key kube.Key) *bundleRow {
 	return row
 }
 
-// planned reports whether the Bundle was planned as it is now, and all was written.
-// The content that a Bundle names is no part of its generation.
+// planned reports whether the last plan is of the current version of the Bundle and was
+// completely written. The content that a Bundle names is compared separately, because
+// it does not change the generation.
 func (row *bundleRow) planned() bool {
 	return row.plan != nil && row.plan.Complete && row.plan.Generation == row.obj.Generation && row.plan.Named == row.named
 }
@@ -98,7 +99,8 @@ func (t *core) owners(bundle kube.Key) (repo, helmOp string) {
 	return repo, helmOp
 }
 
-// SetBundle stores a Bundle. Its deployments follow it to another owner.
+// SetBundle stores a Bundle. If its GitRepo or HelmOp has changed, its deployments
+// count for the new one.
 func (t bundleTable) SetBundle(b *fleet.Bundle) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +116,7 @@ func (t bundleTable) SetBundle(b *fleet.Bundle) Changes {
 		row.complete = b.Status.ObservedGeneration
 	}
 	row.obj = b
-	t.name(row, NamedBy(b), &changed)
+	t.setNamedContent(row, NamedBy(b), &changed)
 	t.setOwner(row, owner(b, fleet.LabelRepoName), owner(b, fleet.LabelHelmOpName), &changed)
 	changed.add(Subject{KindBundle, row.key}, row.counts.final())
 	return changed
@@ -127,7 +129,7 @@ func owner(b *fleet.Bundle, label string) kube.Key {
 	return kube.Key{}
 }
 
-// setOwner moves a Bundle with all that is counted for it to an owner.
+// setOwner makes a Bundle, with its counters, count for another GitRepo or HelmOp.
 func (t bundleTable) setOwner(row *bundleRow, repo, helmOp kube.Key, changed *Changes) {
 	old := row.repo
 	if old == repo && row.helmOp == helmOp && (repo.Name == "" || t.repos[repo] != nil && t.repos[repo].bundles[row.key]) {
@@ -151,11 +153,11 @@ func (t bundleTable) setOwner(row *bundleRow, repo, helmOp kube.Key, changed *Ch
 		changed.add(Subject{KindGitRepo, repo}, r.counts.final())
 	}
 	for _, c := range row.cells {
-		t.refresh(c, changed)
+		t.refreshView(c, changed)
 	}
 }
 
-// RemoveBundle removes a Bundle that is gone. It keeps the remaining deployments.
+// RemoveBundle removes a deleted Bundle. It keeps the deployments that still exist.
 func (t bundleTable) RemoveBundle(key kube.Key) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,17 +170,17 @@ func (t bundleTable) RemoveBundle(key kube.Key) Changes {
 		t.departed.add(row.obj.UID)
 	}
 	t.setPlan(row, &Plan{}, &changed)
-	t.name(row, "", &changed)
+	t.setNamedContent(row, "", &changed)
 	t.setOwner(row, kube.Key{}, kube.Key{}, &changed)
 	row.obj, row.plan, row.complete = nil, nil, 0
 	t.dropBundle(row)
 	if t.loaded && !t.settled { // it may have been the last one that was not planned
-		t.settleStates(&changed)
+		t.settleIfPlanned(&changed)
 	}
 	return changed
 }
 
-// SetPlan stores what was decided for a Bundle.
+// SetPlan stores the plan of a Bundle.
 func (t bundleTable) SetPlan(key kube.Key, p Plan) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,7 +202,7 @@ func (t bundleTable) SetPlan(key kube.Key, p Plan) Changes {
 		changed.add(Subject{KindGitRepo, row.repo}, r.counts.final())
 	}
 	if first && !t.settled {
-		t.settleStates(&changed)
+		t.settleIfPlanned(&changed)
 	}
 	return changed
 }
@@ -232,14 +234,14 @@ func (t bundleTable) setPlan(row *bundleRow, p *Plan, changed *Changes) {
 		default:
 			c.want = &w
 		}
-		t.refresh(c, changed)
-		t.drop(c)
+		t.refreshView(c, changed)
+		t.dropPlacement(c)
 	}
 }
 
-// settleStates notes when every Bundle has been looked at since the start: from then
-// on what the table says is the whole truth.
-func (t bundleTable) settleStates(changed *Changes) {
+// settleIfPlanned settles the table if every Bundle has been planned since the start.
+// From then on the states in the table are complete, and all statuses may be written.
+func (t bundleTable) settleIfPlanned(changed *Changes) {
 	for _, row := range t.bundles {
 		if row.obj != nil && row.plan == nil {
 			return
@@ -260,21 +262,22 @@ func (t bundleTable) settleStates(changed *Changes) {
 	}
 }
 
-// Settle notes that all Bundles that existed at the start are in the table. It is
-// called once: without any Bundle no other call would show that.
+// Settle records that the table has all Bundles that existed when the manager started.
+// The caller calls it once, after the caches have synced: a manager without Bundles
+// would never settle otherwise.
 func (t bundleTable) Settle() Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.loaded = true
 	var changed Changes
 	if !t.settled {
-		t.settleStates(&changed)
+		t.settleIfPlanned(&changed)
 	}
 	return changed
 }
 
-// Bundles returns the keys of the Bundles of a namespace, or of all where it is empty,
-// sorted.
+// Bundles returns the keys of the Bundles of a namespace, sorted; of all namespaces if
+// namespace is empty.
 func (t bundleTable) Bundles(namespace string) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -333,25 +336,27 @@ func (t bundleTable) siblings(key kube.Key) []*bundleRow {
 	return out
 }
 
-// Holds is on which clusters a Bundle comes before the withdrawal of others of its
-// repository. Two are equal if they are the same clusters.
-type Holds struct {
-	all      bool // it was not planned as it is now
+// PendingCreates are the clusters on which a deployment of a Bundle must be created
+// before other Bundles of the repository may be withdrawn. Two values are equal if they
+// are the same clusters.
+type PendingCreates struct {
+	// all clusters: the current version of the Bundle was not planned yet
+	all      bool
 	clusters int
 	sum      uint64 // of the hashes of the clusters
 }
 
-// holdsSeed is the seed of the hashes in Holds.
-var holdsSeed = maphash.MakeSeed()
+// pendingSeed is the seed of the hashes in Holds.
+var pendingSeed = maphash.MakeSeed()
 
-// count adds the cluster of a placement, or takes it away.
-func (h *Holds) count(c *placement) {
-	now := c.comesFirst()
+// count adds the cluster of a placement, or removes it.
+func (h *PendingCreates) count(c *placement) {
+	now := c.isPendingCreate()
 	if now == c.counted {
 		return
 	}
 	c.counted = now
-	hash := maphash.Comparable(holdsSeed, c.cluster)
+	hash := maphash.Comparable(pendingSeed, c.cluster)
 	if now {
 		h.clusters++
 		h.sum += hash
@@ -361,43 +366,44 @@ func (h *Holds) count(c *placement) {
 	}
 }
 
-// holdsNow returns what Blocker goes by.
-func (row *bundleRow) holdsNow() Holds {
+// pendingCreates returns the PendingCreates that Blocker uses.
+func (row *bundleRow) pendingCreates() PendingCreates {
 	if row.obj == nil || row.obj.DeletionTimestamp != nil {
-		return Holds{}
+		return PendingCreates{}
 	}
-	h := row.holds
+	h := row.pending
 	h.all = !row.planned()
 	return h
 }
 
-// HoldsOf returns on which clusters a Bundle comes first. Blocker returns the same as before
-// while it does not change.
-func (t bundleTable) HoldsOf(key kube.Key) Holds {
+// PendingCreatesOf returns the PendingCreates of a Bundle. As long as they do not
+// change, Blocker returns the same for other Bundles.
+func (t bundleTable) PendingCreatesOf(key kube.Key) PendingCreates {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if row := t.bundles[key]; row != nil {
-		return row.holdsNow()
+		return row.pendingCreates()
 	}
-	return Holds{}
+	return PendingCreates{}
 }
 
-// HoldsBefore returns the Holds of the other Bundles of the same repository that have any.
-func (t bundleTable) HoldsBefore(key kube.Key) map[kube.Key]Holds {
+// SiblingPendingCreates returns the PendingCreates of the other Bundles of the same
+// repository, without empty ones.
+func (t bundleTable) SiblingPendingCreates(key kube.Key) map[kube.Key]PendingCreates {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := map[kube.Key]Holds{}
+	out := map[kube.Key]PendingCreates{}
 	for _, row := range t.siblings(key) {
-		if h := row.holdsNow(); h != (Holds{}) {
+		if h := row.pendingCreates(); h != (PendingCreates{}) {
 			out[row.key] = h
 		}
 	}
 	return out
 }
 
-// Blocker returns the other Bundle of the same repository that has to be written to a
-// cluster before this one may be withdrawn there: new deployments come first, so that a
-// renamed bundle takes over its objects. It is empty for none.
+// Blocker returns why a Bundle must not be withdrawn from a cluster yet: another Bundle
+// of the same repository must be created there first, so that a renamed bundle takes
+// over the objects. It is empty if nothing blocks the withdrawal.
 func (t bundleTable) Blocker(key, cluster kube.Key) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -406,7 +412,7 @@ func (t bundleTable) Blocker(key, cluster kube.Key) string {
 		if row.obj == nil || row.obj.DeletionTimestamp != nil {
 			continue
 		}
-		if c := row.cells[cluster]; (!row.planned() || c != nil && c.comesFirst()) && (name == "" || row.key.Name < name) {
+		if c := row.cells[cluster]; (!row.planned() || c != nil && c.isPendingCreate()) && (name == "" || row.key.Name < name) {
 			name = row.key.Name
 		}
 	}

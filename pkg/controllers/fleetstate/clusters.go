@@ -24,7 +24,7 @@ type clusterRow struct {
 	noPlace    string            // why it has no namespace for deployments
 	other      string            // id of another manager that has marked it
 	heartbeat  Heartbeat
-	alive      time.Time // when the agent was last known to live, by our clock
+	lastAlive  time.Time // when the agent was last known to live, by our clock
 	life       summary.Life
 	pendingAck pendingAck
 	counts     counts
@@ -87,8 +87,8 @@ func (t clusterTable) SetCluster(c *fleet.Cluster) (Changes, ClusterChange) {
 	if row == nil {
 		row = &clusterRow{}
 		t.clusters[key] = row
-		t.expect(key)
-		t.join(key)
+		t.expectNamespace(key)
+		t.addMember(key)
 		for placement := range t.onCluster[key] {
 			if placement.want != nil {
 				row.counts.add(placement.view.State, 1)
@@ -101,7 +101,7 @@ func (t clusterTable) SetCluster(c *fleet.Cluster) (Changes, ClusterChange) {
 	row.obj = c
 	row.other = registration.OtherManager(c, registration.Mark{ID: t.ownID})
 	change.Life, change.Away = t.setHeartbeat(row, fresh, &changed)
-	t.place(row)
+	t.placeCluster(row)
 	change.Is = row.candidate()
 	change.Targeting = change.Was == nil || !sameCandidate(change.Was, change.Is)
 	if change.Was != change.Is {
@@ -114,8 +114,9 @@ func (t clusterTable) SetCluster(c *fleet.Cluster) (Changes, ClusterChange) {
 	return changed, change
 }
 
-// place determines the place of a cluster again, after it has changed.
-func (t *core) place(row *clusterRow) {
+// placeCluster computes the place of a cluster after a change: its namespace, its
+// groups and labels.
+func (t *core) placeCluster(row *clusterRow) {
 	c := row.obj
 	var namespace string
 	namespace, row.noPlace = registration.PlaceOf(c, t.spaceOwners)
@@ -129,13 +130,13 @@ func (t *core) place(row *clusterRow) {
 	}
 }
 
-// policy returns how the agent checks in.
+// policy returns the check-in policy of the agent.
 func (row *clusterRow) policy() heartbeat.CheckInPolicy {
 	return heartbeat.PolicyOf(row.obj, row.heartbeat.Protocol)
 }
 
-// candidate is the cluster as it is now: the same as before where nothing has
-// changed.
+// candidate returns the cluster as a Candidate; the same pointer as before if nothing
+// has changed.
 func (row *clusterRow) candidate() *Candidate {
 	c := Candidate{Key: kube.KeyOf(row.obj), Place: row.place, NoPlace: row.noPlace, Other: row.other,
 		Offline: row.life == summary.Offline, Silent: row.pendingAck.silent, Deleting: withdrawal.Going(row.obj),
@@ -160,7 +161,7 @@ func (t clusterTable) RemoveCluster(key kube.Key) Changes {
 		t.departed.add(row.obj.UID)
 		delete(t.clusters, key)
 		delete(t.expected, naming.ClusterNamespace(key.Namespace, key.Name))
-		t.leave(key)
+		t.removeMember(key)
 	}
 	t.touchGroups(key.Namespace, &changed)
 	return changed
@@ -177,16 +178,16 @@ func (t clusterTable) Candidates(namespace string) []*Candidate {
 	return out
 }
 
-// join puts a cluster in its place among those of its namespace.
-func (t *core) join(key kube.Key) {
+// addMember inserts a cluster into the sorted list of its namespace.
+func (t *core) addMember(key kube.Key) {
 	list := t.members[key.Namespace]
 	i, _ := slices.BinarySearchFunc(list, key, CompareKeys)
 	t.members[key.Namespace] = slices.Insert(list, i, key)
 	t.moves++
 }
 
-// leave takes a cluster out again.
-func (t *core) leave(key kube.Key) {
+// removeMember removes a cluster from the list of its namespace.
+func (t *core) removeMember(key kube.Key) {
 	list := t.members[key.Namespace]
 	i, _ := slices.BinarySearchFunc(list, key, CompareKeys)
 	if list = slices.Delete(list, i, i+1); len(list) == 0 {
@@ -197,8 +198,8 @@ func (t *core) leave(key kube.Key) {
 	t.moves++
 }
 
-// Moves returns a number that changes whenever the inputs of the decisions for Bundles
-// change: clusters that come, go or change.
+// Moves returns a number that changes with the inputs that the decisions about all
+// Bundles share: clusters that are created, deleted or changed, and calls of BumpMoves.
 func (t clusterTable) Moves() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -223,8 +224,8 @@ type Agent struct {
 	Deleting bool      // its Cluster is being deleted, and that is not held
 }
 
-// AgentOf returns what is known of the agent of a cluster; false for a cluster that is
-// gone.
+// AgentOf returns what is known of the agent of a cluster; false if the Cluster does
+// not exist.
 func (t clusterTable) AgentOf(key kube.Key) (Agent, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -232,12 +233,12 @@ func (t clusterTable) AgentOf(key kube.Key) (Agent, bool) {
 	if row == nil {
 		return Agent{}, false
 	}
-	return Agent{Life: row.life, Protocol: row.heartbeat.Protocol, Alive: row.alive,
+	return Agent{Life: row.life, Protocol: row.heartbeat.Protocol, Alive: row.lastAlive,
 		Deleting: withdrawal.Going(row.obj)}, true
 }
 
-// ClusterFacts returns a Cluster and what the summary part of its status is made of. It
-// returns false while at the start a Bundle was not planned yet.
+// ClusterFacts returns a Cluster and the input of the summary part of its status. It
+// returns false until every Bundle was planned once.
 func (t clusterTable) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.ClusterView, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -245,7 +246,7 @@ func (t clusterTable) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.Cluste
 	if !t.settled || row == nil {
 		return nil, summary.ClusterView{}, false
 	}
-	v := summary.ClusterView{Deployments: t.views(key), Life: row.life}
+	v := summary.ClusterView{Deployments: t.deploymentViews(key), Life: row.life}
 	if v.Life == summary.Offline {
 		v.Absent = row.policy().Absent(t.checkin)
 	}
@@ -257,7 +258,7 @@ func (t clusterTable) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.Cluste
 	return row.obj, v, true
 }
 
-func (t *core) views(key kube.Key) []*summary.Deployment {
+func (t *core) deploymentViews(key kube.Key) []*summary.Deployment {
 	var out []*summary.Deployment
 	for c := range t.onCluster[key] {
 		if c.want != nil {
@@ -271,8 +272,8 @@ func (t *core) views(key kube.Key) []*summary.Deployment {
 	return out
 }
 
-// SetGroup stores a ClusterGroup. It returns the clusters that are in other groups than
-// before.
+// SetGroup stores a ClusterGroup. It returns the clusters that have joined or left the
+// group.
 func (t clusterTable) SetGroup(g *fleet.ClusterGroup) (Changes, []ClusterChange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -294,7 +295,7 @@ func (t clusterTable) SetGroup(g *fleet.ClusterGroup) (Changes, []ClusterChange)
 		changed.add(Subject{KindGroup, kube.KeyOf(g)}, false)
 		return changed, nil
 	}
-	return t.regroup(g.Namespace, kube.KeyOf(g))
+	return t.setGroups(g.Namespace, kube.KeyOf(g))
 }
 
 // RemoveGroup removes a ClusterGroup that is gone.
@@ -310,10 +311,10 @@ func (t clusterTable) RemoveGroup(key kube.Key) (Changes, []ClusterChange) {
 			delete(t.groups, key.Namespace)
 		}
 	}
-	return t.regroup(key.Namespace, key)
+	return t.setGroups(key.Namespace, key)
 }
 
-func (t clusterTable) regroup(namespace string, group kube.Key) (Changes, []ClusterChange) {
+func (t clusterTable) setGroups(namespace string, group kube.Key) (Changes, []ClusterChange) {
 	var changed Changes
 	var changes []ClusterChange
 	w := t.groups[namespace]
@@ -324,15 +325,15 @@ func (t clusterTable) regroup(namespace string, group kube.Key) (Changes, []Clus
 		}
 	}
 	for _, key := range t.members[namespace] {
-		changes = t.replace(t.clusters[key], changes)
+		changes = t.replaceCluster(t.clusters[key], changes)
 	}
 	return changed, changes
 }
 
-// replace determines the place of a cluster again, and adds what that has changed.
-func (t *core) replace(row *clusterRow, changes []ClusterChange) []ClusterChange {
+// replaceCluster computes the place of a cluster, and appends a change if it differs.
+func (t *core) replaceCluster(row *clusterRow, changes []ClusterChange) []ClusterChange {
 	was := row.candidate()
-	t.place(row)
+	t.placeCluster(row)
 	is := row.candidate()
 	if sameCandidate(was, is) {
 		return changes
@@ -341,8 +342,8 @@ func (t *core) replace(row *clusterRow, changes []ClusterChange) []ClusterChange
 	return append(changes, ClusterChange{Targeting: true, Was: was, Is: is})
 }
 
-// touchGroups notes that the groups of a namespace have to be looked at. Whether
-// their state is final is not known without counting, so it is not said.
+// touchGroups marks the groups of a namespace as changed. It marks them as not final:
+// only their counters would show that.
 func (t *core) touchGroups(namespace string, changed *Changes) {
 	if w := t.groups[namespace]; w != nil {
 		for name := range w.groups {
@@ -351,8 +352,8 @@ func (t *core) touchGroups(namespace string, changed *Changes) {
 	}
 }
 
-// GroupFacts returns a ClusterGroup and its members. It returns false while at the
-// start a Bundle was not planned yet.
+// GroupFacts returns a ClusterGroup and its members. It returns false until every
+// Bundle was planned once.
 func (t clusterTable) GroupFacts(key kube.Key) (*fleet.ClusterGroup, []summary.Member, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -367,7 +368,7 @@ func (t clusterTable) GroupFacts(key kube.Key) (*fleet.ClusterGroup, []summary.M
 			continue
 		}
 		m := summary.Member{Name: k.Name, Offline: row.life != summary.Online}
-		views := t.views(k)
+		views := t.deploymentViews(k)
 		if row.sum == nil {
 			s := summary.Count(summary.ByBundle, views)
 			row.sum = &s
@@ -385,7 +386,8 @@ func inGroup(groups []target.Group, name string) bool {
 	return slices.ContainsFunc(groups, func(g target.Group) bool { return g.Name == name })
 }
 
-// BundlesOn returns the Bundles that are, or should be, on a cluster, sorted.
+// BundlesOn returns the Bundles that have, or should have, a deployment on a cluster,
+// sorted.
 func (t clusterTable) BundlesOn(cluster kube.Key) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 )
 
-// hold counts the contents that a deployment holds: those of its current, its
-// staged and its applied version. One that is withdrawn holds nothing.
-func (t *core) hold(was, is *fleet.BundleDeployment, changed *Changes) {
-	old, now := heldBy(was), heldBy(is)
+// countContents updates which deployments hold contents: a deployment holds those of
+// its current, its staged and its applied version, and none if it is withdrawn.
+func (t *core) countContents(was, is *fleet.BundleDeployment, changed *Changes) {
+	old, now := contentsOf(was), contentsOf(is)
 	for _, id := range now {
 		t.uses[id]++
 	}
@@ -27,8 +27,8 @@ func (t *core) hold(was, is *fleet.BundleDeployment, changed *Changes) {
 	}
 }
 
-func heldBy(bd *fleet.BundleDeployment) []string {
-	if bd == nil || order(bd) != "" {
+func contentsOf(bd *fleet.BundleDeployment) []string {
+	if bd == nil || orderOf(bd) != "" {
 		return nil
 	}
 	var out []string
@@ -41,16 +41,16 @@ func heldBy(bd *fleet.BundleDeployment) []string {
 	return out
 }
 
-// InUse reports whether a deployment holds a content, a Bundle is about to deploy it,
-// or a Bundle names it: no other object has that content.
+// InUse reports whether a content must be kept: a deployment holds it, a Bundle is
+// about to deploy it, or a Bundle names it instead of holding resources.
 func (t deploymentTable) InUse(content string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.uses[content] > 0 || len(t.named[content]) > 0 || len(t.contents[content]) > 0 && t.wanted(content)
+	return t.uses[content] > 0 || len(t.named[content]) > 0 || len(t.contents[content]) > 0 && t.isNeeded(content)
 }
 
-// wanted reports whether a Bundle that needs the content gets it to any cluster.
-func (t *core) wanted(content string) bool {
+// isNeeded reports whether a Bundle deploys the content to any cluster.
+func (t *core) isNeeded(content string) bool {
 	for key := range t.contents[content] {
 		if row := t.bundles[key]; row != nil && row.plan != nil && len(row.plan.Order) > 0 {
 			return true
@@ -60,7 +60,7 @@ func (t *core) wanted(content string) bool {
 }
 
 // NamedBy returns the id of the content that a cached Bundle names instead of holding
-// resources; empty for one that holds them, or whose chart agents pull.
+// resources; empty if it holds them, or if agents pull its chart.
 func NamedBy(b *fleet.Bundle) string {
 	switch {
 	case b.Spec.ContentsID != "":
@@ -71,8 +71,8 @@ func NamedBy(b *fleet.Bundle) string {
 	return b.Annotations[fleet.AnnotationContent]
 }
 
-// name notes which content a Bundle names.
-func (t *core) name(row *bundleRow, id string, changed *Changes) {
+// setNamedContent records which content a Bundle names.
+func (t *core) setNamedContent(row *bundleRow, id string, changed *Changes) {
 	old := row.named
 	if old == id {
 		return
@@ -93,8 +93,8 @@ func (t *core) name(row *bundleRow, id string, changed *Changes) {
 	}
 }
 
-// Naming returns the Bundles that name a content, sorted.
-func (t bundleTable) Naming(content string) []kube.Key {
+// BundlesNaming returns the Bundles that name a content, sorted.
+func (t bundleTable) BundlesNaming(content string) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(t.named[content]), CompareKeys)
@@ -102,17 +102,18 @@ func (t bundleTable) Naming(content string) []kube.Key {
 
 // Holders returns the namespaces in which a deployment holds a content.
 func (t deploymentTable) Holders(content string) map[string]bool {
-	return t.holders(content, func(at kube.Key, _ *placement) string { return at.Namespace })
+	return t.namespacesHolding(content, func(at kube.Key, _ *placement) string { return at.Namespace })
 }
 
 // Workspaces returns the namespaces of the Bundles of which a deployment holds a
 // content, even if the Bundles name another content by now.
 func (t deploymentTable) Workspaces(content string) map[string]bool {
-	return t.holders(content, func(_ kube.Key, c *placement) string { return c.bundle.Namespace })
+	return t.namespacesHolding(content, func(_ kube.Key, c *placement) string { return c.bundle.Namespace })
 }
 
-// holders is something of each deployment that holds a content.
-func (t *core) holders(content string, of func(at kube.Key, c *placement) string) map[string]bool {
+// namespacesHolding returns the set of what of returns for each deployment that holds a
+// content.
+func (t *core) namespacesHolding(content string, of func(at kube.Key, c *placement) string) map[string]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := map[string]bool{}
@@ -120,7 +121,7 @@ func (t *core) holders(content string, of func(at kube.Key, c *placement) string
 		return out
 	}
 	for at, c := range t.deployments {
-		if slices.Contains(heldBy(c.bd), content) {
+		if slices.Contains(contentsOf(c.bd), content) {
 			out[of(at, c)] = true
 		}
 	}

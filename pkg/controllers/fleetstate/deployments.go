@@ -53,14 +53,14 @@ func (t deploymentTable) SetDeployment(bd *fleet.BundleDeployment) Changes {
 		}
 	}
 	c := t.placementOf(bundle, cluster)
-	leaves := c.want == nil && (c.bd == nil || order(c.bd) != order(bd))
-	t.hold(c.bd, bd, &changed)
-	t.tally(bundle.Namespace, c.bd, bd)
+	leaves := c.want == nil && (c.bd == nil || orderOf(c.bd) != orderOf(bd))
+	t.countContents(c.bd, bd, &changed)
+	t.countDeployment(bundle.Namespace, c.bd, bd)
 	old := c.bd
 	c.bd = bd
-	t.learned(c, old, &changed)
+	t.onNewVersion(c, old, &changed)
 	t.deployments[key] = c
-	t.refresh(c, &changed)
+	t.refreshView(c, &changed)
 	if leaves {
 		t.markChanged(c, &changed)
 	}
@@ -88,17 +88,17 @@ func (t deploymentTable) RemoveDeployment(bd *fleet.BundleDeployment) Changes {
 
 func (t deploymentTable) clearDeployment(c *placement, key kube.Key, changed *Changes) {
 	delete(t.deployments, key)
-	t.hold(c.bd, nil, changed)
-	t.tally(c.bundle.Namespace, c.bd, nil)
+	t.countContents(c.bd, nil, changed)
+	t.countDeployment(c.bundle.Namespace, c.bd, nil)
 	c.bd = nil
-	t.refresh(c, changed)
+	t.refreshView(c, changed)
 	if c.want == nil {
 		t.markChanged(c, changed)
 	}
-	t.drop(c)
+	t.dropPlacement(c)
 }
 
-func order(bd *fleet.BundleDeployment) string { return bd.Annotations[fleet.AnnotationWithdrawn] }
+func orderOf(bd *fleet.BundleDeployment) string { return bd.Annotations[fleet.AnnotationWithdrawn] }
 
 // PairOf returns the Bundle and the Cluster of a known deployment.
 func (t deploymentTable) PairOf(key kube.Key) (bundle, cluster kube.Key, ok bool) {
@@ -120,8 +120,8 @@ func (t deploymentTable) Deployment(key kube.Key) (*fleet.BundleDeployment, bool
 	return nil, false
 }
 
-// Holds reports whether a cluster has a deployment of a Bundle.
-func (t deploymentTable) Holds(bundle, cluster kube.Key) bool {
+// HasDeployment reports whether a cluster has a deployment of a Bundle.
+func (t deploymentTable) HasDeployment(bundle, cluster kube.Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := t.bundles[bundle]
@@ -188,7 +188,8 @@ func sameUnready(a, b fleet.NonReadyStatus) bool {
 		a.Summary.Transitioning == b.Summary.Transitioning && slices.Equal(a.Summary.Message, b.Summary.Message)
 }
 
-// sameList compares lists that are usually shared.
+// sameList compares two lists of objects. They are usually the same slice, see interner
+// in package bundle.
 func sameList(a, b []fleet.BundleDeploymentResource) bool {
 	if len(a) != len(b) {
 		return false

@@ -104,24 +104,24 @@ func New(ownID string, checkin time.Duration, now func() time.Time) *State {
 	return &State{core: t, bundleTable: bundleTable{t}, clusterTable: clusterTable{t}, deploymentTable: deploymentTable{t}, repoTable: repoTable{t}}
 }
 
-// A Desired says what one Bundle should be on one cluster, by the last plan.
+// A Desired is what the last plan of a Bundle wants on one cluster.
 type Desired struct {
-	// ID is the deployment id; empty where it could not be worked out.
+	// ID is the deployment id; empty if the version cannot be rendered.
 	ID string
-	// Held is why the version, or the deployment itself, is held back.
+	// Held is why the version, or the deployment itself, is not written yet.
 	Held string
-	// Broken is why the deployment cannot be worked out or written.
+	// Broken is why the version cannot be rendered or written.
 	Broken string
-	// Coming reports that the missing deployment object will be made without user
-	// action: what it replaces has to wait for it.
+	// Coming reports that the manager will create the missing deployment without a user's
+	// action: the withdrawal of what it replaces waits for it.
 	Coming bool
-	// Paused reports that Bundle or cluster is paused.
+	// Paused reports that the Bundle or the cluster is paused.
 	Paused bool
-	// Kept is set where the deployment keeps its release, and so its version, until
-	// the release may be replaced; Held says so in words.
+	// Kept reports that the deployment keeps its release, and so its version, until a user
+	// or the deletion budget permits the replacement. Held has the message.
 	Kept bool
-	// Barred is set where the deployment cannot be written: it is not Ready, whatever
-	// its agent reports. Held says why.
+	// Barred reports that the manager cannot write the deployment. It is then not Ready,
+	// whatever its agent reports. Held has the reason.
 	Barred bool
 }
 
@@ -134,16 +134,16 @@ type placement struct {
 	counted         bool                    // in the Holds of its Bundle
 }
 
-// comesFirst reports whether the deployment is still to be written, so that others of the
-// repository are not withdrawn from the cluster before.
-func (c *placement) comesFirst() bool { return c.bd == nil && c.want != nil && c.want.Coming }
+// isPendingCreate reports whether the deployment must still be created: until then
+// other Bundles of the repository are not withdrawn from the cluster.
+func (c *placement) isPendingCreate() bool { return c.bd == nil && c.want != nil && c.want.Coming }
 
 // counts holds the number of deployments in each state.
 type counts [8]int
 
 func (c *counts) add(s fleet.BundleState, n int) { c[s.Rank()] += n }
 
-// final reports whether no deployment is on its way to another state.
+// final reports whether no deployment is in a transitional state.
 func (c *counts) final() bool {
 	for _, s := range []fleet.BundleState{fleet.WaitApplied, fleet.Pending, fleet.OutOfSync, fleet.NotReady} {
 		if c[s.Rank()] > 0 {
@@ -153,7 +153,8 @@ func (c *counts) final() bool {
 	return true
 }
 
-// placementOf returns the placement of a pair, and makes it if there is none.
+// placementOf returns the placement of a Bundle on a cluster, and creates it if it is
+// missing.
 func (t *core) placementOf(bundle, cluster kube.Key) *placement {
 	row := t.bundle(bundle)
 	c := row.cells[cluster]
@@ -168,8 +169,8 @@ func (t *core) placementOf(bundle, cluster kube.Key) *placement {
 	return c
 }
 
-// drop forgets a placement that holds nothing.
-func (t *core) drop(c *placement) {
+// dropPlacement removes a placement that has no deployment and is not desired.
+func (t *core) dropPlacement(c *placement) {
 	if c.bd != nil || c.want != nil {
 		return
 	}
@@ -183,25 +184,26 @@ func (t *core) drop(c *placement) {
 	}
 }
 
-// refresh computes how a placement is seen now, and updates the counters.
-func (t *core) refresh(c *placement, changed *Changes) {
+// refreshView computes the view of a placement, and updates the counters.
+func (t *core) refreshView(c *placement, changed *Changes) {
 	if row := t.bundles[c.bundle]; row != nil {
-		row.holds.count(c)
+		row.pending.count(c)
 	}
 	old, counted := c.view, c.view.State != ""
 	c.view = summary.Deployment{}
 	if c.want != nil {
-		c.view = t.observe(c)
+		c.view = t.computeView(c)
 	}
 	if sameView(&old, &c.view) {
 		return
 	}
-	t.count(c, old.State, counted, -1)
-	t.count(c, c.view.State, c.want != nil, 1)
+	t.countPlacement(c, old.State, counted, -1)
+	t.countPlacement(c, c.view.State, c.want != nil, 1)
 	t.markChanged(c, changed)
 }
 
-func (t *core) observe(c *placement) summary.Deployment {
+// computeView returns a placement as summaries show it.
+func (t *core) computeView(c *placement) summary.Deployment {
 	d := summary.Deployment{Bundle: c.bundle.Name, Cluster: c.cluster.String()}
 	d.Repo, d.HelmOp = t.owners(c.bundle)
 	if c.bd == nil {
@@ -218,9 +220,10 @@ func (t *core) observe(c *placement) summary.Deployment {
 	return d
 }
 
-// count changes the counters that include a placement.
-func (t *core) count(c *placement, s fleet.BundleState, yes bool, n int) {
-	if !yes {
+// countPlacement adds n to all counters that include a placement in state s, if counted
+// is true.
+func (t *core) countPlacement(c *placement, s fleet.BundleState, counted bool, n int) {
+	if !counted {
 		return
 	}
 	row := t.bundle(c.bundle)
@@ -234,7 +237,7 @@ func (t *core) count(c *placement, s fleet.BundleState, yes bool, n int) {
 	}
 }
 
-// markChanged notes that everything that shows a placement has changed.
+// markChanged marks the statuses of all objects that show a placement as changed.
 func (t *core) markChanged(c *placement, changed *Changes) {
 	row := t.bundle(c.bundle)
 	changed.add(Subject{KindBundle, c.bundle}, row.counts.final())
@@ -266,18 +269,18 @@ type Subject struct {
 	Key  kube.Key
 }
 
-// Changes lists what has to be looked at again after a change.
+// Changes lists what the controllers must reconcile after a change of the table.
 type Changes struct {
-	// Status are the objects whose status may have changed; the value reports whether
-	// the state is final: no change to another is under way.
+	// Status are the objects whose status may have changed. The value is true if the state
+	// is final: it will not change without another event.
 	Status map[Subject]bool
 	// Plan are the Bundles that have to be planned again.
 	Plan []kube.Key
-	// Promoted are Bundles for which Overdue has to be asked in
+	// Promoted are Bundles for which the caller must call Overdue after
 	// rollout.SilentAfter.
 	Promoted []kube.Key
-	// Revived are Clusters that were offline and have reported again.
-	Revived []Return
+	// BackOnline are Clusters that were offline and whose agent reports again.
+	BackOnline []Return
 	// Unused are contents that no deployment holds any more, that no Bundle names
 	// any more, or whose credentials may have become superfluous somewhere.
 	Unused []string

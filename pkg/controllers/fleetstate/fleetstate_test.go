@@ -130,7 +130,7 @@ func recount(t *testing.T, seed uint64, tab *State) {
 	}
 	uses := map[string]int{}
 	for _, c := range tab.deployments {
-		for _, id := range heldBy(c.bd) {
+		for _, id := range contentsOf(c.bd) {
 			uses[id]++
 		}
 	}
@@ -322,11 +322,11 @@ func TestLife(t *testing.T) {
 		t.Errorf("protocol %d", a.Protocol)
 	}
 	clock.now = clock.now.Add(2 * time.Minute)
-	if silent, after := tab.Silent(key("c1")); silent || after != time.Minute {
+	if silent, after := tab.MissedDeadline(key("c1")); silent || after != time.Minute {
 		t.Errorf("two of three minutes: %v, %s", silent, after)
 	}
 	clock.now = clock.now.Add(time.Minute)
-	if silent, _ := tab.Silent(key("c1")); !silent {
+	if silent, _ := tab.MissedDeadline(key("c1")); !silent {
 		t.Error("three minutes of silence")
 	}
 	tab.SetOffline(key("c1"))
@@ -397,7 +397,7 @@ func TestNamedContent(t *testing.T) {
 		return b
 	}
 	tab.SetBundle(named(1, "s-1"))
-	if !tab.InUse("s-1") || len(tab.Naming("s-1")) != 1 {
+	if !tab.InUse("s-1") || len(tab.BundlesNaming("s-1")) != 1 {
 		t.Error("a Bundle names it")
 	}
 	p := planFor("c1")
@@ -436,7 +436,7 @@ func TestLifeAfterARestart(t *testing.T) {
 	if a, _ := tab.AgentOf(key("c1")); a.Life != summary.Online {
 		t.Error("it was online when we went")
 	}
-	if silent, after := tab.Silent(key("c1")); silent || after != 3*time.Minute {
+	if silent, after := tab.MissedDeadline(key("c1")); silent || after != 3*time.Minute {
 		t.Errorf("it has our time to report: %v, %s", silent, after)
 	}
 	tab, _ = newTable()
@@ -546,7 +546,7 @@ func TestAnswersOfThePast(t *testing.T) {
 		t.Errorf("answers bring objects back: %s", got)
 	}
 	for _, o := range []kube.Object{b, bd, c, g, repo} {
-		tab.Returned(o.GetUID())
+		tab.OnReappeared(o.GetUID())
 	}
 	set()
 	if got := known(); got != "true true true true true" {

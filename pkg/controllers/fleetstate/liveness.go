@@ -20,9 +20,9 @@ type Heartbeat struct {
 	Protocol int       // of the agent; 0: the reference's agent
 }
 
-// ExtractHeartbeat reads the agent's sign of life from a Cluster's managedFields and
-// keeps it on the cached object, since managedFields are dropped. It is the transform
-// of Cluster caches, and does nothing to an object that it has handled before.
+// ExtractHeartbeat stores the last heartbeat of the agent, from managedFields, on a
+// Cluster that is about to be cached; the cache drops managedFields. It is the
+// transform of Cluster caches, and changes nothing if it is called again.
 func ExtractHeartbeat(c *fleet.Cluster) {
 	if c.ManagedFields == nil {
 		return
@@ -44,10 +44,10 @@ func ExtractHeartbeat(c *fleet.Cluster) {
 // if an agent of another version left other entries behind.
 const lastSeen = `"f:lastSeen"`
 
-// heartbeatOf finds the heartbeat of the agent that reported last in managedFields. If
-// two fall into the same second, the lower protocol wins. Agents of the reference are
-// recognized by their name, and where there is no entry by the time in the status,
-// which they write themselves.
+// heartbeatOf finds in managedFields the last heartbeat of an agent. If two agents
+// report in the same second, it returns the one with the lower protocol. Agents of
+// rancher/fleet are recognized by the name of their field manager; without an entry, by
+// the time that they write to the status.
 func heartbeatOf(c *fleet.Cluster) Heartbeat {
 	s, last := Heartbeat{}, false
 	for i := range c.ManagedFields {
@@ -69,8 +69,8 @@ func heartbeatOf(c *fleet.Cluster) Heartbeat {
 	return s
 }
 
-// protocolOf is the protocol of an agent by the name under which it writes; false for
-// another writer.
+// protocolOf returns the protocol that the field manager name of an agent states; false
+// if the writer is not an agent.
 func protocolOf(manager string) (int, bool) {
 	if manager == fleet.FieldManagerRelease { // the reference's agent has one name for everything
 		return 0, true
@@ -80,8 +80,8 @@ func protocolOf(manager string) (int, bool) {
 	return protocol, ok && err == nil && protocol > 0
 }
 
-// ReadHeartbeat reads what KeepSign kept, or, on an object that did not pass
-// through a cache, what KeepSign would keep.
+// ReadHeartbeat returns the heartbeat that ExtractHeartbeat has stored on a cached
+// Cluster; for other Clusters it reads managedFields.
 func ReadHeartbeat(c *fleet.Cluster) Heartbeat {
 	if len(c.ManagedFields) > 0 {
 		return heartbeatOf(c)
@@ -95,12 +95,12 @@ func ReadHeartbeat(c *fleet.Cluster) Heartbeat {
 	return s
 }
 
-// setHeartbeat stores a sign of life. If it changes while we watch, the agent is alive,
-// regardless of the clocks. An old one that we find at the start proves nothing: the
-// manager may have been away as well. So the cluster keeps the state that its status
-// shows until it has been silent for that long by our clock. It reports whether the
-// agent was silent before, and for how long; that is 0 where it reports for the first
-// time.
+// setHeartbeat stores the heartbeat of a Cluster. A heartbeat that changes while the
+// manager watches proves that the agent is alive, whatever the clocks say. An old
+// heartbeat at the start of the manager proves nothing, because the manager may have
+// been down too: the cluster keeps the state in its status until the deadline has
+// passed by the manager's clock. revived reports that the agent was not online before,
+// away is how long it was offline; 0 for its first report.
 func (t *core) setHeartbeat(row *clusterRow, first bool, changed *Changes) (revived bool, away time.Duration) {
 	s, key := ReadHeartbeat(row.obj), kube.KeyOf(row.obj)
 	timeout := heartbeat.PolicyOf(row.obj, s.Protocol).Deadline(t.checkin)
@@ -111,49 +111,49 @@ func (t *core) setHeartbeat(row *clusterRow, first bool, changed *Changes) (revi
 	case s.Time.IsZero():
 		row.life = summary.NeverSeen
 	case first && row.obj.Status.Display.State == fleet.Offline && t.now().Sub(s.Time) > timeout:
-		row.alive, row.life = s.Time, summary.Offline
+		row.lastAlive, row.life = s.Time, summary.Offline
 	case first:
-		row.alive, row.life = s.Time, summary.Online
+		row.lastAlive, row.life = s.Time, summary.Online
 		if age := t.now().Sub(s.Time); age > timeout || age < 0 {
-			row.alive = t.now()
+			row.lastAlive = t.now()
 		}
 	case !s.Time.Equal(row.heartbeat.Time):
-		revived, away = row.life != summary.Online, t.away(row)
-		row.alive, row.life = t.now(), summary.Online
+		revived, away = row.life != summary.Online, t.offlineFor(row)
+		row.lastAlive, row.life = t.now(), summary.Online
 		t.settlePendingAck(row, key, changed)
 	}
 	row.heartbeat = s
 	return revived, away
 }
 
-// away returns how long an agent that is back did not report; 0 for one that was not
-// Offline.
-func (t *core) away(row *clusterRow) time.Duration {
+// offlineFor returns how long an agent was offline; 0 if it was not.
+func (t *core) offlineFor(row *clusterRow) time.Duration {
 	if row.life != summary.Offline {
 		return 0
 	}
-	return max(t.now().Sub(row.alive), 1)
+	return max(t.now().Sub(row.lastAlive), 1)
 }
 
-// Silent reports that the agent of a cluster has been silent for too long as of
-// now, and else when to ask again (0: when it has reported for the first
-// time).
-func (t clusterTable) Silent(key kube.Key) (bool, time.Duration) {
+// MissedDeadline reports whether the agent of an online cluster has missed the deadline
+// of its check-ins. If not, it also returns when to ask again; 0: after its first
+// report.
+func (t clusterTable) MissedDeadline(key kube.Key) (bool, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := t.clusters[key]
 	if row == nil || row.life == summary.NeverSeen {
 		return false, 0
 	}
-	left := row.policy().Deadline(t.checkin) - t.now().Sub(row.alive)
+	left := row.policy().Deadline(t.checkin) - t.now().Sub(row.lastAlive)
 	if left > 0 {
 		return false, min(left, heartbeat.Missed*t.checkin) // it may think better of coming so late
 	}
 	return row.life == summary.Online, 0
 }
 
-// Absent returns what the agent of a silent cluster did not do.
-func (t clusterTable) Absent(key kube.Key) string {
+// OfflineReason returns the condition message for an agent that has missed its
+// deadline.
+func (t clusterTable) OfflineReason(key kube.Key) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := t.clusters[key]
@@ -163,7 +163,8 @@ func (t clusterTable) Absent(key kube.Key) string {
 	return row.policy().Absent(t.checkin)
 }
 
-// SetOffline notes that a silent agent was confirmed to be silent.
+// SetOffline makes a cluster offline. The caller has confirmed at the API server that
+// its agent has not checked in.
 func (t clusterTable) SetOffline(key kube.Key) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -42,7 +42,7 @@ func TestTimeout(t *testing.T) {
 			tab.SetCluster(clusterOf("c1", 1))
 			tab.SetCluster(report(2))
 			for {
-				silent, after := tab.Silent(key("c1"))
+				silent, after := tab.MissedDeadline(key("c1"))
 				if silent {
 					break
 				}
@@ -63,11 +63,11 @@ func TestTimeout(t *testing.T) {
 			obj := report(2)
 			again.SetCluster(obj)
 			later.now = start.Add(c.want - time.Second)
-			if silent, _ := again.Silent(key("c1")); silent {
+			if silent, _ := again.MissedDeadline(key("c1")); silent {
 				t.Error("missed too early after a restart of the manager")
 			}
 			later.now = start.Add(c.want)
-			if silent, _ := again.Silent(key("c1")); !silent {
+			if silent, _ := again.MissedDeadline(key("c1")); !silent {
 				t.Error("not missed after a restart of the manager")
 			}
 		})

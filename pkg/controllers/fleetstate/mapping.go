@@ -6,7 +6,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// Candidate returns a cluster as Bundles see it; false for one that does not exist.
+// Candidate returns a cluster as input of targeting; false if it does not exist.
 func (t clusterTable) Candidate(key kube.Key) (*Candidate, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -30,9 +30,9 @@ func (t bundleTable) BundlesNamed(name string) []kube.Key {
 	return out
 }
 
-// Move moves the number that Moves returns, for a change that the table does not
-// see: who may go to which namespace, and what may be written there.
-func (t clusterTable) Move() {
+// BumpMoves changes the number that Moves returns. The caller calls it after a change
+// outside of the table: of a BundleNamespaceMapping, or of a policy of a namespace.
+func (t clusterTable) BumpMoves() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.moves++

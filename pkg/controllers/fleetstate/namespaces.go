@@ -6,22 +6,22 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// FollowNamespaces makes the table find the namespaces of Clusters that no manager of
-// this project has marked; see registration.PlaceOf. It is called before anything is
-// taken in.
+// FollowNamespaces makes the table take the namespaces of Clusters from SetOwner, for
+// Clusters that rancher/fleet manages; see registration.PlaceOf. The caller calls it
+// before it stores any object.
 func (t clusterTable) FollowNamespaces() {
 	t.spaceOwners, t.expected = registration.Owners{}, map[string]kube.Key{}
 }
 
-// expect notes which namespace a Cluster is to have.
-func (t *core) expect(key kube.Key) {
+// expectNamespace records which namespace a Cluster should have.
+func (t *core) expectNamespace(key kube.Key) {
 	if t.expected != nil {
 		t.expected[naming.ClusterNamespace(key.Namespace, key.Name)] = key
 	}
 }
 
-// SetOwner stores which Cluster a namespace names as its own, as "namespace/name";
-// empty: none, or the namespace is gone.
+// SetOwner stores the Cluster that a namespace names as its owner, as "namespace/name";
+// empty if it names none, or does not exist.
 func (t clusterTable) SetOwner(namespace, owner string) []ClusterChange {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,7 +39,7 @@ func (t clusterTable) SetOwner(namespace, owner string) []ClusterChange {
 	for _, key := range []kube.Key{t.expected[namespace], kube.ParseKey(was), kube.ParseKey(owner)} {
 		if row := t.clusters[key]; row != nil && !seen[key] {
 			seen[key] = true
-			changes = t.replace(row, changes)
+			changes = t.replaceCluster(row, changes)
 		}
 	}
 	return changes

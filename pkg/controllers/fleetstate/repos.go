@@ -44,7 +44,7 @@ func (t repoTable) SetRepo(obj *fleet.GitRepo) Changes {
 	return changed
 }
 
-// Repo returns a GitRepo; nil where there is none.
+// Repo returns a GitRepo; nil if it does not exist.
 func (t repoTable) Repo(key kube.Key) *fleet.GitRepo {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,9 +67,9 @@ func (t repoTable) RemoveRepo(key kube.Key) {
 	}
 }
 
-// RepoFacts returns a GitRepo and what the summary part of its status is made of. It
-// returns false while one of its Bundles was not planned yet; fresh reports whether all
-// were planned as they are now.
+// RepoFacts returns a GitRepo and the input of the summary part of its status. ok is
+// false until each of its Bundles was planned once; fresh reports whether the current
+// version of each was planned.
 func (t repoTable) RepoFacts(key kube.Key) (obj *fleet.GitRepo, s summary.Sources, fresh, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

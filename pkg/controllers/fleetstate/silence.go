@@ -30,8 +30,8 @@ type Overdue struct {
 }
 
 // Overdue returns the deployments of a Bundle that were promoted at least
-// rollout.SilentAfter ago on clusters that have not reported since, by cluster. It also
-// returns when to ask again; 0 means not before Changes name a promotion.
+// rollout.SilentAfter ago on clusters that have not reported since. It also returns
+// when to call it again; 0: when Changes.Promoted has the Bundle.
 func (t clusterTable) Overdue(bundle kube.Key) ([]Overdue, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,8 +68,8 @@ func (t clusterTable) Overdue(bundle kube.Key) ([]Overdue, time.Duration) {
 	return late, next.Sub(now)
 }
 
-// SetSilent notes that a cluster that should have reported was looked up, and had
-// indeed given no sign.
+// SetSilent makes a cluster silent. The caller has confirmed at the API server that the
+// cluster has not reported.
 func (t clusterTable) SetSilent(key kube.Key) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,8 +84,8 @@ func (t clusterTable) SetSilent(key kube.Key) Changes {
 	return changed
 }
 
-// ResetAck restarts the time limit of a cluster: while the API server was away no
-// cluster could report.
+// ResetAck restarts the deadline for the report of a cluster: while the API server was
+// unreachable no cluster could report.
 func (t clusterTable) ResetAck(key kube.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,13 +94,13 @@ func (t clusterTable) ResetAck(key kube.Key) {
 	}
 }
 
-// learned handles a newer version of a deployment. It shows that its cluster lives, or
-// that the cluster was given something to do.
-func (t *core) learned(c *placement, old *fleet.BundleDeployment, changed *Changes) {
+// onNewVersion handles a newer version of a deployment: either its agent has reported,
+// or the manager expects a report from now on.
+func (t *core) onNewVersion(c *placement, old *fleet.BundleDeployment, changed *Changes) {
 	if old != nil && old.UID == c.bd.UID && !sameReport(&old.Status, &c.bd.Status) {
-		t.heard(c.cluster, changed)
+		t.recordReport(c.cluster, changed)
 	}
-	if !rollout.Unanswered(c.bd) || old != nil && sameTask(old, c.bd) {
+	if !rollout.Unanswered(c.bd) || old != nil && sameSpec(old, c.bd) {
 		return
 	}
 	if row := t.clusters[c.cluster]; row != nil && row.pendingAck.since.IsZero() {
@@ -112,14 +112,14 @@ func (t *core) learned(c *placement, old *fleet.BundleDeployment, changed *Chang
 	}
 }
 
-// sameTask reports whether the manager asks for the same as before.
-func sameTask(a, b *fleet.BundleDeployment) bool {
-	return a.UID == b.UID && a.Spec.DeploymentID == b.Spec.DeploymentID && a.Spec.Paused == b.Spec.Paused && order(a) == order(b)
+// sameSpec reports whether the manager asks an agent for the same as before.
+func sameSpec(a, b *fleet.BundleDeployment) bool {
+	return a.UID == b.UID && a.Spec.DeploymentID == b.Spec.DeploymentID && a.Spec.Paused == b.Spec.Paused && orderOf(a) == orderOf(b)
 }
 
-// sameReport reports whether an agent has written nothing between two versions of a
-// status. Other agents have no right to write it. The manager writes the display, for
-// agents of the reference; that is no sign of life.
+// sameReport reports whether the agent has written nothing between two versions of a
+// status. Only agents may write it, except status.display: the manager writes that for
+// agents of rancher/fleet, so that it is no report.
 func sameReport(a, b *fleet.BundleDeploymentStatus) bool {
 	return a.AppliedDeploymentID == b.AppliedDeploymentID && a.Release == b.Release && a.Ready == b.Ready &&
 		a.NonModified == b.NonModified && a.ResourceCounts == b.ResourceCounts &&
@@ -127,9 +127,9 @@ func sameReport(a, b *fleet.BundleDeploymentStatus) bool {
 		slices.Equal(a.Conditions, b.Conditions)
 }
 
-// heard records a report as a sign of life at the current time. An agent that has not
-// checked in yet does not become online by it: too little is known of it.
-func (t *core) heard(key kube.Key, changed *Changes) {
+// recordReport records a report of an agent at the current time. It does not make a
+// cluster online whose agent has not checked in yet.
+func (t *core) recordReport(key kube.Key, changed *Changes) {
 	row := t.clusters[key]
 	if row == nil {
 		return
@@ -138,20 +138,20 @@ func (t *core) heard(key kube.Key, changed *Changes) {
 	if row.life == summary.NeverSeen {
 		return
 	}
-	away := t.away(row)
-	row.alive = t.now()
+	away := t.offlineFor(row)
+	row.lastAlive = t.now()
 	if row.life == summary.Online {
 		return
 	}
 	row.life = summary.Online
 	t.moves++
-	changed.Revived = append(changed.Revived, Return{Cluster: key, Away: away})
+	changed.BackOnline = append(changed.BackOnline, Return{Cluster: key, Away: away})
 	changed.add(Subject{KindCluster, key}, row.counts.final())
 	t.touchGroups(key.Namespace, changed)
 }
 
-// settlePendingAck notes that a cluster has reported. Rollouts may wait for a formerly
-// silent cluster again, and it may get what was withheld while it was silent.
+// settlePendingAck records that a cluster has reported. A cluster that was silent takes
+// part in rollouts again.
 func (t *core) settlePendingAck(row *clusterRow, key kube.Key, changed *Changes) {
 	was := row.pendingAck.silent
 	if row.pendingAck = (pendingAck{}); !was {
@@ -164,8 +164,8 @@ func (t *core) settlePendingAck(row *clusterRow, key kube.Key, changed *Changes)
 	}
 }
 
-// markClusterChanged notes that the part of a cluster in the rollouts of its Bundles
-// has changed.
+// markClusterChanged enqueues the Bundles of a cluster whose rollout may continue
+// because the cluster has changed.
 func (t *core) markClusterChanged(key kube.Key, changed *Changes) {
 	for c := range t.onCluster[key] {
 		b := t.bundle(c.bundle)
@@ -179,8 +179,8 @@ func (t *core) markClusterChanged(key kube.Key, changed *Changes) {
 	}
 }
 
-// expectAck begins the debt of a cluster that comes after its deployments: at the
-// start, caches fill in any order.
+// expectAck makes the manager expect a report of a cluster for deployments that are in
+// the table before the Cluster: at the start, caches sync in any order.
 func (t *core) expectAck(row *clusterRow, key kube.Key) {
 	for c := range t.onCluster[key] {
 		if rollout.Unanswered(c.bd) {

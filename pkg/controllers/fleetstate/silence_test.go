@@ -235,16 +235,16 @@ func TestReportRevives(t *testing.T) {
 	s.wait(3 * time.Minute)
 	s.SetOffline(key("c1"))
 	changed := s.report("app", "c1", "s-0:x")
-	if a, _ := s.AgentOf(key("c1")); a.Life != summary.Online || len(changed.Revived) != 1 {
+	if a, _ := s.AgentOf(key("c1")); a.Life != summary.Online || len(changed.BackOnline) != 1 {
 		t.Errorf("%v, %+v", a.Life, changed)
 	}
-	if silent, after := s.Silent(key("c1")); silent || after != 3*time.Minute {
+	if silent, after := s.MissedDeadline(key("c1")); silent || after != 3*time.Minute {
 		t.Errorf("it has three minutes again: %v, %s", silent, after)
 	}
 	s.SetCluster(clusterOf("c3", s.next()))
 	s.report("app", "c3", "")
 	changed = s.report("app", "c3", "s-1:x")
-	if a, _ := s.AgentOf(key("c3")); a.Life != summary.NeverSeen || len(changed.Revived) != 0 {
+	if a, _ := s.AgentOf(key("c3")); a.Life != summary.NeverSeen || len(changed.BackOnline) != 0 {
 		t.Errorf("%v, %+v", a.Life, changed)
 	}
 }
@@ -259,7 +259,7 @@ func TestDisplayIsNoReport(t *testing.T) {
 	bd.ResourceVersion = fmt.Sprint(s.next())
 	bd.Status.Display.State = "WaitApplied"
 	changed := s.SetDeployment(bd)
-	if a, _ := s.AgentOf(key("c1")); a.Life != summary.Offline || len(changed.Revived) != 0 {
+	if a, _ := s.AgentOf(key("c1")); a.Life != summary.Offline || len(changed.BackOnline) != 0 {
 		t.Errorf("%v, %+v", a.Life, changed)
 	}
 }

@@ -43,14 +43,15 @@ func (w *Worker) makeCaches(c *kube.Client) {
 		Labels: fleet.LabelManaged + "!=true",
 		Fields: "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token",
 	}, stripMeta)
-	w.cache.config = kube.NewCache(c, kube.Watch{Namespace: w.cfg.Namespace}, keepOurs)
+	w.cache.config = kube.NewCache(c, kube.Watch{Namespace: w.cfg.Namespace}, stripConfigMap)
 	w.cache.limits = map[string]*kube.Cache[*metav1.PartialObjectMetadata]{}
 	for _, kind := range limiting {
 		w.cache.limits[kind] = kube.NewMetaCache(c, fleet.GroupVersion.WithKind(kind), kube.Watch{}, stripMeta)
 	}
 }
 
-// stripRepo drops what only the controller role writes and this package does not read.
+// stripRepo drops the status fields that the controller role writes and this package
+// does not read.
 func stripRepo(r *fleet.GitRepo) {
 	delete(r.Annotations, annotationApplied)
 	r.Status.Resources, r.Status.PerClusterResourceCounts = nil, nil
@@ -61,15 +62,15 @@ const annotationApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 func stripMeta(m *metav1.PartialObjectMetadata) { m.Annotations, m.OwnerReferences = nil, nil }
 
-// keepOurs drops the data of ConfigMaps that are not read here.
-func keepOurs(m *corev1.ConfigMap) {
+// stripConfigMap drops the data of ConfigMaps that this package does not read.
+func stripConfigMap(m *corev1.ConfigMap) {
 	if !slices.Contains([]string{fleet.ConfigMapBrake, fleet.ConfigMapKnownHosts, fleet.ConfigMapInstallation}, m.Name) {
 		m.Data, m.BinaryData = nil, nil
 	}
 }
 
-// handle registers which change enqueues what.
-func (w *Worker) handle() {
+// addHandlers makes the watches enqueue the GitRepos that they affect.
+func (w *Worker) addHandlers() {
 	w.cache.repos.OnChange(func(old, changed *fleet.GitRepo) {
 		switch {
 		case changed == nil:
@@ -96,7 +97,7 @@ func (w *Worker) handle() {
 	})
 	w.cache.bundles.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
 		if changed == nil {
-			w.bundleGone(old)
+			w.onBundleDeleted(old)
 		}
 	})
 	w.cache.config.OnChange(func(old, changed *corev1.ConfigMap) {
@@ -105,30 +106,31 @@ func (w *Worker) handle() {
 			m = old
 		}
 		if m.Name == fleet.ConfigMapBrake || m.Name == fleet.ConfigMapKnownHosts {
-			w.wakeAll("")
+			w.enqueueAll("")
 		}
 	})
 	for _, c := range w.cache.limits {
 		c.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
 			switch {
 			case old == nil:
-				w.wakeAll(changed.Namespace)
+				w.enqueueAll(changed.Namespace)
 			case changed == nil:
-				w.wakeAll(old.Namespace)
+				w.enqueueAll(old.Namespace)
 			}
 		})
 	}
 }
 
-// wakeAll enqueues all GitRepos of a namespace, or of all.
-func (w *Worker) wakeAll(namespace string) {
+// enqueueAll enqueues all GitRepos of a namespace; of all namespaces if namespace is
+// empty.
+func (w *Worker) enqueueAll(namespace string) {
 	for _, r := range w.cache.repos.List(namespace) {
 		w.loop.Add(kube.KeyOf(r))
 	}
 }
 
-// managerID is the id of this installation. It is made by the process that
-// manages it, and contents are made under it.
+// managerID returns the id of this installation, under which contents are written.
+// Another process creates it.
 func (w *Worker) managerID(context.Context) (string, error) {
 	if m, ok := w.cache.config.Get(kube.Key{Namespace: w.cfg.Namespace, Name: fleet.ConfigMapInstallation}); ok {
 		if id := m.Labels[fleet.LabelManagerID]; id != "" {
@@ -149,19 +151,19 @@ func (w *Worker) bundlesNamed(_ context.Context, namespace string, names []strin
 	return list, nil
 }
 
-// bundleGone enqueues GitRepos after a Bundle was deleted: one whose Bundle was deleted
-// by another client restores it, one that needs the name gets it, and one that waits
-// for its Bundles is deleted.
-func (w *Worker) bundleGone(b *metav1.PartialObjectMetadata) {
-	ours := w.memories.letGo(b.UID)
+// onBundleDeleted enqueues GitRepos after a Bundle was deleted: its own, which writes
+// the Bundle again if another client has deleted it; one that needs the name; and one
+// that waits for the deletion of its Bundles.
+func (w *Worker) onBundleDeleted(b *metav1.PartialObjectMetadata) {
+	ours := w.memories.takeRemoved(b.UID)
 	for _, repo := range w.cache.repos.List(b.Namespace) {
 		if !w.cfg.Scope.Owns(repo) {
 			continue
 		}
 		key := kube.KeyOf(repo)
 		owner := repo.Name == b.Labels[fleet.LabelRepoName]
-		if owner && !ours && !asked(repo, b) || slices.Contains(w.memories.recall(key, repo.UID).taken, b.Name) {
-			w.memories.remember(key, repo.UID, func(m *memory) { m.lost = true })
+		if owner && !ours && !prunedByRepo(repo, b) || slices.Contains(w.memories.get(key, repo.UID).taken, b.Name) {
+			w.memories.update(key, repo.UID, func(m *memory) { m.lost = true })
 			w.loop.Add(key)
 		}
 		if owner {

@@ -103,10 +103,10 @@ type memory struct {
 	fetches   int      // failures in a row
 	reported  reported
 	reading   *bundlesource.Memory
-	doubts    map[bundle.Dir]doubt     // of the last reading
-	inputs    map[string]bundle.Inputs // of the bundles of the last reading, by name, if it was complete
-	missing   names                    // that the last reading found and that did not exist
-	looked    time.Time                // when they were looked for
+	doubts    map[bundle.Dir]lintWarnings // of the last reading
+	inputs    map[string]bundle.Inputs    // of the bundles of the last reading, by name, if it was complete
+	missing   names                       // that the last reading found and that did not exist
+	looked    time.Time                   // when they were looked for
 }
 
 // reported is the findings of a commit for which events were emitted.
@@ -140,13 +140,13 @@ func newWorker(cfg Config, git repositories, c *kube.Client, log *logrus.Entry) 
 	w.events = kube.NewRecorder(c, "gitjob")
 	w.publisher = publish.New(publish.Config{
 		Client: own, OCI: cfg.OCI, ManagerID: w.managerID,
-		Suspended: w.suspended, Bundles: w.bundlesNamed, Removing: w.memories.removing, Log: log,
+		Suspended: w.suspended, Bundles: w.bundlesNamed, Removing: w.memories.setRemoved, Log: log,
 	})
 	w.makeCaches(c.Loop("cache"))
 	w.loop = kube.NewController("gitrepo", cfg.Workers, w.Reconcile)
 	w.polls = kube.NewController("gitpoll", cfg.Pollers, w.poll)
 	w.poller = newPoller(git, w.loop.Add, w.polls.Add, w.polls.AddAfter, rand.Float64)
-	w.handle()
+	w.addHandlers()
 	return w
 }
 
@@ -165,9 +165,9 @@ func (w *Worker) Runnables() []kube.Runner {
 	return append(parts, w.loop, w.polls)
 }
 
-// recall is the memory of a GitRepo. Another object of the same name starts
-// with none.
-func (w *memories) recall(key kube.Key, uid types.UID) memory {
+// get returns what is remembered of a GitRepo. It returns an empty memory for another
+// object of the same name.
+func (w *memories) get(key kube.Key, uid types.UID) memory {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if m := w.memory[key]; m != nil && m.uid == uid {
@@ -176,8 +176,8 @@ func (w *memories) recall(key kube.Key, uid types.UID) memory {
 	return memory{uid: uid}
 }
 
-// remember changes the memory of a GitRepo.
-func (w *memories) remember(key kube.Key, uid types.UID, change func(*memory)) {
+// update changes what is remembered of a GitRepo.
+func (w *memories) update(key kube.Key, uid types.UID, change func(*memory)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := w.memory[key]
@@ -200,16 +200,17 @@ func (w *memories) forget(key kube.Key) {
 	delete(w.memory, key)
 }
 
-// removing notes that we remove a Bundle; what it returns takes that back.
-func (w *memories) removing(uid types.UID) (failed func()) {
+// setRemoved records that this process deletes a Bundle; the returned function removes
+// the record after a failure.
+func (w *memories) setRemoved(uid types.UID) (failed func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.removed[uid] = true
-	return func() { w.letGo(uid) }
+	return func() { w.takeRemoved(uid) }
 }
 
-// letGo reports, once, whether we removed a Bundle that is gone.
-func (w *memories) letGo(uid types.UID) bool {
+// takeRemoved reports whether this process has deleted a Bundle, and drops the record.
+func (w *memories) takeRemoved(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ours := w.removed[uid]

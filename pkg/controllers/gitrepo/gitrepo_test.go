@@ -51,18 +51,18 @@ func TestMemories(t *testing.T) {
 	g := newGit(t)
 	m := &memories{reader: g.reader, memory: map[kube.Key]*memory{}}
 	name := kube.Key{Namespace: ws, Name: "repo"}
-	m.remember(name, "old", func(m *memory) { m.fetches = 3 })
+	m.update(name, "old", func(m *memory) { m.fetches = 3 })
 	for uid, want := range map[types.UID]int{"old": 3, "new": 0} {
-		if got := m.recall(name, uid).fetches; got != want {
+		if got := m.get(name, uid).fetches; got != want {
 			t.Errorf("of %s: want %d, got %d", uid, want, got)
 		}
 	}
-	m.remember(name, "new", func(m *memory) { m.lost = true })
-	if got := m.recall(name, "new"); got.fetches != 0 || !got.lost {
+	m.update(name, "new", func(m *memory) { m.lost = true })
+	if got := m.get(name, "new"); got.fetches != 0 || !got.lost {
 		t.Errorf("want what is remembered of the new object alone, got %+v", got)
 	}
 	m.forget(name)
-	if got := m.recall(name, "new"); got.lost {
+	if got := m.get(name, "new"); got.lost {
 		t.Error("want nothing remembered")
 	}
 }

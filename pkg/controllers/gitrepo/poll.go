@@ -20,20 +20,23 @@ type resolver interface {
 	ResolveAll(ctx context.Context, src git.Source, refs []git.Reference) []git.Answer
 }
 
-// A poller keeps the heads of all remotes that GitRepos follow. Each distinct
-// remote is asked once per interval, for all branches and tags that followers
-// want: the interval is the shortest of theirs.
+// A poller knows the heads of all remotes that GitRepos follow. It asks each distinct
+// remote once per interval for all branches and tags that its followers want. The
+// interval is the shortest of its followers.
 //
-// A host that cannot be reached is tried through one of its remotes at a time, ever
-// more rarely, until it answers again. A remote that fails on a reachable host is tried
-// more rarely by itself.
+// If a host does not answer, the poller asks only one of its remotes at a time, with a
+// growing delay, until the host answers again. If only a remote fails, the poller asks
+// that remote with a growing delay.
 type poller struct {
-	git    resolver
-	wake   func(kube.Key)                // a GitRepo
-	ask    func(kube.Key)                // a remote, now
-	later  func(kube.Key, time.Duration) // a remote, after a time
-	random func() float64
-	now    func() time.Time
+	git resolver
+	// enqueue adds a GitRepo to the queue of the Worker.
+	enqueue func(kube.Key)
+	// pollNow enqueues a remote, to be asked at once.
+	pollNow func(kube.Key)
+	// pollAfter enqueues a remote, to be asked after a time.
+	pollAfter func(kube.Key, time.Duration)
+	random    func() float64
+	now       func() time.Time
 
 	mu      sync.Mutex
 	remotes map[string]*remote
@@ -67,7 +70,7 @@ type host struct {
 
 func newPoller(g resolver, wake, ask func(kube.Key), later func(kube.Key, time.Duration), random func() float64) *poller {
 	return &poller{
-		git: g, wake: wake, ask: ask, later: later, random: random, now: time.Now,
+		git: g, enqueue: wake, pollNow: ask, pollAfter: later, random: random, now: time.Now,
 		remotes: map[string]*remote{}, follows: map[kube.Key]string{}, hosts: map[string]*host{},
 	}
 }
@@ -80,22 +83,23 @@ type want struct {
 	generation int64 // of the spec; asked again when it changes
 }
 
-// id names the remote of a want. Remotes that are polled and remotes that are not have
-// different ids, so that a poll does not deliver changes to followers that do not want
-// them.
+// id returns the key of the remote that a GitRepo follows. GitRepos with and without
+// polling have different keys for one remote, so that polling does not deliver new
+// commits to a GitRepo without polling.
 func (w want) id() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%v", w.src.ID(), w.interval > 0))
 	return hex.EncodeToString(sum[:16])
 }
 
-// follow is the head of what a GitRepo wants, or nil while the remote is being asked;
-// the answer then enqueues the GitRepo. A new generation or reference asks again.
+// follow returns the head that a GitRepo wants. It returns nil while the remote is
+// being asked; the answer then enqueues the GitRepo. A new generation or reference
+// makes it ask the remote again.
 func (p *poller) follow(key kube.Key, w want) *gitrepo.Head {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	id := w.id()
 	if old, ok := p.follows[key]; ok && old != id {
-		p.drop(key)
+		p.removeFollower(key)
 	}
 	p.follows[key] = id
 	r := p.remotes[id]
@@ -112,20 +116,21 @@ func (p *poller) follow(key kube.Key, w want) *gitrepo.Head {
 	f.wants = w.generation
 	head, known := r.heads[f.ref]
 	if f.has != f.wants || !known {
-		p.ask(kube.Key{Name: id})
+		p.pollNow(kube.Key{Name: id})
 		return nil
 	}
 	return &head
 }
 
-// unfollow forgets a GitRepo.
+// unfollow drops a GitRepo that does not follow a remote any more.
 func (p *poller) unfollow(key kube.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.drop(key)
+	p.removeFollower(key)
 }
 
-func (p *poller) drop(key kube.Key) {
+// removeFollower drops a GitRepo. The caller holds the lock.
+func (p *poller) removeFollower(key kube.Key) {
 	id := p.follows[key]
 	delete(p.follows, key)
 	if r := p.remotes[id]; r != nil {
@@ -136,23 +141,23 @@ func (p *poller) drop(key kube.Key) {
 	}
 }
 
-// poll asks one remote, and returns when to ask it again. It keeps what it finds, and
-// wakes up the followers if that has changed.
+// poll asks one remote for its heads, stores them, and enqueues the followers whose
+// head has changed. It returns when to ask the remote again.
 func (p *poller) poll(ctx context.Context, id string) time.Duration {
-	job, wait := p.begin(id)
+	job, wait := p.beginPoll(id)
 	if job == nil {
 		return wait
 	}
 	answers := p.git.ResolveAll(ctx, job.src, job.refs)
 	if ctx.Err() != nil {
-		p.abandon(job)
+		p.abortProbe(job)
 		return 0
 	}
 	heads := map[git.Reference]gitrepo.Head{}
 	for i, a := range answers {
 		heads[job.refs[i]] = gitrepo.Head{Commit: string(a.Commit), Err: a.Err}
 	}
-	return p.end(job, heads)
+	return p.endPoll(job, heads)
 }
 
 // A job is one question that is under way.
@@ -164,8 +169,8 @@ type job struct {
 	wants map[kube.Key]int64 // what followers asked for when it began
 }
 
-// begin prepares a question, or says how long to wait for the host.
-func (p *poller) begin(id string) (*job, time.Duration) {
+// beginPoll prepares the request to a remote, or returns how long to wait for its host.
+func (p *poller) beginPoll(id string) (*job, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.remotes[id]
@@ -184,15 +189,15 @@ func (p *poller) begin(id string) (*job, time.Duration) {
 		return j, 0
 	}
 	if wait := h.until.Sub(p.now()); wait > 0 || h.probing {
-		p.settle(r, j, j.all(gitrepo.Head{Err: h.err}))
+		p.storeHeads(r, j, j.sameForAll(gitrepo.Head{Err: h.err}))
 		return nil, max(wait, gitrepo.MinInterval)
 	}
 	h.probing = true
 	return j, 0
 }
 
-// all is the same head for all that is asked for.
-func (j *job) all(head gitrepo.Head) map[git.Reference]gitrepo.Head {
+// sameForAll returns head for every reference that is asked for.
+func (j *job) sameForAll(head gitrepo.Head) map[git.Reference]gitrepo.Head {
 	heads := map[git.Reference]gitrepo.Head{}
 	for _, ref := range j.refs {
 		heads[ref] = head
@@ -200,8 +205,8 @@ func (j *job) all(head gitrepo.Head) map[git.Reference]gitrepo.Head {
 	return heads
 }
 
-// abandon forgets a request that was under way.
-func (p *poller) abandon(j *job) {
+// abortProbe records that the request to a failed host has ended without an answer.
+func (p *poller) abortProbe(j *job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if h := p.hosts[j.host]; h != nil {
@@ -209,8 +214,8 @@ func (p *poller) abandon(j *job) {
 	}
 }
 
-// end keeps the answers.
-func (p *poller) end(j *job, heads map[git.Reference]gitrepo.Head) time.Duration {
+// endPoll stores the answers of a remote, and returns when to ask again.
+func (p *poller) endPoll(j *job, heads map[git.Reference]gitrepo.Head) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.remotes[j.id]
@@ -218,24 +223,24 @@ func (p *poller) end(j *job, heads map[git.Reference]gitrepo.Head) time.Duration
 	if r != nil {
 		interval = r.interval()
 	}
-	p.judge(j.host, j.id, interval, heads)
+	p.updateHost(j.host, j.id, interval, heads)
 	if r == nil {
 		return 0
 	}
-	if good(heads) {
+	if anyUsable(heads) {
 		r.failures = 0
 	} else {
 		r.failures++
 	}
-	p.settle(r, j, heads)
+	p.storeHeads(r, j, heads)
 	if h := p.hosts[j.host]; h != nil {
 		return max(h.until.Sub(p.now()), gitrepo.MinInterval)
 	}
 	return gitrepo.Delay(interval, r.failures, p.random())
 }
 
-// good reports whether a remote gave any answer that is of use.
-func good(heads map[git.Reference]gitrepo.Head) bool {
+// anyUsable reports whether a remote gave any usable answer.
+func anyUsable(heads map[git.Reference]gitrepo.Head) bool {
 	for _, h := range heads {
 		if h.Err == nil {
 			return true
@@ -244,8 +249,8 @@ func good(heads map[git.Reference]gitrepo.Head) bool {
 	return false
 }
 
-// away is the error that says that a whole host is away, or nil.
-func away(heads map[git.Reference]gitrepo.Head) error {
+// hostError returns the error that concerns the whole host; nil if there is none.
+func hostError(heads map[git.Reference]gitrepo.Head) error {
 	for _, h := range heads {
 		if git.HostAway(h.Err) {
 			return h.Err
@@ -254,10 +259,10 @@ func away(heads map[git.Reference]gitrepo.Head) error {
 	return nil
 }
 
-// judge keeps count of a host that cannot be reached. When it can be again, its
-// other remotes are asked, a little spread.
-func (p *poller) judge(name, id string, interval time.Duration, heads map[git.Reference]gitrepo.Head) {
-	h, err := p.hosts[name], away(heads)
+// updateHost counts the failures of a host that does not answer. When the host answers
+// again, it enqueues the other remotes of the host, spread over a short time.
+func (p *poller) updateHost(name, id string, interval time.Duration, heads map[git.Reference]gitrepo.Head) {
+	h, err := p.hosts[name], hostError(heads)
 	if err == nil { // it answered, though perhaps not as we like
 		if h == nil {
 			return
@@ -265,7 +270,7 @@ func (p *poller) judge(name, id string, interval time.Duration, heads map[git.Re
 		delete(p.hosts, name)
 		for other, r := range p.remotes {
 			if other != id && git.Host(r.src.URL) == name {
-				p.later(kube.Key{Name: other}, time.Duration(p.random()*float64(gitrepo.MinInterval)))
+				p.pollAfter(kube.Key{Name: other}, time.Duration(p.random()*float64(gitrepo.MinInterval)))
 			}
 		}
 		return
@@ -280,9 +285,9 @@ func (p *poller) judge(name, id string, interval time.Duration, heads map[git.Re
 	h.until = p.now().Add(gitrepo.Delay(interval, h.failures, p.random()))
 }
 
-// settle keeps heads and wakes up the followers whose head has changed. It forgets
-// heads that have no follower any more.
-func (p *poller) settle(r *remote, j *job, heads map[git.Reference]gitrepo.Head) {
+// storeHeads stores heads, and enqueues the followers whose head has changed. It drops
+// heads without followers.
+func (p *poller) storeHeads(r *remote, j *job, heads map[git.Reference]gitrepo.Head) {
 	old := r.heads
 	r.heads = map[git.Reference]gitrepo.Head{}
 	for key, f := range r.followers {
@@ -303,24 +308,24 @@ func (p *poller) settle(r *remote, j *job, heads map[git.Reference]gitrepo.Head)
 			f.has = asked
 		}
 		if waited || !had || differ(last, head) {
-			p.wake(key)
+			p.enqueue(key)
 		}
 	}
 }
 
-// differ reports whether two heads differ for a follower.
+// differ reports whether two heads differ in a field that a GitRepo uses.
 func differ(a, b gitrepo.Head) bool {
-	return a.Commit != b.Commit || text(a.Err) != text(b.Err) || reconcile.ReasonOf(a.Err) != reconcile.ReasonOf(b.Err)
+	return a.Commit != b.Commit || errorText(a.Err) != errorText(b.Err) || reconcile.ReasonOf(a.Err) != reconcile.ReasonOf(b.Err)
 }
 
-func text(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	return err.Error()
 }
 
-// interval is the shortest that a follower wants, or 0 if none wants any.
+// interval returns the shortest interval of the followers; 0 if none polls.
 func (r *remote) interval() time.Duration {
 	shortest := time.Duration(0)
 	for _, f := range r.followers {
@@ -331,8 +336,8 @@ func (r *remote) interval() time.Duration {
 	return shortest
 }
 
-// poll is the reconcile function of the loop that asks remotes. It never fails: a
-// failure to ask shows at the GitRepos.
+// poll is the reconcile function of the queue of remotes. It returns no error: the
+// GitRepos report a remote that fails.
 func (w *Worker) poll(ctx context.Context, key kube.Key) (kube.Result, error) {
 	return kube.Result{After: w.poller.poll(ctx, key.Name)}, nil
 }

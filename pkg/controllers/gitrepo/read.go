@@ -23,8 +23,8 @@ import (
 // ReasonNothingToDeploy is the reason of a repository that yields no bundle.
 const ReasonNothingToDeploy = "NothingToDeploy"
 
-// fetch reads the repository's head and writes what changed. How it went is
-// remembered, and put into facts for the report.
+// fetch reads the head of the repository and writes the Bundles that changed. It
+// remembers the result, and adds it to facts for the report.
 func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, step gitrepo.Step, log *logrus.Entry) error {
 	repo, commit := facts.Repo, facts.Head.Commit
 	key := kube.KeyOf(repo)
@@ -34,10 +34,10 @@ func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, ste
 		Commit: commit, Generation: repo.Generation, Force: repo.Spec.ForceSyncGeneration,
 		Follows: facts.Read.IsOf(repo.Status),
 	}
-	w.memories.remember(key, repo.UID, func(m *memory) { m.lost = false }) // what is lost from now on is noted again
+	w.memories.update(key, repo.UID, func(m *memory) { m.lost = false }) // what is lost from now on is noted again
 	set, err := w.read(ctx, repo, from, git.Commit(commit))
 	var done publish.Done
-	if !w.mine(key) {
+	if !w.owns(key) {
 		return err // Bundles have another manager now, and other labels
 	}
 	if err == nil {
@@ -45,7 +45,7 @@ func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, ste
 		request := &pruning{w: w, repo: repo}
 		done, err = w.publisher.Publish(ctx, publish.Order{
 			Namespace: repo.Namespace, Owner: repo.Name, OCISecret: repo.Spec.OCIRegistrySecret, Pruning: request, Log: log,
-			Unmoved: w.unmoved(repo, commit, set),
+			Unmoved: w.unchangedBundles(repo, commit, set),
 		}, set)
 		repo = request.repo
 	}
@@ -53,14 +53,14 @@ func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, ste
 		read.Verdict = gitrepo.Judge(set, done.Findings)
 		read.Changed = done.Written+done.Removed > 0
 		read.Commits, read.Gone = done.Commits, done.Gone
-		facts.Repo, err = w.mark(ctx, repo, from.access.hashes)
+		facts.Repo, err = w.writeHashes(ctx, repo, from.access.hashes)
 	}
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
 	read.Err = err
 	facts.Read, facts.Lost = read, false
-	w.memories.remember(key, repo.UID, func(m *memory) {
+	w.memories.update(key, repo.UID, func(m *memory) {
 		m.read, m.taken = read, done.Taken
 		m.inputs = inputsOf(set, read, done.Findings)
 		m.fetches++
@@ -84,7 +84,7 @@ func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, ste
 // reportFindings emits an event for each finding of a commit, once.
 func (w *Worker) reportFindings(repo *fleet.GitRepo, commit string, found []finding.Finding) {
 	key := kube.KeyOf(repo)
-	before := w.memories.recall(key, repo.UID).reported
+	before := w.memories.get(key, repo.UID).reported
 	if before.commit != commit {
 		before = reported{commit: commit}
 	}
@@ -96,20 +96,20 @@ func (w *Worker) reportFindings(repo *fleet.GitRepo, commit string, found []find
 		w.recordEvents(repo, n)
 		after.texts[n.Message] = true
 	}
-	w.memories.remember(key, repo.UID, func(m *memory) { m.reported = after })
+	w.memories.update(key, repo.UID, func(m *memory) { m.reported = after })
 }
 
 // announce emits an event for a new commit. For a GitRepo that is read for the first
-// time, it says in the status that this is under way. It returns the GitRepo as it is
-// now: with our finalizer.
+// time, it writes to the status that the reading is in progress. It returns the GitRepo
+// as written, with the finalizer.
 func (w *Worker) announce(ctx context.Context, facts gitrepo.Facts) (*fleet.GitRepo, error) {
 	repo, commit := facts.Repo, facts.Head.Commit
 	key := kube.KeyOf(repo)
-	if commit != repo.Status.Commit && w.memories.recall(key, repo.UID).announced != commit {
-		w.memories.remember(key, repo.UID, func(m *memory) { m.announced = commit })
+	if commit != repo.Status.Commit && w.memories.get(key, repo.UID).announced != commit {
+		w.memories.update(key, repo.UID, func(m *memory) { m.announced = commit })
 		w.recordEvents(repo, gitrepo.Notice{Reason: fleet.EventGotNewCommit, Message: "commit " + commit})
 	}
-	repo, err := w.finalized(ctx, repo)
+	repo, err := w.addFinalizer(ctx, repo)
 	if err != nil || repo.Status.Commit != "" || repo.Status.GitJobStatus != "" {
 		return repo, err
 	}
@@ -123,7 +123,7 @@ func (w *Worker) announce(ctx context.Context, facts gitrepo.Facts) (*fleet.GitR
 func (w *Worker) read(ctx context.Context, repo *fleet.GitRepo, from what, commit git.Commit) (bundle.Set, error) {
 	tree, err := w.git.Fetch(ctx, from.follow.src, from.follow.ref, commit)
 	if err != nil {
-		return bundle.Set{}, from.access.about(err)
+		return bundle.Set{}, from.access.explain(err)
 	}
 	defer tree.Close()
 	key := kube.KeyOf(repo)
@@ -131,15 +131,15 @@ func (w *Worker) read(ctx context.Context, repo *fleet.GitRepo, from what, commi
 	o.ImageScans = w.cfg.ImageScans
 	set, left, err := w.cfg.Reader.Read(ctx, bundlesource.Input{
 		Tree: tree, Paths: repo.Spec.Paths, Entries: repo.Spec.Bundles, Options: o,
-		Access: from.access.charts, Previous: w.memories.recall(key, repo.UID).reading,
+		Access: from.access.charts, Previous: w.memories.get(key, repo.UID).reading,
 	})
-	w.memories.remember(key, repo.UID, func(m *memory) { m.reading = left })
+	w.memories.update(key, repo.UID, func(m *memory) { m.reading = left })
 	if err != nil {
 		return bundle.Set{}, err
 	}
-	found := doubts(tree, set, w.memories.recall(key, repo.UID).doubts)
-	w.memories.remember(key, repo.UID, func(m *memory) { m.doubts = found })
-	w.names.doubtNames(ctx, repo, tree, &set)
+	found := addLintWarnings(tree, set, w.memories.get(key, repo.UID).doubts)
+	w.memories.update(key, repo.UID, func(m *memory) { m.doubts = found })
+	w.names.warnMissing(ctx, repo, tree, &set)
 	if !set.Empty() {
 		return set, nil
 	}

@@ -56,7 +56,7 @@ func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Result, erro
 			return kube.Done, nil // the answer arrives soon, and enqueues the GitRepo
 		}
 	}
-	if !w.mine(key) { // it was passed on meanwhile
+	if !w.owns(key) { // it was passed on meanwhile
 		return kube.Done, nil
 	}
 	if err := w.report(ctx, facts); err != nil {
@@ -65,9 +65,8 @@ func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Result, erro
 	return w.next(key, facts, err)
 }
 
-// mine reports whether a GitRepo has not been passed on to another manager, as far
-// as the cache knows.
-func (w *Worker) mine(key kube.Key) bool {
+// owns reports whether this manager reconciles a GitRepo, by the state of the cache.
+func (w *Worker) owns(key kube.Key) bool {
 	repo, ok := w.cache.repos.Get(key)
 	return !ok || w.cfg.Scope.Owns(repo)
 }
@@ -76,21 +75,21 @@ func (w *Worker) mine(key kube.Key) bool {
 // that could not be had.
 const retryBase = 5 * time.Second
 
-// next returns when a GitRepo is looked at again: after a failure that may pass with a
-// growing delay, which the status shows; otherwise when something changes.
+// next returns when a GitRepo is reconciled again. After an error that may pass, it is
+// after a growing delay, which the status shows; otherwise when an event enqueues it.
 func (w *Worker) next(key kube.Key, facts gitrepo.Facts, err error) (kube.Result, error) {
 	repo := facts.Repo
 	switch {
 	case err == nil && facts.Read.Retry && facts.Head != nil && facts.Read.Commit == facts.Head.Commit:
-		return kube.Result{After: gitrepo.Delay(retryBase, w.memories.recall(key, repo.UID).fetches, 0)}, nil
-	case err == nil && w.memories.recall(key, repo.UID).missing.count() > 0:
-		return kube.Result{After: w.memories.recall(key, repo.UID).missing.again()}, nil
+		return kube.Result{After: gitrepo.Delay(retryBase, w.memories.get(key, repo.UID).fetches, 0)}, nil
+	case err == nil && w.memories.get(key, repo.UID).missing.count() > 0:
+		return kube.Result{After: w.memories.get(key, repo.UID).missing.retryAfter()}, nil
 	case err == nil, reconcile.IsTerminal(err):
 		return kube.Done, nil
 	case errors.Is(err, context.Canceled):
 		return kube.Done, err
 	}
-	failures := w.memories.recall(key, repo.UID).fetches
+	failures := w.memories.get(key, repo.UID).fetches
 	return kube.Result{After: gitrepo.Delay(time.Second, failures, 0)}, nil
 }
 
@@ -100,10 +99,10 @@ type what struct {
 	access access
 }
 
-// gather collects what the decision depends on.
+// gather reads the inputs of the decision.
 func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts, what, error) {
 	key := kube.KeyOf(repo)
-	m := w.memories.recall(key, repo.UID)
+	m := w.memories.get(key, repo.UID)
 	f := gitrepo.Facts{
 		Repo:      repo,
 		Closed:    support.FailClosed(w.limits(repo.Namespace)),
@@ -116,13 +115,13 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 		return f, what{}, nil
 	}
 	if withdrawal.Protects(repo) {
-		held, err := w.finalized(ctx, repo) // also before it has a Bundle
+		held, err := w.addFinalizer(ctx, repo) // also before it has a Bundle
 		if err != nil {
 			return f, what{}, err
 		}
 		repo, f.Repo = held, held
 	}
-	f.Appeared = w.names.appeared(ctx, repo, m)
+	f.Appeared = w.names.hasAppeared(ctx, repo, m)
 	a, err := w.credentials.access(ctx, repo)
 	switch {
 	case reconcile.IsTerminal(err):
@@ -134,7 +133,7 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 		w.poller.unfollow(key)
 		return f, what{}, nil
 	}
-	if repo, err = w.reseal(ctx, repo, a); err != nil {
+	if repo, err = w.replaceFormerHashes(ctx, repo, a); err != nil {
 		return f, what{}, err
 	}
 	f.Repo = repo
@@ -142,14 +141,15 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 		src: a.git, ref: git.Reference{Branch: repo.Spec.Branch, Revision: repo.Spec.Revision},
 		interval: gitrepo.Interval(repo.Spec), generation: repo.Generation,
 	}
-	f.Source, f.Credentials, f.ReadWith = a.git.ID(), id(a.hashes), id(repo.Annotations)
+	f.Source, f.Credentials, f.ReadWith = a.git.ID(), hashesID(a.hashes), hashesID(repo.Annotations)
 	if f.Head = w.poller.follow(key, follow); f.Head != nil {
-		f.Head.Err = a.about(f.Head.Err)
+		f.Head.Err = a.explain(f.Head.Err)
 	}
 	return f, what{follow: follow, access: a}, nil
 }
 
-// limits are the objects that may limit what is deployed from a namespace.
+// limits returns the policy objects that may restrict what is deployed from a
+// namespace.
 func (w *Worker) limits(namespace string) []support.Limit {
 	var list []support.Limit
 	for kind, c := range w.cache.limits {
@@ -160,7 +160,8 @@ func (w *Worker) limits(namespace string) []support.Limit {
 	return list
 }
 
-// suspended is why the brake is on, or empty.
+// suspended returns why the whole fleet is suspended ("fleet suspend --all"); empty if
+// it is not.
 func (w *Worker) suspended() string {
 	m, ok := w.cache.config.Get(kube.Key{Namespace: w.cfg.Namespace, Name: fleet.ConfigMapBrake})
 	if !ok {
@@ -174,8 +175,7 @@ func (w *Worker) suspended() string {
 	return brake.Text(time.Time{})
 }
 
-// report writes the status if it has changed, and emits events for what has gone wrong
-// since.
+// report writes the status if it has changed, and emits events for new errors.
 func (w *Worker) report(ctx context.Context, facts gitrepo.Facts) error {
 	var old, now fleet.GitRepoStatus
 	_, err := w.repos.MutateStatus(ctx, facts.Repo, func(repo *fleet.GitRepo) error {
@@ -203,8 +203,9 @@ func (w *Worker) recordEvents(repo *fleet.GitRepo, n gitrepo.Notice) {
 	w.events.Event(repo, kind, n.Reason, n.Message)
 }
 
-// finalized makes sure that a GitRepo does not vanish before its Bundles.
-func (w *Worker) finalized(ctx context.Context, repo *fleet.GitRepo) (*fleet.GitRepo, error) {
+// addFinalizer adds the finalizer to a GitRepo, so that it is not deleted before its
+// Bundles.
+func (w *Worker) addFinalizer(ctx context.Context, repo *fleet.GitRepo) (*fleet.GitRepo, error) {
 	if slices.Contains(repo.Finalizers, fleet.FinalizerGitRepo) {
 		return repo, nil
 	}

@@ -16,7 +16,7 @@ type repositories interface {
 
 // files is the tree of one commit.
 type files interface {
-	hashed
+	hashedTree
 	io.Closer
 }
 

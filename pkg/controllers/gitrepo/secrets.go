@@ -42,8 +42,8 @@ type access struct {
 	former map[string]string // the same as earlier versions wrote them
 }
 
-// id identifies a set of hashes.
-func id(hashed map[string]string) string {
+// hashesID returns one digest of a set of hashes.
+func hashesID(hashed map[string]string) string {
 	var b strings.Builder
 	for _, name := range hashes {
 		if h := hashed[name]; h != "" {
@@ -53,11 +53,11 @@ func id(hashed map[string]string) string {
 	return b.String()
 }
 
-// secretKeys are the Secrets that a GitRepo names. Those with default names need
-// not be there.
+// secretKeys returns the Secrets that a GitRepo names. Those with default names may be
+// missing.
 func secretKeys(r *fleet.GitRepo) []kube.Key {
 	var keys []kube.Key
-	for _, name := range []string{orElse(r.Spec.ClientSecretName, fleet.SecretGitCredential), r.Spec.HelmSecretName,
+	for _, name := range []string{orDefault(r.Spec.ClientSecretName, fleet.SecretGitCredential), r.Spec.HelmSecretName,
 		r.Spec.HelmSecretNameForPaths, r.Spec.OCIRegistrySecret} {
 		if name != "" {
 			keys = append(keys, kube.Key{Namespace: r.Namespace, Name: name})
@@ -66,7 +66,7 @@ func secretKeys(r *fleet.GitRepo) []kube.Key {
 	return keys
 }
 
-func orElse(s, otherwise string) string {
+func orDefault(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}
@@ -81,9 +81,9 @@ type credentials struct {
 	secrets    *kube.Store[*corev1.Secret]
 }
 
-// access reads the Secrets of a GitRepo. A Secret that it names must exist and be
-// usable; otherwise the error is reconcile.Terminal with reason FailedValidatingSecret.
-// So is what gitrepo.SpecError finds.
+// access reads the Secrets of a GitRepo. If a named Secret does not exist or is not
+// usable, the error is a reconcile.Terminal with reason FailedValidatingSecret. Errors
+// of gitrepo.SpecError have the same form.
 func (w *credentials) access(ctx context.Context, repo *fleet.GitRepo) (access, error) {
 	a := access{hashes: map[string]string{}, former: map[string]string{}}
 	if err := gitrepo.SpecError(repo.Spec); err != nil {
@@ -95,15 +95,16 @@ func (w *credentials) access(ctx context.Context, repo *fleet.GitRepo) (access, 
 		}
 	}
 	a.charts.URLs = repo.Spec.HelmRepoURLRegex
-	a.charts.Default = w.completed(repo, a.charts.Default)
+	a.charts.Default = w.withDefaults(repo, a.charts.Default)
 	for dir, c := range a.charts.ByPath {
-		a.charts.ByPath[dir] = w.completed(repo, c)
+		a.charts.ByPath[dir] = w.withDefaults(repo, c)
 	}
 	return a, nil
 }
 
-// completed is what a Secret says with what else is said about all downloads.
-func (w *credentials) completed(repo *fleet.GitRepo, c chart.Credentials) chart.Credentials {
+// withDefaults returns the credentials of a Secret, completed with the fields of the
+// GitRepo that concern all downloads.
+func (w *credentials) withDefaults(repo *fleet.GitRepo, c chart.Credentials) chart.Credentials {
 	c.InsecureSkipVerify = c.InsecureSkipVerify || repo.Spec.InsecureSkipTLSverify
 	if len(c.KnownHosts) == 0 {
 		c.KnownHosts = w.knownHosts()
@@ -111,7 +112,7 @@ func (w *credentials) completed(repo *fleet.GitRepo, c chart.Credentials) chart.
 	return c
 }
 
-// knownHosts are those of the installation.
+// knownHosts returns the known_hosts of the installation.
 func (w *credentials) knownHosts() []byte {
 	m, ok := w.cache.config.Get(kube.Key{Namespace: w.namespace, Name: fleet.ConfigMapKnownHosts})
 	if !ok {
@@ -120,13 +121,13 @@ func (w *credentials) knownHosts() []byte {
 	return []byte(m.Data["known_hosts"])
 }
 
-// gitAccess is for the repository itself.
+// gitAccess reads the Secret for the repository itself.
 func (w *credentials) gitAccess(ctx context.Context, repo *fleet.GitRepo, a *access) error {
 	a.git = git.Source{
 		URL: repo.Spec.Repo, CABundle: repo.Spec.CABundle, InsecureSkipTLSVerify: repo.Spec.InsecureSkipTLSverify,
 	}
 	named := repo.Spec.ClientSecretName != ""
-	key := kube.Key{Namespace: repo.Namespace, Name: orElse(repo.Spec.ClientSecretName, fleet.SecretGitCredential)}
+	key := kube.Key{Namespace: repo.Namespace, Name: orDefault(repo.Spec.ClientSecretName, fleet.SecretGitCredential)}
 	if _, ok := w.cache.secrets.Get(key); !ok && !named {
 		return nil
 	}
@@ -134,7 +135,7 @@ func (w *credentials) gitAccess(ctx context.Context, repo *fleet.GitRepo, a *acc
 	if kube.IsGone(err) && !named {
 		return nil
 	}
-	if err = w.found(key, "clientSecretName", err); err != nil {
+	if err = w.notFoundError(key, "clientSecretName", err); err != nil {
 		return err
 	}
 	if a.git.Credentials, err = git.CredentialsOf(string(secret.Type), secret.Data); err != nil {
@@ -144,18 +145,18 @@ func (w *credentials) gitAccess(ctx context.Context, repo *fleet.GitRepo, a *acc
 	if len(a.git.Credentials.SSHPrivateKey) > 0 && len(a.git.Credentials.KnownHosts) == 0 {
 		a.git.Credentials.KnownHosts = w.knownHosts()
 	}
-	a.note(fleet.AnnotationClientSecretHash, secret)
+	a.setHash(fleet.AnnotationClientSecretHash, secret)
 	return nil
 }
 
-// about adds the Secret or the missing field of the GitRepo to a fault of the git
-// server.
-func (a *access) about(err error) error {
+// explain adds to an error of the git server which Secret or which missing field of the
+// GitRepo is the cause.
+func (a *access) explain(err error) error {
 	reason := reconcile.ReasonOf(err)
 	var untrusted *reconcile.Untrusted
 	switch {
 	case reason == git.ReasonAuthenticationRefused && a.secret != nil:
-		err = fmt.Errorf("%w: they are those of Secret %q%s", err, a.secret.Name, withoutUser(a.secret))
+		err = fmt.Errorf("%w: they are those of Secret %q%s", err, a.secret.Name, missingUserMessage(a.secret))
 	case reason == git.ReasonInvalidCredentials && a.secret != nil && a.secret.Type != corev1.SecretTypeSSHAuth && git.OverSSH(a.git.URL):
 		err = fmt.Errorf("%w: Secret %q is of type %s, and SSH needs type %s with the key %s",
 			err, a.secret.Name, a.secret.Type, corev1.SecretTypeSSHAuth, corev1.SSHAuthPrivateKey)
@@ -167,45 +168,46 @@ func (a *access) about(err error) error {
 	return reconcile.TerminalError(reason, err)
 }
 
-// withoutUser returns a message for a Secret with a password but no user name, with the
-// keys that it has; it is empty for every other Secret.
-func withoutUser(s *corev1.Secret) string {
+// missingUserMessage returns the message for a Secret with a password and no user name;
+// empty for every other Secret.
+func missingUserMessage(s *corev1.Secret) string {
 	if s.Type != corev1.SecretTypeBasicAuth || len(s.Data[corev1.BasicAuthUsernameKey]) > 0 {
 		return ""
 	}
 	return fmt.Sprintf(", which has no key %s, only %s", corev1.BasicAuthUsernameKey, strings.Join(slices.Sorted(maps.Keys(s.Data)), ", "))
 }
 
-// named is the Secret that a field of the spec names, nil where it names none.
-func (w *credentials) named(ctx context.Context, repo *fleet.GitRepo, field, name string) (*corev1.Secret, error) {
+// secretOf returns the Secret that a field of the spec names; nil if the field is
+// empty.
+func (w *credentials) secretOf(ctx context.Context, repo *fleet.GitRepo, field, name string) (*corev1.Secret, error) {
 	if name == "" {
 		return nil, nil
 	}
 	key := kube.Key{Namespace: repo.Namespace, Name: name}
 	secret, err := w.secrets.Get(ctx, key)
-	if err = w.found(key, field, err); err != nil {
+	if err = w.notFoundError(key, field, err); err != nil {
 		return nil, err
 	}
 	return secret, nil
 }
 
-// chartAccess is for charts, wherever they are named.
+// chartAccess reads the Secret for all charts.
 func (w *credentials) chartAccess(ctx context.Context, repo *fleet.GitRepo, a *access) error {
-	secret, err := w.named(ctx, repo, "helmSecretName", repo.Spec.HelmSecretName)
+	secret, err := w.secretOf(ctx, repo, "helmSecretName", repo.Spec.HelmSecretName)
 	if secret == nil {
 		return err
 	}
 	if a.charts.Default, err = chart.CredentialsOf(secret.Data); err != nil {
 		return unusable(kube.KeyOf(secret), err)
 	}
-	a.note(fleet.AnnotationHelmSecretHash, secret)
+	a.setHash(fleet.AnnotationHelmSecretHash, secret)
 	return nil
 }
 
-// chartAccessByPath is for charts that are named in certain directories. It
-// replaces the one for all.
+// chartAccessByPath reads the Secret for the charts of certain directories. Its
+// credentials replace those of chartAccess there.
 func (w *credentials) chartAccessByPath(ctx context.Context, repo *fleet.GitRepo, a *access) error {
-	secret, err := w.named(ctx, repo, "helmSecretNameForPaths", repo.Spec.HelmSecretNameForPaths)
+	secret, err := w.secretOf(ctx, repo, "helmSecretNameForPaths", repo.Spec.HelmSecretNameForPaths)
 	if secret == nil {
 		return err
 	}
@@ -220,17 +222,17 @@ func (w *credentials) chartAccessByPath(ctx context.Context, repo *fleet.GitRepo
 	if a.charts.ByPath == nil {
 		a.charts.ByPath = map[string]chart.Credentials{}
 	}
-	a.note(fleet.AnnotationHelmSecretForPathsHash, secret)
+	a.setHash(fleet.AnnotationHelmSecretForPathsHash, secret)
 	return nil
 }
 
-// storageAccess makes sure that the registry for bundles that a GitRepo names
-// can be used. Its data are read when something is written.
+// storageAccess checks the Secret of the registry that a GitRepo keeps its bundles in.
+// Its data is read when a bundle is written.
 func (w *credentials) storageAccess(ctx context.Context, repo *fleet.GitRepo, _ *access) error {
 	if !w.registries {
 		return nil
 	}
-	secret, err := w.named(ctx, repo, "ociRegistrySecret", repo.Spec.OCIRegistrySecret)
+	secret, err := w.secretOf(ctx, repo, "ociRegistrySecret", repo.Spec.OCIRegistrySecret)
 	if secret == nil {
 		return err
 	}
@@ -240,9 +242,9 @@ func (w *credentials) storageAccess(ctx context.Context, repo *fleet.GitRepo, _ 
 	return nil
 }
 
-// found is err, in the words of a GitRepo where the Secret that a field names does not
-// exist.
-func (w *credentials) found(key kube.Key, field string, err error) error {
+// notFoundError returns err; if the Secret that a field names does not exist, it
+// returns a message that names the field.
+func (w *credentials) notFoundError(key kube.Key, field string, err error) error {
 	if !kube.IsGone(err) {
 		return err
 	}
@@ -250,12 +252,12 @@ func (w *credentials) found(key kube.Key, field string, err error) error {
 	for _, s := range w.cache.secrets.List(key.Namespace) {
 		names = append(names, s.Name)
 	}
-	return absent(key, field, names)
+	return missingSecret(key, field, names)
 }
 
-// absent says that a namespace has no Secret of the name that a field gives, with the
-// near one of those that it has.
-func absent(key kube.Key, field string, there []string) error {
+// missingSecret returns the error for a Secret that does not exist. It suggests a
+// similar name in the namespace.
+func missingSecret(key kube.Key, field string, there []string) error {
 	text := fmt.Sprintf("secret %q does not exist in namespace %s (%s)", key.Name, key.Namespace, field)
 	if near := spelling.Nearest(key.Name, there); near != "" && near != key.Name {
 		text += fmt.Sprintf("; did you mean %q?", near)
@@ -267,15 +269,15 @@ func unusable(key kube.Key, err error) error {
 	return reconcile.TerminalError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q: %w", key.Name, err))
 }
 
-// note keeps the digest of a Secret's data.
-func (a *access) note(annotation string, s *corev1.Secret) {
-	a.hashes[annotation], a.former[annotation] = sealed(s), options.BundleValuesHash(s.Data)
+// setHash stores the digest of a Secret's data.
+func (a *access) setHash(annotation string, s *corev1.Secret) {
+	a.hashes[annotation], a.former[annotation] = secretDigest(s), options.BundleValuesHash(s.Data)
 }
 
-// sealed returns a digest of a Secret's data, keyed by its UID: users who may not read
-// the Secret can see it, and must not be able to compare it with guesses. The digest of
-// no data is "".
-func sealed(s *corev1.Secret) string {
+// secretDigest returns a digest of a Secret's data. Users who may not read the Secret
+// can see the digest. It is keyed by the UID of the Secret, so that these users cannot
+// check a guess. The digest of no data is "".
+func secretDigest(s *corev1.Secret) string {
 	if len(s.Data) == 0 {
 		return ""
 	}
@@ -288,19 +290,19 @@ func sealed(s *corev1.Secret) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// reseal replaces the digests that an earlier version wrote on a GitRepo, without a
-// key, where they are of the data that the Secrets have now: nothing has to be read
-// again because of that.
-func (w *Worker) reseal(ctx context.Context, repo *fleet.GitRepo, a access) (*fleet.GitRepo, error) {
-	if have := id(repo.Annotations); have == "" || have != id(a.former) {
+// replaceFormerHashes replaces the digests that an earlier version of the manager has
+// written on a GitRepo, if the data of the Secrets has not changed: otherwise the
+// manager would read the repository again.
+func (w *Worker) replaceFormerHashes(ctx context.Context, repo *fleet.GitRepo, a access) (*fleet.GitRepo, error) {
+	if have := hashesID(repo.Annotations); have == "" || have != hashesID(a.former) {
 		return repo, nil
 	}
-	return w.mark(ctx, repo, a.hashes)
+	return w.writeHashes(ctx, repo, a.hashes)
 }
 
-// mark writes down with which data of its Secrets a GitRepo was read, and
-// returns the GitRepo as it is then.
-func (w *Worker) mark(ctx context.Context, repo *fleet.GitRepo, hashed map[string]string) (*fleet.GitRepo, error) {
+// writeHashes writes on a GitRepo with which data of its Secrets it was read, and
+// returns the GitRepo as written.
+func (w *Worker) writeHashes(ctx context.Context, repo *fleet.GitRepo, hashed map[string]string) (*fleet.GitRepo, error) {
 	marked, err := w.repos.Mutate(ctx, repo, func(repo *fleet.GitRepo) error {
 		for _, name := range hashes {
 			if hashed[name] == "" {

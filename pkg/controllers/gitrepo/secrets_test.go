@@ -25,17 +25,17 @@ func TestSealed(t *testing.T) {
 		s.UID = types.UID(uid)
 		return s
 	}
-	one := sealed(of("x", "a"))
-	if one != sealed(of("x", "a")) {
+	one := secretDigest(of("x", "a"))
+	if one != secretDigest(of("x", "a")) {
 		t.Error("the same Secret has two digests: its GitRepo would be read for ever")
 	}
-	if one == sealed(of("x", "b")) {
+	if one == secretDigest(of("x", "b")) {
 		t.Error("a changed password is not seen")
 	}
-	if one == sealed(of("y", "a")) || one == options.BundleValuesHash(of("x", "a").Data) {
+	if one == secretDigest(of("y", "a")) || one == options.BundleValuesHash(of("x", "a").Data) {
 		t.Error("who guesses a password can compare it with the digest")
 	}
-	if got := sealed(&corev1.Secret{}); got != "" {
+	if got := secretDigest(&corev1.Secret{}); got != "" {
 		t.Errorf("no data have a digest: %q", got)
 	}
 }
@@ -47,7 +47,7 @@ func TestAbsentSecret(t *testing.T) {
 		`secret "git-creds" does not exist in namespace fleet-default (clientSecretName)`:                           {"other", "helm"},
 		`secret "git-creds" does not exist in namespace fleet-default (clientSecretName); did you mean "git-cred"?`: {"helm", "git-cred"},
 	} {
-		err := absent(key, "clientSecretName", there)
+		err := missingSecret(key, "clientSecretName", there)
 		if err.Error() != want || reconcile.ReasonOf(err) != fleet.EventFailedValidatingSecret {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -75,16 +75,16 @@ func TestAbout(t *testing.T) {
 		"Authority":  {access{}, git.ReasonCertificateRefused, "x; caBundle of the GitRepo names authorities of your own"},
 		"NoneOfThem": {access{secret: basic}, git.ReasonBranchNotFound, "x"},
 	} {
-		err := c.access.about(reconcile.TerminalError(c.reason, errors.New("x")))
+		err := c.access.explain(reconcile.TerminalError(c.reason, errors.New("x")))
 		if err.Error() != c.want || reconcile.ReasonOf(err) != c.reason || !reconcile.IsTerminal(err) {
 			t.Errorf("%s: want %s %s, got %s %v", name, c.reason, c.want, reconcile.ReasonOf(err), err)
 		}
 	}
 	named := reconcile.TerminalError(git.ReasonCertificateRefused, fmt.Errorf("x: %w", &reconcile.Untrusted{Text: "y", Advice: "z"}))
-	if err := (&access{}).about(named); err == nil || err.Error() != "x: y; z" {
+	if err := (&access{}).explain(named); err == nil || err.Error() != "x: y; z" {
 		t.Errorf("a certificate of a known authority: got %v", err)
 	}
-	if err := (&access{}).about(nil); err != nil {
+	if err := (&access{}).explain(nil); err != nil {
 		t.Errorf("no fault became %v", err)
 	}
 }
@@ -114,7 +114,7 @@ func TestChangedSecret(t *testing.T) {
 		},
 		Then: func(w *looptest.World) {
 			wantRead(w, g.head())
-			want := sealed(looptest.Read[*corev1.Secret](w, ws, "git"))
+			want := secretDigest(looptest.Read[*corev1.Secret](w, ws, "git"))
 			if got := repo(w).Annotations[fleet.AnnotationClientSecretHash]; got != want {
 				w.Errorf("want the digest %s, got %s", want, got)
 			}
@@ -163,7 +163,7 @@ func TestFormerDigestReplaced(t *testing.T) {
 				}),
 				Then: func(w *looptest.World) {
 					wantRead(w, g.head())
-					want := sealed(looptest.Read[*corev1.Secret](w, ws, "git"))
+					want := secretDigest(looptest.Read[*corev1.Secret](w, ws, "git"))
 					if got := repo(w).Annotations[fleet.AnnotationClientSecretHash]; got != want {
 						w.Errorf("want the digest %s, got %s", want, got)
 					}

@@ -98,14 +98,14 @@ func TestLost(t *testing.T) {
 			}
 			tab.SetPlan(key("old"), planFor("c1"))
 			tab.SetPlan(key("new"), planFor("c1", "c2"))
-			lost, undecided := tab.Lost(key("c1"), key("r"), []withdrawal.Thing{volume}, func(b kube.Key) bool {
+			lost, undecided := tab.LostObjects(key("c1"), key("r"), []withdrawal.Thing{volume}, func(b kube.Key) bool {
 				return b.Name == "old" || c.leaves
 			})
 			if diff := cmp.Diff(c.lost, len(lost)); diff != "" || undecided != c.undecided {
 				t.Errorf("%s: %d lost, undecided %v", c.why, len(lost), undecided)
 			}
-			lost, _ = tab.Lost(key("c1"), key("r"), []withdrawal.Thing{whole}, func(b kube.Key) bool { return b.Name == "old" || c.leaves })
-			alone := c.other == nil || c.leaves || c.other.Namespace != "c-c1" || order(c.other) != ""
+			lost, _ = tab.LostObjects(key("c1"), key("r"), []withdrawal.Thing{whole}, func(b kube.Key) bool { return b.Name == "old" || c.leaves })
+			alone := c.other == nil || c.leaves || c.other.Namespace != "c-c1" || orderOf(c.other) != ""
 			if (len(lost) > 0) != alone {
 				t.Errorf("the namespace is deleted when no deployment is in it any more: %v", lost)
 			}

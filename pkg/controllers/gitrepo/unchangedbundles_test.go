@@ -51,8 +51,8 @@ func TestUnmoved(t *testing.T) {
 			repo.Status.Commit, repo.Status.ObservedGeneration = "c1", 1
 			repo.Status.Reading = reading.Next(nil, fleet.Reading{Commit: "c1", Generation: 1, Complete: c.complete}, reading.Commits(repo, own), nil)
 			w := &Worker{memories: &memories{memory: map[kube.Key]*memory{}}}
-			w.memories.remember(kube.KeyOf(repo), repo.UID, func(m *memory) { m.read, m.inputs = c.was, inputsOf(first, c.was, c.refused) })
-			unmoved := w.unmoved(repo, c.commit, read(c.commit))(own)
+			w.memories.update(kube.KeyOf(repo), repo.UID, func(m *memory) { m.read, m.inputs = c.was, inputsOf(first, c.was, c.refused) })
+			unmoved := w.unchangedBundles(repo, c.commit, read(c.commit))(own)
 			for bundle, want := range c.want {
 				if got := unmoved != nil && unmoved(bundle); got != want {
 					t.Errorf("%s: %s: want %t, got %t", c.why, bundle, want, got)

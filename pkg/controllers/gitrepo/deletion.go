@@ -13,11 +13,11 @@ import (
 // watch reports that they are gone.
 const lookAgain = 30 * time.Second
 
-// remove deletes the Bundles of a GitRepo that is deleted, and removes its finalizer
-// when they are gone. It asks the API server and not the cache: a Bundle that the cache
-// has not seen yet would be left behind. The GitRepo is read after its Bundles were
-// listed: while it is still there, none of them belongs to a GitRepo that was made
-// again under its name.
+// remove deletes the Bundles of a GitRepo that is being deleted, and removes its
+// finalizer when they do not exist any more. It lists the Bundles at the API server,
+// because the cache may not have a new Bundle yet. It reads the GitRepo after the list:
+// if the GitRepo still exists, no listed Bundle belongs to a new GitRepo of the same
+// name.
 func (w *Worker) remove(ctx context.Context, repo *fleet.GitRepo) (kube.Result, error) {
 	if !slices.Contains(repo.Finalizers, fleet.FinalizerGitRepo) {
 		return kube.Done, nil

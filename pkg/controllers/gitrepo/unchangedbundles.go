@@ -11,12 +11,13 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
 
-// unmoved returns the Unmoved of an order: it reports which bundles of a set have the
-// same inputs as when the last reading ended. That is known if the Bundles are those
-// that the last reading left, and either this process remembers the inputs of each, or
-// the same commit is read again and the last reading was complete.
-func (w *Worker) unmoved(repo *fleet.GitRepo, commit string, set bundle.Set) func([]*fleet.Bundle) func(string) bool {
-	last, m := repo.Status.Reading, w.memories.recall(kube.KeyOf(repo), repo.UID)
+// unchangedBundles returns the function Unmoved of a publish.Order. It reports which
+// bundles of a set have the same inputs as in the previous reading of the repository.
+// That is known if the cluster has exactly the Bundles of that reading, and either this
+// process remembers the inputs of each, or the same commit is read again and was read
+// completely.
+func (w *Worker) unchangedBundles(repo *fleet.GitRepo, commit string, set bundle.Set) func([]*fleet.Bundle) func(string) bool {
+	last, m := repo.Status.Reading, w.memories.get(kube.KeyOf(repo), repo.UID)
 	now := map[string]bundle.Inputs{}
 	for _, r := range set.Results {
 		now[r.Name] = r.Inputs
@@ -38,8 +39,8 @@ func (w *Worker) unmoved(repo *fleet.GitRepo, commit string, set bundle.Set) fun
 	}
 }
 
-// inputsOf is what the bundles of a reading were made of, without those that were broken
-// or, as refused says, not written; nil where it has failed.
+// inputsOf returns the inputs of the bundles of a commit, without broken bundles and
+// without those in refused, which were not written; nil if the reading has failed.
 func inputsOf(set bundle.Set, read gitrepo.Read, refused []finding.Finding) map[string]bundle.Inputs {
 	if read.Err != nil {
 		return nil

@@ -31,20 +31,20 @@ const (
 	bundlesAgain = 15 * time.Second
 )
 
-// names are those of clusters, of cluster groups and of bundles.
+// names are names of clusters, of cluster groups and of bundles.
 type names struct{ clusters, groups, bundles []string }
 
 func (n names) count() int { return len(n.clusters) + len(n.groups) + len(n.bundles) }
 
-// again is after how long names that did not exist are looked for again.
-func (n names) again() time.Duration {
+// retryAfter returns after how long missing names are looked up again.
+func (n names) retryAfter() time.Duration {
 	if len(n.bundles) > 0 {
 		return bundlesAgain
 	}
 	return namesAgain
 }
 
-// without are the names that are not among others.
+// without returns the names that are not in others.
 func (n names) without(others names) names {
 	drop := func(list, others []string) []string {
 		return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return slices.Contains(others, name) })
@@ -52,15 +52,16 @@ func (n names) without(others names) names {
 	return names{drop(n.clusters, others.clusters), drop(n.groups, others.groups), drop(n.bundles, others.bundles)}
 }
 
-// and are the names of both.
-func (n names) and(others names) names {
+// union returns the names of n and others.
+func (n names) union(others names) names {
 	return names{
 		slices.Concat(n.clusters, others.clusters), slices.Concat(n.groups, others.groups), slices.Concat(n.bundles, others.bundles),
 	}
 }
 
-// distinct are the names, sorted, each once, and at most maxNames of a kind.
-func (n names) distinct() names {
+// sortedDistinct returns the names sorted, without duplicates, and at most maxNames of
+// a kind.
+func (n names) sortedDistinct() names {
 	for _, list := range []*[]string{&n.clusters, &n.groups, &n.bundles} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
@@ -79,7 +80,7 @@ func (n *names) addTarget(cluster, group string) {
 	}
 }
 
-// targetsOf are the clusters and groups that the targets of a GitRepo name.
+// targetsOf returns the clusters and groups that the targets of a GitRepo name.
 func targetsOf(repo *fleet.GitRepo) (n names) {
 	for _, t := range repo.Spec.Targets {
 		n.addTarget(t.ClusterName, t.ClusterGroup)
@@ -87,20 +88,21 @@ func targetsOf(repo *fleet.GitRepo) (n names) {
 	return n
 }
 
-// mentionedBy are the names in the bundles of a repository, without those that the
-// GitRepo itself names, which have no place in a file, and without its own bundles.
-func mentionedBy(set bundle.Set, repo *fleet.GitRepo) names {
+// namesInBundles returns the names in the files of a repository, without those in the
+// GitRepo itself, which have no line in a file, and without the bundles of the
+// repository.
+func namesInBundles(set bundle.Set, repo *fleet.GitRepo) names {
 	own := targetsOf(repo)
 	own.groups = append(own.groups, fleet.ClusterGroupDefault)
 	own.bundles = bundlesOf(set)
 	var all names
 	for _, r := range set.Results {
-		all = all.and(namesIn(r))
+		all = all.union(namesInBundle(r))
 	}
-	return all.without(own).distinct()
+	return all.without(own).sortedDistinct()
 }
 
-// bundlesOf are the names of the bundles of a repository.
+// bundlesOf returns the names of the bundles of a repository.
 func bundlesOf(set bundle.Set) []string {
 	var list []string
 	for _, r := range set.Results {
@@ -111,7 +113,7 @@ func bundlesOf(set bundle.Set) []string {
 	return list
 }
 
-func namesIn(r bundle.Result) (n names) {
+func namesInBundle(r bundle.Result) (n names) {
 	if r.Bundle == nil {
 		return n
 	}
@@ -131,13 +133,13 @@ func namesIn(r bundle.Result) (n names) {
 	return n
 }
 
-// unknownNames adds to the results of a reading warnings about names that do not
-// exist, with their lines.
-func unknownNames(tree fs.FS, set bundle.Set, mentioned, missing names, namespace string) {
+// addNameWarnings adds to the results of reading a commit warnings about names that do
+// not exist, with their lines.
+func addNameWarnings(tree fs.FS, set bundle.Set, mentioned, missing names, namespace string) {
 	there, own := mentioned.without(missing), bundlesOf(set)
 	for i := range set.Results {
 		r := &set.Results[i]
-		in := namesIn(*r)
+		in := namesInBundle(*r)
 		if in.without(missing).count() == in.count() {
 			continue
 		}
@@ -147,13 +149,13 @@ func unknownNames(tree fs.FS, set bundle.Set, mentioned, missing names, namespac
 		named = named.without(missing)
 		r.Findings = slices.Concat(r.Findings, lint.Unknown(&file, lint.Known{
 			Where: namespace, Clusters: slices.Concat([]string{""}, there.clusters, named.clusters), Groups: slices.Concat([]string{""}, there.groups, named.groups),
-		}), undepended(&file, missing.bundles, own, namespace))
+		}), unknownDependencies(&file, missing.bundles, own, namespace))
 	}
 }
 
-// untargeted are the warnings about clusters and groups that targets of a GitRepo name
-// and that do not exist.
-func untargeted(repo *fleet.GitRepo, missing names) []finding.Finding {
+// unknownTargets returns warnings about clusters and groups that the targets of a
+// GitRepo name and that do not exist.
+func unknownTargets(repo *fleet.GitRepo, missing names) []finding.Finding {
 	var list []finding.Finding
 	add := func(i int, kind, name string, missing []string) {
 		if name != "" && slices.Contains(missing, name) {
@@ -170,17 +172,16 @@ func untargeted(repo *fleet.GitRepo, missing names) []finding.Finding {
 	return list
 }
 
-// undepended returns the warnings about bundles that dependsOn names and that do not
-// exist. If only dependsOn was changed, no agent reports that: the deployed version
-// stays.
-func undepended(file *fleetyaml.File, missing, own []string, namespace string) []finding.Finding {
+// unknownDependencies returns warnings about bundles in dependsOn that do not exist. An
+// agent does not report a change of dependsOn alone: the deployed version stays.
+func unknownDependencies(file *fleetyaml.File, missing, own []string, namespace string) []finding.Finding {
 	var list []finding.Finding
 	for i, ref := range file.Spec.DependsOn {
 		if ref.Name == "" || !slices.Contains(missing, ref.Name) {
 			continue
 		}
 		remedy := "" // in the message: conditions and events show no hints
-		if near := cmp.Or(spelling.Nearest(ref.Name, own), endingWith(own, "-"+ref.Name)); near != "" {
+		if near := cmp.Or(spelling.Nearest(ref.Name, own), uniqueSuffixMatch(own, "-"+ref.Name)); near != "" {
 			remedy = fmt.Sprintf(" (did you mean %q?)", near)
 		}
 		f := finding.Finding{
@@ -193,9 +194,9 @@ func undepended(file *fleetyaml.File, missing, own []string, namespace string) [
 	return list
 }
 
-// endingWith is the only one of several names with an ending; empty where there is none,
-// or more than one.
-func endingWith(names []string, ending string) string {
+// uniqueSuffixMatch returns the only name with a suffix; empty if there is none, or
+// more than one.
+func uniqueSuffixMatch(names []string, ending string) string {
 	found := ""
 	for _, name := range names {
 		switch {
@@ -220,8 +221,8 @@ type nameFinder struct {
 	mappings *kube.Store[*fleet.BundleNamespaceMapping]
 }
 
-// lacking are those names of bundles that do not exist in a workspace.
-func (w *nameFinder) lacking(namespace string, bundles []string) []string {
+// missingBundles returns the names of bundles that do not exist in a workspace.
+func (w *nameFinder) missingBundles(namespace string, bundles []string) []string {
 	var list []string
 	for _, name := range bundles {
 		if _, ok := w.cache.bundles.Get(kube.Key{Namespace: namespace, Name: name}); !ok {
@@ -231,11 +232,11 @@ func (w *nameFinder) lacking(namespace string, bundles []string) []string {
 	return list
 }
 
-// missing returns the names that do not exist in a workspace. It returns no clusters
-// and groups if mappings lead the workspace's bundles to clusters of other workspaces.
-// With an error, the missing clusters and groups are unknown.
+// missing returns the names that do not exist in a workspace. If mappings allow the
+// bundles of the workspace on clusters of others, it does not look for clusters and
+// groups. After an error, the missing clusters and groups are unknown.
 func (w *nameFinder) missing(ctx context.Context, namespace string, n names) (names, error) {
-	none := names{bundles: w.lacking(namespace, n.bundles)}
+	none := names{bundles: w.missingBundles(namespace, n.bundles)}
 	if len(n.clusters)+len(n.groups) == 0 {
 		return none, nil
 	}
@@ -265,7 +266,7 @@ func (w *nameFinder) missing(ctx context.Context, namespace string, n names) (na
 	return out, nil
 }
 
-// clusterExists looks for a cluster by its name and by the one that Rancher shows.
+// clusterExists reports whether a cluster has this name, or this name in Rancher.
 func (w *nameFinder) clusterExists(ctx context.Context, key kube.Key) (bool, error) {
 	_, err := w.clusters.Get(ctx, key)
 	if !kube.IsGone(err) {
@@ -278,24 +279,24 @@ func (w *nameFinder) clusterExists(ctx context.Context, key kube.Key) (bool, err
 	return len(list) > 0, err
 }
 
-// doubtNames adds warnings about names that do not exist, and remembers these. If they
-// cannot be looked up, there is no warning.
-func (w *nameFinder) doubtNames(ctx context.Context, repo *fleet.GitRepo, tree fs.FS, set *bundle.Set) {
-	mentioned := mentionedBy(*set, repo)
-	gone, err := w.missing(ctx, repo.Namespace, mentioned.and(targetsOf(repo).distinct()))
+// warnMissing adds warnings about names that do not exist, and remembers the names. If
+// the lookup fails, it adds none.
+func (w *nameFinder) warnMissing(ctx context.Context, repo *fleet.GitRepo, tree fs.FS, set *bundle.Set) {
+	mentioned := namesInBundles(*set, repo)
+	gone, err := w.missing(ctx, repo.Namespace, mentioned.union(targetsOf(repo).sortedDistinct()))
 	if err != nil {
 		w.log.WithError(err).WithField("workspace", repo.Namespace).WithField("gitrepo", repo.Name).Debug("names of clusters not looked for")
 	}
-	unknownNames(tree, *set, mentioned, gone, repo.Namespace)
-	set.Findings = slices.Concat(set.Findings, untargeted(repo, gone))
-	w.memories.remember(kube.KeyOf(repo), repo.UID, func(m *memory) { m.missing, m.looked = gone, w.now() })
+	addNameWarnings(tree, *set, mentioned, gone, repo.Namespace)
+	set.Findings = slices.Concat(set.Findings, unknownTargets(repo, gone))
+	w.memories.update(kube.KeyOf(repo), repo.UID, func(m *memory) { m.missing, m.looked = gone, w.now() })
 }
 
-// appeared reports whether a name exists now that did not when the repository was
-// read. It asks for clusters and groups every five minutes at most.
-func (w *nameFinder) appeared(ctx context.Context, repo *fleet.GitRepo, m memory) bool {
+// hasAppeared reports whether a name that was missing exists now. It looks for clusters
+// and groups once in namesAgain.
+func (w *nameFinder) hasAppeared(ctx context.Context, repo *fleet.GitRepo, m memory) bool {
 	switch others := len(m.missing.clusters) + len(m.missing.groups); {
-	case len(w.lacking(repo.Namespace, m.missing.bundles)) < len(m.missing.bundles):
+	case len(w.missingBundles(repo.Namespace, m.missing.bundles)) < len(m.missing.bundles):
 		return true
 	case others == 0, w.now().Sub(m.looked) < namesAgain:
 		return false
@@ -304,6 +305,6 @@ func (w *nameFinder) appeared(ctx context.Context, repo *fleet.GitRepo, m memory
 	if err != nil {
 		return false
 	}
-	w.memories.remember(kube.KeyOf(repo), repo.UID, func(m *memory) { m.looked = w.now() })
+	w.memories.update(kube.KeyOf(repo), repo.UID, func(m *memory) { m.looked = w.now() })
 	return m.missing.without(gone).count() > 0
 }

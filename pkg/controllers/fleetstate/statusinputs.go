@@ -8,8 +8,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// BundleFacts returns a Bundle and what its status is made of. It returns false while
-// the Bundle, or at the start any Bundle, was not planned yet by this manager.
+// BundleFacts returns a Bundle, the input of its status, and its condition Accepted. It
+// returns false until this manager has planned the Bundle, and every other Bundle once.
 func (t bundleTable) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, *fleet.Condition, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -19,7 +19,7 @@ func (t bundleTable) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, 
 	}
 	p := row.plan
 	f := &summary.Bundle{Generation: row.complete, Shape: p.Shape, Problem: p.Problem, ResourcesDigest: p.ResourcesDigest, Unrendered: p.Unrendered}
-	seats := t.seats(row)
+	seats := t.plannedDeployments(row)
 	views := make([]summary.Deployment, len(seats))
 	f.Deployments = make([]*summary.Deployment, len(seats))
 	if len(t.targets) < len(seats) {
@@ -29,7 +29,7 @@ func (t bundleTable) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, 
 	for i, s := range seats {
 		views[i] = s.placement.view
 		f.Deployments[i] = &views[i]
-		targets[i] = s.target()
+		targets[i] = s.rolloutTarget()
 		if s.placement.bd != nil && s.placement.bd.Status.AppliedDeploymentID == "" {
 			f.NewlyCreated++
 		}
@@ -47,28 +47,28 @@ func (t bundleTable) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, 
 	return row.obj, f, p.Accepted, true
 }
 
-// A seat is a place in the order of a plan: a deployment, and its cluster, nil
-// where that is gone.
-type seat struct {
+// A plannedDeployment is an entry of a plan: the placement, and its cluster; nil if the
+// Cluster does not exist any more.
+type plannedDeployment struct {
 	placement *placement
 	cluster   *clusterRow
 }
 
-// seats are those of the last plan of a Bundle. They stay the same until the next plan,
-// since what is desired is not dropped, and as long as no cluster comes or goes.
-func (t bundleTable) seats(row *bundleRow) []seat {
-	if row.seatsOf != row.plan || row.seatsAt != t.moves {
-		row.seats = make([]seat, len(row.plan.Order))
+// plannedDeployments returns the entries of the last plan of a Bundle. It caches them
+// until the next plan, or until a cluster is created, deleted or changed.
+func (t bundleTable) plannedDeployments(row *bundleRow) []plannedDeployment {
+	if row.entriesOf != row.plan || row.entriesAt != t.moves {
+		row.entries = make([]plannedDeployment, len(row.plan.Order))
 		for i, k := range row.plan.Order {
-			row.seats[i] = seat{row.cells[k], t.clusters[k]}
+			row.entries[i] = plannedDeployment{row.cells[k], t.clusters[k]}
 		}
-		row.seatsOf, row.seatsAt = row.plan, t.moves
+		row.entriesOf, row.entriesAt = row.plan, t.moves
 	}
-	return row.seats
+	return row.entries
 }
 
-// target is a deployment as the rollout sees it.
-func (s seat) target() rollout.Target {
+// rolloutTarget returns the deployment as input of package rollout.
+func (s plannedDeployment) rolloutTarget() rollout.Target {
 	out := rollout.TargetOf(s.placement.view.Cluster, s.placement.bd)
 	out.Desired, out.Paused = s.placement.want.ID, s.placement.want.Paused
 	if s.placement.want.Kept {
@@ -80,8 +80,8 @@ func (s seat) target() rollout.Target {
 	return out
 }
 
-// Nowhere reports whether the last plan of a Bundle found no cluster for it.
-func (t bundleTable) Nowhere(key kube.Key) bool {
+// HasNoClusters reports whether the last plan of a Bundle found no cluster.
+func (t bundleTable) HasNoClusters(key kube.Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := t.bundles[key]

@@ -33,12 +33,12 @@ func TestUnknownNames(t *testing.T) {
 	repo.Name, repo.Namespace = "r", "fleet-default"
 	repo.Spec.Targets = []fleet.GitTarget{{ClusterName: "own"}}
 	set := bundle.Read(tree, []string{"*"}, nil, gitrepo.Options(repo, "c1"))
-	mentioned := mentionedBy(set, repo)
+	mentioned := namesInBundles(set, repo)
 	want := names{clusters: []string{"c9", "shop1", "shop2"}, groups: []string{"eu"}, bundles: []string{"a", "elsewhere", "r-aa"}}
 	if diff := cmp.Diff(want, mentioned, cmp.AllowUnexported(names{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	unknownNames(tree, set, mentioned, names{clusters: []string{"shop2"}, groups: []string{"eu"}, bundles: []string{"a", "r-aa"}}, repo.Namespace)
+	addNameWarnings(tree, set, mentioned, names{clusters: []string{"shop2"}, groups: []string{"eu"}, bundles: []string{"a", "r-aa"}}, repo.Namespace)
 	var got []string
 	for _, f := range set.All() {
 		got = append(got, f.String()+" "+f.Hint)
@@ -60,11 +60,11 @@ func TestUntargeted(t *testing.T) {
 	repo.Namespace = "fleet-default"
 	repo.Spec.Targets = []fleet.GitTarget{{ClusterGroup: "prod"}, {ClusterName: "c1"}, {ClusterName: "c9"}, {ClusterGroup: fleet.ClusterGroupDefault}}
 	want := names{clusters: []string{"c1", "c9"}, groups: []string{"default", "prod"}}
-	if diff := cmp.Diff(want, targetsOf(repo).distinct(), cmp.AllowUnexported(names{})); diff != "" {
+	if diff := cmp.Diff(want, targetsOf(repo).sortedDistinct(), cmp.AllowUnexported(names{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	var got []string
-	for _, f := range untargeted(repo, names{clusters: []string{"c9"}, groups: []string{"prod"}}) {
+	for _, f := range unknownTargets(repo, names{clusters: []string{"c9"}, groups: []string{"prod"}}) {
 		got = append(got, f.Short())
 	}
 	if diff := cmp.Diff([]string{

@@ -31,9 +31,10 @@ func (d *departed) add(uid types.UID) {
 	d.known[uid] = true
 }
 
-// Returned notes that a watch has reported a new object. A deleted one may return: an
-// API server may have been restored from a copy.
-func (t *core) Returned(uid types.UID) {
+// OnReappeared handles an object that a watch reports as new. An object that was
+// deleted may appear again with the same UID: the API server was restored from a
+// backup.
+func (t *core) OnReappeared(uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.departed.known, uid)

@@ -7,15 +7,15 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// Settled reports whether every Bundle has been looked at since the start: before that,
-// the removals of a change are not fully known.
+// Settled reports whether every Bundle has been planned since the start of the manager.
+// Before that, the removals of a change are not completely known.
 func (t bundleTable) Settled() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.settled
 }
 
-// Planned reports whether the last look at a Bundle was at the version that is known now.
+// Planned reports whether the current version of a Bundle has been planned.
 func (t bundleTable) Planned(key kube.Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -23,8 +23,9 @@ func (t bundleTable) Planned(key kube.Key) bool {
 	return row != nil && row.obj != nil && row.plan != nil && row.plan.Generation == row.obj.Generation
 }
 
-// Owned returns a GitRepo, nil where there is none, and its Bundles, in no order.
-func (t bundleTable) Owned(repo kube.Key) (*fleet.GitRepo, []*fleet.Bundle) {
+// RepoAndBundles returns a GitRepo, nil if it does not exist, and its Bundles in no
+// order.
+func (t bundleTable) RepoAndBundles(repo kube.Key) (*fleet.GitRepo, []*fleet.Bundle) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.repos[repo]
@@ -47,8 +48,8 @@ func (t deploymentTable) DeploymentsOf(namespace string) int {
 	return t.spread[namespace]
 }
 
-// tally updates the number of deployments when one is created or deleted.
-func (t *core) tally(namespace string, old, now *fleet.BundleDeployment) {
+// countDeployment updates the number of deployments after one was created or deleted.
+func (t *core) countDeployment(namespace string, old, now *fleet.BundleDeployment) {
 	switch {
 	case old == nil && now != nil:
 		t.spread[namespace]++
@@ -57,19 +58,20 @@ func (t *core) tally(namespace string, old, now *fleet.BundleDeployment) {
 	}
 }
 
-// Lost returns those of the precious things on a cluster that no remaining deployment
-// claims. leaves reports whether the deployments of a Bundle do not remain. undecided
-// reports that a deployment of the repository is on its way to the cluster which may
-// claim more: agents spare what another of their releases has.
-func (t deploymentTable) Lost(cluster, repo kube.Key, things []withdrawal.Thing, leaves func(bundle kube.Key) bool) (lost []withdrawal.Thing, undecided bool) {
+// LostObjects returns those of the given objects on a cluster that no remaining
+// deployment includes. leaves reports whether the deployments of a Bundle are removed
+// too. undecided reports that a deployment of the repository is being deployed to the
+// cluster, which may include more of the objects: an agent does not delete an object of
+// another release.
+func (t deploymentTable) LostObjects(cluster, repo kube.Key, things []withdrawal.Thing, leaves func(bundle kube.Key) bool) (lost []withdrawal.Thing, undecided bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	claimed := map[withdrawal.Thing]bool{}
 	for c := range t.onCluster[cluster] {
-		if c.want == nil || leaves(c.bundle) || c.bd != nil && order(c.bd) != "" {
+		if c.want == nil || leaves(c.bundle) || c.bd != nil && orderOf(c.bd) != "" {
 			continue
 		}
-		undecided = undecided || t.coming(c, repo)
+		undecided = undecided || t.isPending(c, repo)
 		if c.bd != nil {
 			for _, thing := range withdrawal.Claims(cluster.String(), c.bd) {
 				claimed[thing] = true
@@ -80,9 +82,9 @@ func (t deploymentTable) Lost(cluster, repo kube.Key, things []withdrawal.Thing,
 	return lost, undecided && len(lost) > 0
 }
 
-// coming reports whether a deployment of a repository is on its way to a cluster
-// that is there.
-func (t deploymentTable) coming(c *placement, repo kube.Key) bool {
+// isPending reports whether a deployment of a repository is being deployed to a cluster
+// that exists.
+func (t deploymentTable) isPending(c *placement, repo kube.Key) bool {
 	row, cluster := t.bundles[c.bundle], t.clusters[c.cluster]
 	if row == nil || repo.Name == "" || row.repo != repo || cluster == nil || cluster.life != summary.Online {
 		return false

@@ -9,14 +9,15 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// A pruning asks for Bundles of a GitRepo to be removed, on the GitRepo itself.
-// The manager, which knows what they have deployed, decides when. Until then they
-// are as they were, and a word less takes it back.
+// A pruning requests the deletion of Bundles of a GitRepo by an annotation on the
+// GitRepo. The controller role, which knows the deployed objects, decides when they are
+// deleted. Until then a removed annotation cancels the request.
 type pruning struct {
 	w    *Worker
 	repo *fleet.GitRepo
 }
 
+// Retract removes a request with another mark than the given one.
 func (p *pruning) Retract(ctx context.Context, mark string) error {
 	if asked := p.repo.Annotations[fleet.AnnotationPrune]; asked == "" || asked == mark {
 		return nil
@@ -24,7 +25,7 @@ func (p *pruning) Retract(ctx context.Context, mark string) error {
 	return p.Ask(ctx, "")
 }
 
-// Ask writes the mark on the GitRepo; an empty one asks for nothing.
+// Ask writes a request with a mark to the GitRepo; an empty mark removes the request.
 func (p *pruning) Ask(ctx context.Context, mark string) error {
 	asked, err := p.w.repos.Mutate(ctx, p.repo, func(repo *fleet.GitRepo) error {
 		if mark == "" {
@@ -41,14 +42,14 @@ func (p *pruning) Ask(ctx context.Context, mark string) error {
 	return kube.IgnoreGone(err)
 }
 
-// asked reports whether a Bundle that is gone was one that its GitRepo has asked to
-// remove.
-func asked(repo *fleet.GitRepo, b metav1.Object) bool {
+// prunedByRepo reports whether the GitRepo of a deleted Bundle had requested the
+// deletion.
+func prunedByRepo(repo *fleet.GitRepo, b metav1.Object) bool {
 	mark := b.GetAnnotations()[fleet.AnnotationPrune]
 	return mark != "" && mark == repo.Annotations[fleet.AnnotationPrune]
 }
 
-// stripBundle drops of a Bundle's metadata what is not read here.
+// stripBundle drops the metadata of a Bundle that this package does not read.
 func stripBundle(m *metav1.PartialObjectMetadata) {
 	mark := m.Annotations[fleet.AnnotationPrune]
 	stripMeta(m)

@@ -47,7 +47,7 @@ func TestDoubts(t *testing.T) {
 		write(name+"/cm.yaml", object)
 	}
 	set := read()
-	known := doubts(tree, set, nil)
+	known := addLintWarnings(tree, set, nil)
 	if diff := cmp.Diff([]string{`a/fleet.yaml:3: customization "never" is never used`, `b/fleet.yaml:3: customization "never" is never used`}, reported(set)); diff != "" {
 		t.Fatal(diff)
 	}
@@ -55,7 +55,7 @@ func TestDoubts(t *testing.T) {
 
 	set = read()
 	before := opened
-	known = doubts(tree, set, known)
+	known = addLintWarnings(tree, set, known)
 	if opened != before {
 		t.Errorf("%d files were opened although nothing has changed", opened-before)
 	}
@@ -65,14 +65,14 @@ func TestDoubts(t *testing.T) {
 
 	write("b/fleet.yaml", "namespace: x\n")
 	set = read()
-	after := doubts(tree, set, known)
+	after := addLintWarnings(tree, set, known)
 	if diff := cmp.Diff(want[:1], reported(set)); diff != "" {
 		t.Errorf("b is mended\n%s", diff)
 	}
 	delete(tree.MapFS, "b/fleet.yaml")
 	delete(tree.MapFS, "b/cm.yaml")
 	set = read()
-	if left := doubts(tree, set, after); len(left) != 1 {
+	if left := addLintWarnings(tree, set, after); len(left) != 1 {
 		t.Errorf("what is gone is not remembered, got %d", len(left))
 	}
 }
