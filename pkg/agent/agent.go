@@ -88,7 +88,7 @@ func Default() Config {
 	}
 }
 
-// Validate returns all that is wrong, not just the first.
+// Validate returns all errors of the configuration, not only the first.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Namespace == "" {
@@ -109,17 +109,16 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// userAgent is how the agent names itself to API servers.
+// userAgent returns the User-Agent header of the agent's requests.
 func (c Config) userAgent() string { return "fleet-agent/" + c.Version }
 
-// Run works until ctx ends. cfg.REST is the connection to the agent's own
-// cluster.
+// Run runs the agent until ctx ends. own is the connection to the agent's own cluster.
 func Run(ctx context.Context, cfg Config, own *rest.Config, log *logrus.Entry) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
 	health := &ownCluster{namespace: cfg.Namespace}
-	own = health.watching(cfg.Metrics.counting(own, serverOwn))
+	own = health.judgeAnswers(cfg.Metrics.countRequests(own, serverOwn))
 	down, err := kube.Connect(kube.Config{REST: own, UserAgent: cfg.userAgent(), FieldManager: fleet.FieldManagerAgent})
 	if err != nil {
 		return err
@@ -149,7 +148,7 @@ func run(ctx context.Context, cfg Config, health *ownCluster, down *kube.Client,
 	if err != nil {
 		return err
 	}
-	kept := newSafe(a.base)
+	kept := newCredentialBackup(a.base)
 	crds := kube.NewMetaCache(down.Loop("kinds"), crdKind, kube.Watch{}, nil)
 	crds.OnError(func(error) {}) // tried again by the cache; the loops say what fails
 	crds.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
@@ -161,12 +160,12 @@ func run(ctx context.Context, cfg Config, health *ownCluster, down *kube.Client,
 		}
 	})
 	group.Go(func() error {
-		return kube.Run(ctx, a.report, crds, a.registrar.bootstrap, kept, kube.RunnerFunc(kept.restore), a.settings.watch(), a.deploy.Loop(), a.events.recorder, kube.RunnerFunc(a.deploy.Orphans().Count), a.orphans)
+		return kube.Run(ctx, a.report, crds, a.registrar.bootstrap, kept, kube.RunnerFunc(kept.rewriteDeleted), a.settings.watch(), a.deploy.Loop(), a.events.recorder, kube.RunnerFunc(a.deploy.Orphans().Count), a.orphans)
 	})
 	group.Go(func() error { return a.connection.serve(ctx) })
-	a.deploy.Sessions().WakeAll() // what was accepted before continues, with or without a manager
+	a.deploy.Sessions().EnqueueAll() // what was accepted before continues, with or without a manager
 	err = group.Wait()
-	a.events.journal.keep()
+	a.events.journal.store()
 	return err
 }
 
@@ -176,7 +175,8 @@ var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 // crdKind is watched to learn which kinds the cluster serves.
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// prepare makes an agent, and waits for its own cluster where that is needed.
+// prepare makes an agent. It waits for the API server of its own cluster if it needs
+// data from there.
 func prepare(ctx context.Context, cfg Config, own *ownCluster, down *kube.Client, log *logrus.Entry) (*agent, error) {
 	loop := down.Loop("deploy")
 	h, err := helm.Connect(helm.Config{REST: loop.REST(), AgentNamespace: cfg.Namespace, AgentScope: cfg.Scope})
@@ -190,14 +190,14 @@ func prepare(ctx context.Context, cfg Config, own *ownCluster, down *kube.Client
 	b, kept, identity := newBase(cfg, down, log), store.New(down.Loop("store"), cfg.Namespace), &identityCheck{}
 	settings := &settings{base: b, mode: newConnectionMode(cfg)}
 	version := ""
-	err = patiently(ctx, log, "the agent's own cluster", func() (err error) {
+	err = retryUntilDone(ctx, log, "the agent's own cluster", func() (err error) {
 		if version, err = h.KubernetesVersion(); err != nil {
 			return err
 		}
 		if identity.judge.Own, err = clusterUID(ctx, down); err != nil {
 			return err
 		}
-		return load(ctx, b, settings, kept)
+		return loadState(ctx, b, settings, kept)
 	})
 	if err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func prepare(ctx context.Context, cfg Config, own *ownCluster, down *kube.Client
 	}
 	restores := &restores{log: log, contact: b.contact, events: b.events}
 	deploy := newDeploy(ctx, b, deploy.Config{
-		Helm: h, Live: live, Store: kept, Predecessor: settings.predecessor, OnRestored: restores.report, KeepVersion: restores.keepVersion,
+		Helm: h, Live: live, Store: kept, Predecessor: settings.predecessor, OnRestored: restores.reportRestore, KeepVersion: restores.keepVersion,
 		Reader: func(ctx context.Context, serviceAccount string) (drift.Reader, error) {
 			return drift.ReaderOf(ctx, h, live, serviceAccount)
 		},
@@ -215,7 +215,7 @@ func prepare(ctx context.Context, cfg Config, own *ownCluster, down *kube.Client
 	orphans := newOrphans(b, deploy.Orphans())
 	dialer := &dialer{base: b, mode: settings.mode, identity: identity, orphans: orphans, own: own, version: version}
 	registrar := &registrar{base: b, bootstrap: register.NewBootstrapWatcher(down.Loop("register"), cfg.Namespace), dialer: dialer}
-	b.events.journal.note(journal.Entry{Verb: verbStart, Message: cfg.userAgent()})
+	b.events.journal.add(journal.Entry{Verb: verbStart, Message: cfg.userAgent()})
 	return &agent{
 		base: b, settings: settings, deploy: deploy, orphans: orphans, registrar: registrar,
 		connection: &connection{base: b, mode: settings.mode, identity: identity, registrar: registrar, sessions: &sessions{
@@ -224,8 +224,9 @@ func prepare(ctx context.Context, cfg Config, own *ownCluster, down *kube.Client
 	}, nil
 }
 
-// load reads what the last run of the agent has kept, and what its ConfigMap says.
-func load(ctx context.Context, b *base, s *settings, kept *store.Store) error {
+// loadState reads what the previous run of the agent has stored, and the agent's
+// ConfigMap.
+func loadState(ctx context.Context, b *base, s *settings, kept *store.Store) error {
 	if err := b.contact.load(ctx); err != nil {
 		return err
 	}
@@ -238,23 +239,23 @@ func load(ctx context.Context, b *base, s *settings, kept *store.Store) error {
 	return loadStore(ctx, kept, b.log)
 }
 
-// newDeploy makes the controller of deployments. The caller sets in c what is not known
-// of the agent's configuration.
+// newDeploy makes the controller of deployments. The caller sets the fields of c that
+// do not come from the agent's configuration.
 func newDeploy(ctx context.Context, b *base, c deploy.Config) *deploy.Controller {
 	cfg := b.cfg
 	c.Namespace, c.Scope, c.Workers, c.Log = cfg.Namespace, cfg.Scope, cfg.Workers, b.log
 	c.Namespaces = kube.NewMetaCache(b.down.Loop("namespaces"), namespaceKind, kube.Watch{}, nil)
-	c.LastVersion, c.OnAct, c.OnDrift = b.contact.version, b.events.acted, cfg.Metrics.drifted
+	c.LastVersion, c.OnAct, c.OnDrift = b.contact.managerVersion, b.events.recordAct, cfg.Metrics.recordDrift
 	c.Registry = oci.New(oci.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy, Addresses: address.WithLoopback()})
 	c.Charts = pull.New(pull.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy})
 	d := deploy.New(ctx, c)
-	d.Loop().OnDone(cfg.Metrics.turned)
-	cfg.Metrics.show(d.States)
+	d.Loop().OnDone(cfg.Metrics.recordReconcile)
+	cfg.Metrics.setStates(d.States)
 	return d
 }
 
-// loadStore reads what was accepted before, and removes the remains of records that
-// were never completed. An unreadable record does not stop the agent.
+// loadStore reads the records of accepted deployments, and deletes chunks of incomplete
+// records. The agent starts also if a record cannot be read.
 func loadStore(ctx context.Context, kept *store.Store, log *logrus.Entry) error {
 	err := kept.Load(ctx)
 	if errors.Is(err, store.ErrBroken) {
@@ -267,14 +268,14 @@ func loadStore(ctx context.Context, kept *store.Store, log *logrus.Entry) error 
 	return err
 }
 
-// report logs what a loop could not do.
+// report logs the error of a controller.
 func (a *agent) report(loop string, key kube.Key, err error) {
 	a.log.WithFields(logrus.Fields{"action": loop, "deployment": key.Name, "error": err.Error()}).Warn("not done")
 }
 
-// patiently repeats f until it succeeds or ctx ends, with the delays of a
+// retryUntilDone repeats f until it succeeds or ctx ends, with the delays of a
 // kube.Backoff.
-func patiently(ctx context.Context, log *logrus.Entry, what string, f func() error) error {
+func retryUntilDone(ctx context.Context, log *logrus.Entry, what string, f func() error) error {
 	var delays kube.Backoff
 	for {
 		err := f()
@@ -288,12 +289,12 @@ func patiently(ctx context.Context, log *logrus.Entry, what string, f func() err
 	}
 }
 
-// once is a value that is set once and waited for.
-type once struct {
+// A signal is an event that happens once and that others wait for.
+type signal struct {
 	sync.Once
 	done chan struct{}
 }
 
-func newOnce() *once { return &once{done: make(chan struct{})} }
+func newSignal() *signal { return &signal{done: make(chan struct{})} }
 
-func (o *once) set() { o.Do(func() { close(o.done) }) }
+func (o *signal) set() { o.Do(func() { close(o.done) }) }

@@ -11,12 +11,12 @@ type base struct {
 	cfg     Config
 	down    *kube.Client // of the agent's own cluster
 	log     *logrus.Entry
-	contact *contact
+	contact *managerState
 	events  *events
 }
 
 func newBase(cfg Config, down *kube.Client, log *logrus.Entry) *base {
-	c := newContact(down.Loop("contact"), cfg.Namespace)
+	c := newManagerState(down.Loop("contact"), cfg.Namespace)
 	return &base{cfg: cfg, down: down, log: log, contact: c, events: &events{
 		recorder: kube.NewRecorder(down, "fleet-agent"), journal: newJournal(down.Loop("checkin"), cfg.Namespace), contact: c, metrics: cfg.Metrics,
 	}}

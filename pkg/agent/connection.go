@@ -20,15 +20,15 @@ type connection struct {
 	fresh     bool // the agent has just registered; of serve and what that calls
 }
 
-// serve keeps the connection to the manager until ctx ends: it registers where
-// that is needed, and then works with the credential it got. Nothing that is wrong
-// with a credential or a manager ends the agent.
+// serve keeps the agent connected to its manager until ctx ends: it registers the agent
+// if it has no credential, and then works with the credential. An error of a credential
+// or of a manager does not end it.
 func (c *connection) serve(ctx context.Context) error {
 	var broken kube.Backoff
 	for ctx.Err() == nil {
 		cred, err := register.Read(ctx, c.registration())
 		if err == nil {
-			err = c.work(ctx, cred)
+			err = c.workWith(ctx, cred)
 			if err == nil || errors.Is(err, errRestored) || errors.Is(err, errJoined) {
 				if errors.Is(err, errJoined) {
 					c.fresh = true
@@ -43,7 +43,7 @@ func (c *connection) serve(ctx context.Context) error {
 		}
 		switch {
 		case errors.Is(err, register.ErrBroken), cred.URL() != "":
-			c.sessions.lost(cred, unusable(c.cfg.Namespace), err)
+			c.sessions.managerLost(cred, unusableCredential(c.cfg.Namespace), err)
 		case !errors.Is(err, register.ErrNotRegistered):
 			c.log.WithField("error", err.Error()).Warn("waiting for the agent's own cluster")
 		}
@@ -52,15 +52,15 @@ func (c *connection) serve(ctx context.Context) error {
 			c.fresh = true
 			c.identity.hasJoined()
 		} else if errors.Is(err, register.ErrNotRegistered) {
-			c.registrar.homeless()
+			c.registrar.reportNoToken()
 		}
 	}
 	return nil
 }
 
-// work works with one credential, in the way that is configured, until ctx ends or
-// there is another one.
-func (c *connection) work(ctx context.Context, cred register.Credential) error {
+// workWith works with one credential until ctx ends or the agent gets another
+// credential.
+func (c *connection) workWith(ctx context.Context, cred register.Credential) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	heeded := make(chan struct{})
 	go func() {
@@ -78,13 +78,14 @@ func (c *connection) work(ctx context.Context, cred register.Credential) error {
 	return err
 }
 
-// connect keeps the agent connected always, or by a schedule, until the mode changes.
+// connect keeps the agent connected permanently, or by a schedule, until the mode
+// changes.
 func (c *connection) connect(ctx context.Context, cred register.Credential) error {
 	rotator := c.rotatorOf(cred)
 	cred.REST = rotator.REST()
 	schedule, changed := c.mode.current()
 	if schedule != nil {
-		return c.poll(ctx, cred, rotator, changed)
+		return c.connectBySchedule(ctx, cred, rotator, changed)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -95,9 +96,7 @@ func (c *connection) connect(ctx context.Context, cred register.Credential) erro
 		case <-ctx.Done():
 		}
 	}()
-	if err := c.contact.awaits(time.Time{}); err != nil {
-		c.log.WithField("error", err.Error()).Warn("state of the connection not kept")
-	}
+	logNotStored(c.log, c.contact.setNextConnection(time.Time{}))
 	return c.sessions.run(ctx, cred, rotator)
 }
 

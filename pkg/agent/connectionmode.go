@@ -24,21 +24,22 @@ func newConnectionMode(cfg Config) *connectionMode {
 	return &connectionMode{fixed: cfg.CheckinInterval, given: cfg.Poll, schedule: cfg.Poll, changed: make(chan struct{})}
 }
 
-// current is the times at which the agent connects, nil for one that is always
-// connected, and what is closed when that changes.
+// current returns the schedule of connections, nil for an agent that is always
+// connected, and a channel that is closed when the schedule changes.
 func (m *connectionMode) current() (*heartbeat.Schedule, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.schedule, m.changed
 }
 
-// polls reports whether the agent connects by a schedule.
+// polls reports whether the agent connects only by a schedule.
 func (m *connectionMode) polls() bool {
 	s, _ := m.current()
 	return s != nil
 }
 
-// next is when an agent checks in after now, by its identity.
+// next returns the time of the next check-in after now. It depends on the agent's
+// identity, so that agents do not check in at the same moment.
 func (m *connectionMode) next(identity string, now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,13 +56,13 @@ func (m *connectionMode) next(identity string, now time.Time) time.Time {
 	return heartbeat.Every(interval, identity)(now)
 }
 
-// times returns a function that says when an agent checks in, by its identity.
-func (m *connectionMode) times(identity string) func(now time.Time) time.Time {
+// checkInTimes returns the function next for one identity.
+func (m *connectionMode) checkInTimes(identity string) func(now time.Time) time.Time {
 	return func(now time.Time) time.Time { return m.next(identity, now) }
 }
 
-// setInterval sets the interval that the manager asks for; 0: it does not say. It
-// reports whether that changes the interval in effect.
+// setInterval sets the check-in interval that the manager asks for; 0: it asks for
+// none. It reports whether the interval in effect has changed.
 func (m *connectionMode) setInterval(interval time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,8 +71,8 @@ func (m *connectionMode) setInterval(interval time.Duration) bool {
 	return changes
 }
 
-// setSchedule sets the schedule of connections; nil: as the configuration says. It
-// reports whether that makes a difference.
+// setSchedule sets the schedule of connections; nil: the schedule of the configuration.
+// It reports whether the schedule in effect has changed.
 func (m *connectionMode) setSchedule(c *fleet.ClusterCheckIn, now time.Time) (bool, error) {
 	want := m.given
 	if c != nil {

@@ -35,8 +35,8 @@ func TestFailedCheckIn(t *testing.T) {
 			if got := troubleOf(err, "ns"); got.reason != c.reason || got.refused() != c.refused || got.hint == "" {
 				t.Errorf("%s: got %+v", c.why, got)
 			}
-			s := &session{sessions: &sessions{identity: &identityCheck{}}, alone: newOnce()}
-			s.unanswered(err)
+			s := &session{sessions: &sessions{identity: &identityCheck{}}, alone: newSignal()}
+			s.onFailedCheckIn(err)
 			if got := s.isAlone(); got != c.alone {
 				t.Errorf("%s: it may act: %t", c.why, got)
 			}
@@ -58,7 +58,7 @@ func TestRenewalDenied(t *testing.T) {
 		"None":   {nil, refused, reasonCredential},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, cause := s.ended(troubleOf(refused, "ns"), refused, c.renewal)
+			got, cause := s.expiredTrouble(troubleOf(refused, "ns"), refused, c.renewal)
 			if got.reason != c.reason || cause.Error() != c.cause.Error() {
 				t.Errorf("got %+v, %v", got, cause)
 			}

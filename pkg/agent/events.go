@@ -12,22 +12,22 @@ import (
 type events struct {
 	recorder *kube.Recorder
 	journal  *agentJournal
-	contact  *contact // what the Events are about
+	contact  *managerState // what the Events are about
 	metrics  *Metrics
 }
 
-// record says something about the agent as a whole: as an event in its own
-// cluster and in the journal.
+// record records something about the agent as a whole: as an event in its own cluster,
+// and in the journal.
 func (e *events) record(kind, reason, text string) {
 	e.recorder.Event(e.contact.object(), kind, reason, text)
-	e.journal.note(journal.Entry{Verb: verbNote, Reason: reason, Message: text})
+	e.journal.add(journal.Entry{Verb: verbNote, Reason: reason, Message: text})
 }
 
-// acted records a step of the deploy loop in the journal. What a person on the site
-// should know becomes an event, once: a repeated step causes no event.
-func (e *events) acted(act deploy.Act) {
-	e.metrics.acted(act)
-	if changes := e.journal.note(entryOf(act)); !changes {
+// recordAct records a step of the deploy controller in the journal. It emits an event
+// for steps that a user of the cluster should see, once for repeated steps.
+func (e *events) recordAct(act deploy.Act) {
+	e.metrics.recordAct(act)
+	if changes := e.journal.add(entryOf(act)); !changes {
 		return
 	}
 	if kind, reason, ok := eventOf(act); ok {
@@ -35,7 +35,7 @@ func (e *events) acted(act deploy.Act) {
 	}
 }
 
-// entryOf is the line about a step.
+// entryOf returns the journal entry of a step.
 func entryOf(act deploy.Act) journal.Entry {
 	e := journal.Entry{At: act.At, Deployment: act.Deployment, Verb: string(act.Verb), Reason: act.Reason, Message: act.Message}
 	switch act.Result {
@@ -54,9 +54,9 @@ func entryOf(act deploy.Act) journal.Entry {
 	return e
 }
 
-// eventOf reports which steps become events: what failed or was refused for a known
-// reason, what was removed, and what was corrected. A failure without a reason is
-// expected to pass.
+// eventOf returns the event of a step; false if the step causes none. Events are for
+// steps that failed or were refused for a known reason, for removals, and for
+// corrections. A failure without a reason is expected to pass.
 func eventOf(act deploy.Act) (kind, reason string, ok bool) {
 	switch {
 	case act.Result == deploy.Permanent, act.Result == deploy.Failed, act.Verb == release.Refuse:

@@ -58,10 +58,9 @@ type joinRun struct {
 	ok     bool          // to be read after that: there is another credential
 }
 
-// observe watches for registration tokens as long as one credential is worked with,
-// or as long as there is none. It returns true when another credential was kept,
-// and false when ctx ends or, where idle is not 0 and nothing is under way, after
-// that time.
+// observe watches for registration tokens while the agent works with cred, or has no
+// credential. It returns true when it has stored another credential. It returns false
+// when ctx ends, or, unless idle is 0, when no registration runs for that time.
 func (r *registrar) observe(ctx context.Context, cred register.Credential, idle time.Duration) bool {
 	j := &join{registrar: r, cred: cred}
 	defer j.stop()
@@ -72,8 +71,8 @@ func (r *registrar) observe(ctx context.Context, cred register.Credential, idle 
 		over = t.C
 	}
 	for {
-		if j.judge(ctx) {
-			j.contact.anew()
+		if j.checkBootstrap(ctx) {
+			j.contact.setUntried()
 			return true
 		}
 		var done <-chan struct{}
@@ -96,29 +95,29 @@ func (r *registrar) observe(ctx context.Context, cred register.Credential, idle 
 	}
 }
 
-// judge reads the bootstrap Secret, and begins or ends a registration accordingly. It
-// is true when another credential was kept.
-func (j *join) judge(ctx context.Context) bool {
+// checkBootstrap reads the bootstrap Secret, and starts or stops a registration. It
+// returns true when another credential was stored.
+func (j *join) checkBootstrap(ctx context.Context) bool {
 	b, there := j.bootstrap.Look()
 	use, reason := registration.UseNot, ""
 	if there {
 		use, reason = registration.JudgeBootstrap(b.Bootstrapping, j.cred.Origin, j.contact.state())
 	}
-	if j.run != nil && (j.run.over() || !there || use == registration.UseNot || !j.run.boot.Same(b)) && j.stop() {
+	if j.run != nil && (j.run.hasEnded() || !there || use == registration.UseNot || !j.run.boot.Same(b)) && j.stop() {
 		return true
 	}
 	switch {
 	case !there || use == registration.UseLater:
 	case use == registration.UseNot:
-		j.dismiss(ctx, b, reason)
+		j.forgetToken(ctx, b, reason)
 	case j.run == nil:
-		j.begin(ctx, b, reason)
+		j.startRegistration(ctx, b, reason)
 	}
 	return false
 }
 
-// over reports whether a series of tries has ended.
-func (r *joinRun) over() bool {
+// hasEnded reports whether the registration in the background has ended.
+func (r *joinRun) hasEnded() bool {
 	select {
 	case <-r.done:
 		return true
@@ -127,9 +126,9 @@ func (r *joinRun) over() bool {
 	}
 }
 
-// stop ends the join that is under way, and waits for that. It is true if another
-// credential was kept by then: the bootstrap watcher may report that the token was
-// forgotten before the code that forgot it gets the answer.
+// stop stops the registration in the background, and waits for its end. It returns true
+// if the registration has stored a credential: the watch may report that the token was
+// deleted before the registration gets the answer to its deletion.
 func (j *join) stop() bool {
 	if j.run == nil {
 		return false
@@ -141,8 +140,9 @@ func (j *join) stop() bool {
 	return ok
 }
 
-// dismiss removes a token that is of no use. Where that fails it is tried again.
-func (j *join) dismiss(ctx context.Context, b register.Bootstrap, reason string) {
+// forgetToken deletes a token that is of no use. If that fails, it is tried again
+// later.
+func (j *join) forgetToken(ctx context.Context, b register.Bootstrap, reason string) {
 	ctx, cancel := context.WithTimeout(ctx, contactTime)
 	defer cancel()
 	removed, err := register.Forget(ctx, j.down, j.cfg.Namespace, b)
@@ -160,8 +160,8 @@ func (j *join) dismiss(ctx context.Context, b register.Bootstrap, reason string)
 	j.events.record(kube.Normal, reasonNotNeeded, "the registration token for "+b.APIServerURL+" was removed: "+reason)
 }
 
-// begin registers in the background, until that succeeds or is stopped.
-func (j *join) begin(ctx context.Context, b register.Bootstrap, reason string) {
+// startRegistration registers in the background, until it succeeds or stop is called.
+func (j *join) startRegistration(ctx context.Context, b register.Bootstrap, reason string) {
 	if j.cred.Origin != (registration.Origin{}) {
 		j.log.WithFields(logrus.Fields{"manager": b.APIServerURL, "reason": reason}).Info("registers again")
 		j.events.record(kube.Normal, reasonRejoining, "there is a registration token for "+b.APIServerURL+
@@ -177,18 +177,18 @@ func (j *join) begin(ctx context.Context, b register.Bootstrap, reason string) {
 	}()
 }
 
-// register tries until it has a credential that works, and keeps that. It is false
-// when ctx has ended before.
+// register tries until it has stored a credential that works. It returns false if ctx
+// ends before.
 func (j *join) register(ctx context.Context, b register.Bootstrap, reason string) bool {
 	cfg := j.registration()
-	attempt := register.NewAttempt(cfg, b, j.unanswered)
+	attempt := register.NewAttempt(cfg, b, j.reportUnanswered)
 	var delays kube.Backoff
 	reported := ""
 	if j.bootstrap.Settle(ctx) != nil {
 		return false
 	}
 	for {
-		err := j.once(ctx, cfg, attempt, reason)
+		err := j.registerOnce(ctx, cfg, attempt, reason)
 		if err == nil {
 			return true
 		}
@@ -199,7 +199,7 @@ func (j *join) register(ctx context.Context, b register.Bootstrap, reason string
 		j.log.WithFields(logrus.Fields{"manager": b.APIServerURL, "reason": t.reason, "error": err.Error()}).Warn("not registered")
 		if reported != t.reason {
 			reported = t.reason
-			j.refused(b, t, err)
+			j.reportRefused(b, t, err)
 		}
 		if delays.Wait(ctx) != nil {
 			return false
@@ -207,23 +207,23 @@ func (j *join) register(ctx context.Context, b register.Bootstrap, reason string
 	}
 }
 
-// registration is what package register gets to know of the agent.
+// registration returns the configuration of package register.
 func (b *base) registration() register.Config {
 	return register.Config{
 		Down: b.down.Loop("register"), Namespace: b.cfg.Namespace, UserAgent: b.cfg.userAgent(), Log: b.log, Wrap: b.cfg.wrapManager,
 	}
 }
 
-// once registers once. The present credential is given up only when the new one
-// has been used.
-func (j *join) once(ctx context.Context, cfg register.Config, attempt *register.Attempt, reason string) error {
+// registerOnce tries to register one time. It replaces the present credential only
+// after the new one has worked.
+func (j *join) registerOnce(ctx context.Context, cfg register.Config, attempt *register.Attempt, reason string) error {
 	grant, err := attempt.Try(ctx)
 	if err != nil {
 		return err
 	}
 	again := j.cred.Origin != (registration.Origin{})
 	if again {
-		if err := j.try(ctx, grant.Credential); err != nil {
+		if err := j.tryCredential(ctx, grant.Credential); err != nil {
 			return fmt.Errorf("try the new credential: %w", err)
 		}
 	}
@@ -245,8 +245,8 @@ func (j *join) once(ctx context.Context, cfg register.Config, attempt *register.
 	return nil
 }
 
-// try checks in once with a new credential.
-func (j *join) try(ctx context.Context, cred register.Credential) error {
+// tryCredential checks in once with a new credential.
+func (j *join) tryCredential(ctx context.Context, cred register.Credential) error {
 	up, err := j.dialer.dial(cred, checkin.Config{})
 	if err != nil {
 		return err
@@ -256,12 +256,11 @@ func (j *join) try(ctx context.Context, cred register.Credential) error {
 	return err
 }
 
-// refused says why the agent cannot register.
-func (j *join) refused(b register.Bootstrap, t trouble, cause error) {
+// reportRefused reports why the agent cannot register.
+func (j *join) reportRefused(b register.Bootstrap, t trouble, cause error) {
 	if j.cred.Origin == (registration.Origin{}) {
-		if _, err := j.contact.lost(b.APIServerURL, t, cause); err != nil {
-			j.log.WithField("error", err.Error()).Warn("state of the connection not kept")
-		}
+		_, err := j.contact.setLost(b.APIServerURL, t, cause)
+		logNotStored(j.log, err)
 		j.events.record(kube.Warning, t.reason, "cannot register: the manager at "+b.APIServerURL+" "+t.what+" ("+cause.Error()+"); "+t.hint)
 		return
 	}
@@ -269,8 +268,8 @@ func (j *join) refused(b register.Bootstrap, t trouble, cause error) {
 		". The present credential is kept.")
 }
 
-// unanswered says that the manager takes its time.
-func (j *join) unanswered(r register.Request) {
+// reportUnanswered reports that the manager has not answered the request yet.
+func (j *join) reportUnanswered(r register.Request) {
 	text := "the manager at " + r.URL + " has not answered ClusterRegistration " + r.Workspace + "/" + r.Name +
 		" yet: it may be busy, or wait for a person there (fleet cluster accept)"
 	j.log.WithFields(logrus.Fields{"manager": r.URL, "reason": reasonPending}).Warn(text)
@@ -279,21 +278,19 @@ func (j *join) unanswered(r register.Request) {
 		return
 	}
 	t := trouble{reason: reasonPending, hint: "on the manager: kubectl -n " + r.Workspace + " get clusterregistrations, fleet cluster accept"}
-	if _, err := j.contact.lost(r.URL, t, errors.New(text)); err != nil {
-		j.log.WithField("error", err.Error()).Warn("state of the connection not kept")
-	}
+	_, err := j.contact.setLost(r.URL, t, errors.New(text))
+	logNotStored(j.log, err)
 }
 
-// homeless says that this agent has nothing to register with.
-func (r *registrar) homeless() {
+// reportNoToken reports that this agent has neither a credential nor a registration
+// token.
+func (r *registrar) reportNoToken() {
 	if _, there := r.bootstrap.Look(); there || !r.bootstrap.HasSynced() {
 		return
 	}
-	t := unregistered(r.cfg.Namespace)
-	changes, err := r.contact.lost("", t, register.ErrNotRegistered)
-	if err != nil {
-		r.log.WithField("error", err.Error()).Warn("state of the connection not kept")
-	}
+	t := noTokenTrouble(r.cfg.Namespace)
+	changes, err := r.contact.setLost("", t, register.ErrNotRegistered)
+	logNotStored(r.log, err)
 	if changes {
 		r.log.WithField("reason", t.reason).Warn("not registered, and no registration token")
 		r.events.record(kube.Warning, t.reason, "this agent has no credential and no registration token; "+t.hint)

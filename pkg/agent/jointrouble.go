@@ -20,13 +20,13 @@ const (
 	reasonIncomplete   = "TokenIncomplete" // values are missing
 )
 
-// unregistered is the trouble of an agent that was given nothing.
-func unregistered(namespace string) trouble {
+// noTokenTrouble returns the trouble of an agent without credential and token.
+func noTokenTrouble(namespace string) trouble {
 	return trouble{reason: reasonUnregistered, hint: joinHint(namespace)}
 }
 
-// troubleOfToken judges why an agent could not register with a token. namespace is
-// the agent's.
+// troubleOfToken returns why an agent could not register with a token. namespace is the
+// agent's.
 func troubleOfToken(err error, b registration.Bootstrapping, namespace string) trouble {
 	anew := "on the manager: fleet install agent-token; here: helm upgrade fleet-agent -n " + namespace + " with the values of the new token"
 	var verify *tls.CertificateVerificationError
@@ -53,8 +53,8 @@ func troubleOfToken(err error, b registration.Bootstrapping, namespace string) t
 	return troubleOf(err, namespace)
 }
 
-// authorityHint says what helps against a certificate that the values of a token
-// do not vouch for.
+// authorityHint returns what helps if the CA in the values of a token did not sign the
+// manager's certificate.
 func authorityHint(err error, b registration.Bootstrapping) string {
 	var invalid x509.CertificateInvalidError
 	var name x509.HostnameError

@@ -44,7 +44,7 @@ func newJournal(down *kube.Client, namespace string) *agentJournal {
 	return &agentJournal{maps: kube.StoreOf[*corev1.ConfigMap](down), namespace: namespace, now: time.Now}
 }
 
-// load reads what the last run has kept.
+// load reads what the previous run has stored.
 func (d *agentJournal) load(ctx context.Context) error {
 	lines, err := readJournal(ctx, d.maps, d.namespace)
 	if err != nil {
@@ -57,7 +57,7 @@ func (d *agentJournal) load(ctx context.Context) error {
 	return nil
 }
 
-// readJournal reads the journal that is kept in an agent's cluster.
+// readJournal reads the journal that is stored in an agent's cluster.
 func readJournal(ctx context.Context, maps *kube.Store[*corev1.ConfigMap], namespace string) ([]journal.Entry, error) {
 	cm, err := maps.Get(ctx, kube.Key{Namespace: namespace, Name: journalName})
 	if kube.IsGone(err) {
@@ -69,8 +69,9 @@ func readJournal(ctx context.Context, maps *kube.Store[*corev1.ConfigMap], names
 	return journal.Parse(cm.Data[keyJournal]), nil
 }
 
-// note adds a line; it is false for one that was there already and is counted.
-func (d *agentJournal) note(e journal.Entry) (changes bool) {
+// add adds an entry. It returns false for an entry that exists already: then its
+// counter grows.
+func (d *agentJournal) add(e journal.Entry) (changes bool) {
 	if e.At.IsZero() {
 		e.At = d.now()
 	}
@@ -81,7 +82,7 @@ func (d *agentJournal) note(e journal.Entry) (changes bool) {
 	return changes
 }
 
-// packed returns the journal as a check-in carries it.
+// packed returns the journal in the form that a check-in carries.
 func (d *agentJournal) packed() []byte {
 	d.mu.Lock()
 	lines := d.lines.Entries()
@@ -93,9 +94,9 @@ func (d *agentJournal) packed() []byte {
 	return out
 }
 
-// keep writes the journal into the agent's cluster if it has new lines. A failed write
-// is tried again with the next check-in.
-func (d *agentJournal) keep() {
+// store writes the journal to the agent's cluster if it has new entries. After an error
+// it is written with the next check-in.
+func (d *agentJournal) store() {
 	d.mu.Lock()
 	lines, changes := d.lines.Entries(), d.changes
 	d.changes = false

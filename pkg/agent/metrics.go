@@ -61,28 +61,29 @@ func NewMetrics() *Metrics {
 			Name: "fleet_agent_drift_found_total", Help: "Objects that were found to differ from what was deployed; actions of verb correct put them back.",
 		}),
 	}
-	m.registry.MustRegister(m.turns, m.actions, m.seconds, m.requests, m.checkins, m.drift, view{m})
+	m.registry.MustRegister(m.turns, m.actions, m.seconds, m.requests, m.checkins, m.drift, stateCollector{m})
 	return m
 }
 
 // Gatherer returns what a metrics endpoint serves.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
-// show says where the states of deployments are read when metrics are asked for.
-func (m *Metrics) show(states func() map[fleet.BundleState]int) {
+// setStates sets the function that returns the states of deployments when metrics are
+// scraped.
+func (m *Metrics) setStates(states func() map[fleet.BundleState]int) {
 	if m != nil {
 		m.states.Store(&states)
 	}
 }
 
-// turned records how a run of the deploy loop ended.
-func (m *Metrics) turned(result string, took time.Duration) {
+// recordReconcile records the result and duration of a reconciliation of a deployment.
+func (m *Metrics) recordReconcile(result string, took time.Duration) {
 	if m != nil {
 		m.turns.WithLabelValues("deploy", result).Observe(took.Seconds())
 	}
 }
 
-func (m *Metrics) acted(act deploy.Act) {
+func (m *Metrics) recordAct(act deploy.Act) {
 	if m == nil {
 		return
 	}
@@ -92,14 +93,14 @@ func (m *Metrics) acted(act deploy.Act) {
 	}
 }
 
-func (m *Metrics) drifted(objects int) {
+func (m *Metrics) recordDrift(objects int) {
 	if m != nil {
 		m.drift.Add(float64(objects))
 	}
 }
 
-// checkedIn records how a check-in ended: "ok", "refused" or "error".
-func (m *Metrics) checkedIn(result string) {
+// recordCheckIn records the result of a check-in: "ok", "refused" or "error".
+func (m *Metrics) recordCheckIn(result string) {
 	if m == nil {
 		return
 	}
@@ -110,25 +111,26 @@ func (m *Metrics) checkedIn(result string) {
 	}
 }
 
-// counting is a connection whose requests are counted.
-func (m *Metrics) counting(cfg *rest.Config, server string) *rest.Config {
+// countRequests returns a connection whose requests are counted under a name of the
+// server.
+func (m *Metrics) countRequests(cfg *rest.Config, server string) *rest.Config {
 	if m == nil {
 		return cfg
 	}
 	out := rest.CopyConfig(cfg)
-	out.Wrap(func(next http.RoundTripper) http.RoundTripper { return counter{m, server, next} })
+	out.Wrap(func(next http.RoundTripper) http.RoundTripper { return requestCounter{m, server, next} })
 	return out
 }
 
-// counter counts the requests that pass through it.
-type counter struct {
+// A requestCounter counts the requests that it forwards.
+type requestCounter struct {
 	metrics *Metrics
 	server  string
 	next    http.RoundTripper
 }
 
 // RoundTrip sends a request.
-func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c requestCounter) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := c.next.RoundTrip(r)
 	code := "error"
 	if err == nil {
@@ -138,22 +140,22 @@ func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// view shows what is known when it is asked for.
-type view struct{ metrics *Metrics }
+// A stateCollector is the Prometheus collector of values that are read at each scrape.
+type stateCollector struct{ metrics *Metrics }
 
 var (
 	releasesDesc = prometheus.NewDesc("fleet_agent_releases", "Deployments by the state that they were in when they were looked at last.", []string{"state"}, nil)
 	contactDesc  = prometheus.NewDesc("fleet_agent_manager_contact_seconds", "Time since the manager answered a check-in; not there before the first one.", nil, nil)
 )
 
-// Describe sends the families that Collect may show.
-func (v view) Describe(ch chan<- *prometheus.Desc) {
+// Describe sends the metric families that Collect may send.
+func (v stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- releasesDesc
 	ch <- contactDesc
 }
 
 // Collect collects the states of deployments, and when the manager last answered.
-func (v view) Collect(ch chan<- prometheus.Metric) {
+func (v stateCollector) Collect(ch chan<- prometheus.Metric) {
 	if states := v.metrics.states.Load(); states != nil {
 		counts := (*states)()
 		for _, s := range fleet.States {

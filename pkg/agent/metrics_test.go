@@ -33,13 +33,13 @@ func TestMetrics(t *testing.T) {
 	if text := scrape(t, m); strings.Contains(text, "contact_seconds") || strings.Contains(text, "agent_releases{") {
 		t.Errorf("shows what is not known yet:\n%s", text)
 	}
-	m.show(func() map[fleet.BundleState]int { return map[fleet.BundleState]int{fleet.Ready: 7, fleet.Modified: 1} })
-	m.acted(deploy.Act{Verb: release.Install, Result: deploy.OK, Took: 300 * time.Millisecond})
-	m.acted(deploy.Act{Verb: release.Hold, Result: deploy.Held})
-	m.drifted(2)
-	m.turned("ok", time.Millisecond)
-	m.checkedIn("ok")
-	m.checkedIn("error")
+	m.setStates(func() map[fleet.BundleState]int { return map[fleet.BundleState]int{fleet.Ready: 7, fleet.Modified: 1} })
+	m.recordAct(deploy.Act{Verb: release.Install, Result: deploy.OK, Took: 300 * time.Millisecond})
+	m.recordAct(deploy.Act{Verb: release.Hold, Result: deploy.Held})
+	m.recordDrift(2)
+	m.recordReconcile("ok", time.Millisecond)
+	m.recordCheckIn("ok")
+	m.recordCheckIn("error")
 	now = now.Add(90 * time.Second)
 	text := scrape(t, m)
 	for _, want := range []string{
@@ -60,13 +60,13 @@ func TestMetrics(t *testing.T) {
 // A program without metrics passes nil.
 func TestNoMetrics(t *testing.T) {
 	var m *Metrics
-	m.acted(deploy.Act{})
-	m.drifted(1)
-	m.turned("ok", 0)
-	m.checkedIn("ok")
-	m.show(nil)
+	m.recordAct(deploy.Act{})
+	m.recordDrift(1)
+	m.recordReconcile("ok", 0)
+	m.recordCheckIn("ok")
+	m.setStates(nil)
 	cfg := &rest.Config{}
-	if m.counting(cfg, serverOwn) != cfg {
+	if m.countRequests(cfg, serverOwn) != cfg {
 		t.Error("a connection that is not counted was changed")
 	}
 }
@@ -84,7 +84,7 @@ func TestRequestsAreCounted(t *testing.T) {
 		},
 		func(*http.Request) (*http.Response, error) { return nil, errors.New("no answer") },
 	}
-	cfg := m.counting(&rest.Config{}, serverManager)
+	cfg := m.countRequests(&rest.Config{}, serverManager)
 	for _, answer := range answers {
 		req := httptest.NewRequest(http.MethodPatch, "https://manager/secret/path", nil)
 		if resp, err := cfg.WrapTransport(trip(answer)).RoundTrip(req); err == nil && resp.Body != nil {

@@ -33,7 +33,7 @@ const annotationCollect = "fleet.cattle.io/collect-orphans"
 const collectEvery = time.Minute
 
 // orphans reports orphans: in every check-in, and in the log and as an event when they
-// have changed. It starts the collection of those that are due.
+// change. It uninstalls those whose grace period is over.
 type orphans struct {
 	*base
 	deployed *deploy.Orphans
@@ -52,13 +52,13 @@ func newOrphans(b *base, deployed *deploy.Orphans) *orphans {
 	return o
 }
 
-// report returns what a check-in reports; false while it is not known.
+// report returns the orphans for a check-in; false until they are known.
 func (o *orphans) report() (fleet.AgentOrphans, bool) {
 	names, known := o.deployed.List()
 	if !known {
 		return fleet.AgentOrphans{}, false
 	}
-	if fresh := o.take(names, time.Now()); len(fresh) > 0 {
+	if fresh := o.setOrphans(names, time.Now()); len(fresh) > 0 {
 		text := orphanText(fresh)
 		o.log.WithField("reason", reasonOrphaned).Warn(text)
 		o.events.record(kube.Warning, reasonOrphaned, text)
@@ -66,8 +66,8 @@ func (o *orphans) report() (fleet.AgentOrphans, bool) {
 	return fleet.AgentOrphans{Count: len(names), Names: names[:min(len(names), fleet.StatusListLimit)]}, true
 }
 
-// take stores the present orphans, and returns those that are new.
-func (o *orphans) take(names []string, now time.Time) (fresh []string) {
+// setOrphans stores the present orphans, and returns the new ones.
+func (o *orphans) setOrphans(names []string, now time.Time) (fresh []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	since := map[string]time.Time{}
@@ -82,32 +82,32 @@ func (o *orphans) take(names []string, now time.Time) (fresh []string) {
 	return fresh
 }
 
-// gap begins to count again for how long orphans have been missing: the manager was
-// away.
-func (o *orphans) gap() {
+// pauseTimer restarts the grace period of all orphans: the manager was away.
+func (o *orphans) pauseTimer() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.anew()
+	o.resetTimers()
 }
 
-func (o *orphans) anew() {
+// resetTimers restarts the grace period of all orphans. The caller holds the lock.
+func (o *orphans) resetTimers() {
 	for name := range o.since {
 		o.since[name] = time.Now()
 	}
 }
 
-// under stores which manager answers. For another manager the orphans are noted from
-// the start.
-func (o *orphans) under(m registration.Mark) {
+// setManager stores which manager answers. Another manager restarts the grace period of
+// all orphans.
+func (o *orphans) setManager(m registration.Mark) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.of.ID != m.ID || o.of.Epoch != m.Epoch {
-		o.anew()
+		o.resetTimers()
 	}
 	o.of = m
 }
 
-// Run collects orphans that are due, until ctx ends.
+// Run uninstalls orphans whose grace period is over, until ctx ends.
 func (o *orphans) Run(ctx context.Context) error {
 	if o.grace == 0 {
 		<-ctx.Done()
@@ -127,7 +127,7 @@ func (o *orphans) Run(ctx context.Context) error {
 	}
 }
 
-// collect has those orphans removed that may go.
+// collect uninstalls the orphans that may be uninstalled now.
 func (o *orphans) collect(ctx context.Context) error {
 	o.mu.Lock()
 	facts, of := map[string]withdrawal.Orphan{}, o.of
@@ -141,7 +141,7 @@ func (o *orphans) collect(ctx context.Context) error {
 	if len(facts) == 0 || !o.contact.isReached() {
 		return nil
 	}
-	word, restored, err := o.contact.word(ctx)
+	word, restored, err := o.contact.orphanApproval(ctx)
 	if err != nil {
 		return err
 	}
@@ -156,8 +156,8 @@ func (o *orphans) collect(ctx context.Context) error {
 	return nil
 }
 
-// confirmation returns what a person writes to say that orphans under this manager, and
-// since its restore, may be removed: "<id>/<epoch>", and when it was restored.
+// confirmation returns the text that a user writes to approve the removal of orphans
+// under this manager and since its restore: "<id>/<epoch>", and when it was restored.
 func confirmation(m registration.Mark, restored string) string {
 	word := fmt.Sprintf("%s/%d", m.ID, m.Epoch)
 	if restored != "" {
@@ -166,7 +166,7 @@ func confirmation(m registration.Mark, restored string) string {
 	return word
 }
 
-// orphanText says which deployments are orphans, ten of them at most by name.
+// orphanText names at most ten orphans.
 func orphanText(names []string) string {
 	some, more := names, ""
 	if len(some) > fleet.StatusListLimit {
@@ -179,7 +179,7 @@ func orphanText(names []string) string {
 // policies lists the policies for orphans.
 func policies() []string { return []string{OrphansKept, OrphansCollected} }
 
-// validOrphans reports what is wrong with the settings about orphans.
+// validOrphans returns the error in the settings of orphans.
 func validOrphans(policy string, grace time.Duration) error {
 	switch {
 	case !slices.Contains(policies(), policy):

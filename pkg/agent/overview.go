@@ -73,7 +73,7 @@ func Inspect(ctx context.Context, cfg Config, own *rest.Config) (Overview, error
 		out.Registered, out.Cluster, out.URL = true, cred.Cluster.String(), cred.URL()
 		out.Ends = credential.SpanOf(cred.REST.BearerToken).Expires
 	}
-	c := newContact(down, cfg.Namespace)
+	c := newManagerState(down, cfg.Namespace)
 	if err := c.load(ctx); err != nil {
 		return out, err
 	}
@@ -87,9 +87,9 @@ func Inspect(ctx context.Context, cfg Config, own *rest.Config) (Overview, error
 	return out, out.rows(ctx, cfg, down)
 }
 
-// NextTry returns when an agent that is always connected next tries to reach a manager
-// that does not answer. It is zero where that is unknown: shortly after the connection
-// was lost the tries are closer together.
+// NextTry returns when an agent that is always connected next tries to reach its
+// manager. It is zero shortly after the connection was lost: then the tries are closer
+// together.
 func (o *Overview) NextTry(now time.Time) time.Time {
 	if !o.Registered || o.Reached || !o.Next.IsZero() || o.Since.IsZero() || o.Reason == reasonUnusable || now.Sub(o.Since) < heartbeat.RampTime {
 		return time.Time{}
@@ -97,7 +97,7 @@ func (o *Overview) NextTry(now time.Time) time.Time {
 	return heartbeat.Retries(o.Cluster)(now)
 }
 
-// rows looks at what is kept in the agent's store, and at what became of it.
+// rows reads the agent's store, and the state of each release in it.
 func (o *Overview) rows(ctx context.Context, cfg Config, down *kube.Client) error {
 	s := store.New(down, cfg.Namespace)
 	size, err := s.Measure(ctx)
@@ -121,7 +121,7 @@ func (o *Overview) rows(ctx context.Context, cfg Config, down *kube.Client) erro
 		if err != nil {
 			return err
 		}
-		row := Row{Bundle: rec.Key.Name, Commit: rec.Labels[fleet.LabelCommit], LiveStatus: sight, Alone: o.alone(rec.Key.Name)}
+		row := Row{Bundle: rec.Key.Name, Commit: rec.Labels[fleet.LabelCommit], LiveStatus: sight, Alone: o.lastStep(rec.Key.Name)}
 		if sight.Corrected && !o.Reached && sight.Since.After(o.Since) {
 			row.CorrectedAlone = sight.Since
 		}
@@ -130,8 +130,8 @@ func (o *Overview) rows(ctx context.Context, cfg Config, down *kube.Client) erro
 	return nil
 }
 
-// alone is what was done about a deployment last since the manager is away.
-func (o *Overview) alone(deployment string) *journal.Entry {
+// lastStep returns the last journal entry about a deployment since the manager is away.
+func (o *Overview) lastStep(deployment string) *journal.Entry {
 	if o.Reached || o.Since.IsZero() {
 		return nil
 	}

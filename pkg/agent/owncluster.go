@@ -11,8 +11,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// An ownCluster knows whether the agent may work in its own cluster, by the answers
-// to the requests that it sends there anyway.
+// An ownCluster knows whether the agent has the rights that it needs in its own
+// cluster. It watches the answers to the requests that the agent sends there.
 type ownCluster struct {
 	namespace string // of the agent
 
@@ -21,24 +21,25 @@ type ownCluster struct {
 	soon func() // sends a check-in at once; nil: nothing is connected
 }
 
-// watching is a connection to the agent's own cluster whose answers are judged.
-func (o *ownCluster) watching(cfg *rest.Config) *rest.Config {
+// judgeAnswers returns a connection to the agent's own cluster whose answers the
+// ownCluster watches.
+func (o *ownCluster) judgeAnswers(cfg *rest.Config) *rest.Config {
 	out := rest.CopyConfig(cfg)
-	out.Wrap(func(next http.RoundTripper) http.RoundTripper { return judged{o, next} })
+	out.Wrap(func(next http.RoundTripper) http.RoundTripper { return answerJudge{o, next} })
 	return out
 }
 
-// judged judges the answers that pass through it.
-type judged struct {
+// An answerJudge passes the answers to requests to an ownCluster.
+type answerJudge struct {
 	own  *ownCluster
 	next http.RoundTripper
 }
 
 // RoundTrip sends a request.
-func (j judged) RoundTrip(r *http.Request) (*http.Response, error) {
+func (j answerJudge) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := j.next.RoundTrip(r)
 	if err == nil && !deniedWrite(r, resp) {
-		j.own.answered(r, resp.StatusCode)
+		j.own.onAnswer(r, resp.StatusCode)
 	}
 	return resp, err
 }
@@ -49,10 +50,10 @@ func deniedWrite(r *http.Request, resp *http.Response) bool {
 	return r.Method != http.MethodGet && resp.StatusCode == http.StatusUnauthorized && kube.DeniedAnswer(resp)
 }
 
-// answered judges one answer. A refusal to the account of a bundle says nothing about
-// the agent. Nor does a missing right outside of the agent's own namespace, or a
-// refusal there by a quota or a webhook.
-func (o *ownCluster) answered(r *http.Request, code int) {
+// onAnswer handles one answer. It ignores a refusal to the account of a bundle, a
+// missing right outside of the agent's namespace, and a refusal by a quota or a
+// webhook: these do not concern the agent itself.
+func (o *ownCluster) onAnswer(r *http.Request, code int) {
 	if r.Header.Get(authenticationv1.ImpersonateUserHeader) != "" {
 		return
 	}
@@ -60,12 +61,12 @@ func (o *ownCluster) answered(r *http.Request, code int) {
 	switch {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden && home:
 		o.set(code)
-	case code < http.StatusBadRequest && (home || o.refused() == http.StatusUnauthorized):
+	case code < http.StatusBadRequest && (home || o.refusal() == http.StatusUnauthorized):
 		o.set(0)
 	}
 }
 
-func (o *ownCluster) refused() int {
+func (o *ownCluster) refusal() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.code
@@ -81,17 +82,17 @@ func (o *ownCluster) set(code int) {
 	}
 }
 
-// connected sets the function that sends a check-in at once.
+// connected sets the function that makes the agent check in at once.
 func (o *ownCluster) connected(soon func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.soon = soon
 }
 
-// trouble says why the agent cannot work in its own cluster; empty: it can.
+// trouble returns why the agent cannot work in its own cluster; empty if it can.
 func (o *ownCluster) trouble() string {
 	what := ""
-	switch o.refused() {
+	switch o.refusal() {
 	case http.StatusUnauthorized:
 		what = "does not know its account any more (Unauthorized)"
 	case http.StatusForbidden:

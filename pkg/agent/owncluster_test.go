@@ -26,13 +26,13 @@ func TestOwnClusterDenies(t *testing.T) {
 				return &http.Response{StatusCode: http.StatusUnauthorized, Body: io.NopCloser(strings.NewReader(c.body))}
 			})
 			r, _ := http.NewRequestWithContext(t.Context(), c.method, "https://own/api/v1/namespaces/shop", nil)
-			resp, err := judged{o, next}.RoundTrip(r)
+			resp, err := answerJudge{o, next}.RoundTrip(r)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer resp.Body.Close()
-			if left, _ := io.ReadAll(resp.Body); o.refused() != c.want || string(left) != c.body {
-				t.Errorf("want %d, got %d; the client reads %q", c.want, o.refused(), left)
+			if left, _ := io.ReadAll(resp.Body); o.refusal() != c.want || string(left) != c.body {
+				t.Errorf("want %d, got %d; the client reads %q", c.want, o.refusal(), left)
 			}
 		})
 	}
@@ -82,10 +82,10 @@ func TestOwnCluster(t *testing.T) {
 				if a.as != "" {
 					r.Header.Set(authenticationv1.ImpersonateUserHeader, a.as)
 				}
-				before := o.refused()
+				before := o.refusal()
 				changed := reported
-				o.answered(r, a.code)
-				if (o.refused() != before) != (reported != changed) {
+				o.onAnswer(r, a.code)
+				if (o.refusal() != before) != (reported != changed) {
 					t.Errorf("%s: the manager is told of a change, and of nothing else", c.why)
 				}
 			}

@@ -20,7 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
-// sessions work with the manager, one at a time, each with one credential.
+// sessions make connections to the manager, one at a time, each with one credential.
 type sessions struct {
 	*base
 	mode     *connectionMode
@@ -34,17 +34,15 @@ type sessions struct {
 
 // open returns a session that has no connection yet.
 func (ss *sessions) open(cred register.Credential, rotator *credential.Rotator) *session {
-	return &session{sessions: ss, cred: cred, rotator: rotator, known: newOnce(), alone: newOnce()}
+	return &session{sessions: ss, cred: cred, rotator: rotator, known: newSignal(), alone: newSignal()}
 }
 
-// lost notes that the manager cannot be worked with, and reports it where that is a
-// change.
-func (ss *sessions) lost(cred register.Credential, t trouble, cause error) {
-	ss.orphans.gap()
-	changes, err := ss.contact.lost(cred.URL(), t, cause)
-	if err != nil {
-		ss.log.WithField("error", err.Error()).Warn("state of the connection not kept")
-	}
+// managerLost records that the agent cannot work with the manager, and logs it if that
+// is a change.
+func (ss *sessions) managerLost(cred register.Credential, t trouble, cause error) {
+	ss.orphans.pauseTimer()
+	changes, err := ss.contact.setLost(cred.URL(), t, cause)
+	logNotStored(ss.log, err)
 	if !changes {
 		return
 	}
@@ -53,7 +51,7 @@ func (ss *sessions) lost(cred register.Credential, t trouble, cause error) {
 	ss.events.record(kube.Warning, t.reason, text+". Everything that runs is kept.")
 }
 
-// deployments is what the deploy loop gets of a connection.
+// deployments returns the part of a connection that the deploy controller uses.
 func deployments(cred register.Credential, up *managerclient.Client) *deploy.Session {
 	return &deploy.Session{
 		Namespace:   cred.DeploymentNamespace,
@@ -77,7 +75,7 @@ func (ss *sessions) run(ctx context.Context, cred register.Credential, rotator *
 	s.soon = up.Soon
 	ss.own.connected(up.Soon)
 	defer ss.own.connected(nil)
-	s.remember()
+	s.useLastManager()
 	work, ready := deployments(cred, up), make(chan struct{})
 	group.Go(func() error { return up.Run(join, ready) })
 	group.Go(func() error {
@@ -96,7 +94,7 @@ func (ss *sessions) run(ctx context.Context, cred register.Credential, rotator *
 		s.attached.Store(true)
 		ss.deploy.Attach(work)
 		close(ready)
-		return s.settle(join, up)
+		return s.enqueueAllSynced(join, up)
 	})
 	if err := group.Wait(); err != nil {
 		return err
@@ -109,12 +107,12 @@ func (ss *sessions) run(ctx context.Context, cred register.Credential, rotator *
 
 // dial returns a connection whose check-ins the session handles.
 func (s *session) dial() (*managerclient.Client, error) {
-	return s.dialer.dial(s.cred, checkin.Config{Credential: s.rotator.Uses, OnAnswer: s.answered, OnFailure: s.failed})
+	return s.dialer.dial(s.cred, checkin.Config{Credential: s.rotator.Uses, OnAnswer: s.onAnswer, OnFailure: s.onFailure})
 }
 
-// remember takes the manager to be the one that answered last, until one answers.
-func (s *session) remember() {
-	if m, ok := s.contact.manager(); ok {
+// useLastManager sets the manager that answered last, until a manager answers.
+func (s *session) useLastManager() {
+	if m, ok := s.contact.lastManager(); ok {
 		s.deploy.SetManager(m)
 		s.known.set()
 	}
@@ -125,8 +123,8 @@ type session struct {
 	*sessions
 	cred    register.Credential
 	rotator *credential.Rotator // of that
-	known   *once               // the manager's id
-	alone   *once               // the agent may act for the Cluster
+	known   *signal             // the manager's id
+	alone   *signal             // the agent may act for the Cluster
 	relist  func()              // ends the session, to begin it again
 	soon    func()              // checks in at once
 
@@ -136,52 +134,51 @@ type session struct {
 	attached  atomic.Bool // the deploy loop works with the session
 }
 
-// settle looks at everything once the first list of deployments is there: also
-// at what was accepted and is not in it.
-func (s *session) settle(ctx context.Context, up *managerclient.Client) error {
+// enqueueAllSynced enqueues all deployments when the first list of the session has
+// arrived: also those that the agent has accepted and that the list lacks.
+func (s *session) enqueueAllSynced(ctx context.Context, up *managerclient.Client) error {
 	if err := up.Synced(ctx); err != nil {
 		return nil //nolint:nilerr // ctx has ended
 	}
-	s.deploy.WakeAll()
+	s.deploy.EnqueueAll()
 	s.soon() // reports orphans
 	return nil
 }
 
-// answered handles a check-in that succeeded.
-func (s *session) answered(ans checkin.Answer) {
-	s.cfg.Metrics.checkedIn("ok")
-	s.events.journal.keep()
-	if s.restored(ans.Version) {
+// onAnswer handles a successful check-in.
+func (s *session) onAnswer(ans checkin.Answer) {
+	s.cfg.Metrics.recordCheckIn("ok")
+	s.events.journal.store()
+	if s.isManagerRestored(ans.Version) {
 		return
 	}
 	mark := s.contact.markOf(s.cred.URL(), ans.Mark)
 	s.restores.reportCopy(mark)
 	s.deploy.Answered(mark)
-	s.orphans.under(mark)
+	s.orphans.setManager(mark)
 	s.known.set()
 	if s.mode.setInterval(ans.Interval) {
 		s.log.WithField("manager", s.cred.URL()).Info("checks in every " + heartbeat.FormatInterval(ans.Interval))
 	}
 	act := s.mayAct(ans)
 	s.deploy.Suspend(ans.Younger || !act && s.attached.Load())
-	s.rival(ans)
+	s.reportRival(ans)
 	away := s.contact.isAway()
-	back, err := s.contact.reached(s.cred.URL(), mark)
-	if err != nil {
-		s.log.WithField("error", err.Error()).Warn("state of the connection not kept")
-	}
+	back, err := s.contact.setReached(s.cred.URL(), mark)
+	logNotStored(s.log, err)
 	if away {
 		s.events.record(kube.Normal, "ManagerReached", "the manager at "+s.cred.URL()+" answers again")
 	}
 	if back {
 		s.log.WithField("manager", s.cred.URL()).Info("manager reached")
-		s.deploy.WakeAll() // reports what happened meanwhile
+		s.deploy.EnqueueAll() // reports what happened meanwhile
 	}
 	s.observeOffer(ans)
 }
 
-// rival says once that another agent has the same identity, and once that it is gone.
-func (s *session) rival(ans checkin.Answer) {
+// reportRival reports once that another agent uses the same identity, and once that it
+// is gone.
+func (s *session) reportRival(ans checkin.Answer) {
 	if ans.Duplicate == s.duplicate {
 		return
 	}
@@ -199,19 +196,19 @@ func (s *session) rival(ans checkin.Answer) {
 	s.events.record(kube.Warning, fleet.ConditionDuplicateIdentity, text+"; give one of them a clientID")
 }
 
-// failed handles a check-in that failed. Whatever the reason, the manager is away; join
-// looks for a token to register with.
-func (s *session) failed(err error) {
+// onFailure handles a failed check-in: the manager counts as away. If the credential is
+// refused, the registrar looks for a token to register with.
+func (s *session) onFailure(err error) {
 	t := troubleOf(err, s.cfg.Namespace)
-	s.unanswered(err)
-	s.cfg.Metrics.checkedIn(map[bool]string{true: "refused", false: "error"}[t.refused()])
-	defer s.events.journal.keep()
+	s.onFailedCheckIn(err)
+	s.cfg.Metrics.recordCheckIn(map[bool]string{true: "refused", false: "error"}[t.refused()])
+	defer s.events.journal.store()
 	if t.reason == reasonCredential {
-		recovered, cause := s.recovered()
+		recovered, cause := s.recoverCredential()
 		if recovered {
 			return
 		}
-		t, err = s.ended(t, err, cause)
+		t, err = s.expiredTrouble(t, err, cause)
 	}
-	s.lost(s.cred, t, err)
+	s.managerLost(s.cred, t, err)
 }

@@ -24,20 +24,20 @@ type settings struct {
 	before atomic.Pointer[string] // namespace of the agent that this one takes over from
 }
 
-// load reads what the agent's ConfigMap says.
+// load reads the agent's ConfigMap.
 func (s *settings) load(ctx context.Context) error {
 	cm, err := kube.StoreOf[*corev1.ConfigMap](s.down).Get(ctx, kube.Key{Namespace: s.cfg.Namespace, Name: fleet.ConfigMapAgent})
 	if err != nil && !kube.IsGone(err) {
 		return err
 	}
 	if err == nil {
-		s.handle(cm)
+		s.apply(cm)
 	}
 	return nil
 }
 
-// watch returns a cache of the agent's ConfigMap: its manager, or a person, writes
-// there how the agent stays connected. Deleting it changes nothing.
+// watch returns a cache of the agent's ConfigMap, in which the manager or a user sets
+// how the agent connects. Deleting the ConfigMap changes nothing.
 func (s *settings) watch() *kube.Cache[*corev1.ConfigMap] {
 	c := kube.NewCache[*corev1.ConfigMap](s.down.Loop("settings"), kube.Watch{
 		Namespace: s.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapAgent,
@@ -45,16 +45,15 @@ func (s *settings) watch() *kube.Cache[*corev1.ConfigMap] {
 	c.OnError(func(error) {}) // tried again by the cache
 	c.OnChange(func(_, cm *corev1.ConfigMap) {
 		if cm != nil {
-			s.handle(cm)
+			s.apply(cm)
 		}
 	})
 	return c
 }
 
-// handle handles the content of the agent's ConfigMap. Invalid content changes
-// nothing.
-func (s *settings) handle(cm *corev1.ConfigMap) {
-	s.follow(cm)
+// apply applies the content of the agent's ConfigMap. Invalid content changes nothing.
+func (s *settings) apply(cm *corev1.ConfigMap) {
+	s.setPredecessor(cm)
 	c, err := heartbeat.Decode(cm.Data[heartbeat.KeyCheckIn])
 	changed := false
 	if err == nil {
@@ -70,9 +69,9 @@ func (s *settings) handle(cm *corev1.ConfigMap) {
 	}
 }
 
-// follow reads from the agent's ConfigMap which agent this one takes over from. An
-// agent is never its own predecessor.
-func (s *settings) follow(cm *corev1.ConfigMap) {
+// setPredecessor reads from the agent's ConfigMap which agent this one replaces. It
+// ignores the agent's own namespace.
+func (s *settings) setPredecessor(cm *corev1.ConfigMap) {
 	from := cm.Data[registration.KeyAdoptFrom]
 	if from == s.cfg.Namespace {
 		from = ""
@@ -83,8 +82,8 @@ func (s *settings) follow(cm *corev1.ConfigMap) {
 	}
 }
 
-// predecessor is the namespace of the agent that this one takes over from; empty:
-// there is none.
+// predecessor returns the namespace of the agent that this one replaces; empty if there
+// is none.
 func (s *settings) predecessor() string {
 	if p := s.before.Load(); p != nil {
 		return *p

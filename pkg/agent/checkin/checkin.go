@@ -27,9 +27,9 @@ import (
 
 // Times of the check-in.
 const (
-	requestTime = 10 * time.Second       // limit of one check-in
-	haste       = 500 * time.Millisecond // at most, until a doubt is looked into
-	turns       = 4                      // attempts with a manager that has no time
+	requestTime   = 10 * time.Second       // limit of one check-in
+	haste         = 500 * time.Millisecond // at most, until a doubt is looked into
+	overloadTries = 4                      // attempts with a manager that has no time
 )
 
 // An Answer is what the agent learns by a check-in.
@@ -112,24 +112,24 @@ func New(cfg Config) *CheckIn {
 	return &CheckIn{cfg: cfg, wake: make(chan struct{}, 1), doubt: make(chan struct{}, 1), rival: rivalry{own: cfg.Instance}}
 }
 
-// Soon checks in at once instead of at the next time, unless the last check-in has
-// failed: then the manager is not reachable.
-func (c *CheckIn) Soon() { nudge(c.wake) }
+// Soon makes the agent check in at once, unless the last check-in has failed: then the
+// manager is not reachable.
+func (c *CheckIn) Soon() { signal(c.wake) }
 
-// Doubt checks in within half a second, because it looks as if the manager could not be
-// reached any more. The delay is random, so that agents that lose one manager at the
-// same moment do not check in at once.
-func (c *CheckIn) Doubt() { nudge(c.doubt) }
+// Doubt makes the agent check in within half a second, because a request shows that the
+// manager may be unreachable. The delay is random, so that agents that lose a manager
+// at the same moment do not check in at once.
+func (c *CheckIn) Doubt() { signal(c.doubt) }
 
-func nudge(ch chan struct{}) {
+func signal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:
 	}
 }
 
-// Run checks in at once and then at each next time until ctx ends. After a
-// failure it tries again as heartbeat.Again says.
+// Run checks in at once, and then at the times of the configuration, until ctx ends.
+// After a failure it tries again after the delay of heartbeat.Again.
 func (c *CheckIn) Run(ctx context.Context) error {
 	failures := 0
 	for {
@@ -142,7 +142,7 @@ func (c *CheckIn) Run(ctx context.Context) error {
 		if err != nil {
 			failures++
 			c.cfg.OnFailure(err)
-			at = c.again(failures, now)
+			at = c.nextTry(failures, now)
 		} else {
 			failures = 0
 			c.cfg.OnAnswer(answer) // may change what is next
@@ -151,15 +151,16 @@ func (c *CheckIn) Run(ctx context.Context) error {
 				c.Soon() // whether the other one is alive is soon known
 			}
 		}
-		if !c.pause(ctx, max(0, at.Sub(now)), err != nil) {
+		if !c.waitForNext(ctx, max(0, at.Sub(now)), err != nil) {
 			return nil
 		}
 	}
 }
 
-// again is when it is tried next after some failures in a row. An agent that checks in
-// more often than that keeps its interval.
-func (c *CheckIn) again(failures int, now time.Time) time.Time {
+// nextTry returns the time of the next try after some failures in a row: that of
+// heartbeat.Again, or that of the next regular check-in if the agent checks in more
+// often.
+func (c *CheckIn) nextTry(failures int, now time.Time) time.Time {
 	at, regular := heartbeat.Again(failures, now, c.cfg.Cluster.String()), c.cfg.Next(now)
 	if often := c.cfg.Next(regular).Sub(regular) < heartbeat.RetryInterval; often && regular.Before(at) {
 		return regular
@@ -167,8 +168,8 @@ func (c *CheckIn) again(failures int, now time.Time) time.Time {
 	return at
 }
 
-// pause waits until the next check-in; false: ctx has ended.
-func (c *CheckIn) pause(ctx context.Context, wait time.Duration, failed bool) bool {
+// waitForNext waits until the next check-in; false: ctx has ended.
+func (c *CheckIn) waitForNext(ctx context.Context, wait time.Duration, failed bool) bool {
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	wake, doubt := c.wake, c.doubt
@@ -189,20 +190,20 @@ func (c *CheckIn) pause(ctx context.Context, wait time.Duration, failed bool) bo
 		}
 	}
 	if failed { // the next check-in covers doubts and reports that came meanwhile
-		drain(c.wake)
-		drain(c.doubt)
+		drainSignal(c.wake)
+		drainSignal(c.doubt)
 	}
 	return true
 }
 
-func drain(ch chan struct{}) {
+func drainSignal(ch chan struct{}) {
 	select {
 	case <-ch:
 	default:
 	}
 }
 
-// Once checks in, and takes at most 10 s for it.
+// Once checks in one time, and takes at most 10 s.
 func (c *CheckIn) Once(ctx context.Context) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
@@ -225,29 +226,28 @@ func (c *CheckIn) Once(ctx context.Context) (Answer, error) {
 	}
 	out.Credential = cluster.Annotations[fleet.AnnotationCredential]
 	moving := registration.LocalMoveOf(cluster).Expects(c.cfg.Namespace, cluster.Spec.AgentNamespace)
-	out.Duplicate, out.Younger = c.rival.meet(cluster.Status.Agent.Instance, moving)
+	out.Duplicate, out.Younger = c.rival.judgeInstance(cluster.Status.Agent.Instance, moving)
 	out.ClusterUID, out.Rival = cluster.Status.Agent.ClusterUID, c.rival.claim
-	if out.ClusterUID == c.cfg.ClusterUID && elsewhere(c.cfg.Instance, out.Duplicate) {
+	if out.ClusterUID == c.cfg.ClusterUID && differentClusters(c.cfg.Instance, out.Duplicate) {
 		out.Younger = false // the other one finds that the identity is not its own
 	}
 	return out, nil
 }
 
-// patch sends the patch. A manager that asks for a little time gets it: that is no
-// failure yet.
+// patch sends the patch. If the manager is overloaded (429), it tries a few times.
 func (c *CheckIn) patch(ctx context.Context, body []byte) (*fleet.Cluster, error) {
 	var delays kube.Backoff
 	for turn := 1; ; turn++ {
 		cluster, err := c.cfg.Statuses.PatchRaw(ctx, c.cfg.Cluster, types.MergePatchType, body, "status")
-		if turn == turns || !kube.IsBusy(err) || delays.Wait(ctx) != nil {
+		if turn == overloadTries || !kube.IsBusy(err) || delays.Wait(ctx) != nil {
 			return cluster, err
 		}
 	}
 }
 
-// body returns the patch. The first check-in writes the instance, and later ones write
-// it again if it is another one's: two agents with one identity then overwrite each
-// other's instance, and each sees the other.
+// body returns the patch. The first check-in writes the instance. Later check-ins write
+// it again only if the Cluster has the instance of another agent: two agents with one
+// identity then overwrite each other's instance, and each notices the other.
 func (c *CheckIn) body(journal []byte, trouble string) ([]byte, error) {
 	now := c.cfg.Now().UTC()
 	agent := map[string]any{
@@ -282,8 +282,8 @@ func (c *CheckIn) body(journal []byte, trouble string) ([]byte, error) {
 	return json.Marshal(map[string]any{"status": map[string]any{"agent": agent}})
 }
 
-// credential reports which credential the agent uses. An agent without an offered
-// credential reports that once, which replaces the report about an earlier credential.
+// credential adds to a patch which credential the agent uses. An agent whose credential
+// was not offered reports that once, to replace the report about an earlier credential.
 func (c *CheckIn) credential(agent map[string]any) {
 	digest, expires := "", time.Time{}
 	if c.cfg.Credential != nil {
@@ -301,7 +301,7 @@ func (c *CheckIn) credential(agent map[string]any) {
 	}
 }
 
-// journal returns what the check-in has to report of the journal.
+// journal returns the part of the journal that the check-in reports.
 func (c *CheckIn) journal() []byte {
 	if c.cfg.Journal == nil {
 		return nil
@@ -309,8 +309,8 @@ func (c *CheckIn) journal() []byte {
 	return c.cfg.Journal()
 }
 
-// NewInstance names this run of the agent in its cluster, whose UID may be unknown. The
-// greater of two names is the younger one.
+// NewInstance returns a name for this run of the agent in its cluster; clusterUID may
+// be empty. Of two names the greater one is of the younger process.
 func NewInstance(now time.Time, clusterUID string) (string, error) {
 	var b [4]byte
 	if _, err := crand.Read(b[:]); err != nil {
@@ -323,18 +323,18 @@ func NewInstance(now time.Time, clusterUID string) (string, error) {
 	return name, nil
 }
 
-// elsewhere reports whether two agents are known to work in different clusters.
-func elsewhere(one, other string) bool {
+// differentClusters reports whether two agents are known to run in different clusters.
+func differentClusters(one, other string) bool {
 	a, b := strings.Split(one, "-"), strings.Split(other, "-")
 	return len(a) == 3 && len(b) == 3 && a[2] != b[2]
 }
 
-// rivalry finds out whether another agent uses the same identity. Seeing another
-// instance once is no proof: it may be the last write of a process that is gone. If the
-// other instance is there again after this one wrote its own name, that is proof. While
-// the agent moves, the other instance is its predecessor or successor. Both may check
-// in until the manager has removed the predecessor: they do not treat each other as
-// rivals, and do not overwrite each other's name.
+// A rivalry finds out whether another agent uses the same identity. To see another
+// instance once is no proof: a process that has ended may have written it. It is proof
+// if the other instance is back after this agent wrote its own name. While the agent
+// moves to another namespace, the other instance is its predecessor or successor: both
+// may check in until the manager has removed the predecessor, and neither treats the
+// other as a rival.
 type rivalry struct {
 	own   string
 	other string // seen instead of the own
@@ -349,8 +349,9 @@ const (
 	allQuiet = 4 // check-ins without one after which it is over: each of two writes at every third at least
 )
 
-// meet judges the instance in the answer of a check-in.
-func (r *rivalry) meet(instance string, moving bool) (duplicate string, younger bool) {
+// judgeInstance handles the instance in the answer of a check-in. duplicate is the
+// proven other instance, or empty; younger reports that this agent is the younger one.
+func (r *rivalry) judgeInstance(instance string, moving bool) (duplicate string, younger bool) {
 	r.claim = false
 	if moving {
 		r.other, r.seen, r.quiet = "", 0, 0

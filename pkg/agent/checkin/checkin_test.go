@@ -43,7 +43,7 @@ func TestRivalry(t *testing.T) {
 			var duplicate string
 			var younger bool
 			for i, a := range c.answers {
-				duplicate, younger = r.meet(a, i < c.moving)
+				duplicate, younger = r.judgeInstance(a, i < c.moving)
 			}
 			if duplicate != c.duplicate || younger != c.younger {
 				t.Errorf("%s: got %q, %v", c.why, duplicate, younger)
@@ -111,7 +111,7 @@ func TestElsewhere(t *testing.T) {
 		"an agent that does not say":  {name("a"), name(""), false},
 		"no other agent":              {name("a"), "", false},
 	} {
-		if got := elsewhere(c.one, c.other); got != c.want {
+		if got := differentClusters(c.one, c.other); got != c.want {
 			t.Errorf("%s: got %v", why, got)
 		}
 	}

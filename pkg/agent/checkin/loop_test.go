@@ -287,7 +287,7 @@ func TestBusyManager(t *testing.T) {
 		}
 		fault := t.Busy(kubetest.Always, checksIn, 0)
 		began = time.Now()
-		if _, err := t.agent("two", nil).Once(t.Context()); !kube.IsBusy(err) || time.Since(began) > requestTime || fault.Met() > turns*sent {
+		if _, err := t.agent("two", nil).Once(t.Context()); !kube.IsBusy(err) || time.Since(began) > requestTime || fault.Met() > overloadTries*sent {
 			t.Errorf("after %s and %d requests: %v", time.Since(began), fault.Met(), err)
 		}
 		fault.Lift()

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// A bearer shows one token with every request, and another one from the moment it
-// is given that: connections and watches go on.
+// A bearer adds a token to every request. Connections and watches continue when it gets
+// another token.
 type bearer struct {
 	token atomic.Pointer[string]
 }
@@ -20,7 +20,7 @@ func (b *bearer) get() string {
 	return ""
 }
 
-// wrap makes requests show the token.
+// wrap returns a RoundTripper that adds the token to requests.
 func (b *bearer) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		req = req.Clone(req.Context())

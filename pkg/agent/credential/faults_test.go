@@ -78,7 +78,7 @@ func TestRotationFaults(t *testing.T) {
 		"Ended": {
 			Given: func(w *looptest.World) {
 				ended := endedToken()
-				text, err := json.Marshal(record{Offer: offerDay(), Token: "renewal", For: digest(ended)})
+				text, err := json.Marshal(record{Offer: offerDay(), Token: "renewal", For: tokenDigest(ended)})
 				w.Must(err)
 				given(w.T, w.User, ended, text)
 				offered(offerDay())(w)

@@ -148,7 +148,7 @@ func TestOtherRegistrationStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		other := s.DeepCopy()
-		if other.Data[registration.KeyKubeconfig], err = withToken(s.Data[registration.KeyKubeconfig], "other"); err != nil {
+		if other.Data[registration.KeyKubeconfig], err = replaceToken(s.Data[registration.KeyKubeconfig], "other"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := kube.StoreOf[*corev1.Secret](t.user).Patch(t.Context(), s, other); err != nil {

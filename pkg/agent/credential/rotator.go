@@ -48,7 +48,7 @@ type Config struct {
 	Now    func() time.Time // time.Now where nil
 }
 
-// A Rotator keeps one credential good. It may be used by several goroutines. The
+// A Rotator keeps the credential of one agent valid. It is safe for concurrent use. The
 // methods of a nil Rotator do nothing.
 type Rotator struct {
 	cfg    Config
@@ -69,14 +69,14 @@ type Rotator struct {
 	span  plan.Span
 }
 
-// New keeps a credential; it sends no request.
+// New makes a Rotator; it sends no request.
 func New(cfg Config) *Rotator {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	k := &Rotator{cfg: cfg, sent: map[string]bool{}}
 	k.offer, k.renewal = readRecord(cfg.Record, cfg.REST.BearerToken)
-	k.use(cfg.REST.BearerToken, k.offer)
+	k.setToken(cfg.REST.BearerToken, k.offer)
 	k.rest = rest.CopyConfig(cfg.REST)
 	if cfg.REST.BearerToken != "" {
 		k.rest.BearerToken = ""
@@ -85,11 +85,11 @@ func New(cfg Config) *Rotator {
 	return k
 }
 
-// REST returns a configuration that always shows the present token.
+// REST returns a configuration that always uses the present token.
 func (k *Rotator) REST() *rest.Config { return rest.CopyConfig(k.rest) }
 
-// Uses returns the digest of the offer that was taken, and when the present token ends,
-// for the check-in.
+// Uses returns the digest of the accepted offer, and when the present token expires.
+// The check-in reports both.
 func (k *Rotator) Uses() (digest string, expires time.Time) {
 	if k == nil {
 		return "", time.Time{}
@@ -99,17 +99,17 @@ func (k *Rotator) Uses() (digest string, expires time.Time) {
 	return k.uses, k.span.Expires
 }
 
-// use is from now on with a token and the offer that it is of.
-func (k *Rotator) use(token, offer string) {
+// setToken sets the present token and the offer that it belongs to.
+func (k *Rotator) setToken(token, offer string) {
 	k.bearer.set(token)
 	k.state.Lock()
 	defer k.state.Unlock()
 	k.uses, k.span = plan.Digest(offer), plan.SpanOf(token)
 }
 
-// Observe handles each answer of the manager: what it offers, and when the agent is
-// connected next. It accepts another offer, or renews a token that is due. It is true
-// if the manager must get a check-in at once.
+// Observe handles the credential that the manager offers in an answer; next is when the
+// agent connects next. It accepts a new offer, or renews a token that is due. It
+// returns true if the agent must check in at once.
 func (k *Rotator) Observe(ctx context.Context, offer string, next time.Time) bool {
 	if k == nil {
 		return false
@@ -119,32 +119,34 @@ func (k *Rotator) Observe(ctx context.Context, offer string, next time.Time) boo
 	k.refused = time.Time{}
 	switch {
 	case offer != "" && offer != k.offer:
-		return k.take(ctx, offer)
-	case k.due(next):
+		return k.acceptOffer(ctx, offer)
+	case k.renewalDue(next):
 		k.renew(ctx)
 	}
 	return false
 }
 
-// due reports whether the present token is to be renewed.
-func (k *Rotator) due(next time.Time) bool {
+// renewalDue reports whether the present token must be renewed before the next
+// connection.
+func (k *Rotator) renewalDue(next time.Time) bool {
 	k.state.Lock()
 	defer k.state.Unlock()
 	return k.span.Renew(k.cfg.Cluster.String(), k.cfg.Now(), next)
 }
 
-// take fetches what is offered, with the credential that the agent has.
-func (k *Rotator) take(ctx context.Context, text string) bool {
+// acceptOffer fetches the tokens of an offer with the present credential, and stores
+// them.
+func (k *Rotator) acceptOffer(ctx context.Context, text string) bool {
 	offer, err := plan.ParseOffer(text)
 	var got tokens
 	if err == nil {
-		got, err = k.fetch(ctx, offer)
+		got, err = k.fetchTokens(ctx, offer)
 	}
 	if err == nil {
-		err = k.try(ctx, got.token)
+		err = k.tryToken(ctx, got.token)
 	}
 	if err == nil {
-		err = k.keep(ctx, text, got)
+		err = k.storeTokens(ctx, text, got)
 	}
 	if err != nil {
 		k.cfg.Log.WithField("error", err.Error()).Warn("credential not taken")
@@ -169,19 +171,19 @@ type tokens struct {
 	token, renewal string
 }
 
-// fetch fetches the tokens of an offer with the present one.
-func (k *Rotator) fetch(ctx context.Context, o plan.Offer) (tokens, error) {
+// fetchTokens fetches the tokens of an offer with the present token.
+func (k *Rotator) fetchTokens(ctx context.Context, o plan.Offer) (tokens, error) {
 	up, err := k.connect(k.bearer.get())
 	if err != nil {
 		return tokens{}, err
 	}
 	if o.Lasting() {
-		return k.fetchLasting(ctx, up, o)
+		return k.fetchPermanent(ctx, up, o)
 	}
 	return fetchBoth(ctx, up, o)
 }
 
-// fetchBoth fetches a token of the agent's account, and one of the account that
+// fetchBoth fetches a token of the agent's account, and a token of the account that
 // renews it.
 func fetchBoth(ctx context.Context, up *kube.Client, o plan.Offer) (tokens, error) {
 	var out tokens
@@ -199,9 +201,9 @@ func requestToken(ctx context.Context, up *kube.Client, account kube.Key, ttl ti
 	return up.RequestToken(ctx, account, ttl)
 }
 
-// try checks that a token has the rights of an agent: it writes nothing into the
-// status of the Cluster.
-func (k *Rotator) try(ctx context.Context, token string) error {
+// tryToken checks that a token has the rights of an agent, by an empty patch of the
+// Cluster's status.
+func (k *Rotator) tryToken(ctx context.Context, token string) error {
 	up, err := k.connect(token)
 	if err != nil {
 		return err
@@ -215,15 +217,15 @@ func (k *Rotator) try(ctx context.Context, token string) error {
 	return nil
 }
 
-// renew fetches new tokens while the present one is good.
+// renew fetches new tokens while the present one is valid.
 func (k *Rotator) renew(ctx context.Context) {
 	offer, err := plan.ParseOffer(k.offer)
 	if err != nil {
 		return // not one that was offered: it has another source
 	}
-	got, err := k.fetch(ctx, offer)
+	got, err := k.fetchTokens(ctx, offer)
 	if err == nil {
-		err = k.keep(ctx, k.offer, got)
+		err = k.storeTokens(ctx, k.offer, got)
 	}
 	if err != nil {
 		k.cfg.Log.WithField("error", err.Error()).Warn("credential not renewed")
@@ -232,10 +234,10 @@ func (k *Rotator) renew(ctx context.Context) {
 	k.cfg.Log.WithField("agent", offer.Account).Debug("credential renewed")
 }
 
-// Recover fetches another token where the present one was refused because it has
-// ended. It is false, and no error, where the present one does not end, or has not
-// ended. A token that admission denies is asked for again at the next check-in: the
-// account for renewal has its rights.
+// Recover fetches another token if the present one was refused because it has expired.
+// It returns false and no error if the present token has not expired, or never does. If
+// admission denied the token, the next check-in tries it again: the account for renewal
+// has its rights.
 func (k *Rotator) Recover(ctx context.Context) (bool, error) {
 	if k == nil {
 		return false, nil
@@ -249,14 +251,14 @@ func (k *Rotator) Recover(ctx context.Context) (bool, error) {
 	if err != nil || k.renewal == "" {
 		return false, nil //nolint:nilerr // nothing to fetch another one with
 	}
-	token, err := k.fetchAgain(ctx, offer)
+	token, err := k.fetchWithRenewal(ctx, offer)
 	if err != nil {
 		if !kube.IsDenied(err) && (kube.IsUnauthorized(err) || kube.IsForbidden(err)) {
 			k.refused = k.cfg.Now()
 		}
 		return false, err
 	}
-	if err := k.keep(ctx, k.offer, token); err != nil {
+	if err := k.storeTokens(ctx, k.offer, token); err != nil {
 		return false, err
 	}
 	k.cfg.Log.WithField("agent", offer.Account).Info("credential recovered")
@@ -264,7 +266,7 @@ func (k *Rotator) Recover(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// Ended reports whether the present credential has ended, and the manager gives no
+// Ended reports whether the present credential has expired and the manager offers no
 // other one.
 func (k *Rotator) Ended() bool {
 	if k == nil {
@@ -275,8 +277,9 @@ func (k *Rotator) Ended() bool {
 	return !k.refused.IsZero()
 }
 
-// fetchAgain fetches a token with the one for renewal, and with that both again.
-func (k *Rotator) fetchAgain(ctx context.Context, o plan.Offer) (tokens, error) {
+// fetchWithRenewal fetches a token with the renewal token, and with that new token both
+// tokens.
+func (k *Rotator) fetchWithRenewal(ctx context.Context, o plan.Offer) (tokens, error) {
 	up, err := k.connect(k.renewal)
 	if err != nil {
 		return tokens{}, err
@@ -296,7 +299,7 @@ func (k *Rotator) fetchAgain(ctx context.Context, o plan.Offer) (tokens, error) 
 	return tokens{token: token, renewal: renewal}, nil
 }
 
-// connect is a connection to the manager with a token.
+// connect returns a connection to the manager with a token.
 func (k *Rotator) connect(token string) (*kube.Client, error) {
 	cfg := rest.CopyConfig(k.cfg.REST)
 	cfg.BearerToken = token

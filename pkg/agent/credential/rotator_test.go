@@ -20,7 +20,7 @@ func endedToken() string {
 func ended(t *testing.T, s *kubetest.Server) *Rotator {
 	t.Helper()
 	client, token := s.Connect("test"), endedToken()
-	kept, err := json.Marshal(record{Offer: offerHour(), Token: "renewal", For: digest(token)})
+	kept, err := json.Marshal(record{Offer: offerHour(), Token: "renewal", For: tokenDigest(token)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,19 +33,19 @@ type record struct {
 // errOther says that the agent has registered again meanwhile.
 var errOther = errors.New("the Secret fleet-agent holds another credential by now")
 
-// readRecord reads what was kept with a token. An agent whose credential was never
-// offered has no record.
+// readRecord reads the data that was stored with a token. An agent whose credential was
+// not offered has none.
 func readRecord(data []byte, token string) (offer, renewal string) {
 	var r record
-	if json.Unmarshal(data, &r) != nil || r.For != digest(token) {
+	if json.Unmarshal(data, &r) != nil || r.For != tokenDigest(token) {
 		return "", ""
 	}
 	return r.Offer, r.Token
 }
 
-// secret reads the Secret fleet-agent, which has to hold the present token, or one that
-// keep wrote without getting the answer.
-func (k *Rotator) secret(ctx context.Context) (*corev1.Secret, error) {
+// readSecret reads the Secret fleet-agent. It must have the present token, or a token
+// that storeTokens wrote without getting the answer.
+func (k *Rotator) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	s, err := kube.StoreOf[*corev1.Secret](k.cfg.Down).Get(ctx, kube.Key{Namespace: k.cfg.Namespace, Name: fleet.SecretAgent})
@@ -53,41 +53,41 @@ func (k *Rotator) secret(ctx context.Context) (*corev1.Secret, error) {
 		return nil, err
 	}
 	cfg, err := clientcmd.RESTConfigFromKubeConfig(s.Data[registration.KeyKubeconfig])
-	if err != nil || cfg.BearerToken != k.bearer.get() && !k.sent[digest(cfg.BearerToken)] {
+	if err != nil || cfg.BearerToken != k.bearer.get() && !k.sent[tokenDigest(cfg.BearerToken)] {
 		return nil, errOther
 	}
 	return s, nil
 }
 
-// keep writes what was fetched, and then uses it. Nothing is written if the agent has
-// registered again in the meantime.
-func (k *Rotator) keep(ctx context.Context, offer string, got tokens) error {
-	s, err := k.secret(ctx)
+// storeTokens writes fetched tokens to the Secret, and then uses them. It writes
+// nothing if the agent has registered again in the meantime.
+func (k *Rotator) storeTokens(ctx context.Context, offer string, got tokens) error {
+	s, err := k.readSecret(ctx)
 	if err != nil {
 		return fmt.Errorf("keep the credential: %w", err)
 	}
 	changed := s.DeepCopy()
-	if changed.Data[registration.KeyKubeconfig], err = withToken(s.Data[registration.KeyKubeconfig], got.token); err != nil {
+	if changed.Data[registration.KeyKubeconfig], err = replaceToken(s.Data[registration.KeyKubeconfig], got.token); err != nil {
 		return fmt.Errorf("keep the credential: %w", err)
 	}
-	changed.Data[KeyRecord], err = json.Marshal(record{Offer: offer, Token: got.renewal, For: digest(got.token)})
+	changed.Data[KeyRecord], err = json.Marshal(record{Offer: offer, Token: got.renewal, For: tokenDigest(got.token)})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	k.sent[digest(got.token)] = true
+	k.sent[tokenDigest(got.token)] = true
 	if _, err := kube.StoreOf[*corev1.Secret](k.cfg.Down).Patch(ctx, s, changed); err != nil {
 		return fmt.Errorf("keep the credential: %w", err)
 	}
 	clear(k.sent)
 	k.offer, k.renewal = offer, got.renewal
-	k.use(got.token, offer)
+	k.setToken(got.token, offer)
 	return nil
 }
 
-// withToken is a kubeconfig with another token.
-func withToken(kubeconfig []byte, token string) ([]byte, error) {
+// replaceToken returns a kubeconfig with another token.
+func replaceToken(kubeconfig []byte, token string) ([]byte, error) {
 	cfg, err := clientcmd.Load(kubeconfig)
 	if err != nil {
 		return nil, errors.New("the kubeconfig cannot be read") // the cause may quote the token
@@ -100,8 +100,8 @@ func withToken(kubeconfig []byte, token string) ([]byte, error) {
 	return clientcmd.Write(*cfg)
 }
 
-// fetchLasting reads the Secret with a token that lasts.
-func (k *Rotator) fetchLasting(ctx context.Context, up *kube.Client, o plan.Offer) (tokens, error) {
+// fetchPermanent reads the Secret with a token that does not expire.
+func (k *Rotator) fetchPermanent(ctx context.Context, up *kube.Client, o plan.Offer) (tokens, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	s, err := kube.StoreOf[*corev1.Secret](up).Get(ctx, kube.Key{Namespace: o.Namespace, Name: o.Token})
@@ -115,7 +115,7 @@ func (k *Rotator) fetchLasting(ctx context.Context, up *kube.Client, o plan.Offe
 	return tokens{token: token}, nil
 }
 
-func digest(token string) string {
+func tokenDigest(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:8])
 }

@@ -32,11 +32,10 @@ const (
 	reasonManagerAway = "ManagerAway"
 )
 
-// accept makes sure that all that is needed to deploy is there, verified and kept,
-// before the first step of it is taken. A deployment that depends on others waits for
-// them when its own payload is complete.
+// accept gets everything that a deployment needs, verifies it and stores it before the
+// first step. If the deployment depends on others, it then waits for them.
 func (l *releases) accept(ctx context.Context, s *snapshot) (helm.Deployment, error) {
-	d := l.deployment(s)
+	d := l.helmDeployment(s)
 	p, err := l.payloads.get(ctx, s)
 	if err != nil {
 		return d, err
@@ -47,10 +46,10 @@ func (l *releases) accept(ctx context.Context, s *snapshot) (helm.Deployment, er
 	if d.Options, err = options.WithValues(s.spec.Options, p.values); err != nil {
 		return d, reconcile.TerminalError(release.ReasonBadValues, err)
 	}
-	if err := l.dependencies.wait(s); err != nil {
+	if err := l.dependencies.waitForDependencies(s); err != nil {
 		return d, err
 	}
-	return d, l.copies.put(ctx, s, &d, p.copies)
+	return d, l.copies.copyToRelease(ctx, s, &d, p.copies)
 }
 
 // payloads get what deployments are made of, from the store or from where the manager
@@ -61,16 +60,16 @@ type payloads struct {
 	charts   Charts
 }
 
-// get returns what a deployment is made of: from the store if it was accepted
-// before, else from the manager.
+// get returns the payload of a deployment: from the store if it was accepted before,
+// else from the manager.
 func (l *payloads) get(ctx context.Context, s *snapshot) (versionPayload, error) {
-	if p, ok := l.kept(ctx, s); ok {
+	if p, ok := l.accepted(ctx, s); ok {
 		return p, nil
 	}
 	if s.session == nil || s.bd == nil {
 		return versionPayload{}, reconcile.RequeueError(reasonManagerAway, 0, errors.New("the manager is away"))
 	}
-	p, err := l.fetch(ctx, s)
+	p, err := l.fetchVersion(ctx, s)
 	if err != nil {
 		return p, err
 	}
@@ -87,14 +86,15 @@ func (l *payloads) get(ctx context.Context, s *snapshot) (versionPayload, error)
 	if err := l.records.Accept(ctx, s.rec, payload); err != nil {
 		return p, err
 	}
-	s.rec, s.known = l.records.of(s.name, s.mark)
+	s.rec, s.hasRecord = l.records.recordOf(s.name, s.mark)
 	return p, l.records.dropOld(ctx, s, old)
 }
 
-// kept returns what was accepted, if the BundleDeployment still asks for exactly that.
-func (l *payloads) kept(ctx context.Context, s *snapshot) (versionPayload, bool) {
+// accepted returns the stored payload, if the BundleDeployment still asks for exactly
+// that.
+func (l *payloads) accepted(ctx context.Context, s *snapshot) (versionPayload, bool) {
 	had := s.rec.Spec
-	if !s.known || had.DeploymentID != s.spec.DeploymentID || had.ValuesHash != s.spec.ValuesHash ||
+	if !s.hasRecord || had.DeploymentID != s.spec.DeploymentID || had.ValuesHash != s.spec.ValuesHash ||
 		had.DownstreamResourcesGeneration != s.spec.DownstreamResourcesGeneration {
 		return versionPayload{}, false
 	}
@@ -106,15 +106,16 @@ func (l *payloads) kept(ctx context.Context, s *snapshot) (versionPayload, bool)
 	return p, err == nil
 }
 
-// contentID returns the id of the desired files; empty for a chart that has no id.
+// contentID returns the id of the desired content; empty for a chart without id.
 func (s *snapshot) contentID() string {
 	id, _, _ := strings.Cut(s.spec.DeploymentID, ":")
 	return id
 }
 
-// fetch gets content, values and copies, and verifies them.
-func (l *payloads) fetch(ctx context.Context, s *snapshot) (versionPayload, error) {
-	p, err := l.files(ctx, s)
+// fetchVersion gets content, values and copies of a version from the manager, and
+// verifies them.
+func (l *payloads) fetchVersion(ctx context.Context, s *snapshot) (versionPayload, error) {
+	p, err := l.fetchFiles(ctx, s)
 	if err != nil {
 		return p, err
 	}
@@ -125,8 +126,8 @@ func (l *payloads) fetch(ctx context.Context, s *snapshot) (versionPayload, erro
 	return p, err
 }
 
-// files gets the content, from wherever it is.
-func (l *payloads) files(ctx context.Context, s *snapshot) (p versionPayload, err error) {
+// fetchFiles gets the content from a Content, a registry or the source of a chart.
+func (l *payloads) fetchFiles(ctx context.Context, s *snapshot) (p versionPayload, err error) {
 	p.id = s.contentID()
 	switch {
 	case p.id == "" && s.spec.HelmChartOptions != nil:
@@ -140,12 +141,12 @@ func (l *payloads) files(ctx context.Context, s *snapshot) (p versionPayload, er
 		err = content.Check(p.id, p.content)
 	}
 	if reconcile.ReasonOf(err) == content.ReasonDamaged {
-		err = reconcile.RequeueError(content.ReasonDamaged, managerDelay, fmt.Errorf("content %s: %w", short(p.id), err))
+		err = reconcile.RequeueError(content.ReasonDamaged, managerDelay, fmt.Errorf("content %s: %w", shortID(p.id), err))
 	}
 	return p, err
 }
 
-// values reads the Helm values that belong to the deployment.
+// values reads the Helm values of the deployment from its Secret.
 func values(ctx context.Context, s *snapshot) ([]byte, error) {
 	if s.spec.ValuesHash == "" {
 		return nil, nil
@@ -155,7 +156,7 @@ func values(ctx context.Context, s *snapshot) ([]byte, error) {
 	case kube.IsGone(err):
 		return nil, reconcile.RequeueError(reasonValues, valuesDelay, errors.New("the Secret with the values is not there yet"))
 	case err != nil:
-		return nil, away(fmt.Errorf("read the Secret with the values: %w", err))
+		return nil, managerUnreachable(fmt.Errorf("read the Secret with the values: %w", err))
 	}
 	values, staged := secret.Data[fleet.KeyValues], secret.Data[fleet.KeyStagedValues]
 	if options.DeploymentValuesHash(values, staged) != s.spec.ValuesHash {
@@ -164,22 +165,24 @@ func values(ctx context.Context, s *snapshot) ([]byte, error) {
 	return values, nil
 }
 
-// away makes a wait of an error by which the manager could not be asked.
-func away(err error) error {
+// managerUnreachable turns the error of a request to an unreachable manager into a
+// wait.
+func managerUnreachable(err error) error {
 	if kube.IsAway(err) {
 		return reconcile.RequeueError(reasonManagerAway, managerDelay, err)
 	}
 	return err
 }
 
-func short(id string) string {
+// shortID returns the beginning of an id, for messages.
+func shortID(id string) string {
 	if len(id) > 10 {
 		return id[:10]
 	}
 	return id
 }
 
-// uid is that of the BundleDeployment.
+// uid returns the UID of the BundleDeployment; empty if there is none.
 func (s *snapshot) uid() types.UID {
 	if s.bd != nil {
 		return s.bd.UID

@@ -49,7 +49,7 @@ func TestDamagedContentIsNotAccepted(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := (&payloads{}).files(t.Context(), s)
+	_, err := (&payloads{}).fetchFiles(t.Context(), s)
 	if reconcile.ReasonOf(err) != content.ReasonDamaged || !reconcile.IsRequeue(err) {
 		t.Errorf("want a wait with reason %s, got %v", content.ReasonDamaged, err)
 	}

@@ -31,34 +31,34 @@ func newAttempts(now func() time.Time) *attempts {
 	return &attempts{now: now, last: map[string]*attempt{}}
 }
 
-// tried notes that the desired version was tried, and that the attempt has not failed in
-// a way that counts.
-func (t *attempts) tried(s *snapshot) {
+// setTried records that the agent has tried the desired version without a failure that
+// counts.
+func (t *attempts) setTried(s *snapshot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a := t.of(s.name)
+	a := t.attemptOf(s.name)
 	a.id, a.failed = s.spec.DeploymentID, 0
 }
 
-// failed notes one more attempt that failed, and returns the delay before the next.
-func (t *attempts) failed(s *snapshot) time.Duration {
+// addFailure records another failed try, and returns the delay before the next.
+func (t *attempts) addFailure(s *snapshot) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a := t.of(s.name)
+	a := t.attemptOf(s.name)
 	a.id, a.failed = s.spec.DeploymentID, a.failed+1
 	return backOff(a.failed)
 }
 
-// lastIs reports whether a deployment id is the last that was tried.
-func (t *attempts) lastIs(name, id string) bool {
+// lastTriedIs reports whether a deployment id is the one that was tried last.
+func (t *attempts) lastTriedIs(name, id string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := t.last[name]
 	return a != nil && a.id == id
 }
 
-// failing are the deployments whose last attempt has failed.
-func (t *attempts) failing() []string {
+// failedDeployments returns the deployments whose last try has failed.
+func (t *attempts) failedDeployments() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out []string
@@ -77,8 +77,8 @@ func (t *attempts) forget(name string) {
 	delete(t.last, name)
 }
 
-// of is the last attempt of a deployment. The caller holds t.mu.
-func (t *attempts) of(name string) *attempt {
+// attemptOf returns the last try of a deployment. The caller holds t.mu.
+func (t *attempts) attemptOf(name string) *attempt {
 	a := t.last[name]
 	if a == nil {
 		a = &attempt{}
@@ -87,31 +87,32 @@ func (t *attempts) of(name string) *attempt {
 	return a
 }
 
-// gaveUp notes a permanent failure. The payload is kept for another attempt.
-func (t *attempts) gaveUp(s *snapshot, f *store.Failure) {
+// setPermanentFailure records a permanent failure. It keeps the payload for another
+// try.
+func (t *attempts) setPermanentFailure(s *snapshot, f *store.Failure) {
 	s.rec.Failed = f
 	if !release.Passes(f.Reason) {
-		t.tried(s)
+		t.setTried(s)
 		s.rec.Chunks = 0
 		return
 	}
-	delay := t.failed(s)
+	delay := t.addFailure(s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.of(s.name).next = t.now().Add(delay)
-	s.again(delay)
+	t.attemptOf(s.name).next = t.now().Add(delay)
+	s.requeueAfter(delay)
 }
 
-// failedBefore reports the permanent failure of an earlier run.
-func (t *attempts) failedBefore(s *snapshot) {
+// reportEarlierFailure reports the permanent failure of an earlier run.
+func (t *attempts) reportEarlierFailure(s *snapshot) {
 	f := s.rec.Failed
 	if f == nil || !release.Passes(f.Reason) {
-		t.tried(s)
+		t.setTried(s)
 	} else {
 		t.mu.Lock()
-		a := t.of(s.name)
+		a := t.attemptOf(s.name)
 		a.id = s.spec.DeploymentID
-		s.again(a.next.Sub(t.now()))
+		s.requeueAfter(a.next.Sub(t.now()))
 		t.mu.Unlock()
 	}
 	if f != nil {
@@ -119,14 +120,14 @@ func (t *attempts) failedBefore(s *snapshot) {
 	}
 }
 
-// due reports whether another attempt is due although the last one has failed
-// permanently. After a start of the agent it is.
-func (t *attempts) due(s *snapshot) bool {
+// retryDue reports whether another try is due although the last one has failed
+// permanently. It is due after a start of the agent.
+func (t *attempts) retryDue(s *snapshot) bool {
 	f := s.rec.Failed
 	if s.bd == nil || f == nil || f.ID != s.spec.DeploymentID || !release.Passes(f.Reason) {
 		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.now().Before(t.of(s.name).next)
+	return !t.now().Before(t.attemptOf(s.name).next)
 }

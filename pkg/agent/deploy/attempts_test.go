@@ -38,25 +38,25 @@ func TestRetryOfNotOwned(t *testing.T) {
 				return s
 			}
 			s := at(0)
-			attempts.of("web").failed = c.attempts
-			attempts.gaveUp(s, s.rec.Failed)
+			attempts.attemptOf("web").failed = c.attempts
+			attempts.setPermanentFailure(s, s.rec.Failed)
 			if s.after != c.delay {
 				t.Errorf("want another attempt after %s, got %s", c.delay, s.after)
 			}
 			early := at(c.delay / 2)
-			u.rest(early, release.Action{Verb: release.Keep, Reason: release.ReasonSettled})
+			u.upgradeDone(early, release.Action{Verb: release.Keep, Reason: release.ReasonSettled})
 			if f := early.failure; f == nil || !f.Permanent || f.Reason != c.reason {
 				t.Errorf("want the same failure for good, got %+v", f)
 			}
-			if early.after != c.delay/2 || attempts.due(early) {
-				t.Errorf("want a look after %s and no attempt before, got %s and %t", c.delay/2, early.after, attempts.due(early))
+			if early.after != c.delay/2 || attempts.retryDue(early) {
+				t.Errorf("want a look after %s and no attempt before, got %s and %t", c.delay/2, early.after, attempts.retryDue(early))
 			}
 			late := at(c.delay / 2)
-			if got := attempts.due(late); got != (c.delay > 0) {
+			if got := attempts.retryDue(late); got != (c.delay > 0) {
 				t.Errorf("tried again when it is due: %t", got)
 			}
 			late.bd = nil
-			if attempts.due(late) {
+			if attempts.retryDue(late) {
 				t.Error("tried again without the manager")
 			}
 		})
@@ -69,7 +69,7 @@ func TestRetryOfNotOwnedFailsOtherwise(t *testing.T) {
 	f := newFailures(time.Now)
 	s := &snapshot{name: "web"}
 	s.spec.DeploymentID = "x:y"
-	if err := f.note(t.Context(), s, reconcile.RequeueError(release.ReasonForbidden, 1, errors.New("x"))); err != nil {
+	if err := f.handleFailure(t.Context(), s, reconcile.RequeueError(release.ReasonForbidden, 1, errors.New("x"))); err != nil {
 		t.Fatal(err)
 	}
 	if s.failure.Permanent || s.failure.Reason != release.ReasonForbidden || s.rec.Failed != nil {

@@ -29,17 +29,17 @@ const (
 // is back should not wait for long, and no watch reports its return.
 const chartDelay = time.Minute
 
-// A setback is reported as a failure, and tried again all the same: a person has to fix
-// something, and no watch reports that they did.
-type setback struct {
+// A reportedRetry is an error that the status reports as a failure and that is tried
+// again: a user has to act, and no watch shows the agent when that has happened.
+type reportedRetry struct {
 	error
 	within time.Duration // after which it is tried again at the latest; 0: not without a change
 }
 
-func (b *setback) Unwrap() error { return b.error }
+func (b *reportedRetry) Unwrap() error { return b.error }
 
-// chart gets the files of a deployment that names a chart. No fault of its source is
-// permanent: a person may repair the source, or the Secret.
+// chart gets the files of a deployment that names a chart. No error of the chart's
+// source is permanent: a user may repair the source, or the Secret.
 func (l *payloads) chart(ctx context.Context, s *snapshot) (versionPayload, error) {
 	request := chart.RequestOf(s.spec.Options.Helm)
 	c, err := s.chartCredentials(ctx)
@@ -60,7 +60,7 @@ func (l *payloads) chart(ctx context.Context, s *snapshot) (versionPayload, erro
 		reason, hint = reasonChartUnreachable, `; if the manager reaches it, "pull: manager" helps`
 	}
 	err = fmt.Errorf("this cluster cannot pull chart %q: %w%s", chartName(request), err, hint)
-	return versionPayload{}, &setback{reconcile.RequeueError(reason, chartDelay, err), chartDelay}
+	return versionPayload{}, &reportedRetry{reconcile.RequeueError(reason, chartDelay, err), chartDelay}
 }
 
 func chartName(r chart.Request) string {
@@ -70,8 +70,8 @@ func chartName(r chart.Request) string {
 	return chart.Redact(r.Repo)
 }
 
-// chartCredentials are those in the Secret that the manager has copied beside
-// the deployment, and in its options.
+// chartCredentials returns the credentials in the Secret that the manager has copied
+// beside the deployment, and those in its options.
 func (s *snapshot) chartCredentials(ctx context.Context) (chart.Credentials, error) {
 	o := *s.spec.HelmChartOptions
 	var data map[string][]byte
@@ -82,16 +82,16 @@ func (s *snapshot) chartCredentials(ctx context.Context) (chart.Credentials, err
 			return chart.Credentials{}, reconcile.RequeueError(reasonNoChartSecret, valuesDelay, fmt.Errorf(
 				"the manager has not copied Secret %q yet, which holds the credentials for the chart", o.SecretName))
 		case err != nil:
-			return chart.Credentials{}, away(fmt.Errorf("read the Secret with the credentials for the chart: %w", err))
+			return chart.Credentials{}, managerUnreachable(fmt.Errorf("read the Secret with the credentials for the chart: %w", err))
 		case isOwnSecret(secret.Type) && secret.Type != fleet.SecretTypeHelmOpsAccess:
-			return chart.Credentials{}, &setback{reconcile.RequeueError(chart.ReasonInvalidCredentials, chartDelay, fmt.Errorf(
+			return chart.Credentials{}, &reportedRetry{reconcile.RequeueError(chart.ReasonInvalidCredentials, chartDelay, fmt.Errorf(
 				"read the credentials for the chart: Secret %q holds something else (type %q)", o.SecretName, secret.Type)), chartDelay}
 		}
 		data = secret.Data
 	}
 	c, err := chart.HelmOpCredentials(data, o)
 	if err != nil {
-		return c, &setback{reconcile.RequeueError(reconcile.ReasonOf(err), chartDelay, fmt.Errorf("credentials for the chart, Secret %q: %w", o.SecretName, err)), chartDelay}
+		return c, &reportedRetry{reconcile.RequeueError(reconcile.ReasonOf(err), chartDelay, fmt.Errorf("credentials for the chart, Secret %q: %w", o.SecretName, err)), chartDelay}
 	}
 	return c, nil
 }

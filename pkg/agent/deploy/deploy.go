@@ -65,7 +65,7 @@ type Config struct {
 	OnDrift func(objects int)
 }
 
-// withDefaults fills in what may be nil.
+// withDefaults sets the optional fields that are nil.
 func (c Config) withDefaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -79,7 +79,7 @@ func (c Config) withDefaults() Config {
 // memory is what the parts remember of deployments, as functions that forget one.
 type memory []func(name string)
 
-// forget ends the agent's interest in a deployment.
+// forget drops all state of a deployment.
 func (m memory) forget(name string) {
 	for _, f := range m {
 		f(name)
@@ -98,11 +98,11 @@ type Controller struct {
 	sessions *Sessions
 	orphans  *Orphans
 	kinds    *kinds
-	acts     *acts
+	acts     *stepReporter
 }
 
-// New makes a controller; it works while its Loop runs. ctx is that of the
-// watches that it opens.
+// New makes a controller; it works while its Loop runs. ctx ends the watches that it
+// opens.
 func New(ctx context.Context, cfg Config) *Controller {
 	cfg = cfg.withDefaults()
 	run := &reconciler{}
@@ -118,7 +118,7 @@ func New(ctx context.Context, cfg Config) *Controller {
 	status, records, link, log := statuswriter.New(cfg.Now), records{cfg.Store}, newLink(), newFailureLog(cfg.Log)
 
 	// What is known of deployments between two runs.
-	attempts, acts, sharing := newAttempts(cfg.Now), newActs(cfg.Now, cfg.OnAct), newSharing(cfg.Now, enqueue)
+	attempts, acts, sharing := newAttempts(cfg.Now), newStepReporter(cfg.Now, cfg.OnAct), newSharing(cfg.Now, enqueue)
 	dependencies := newDependencies(records, cfg.Now, enqueue)
 	namespaces := newNamespaces(ctx, cfg, log, enqueue)
 	orphans := &Orphans{helm: cfg.Helm, records: records, link: link, log: cfg.Log, now: cfg.Now, enqueue: enqueue}
@@ -149,7 +149,7 @@ func New(ctx context.Context, cfg Config) *Controller {
 		},
 		withdrawals: &withdrawals{
 			releases: releases, cleanup: &cleanup{former: former, copies: copies, namespaces: namespaces}, holds: holds, guard: guard,
-			records: records, status: status, attempts: attempts, acts: acts, removals: newGate(cfg.Workers), memory: memory, link: link,
+			records: records, status: status, attempts: attempts, acts: acts, removals: newRemovalGate(cfg.Workers), memory: memory, link: link,
 			log: cfg.Log, now: cfg.Now, enqueue: enqueue,
 		},
 		reports: &reports{
@@ -168,14 +168,14 @@ func New(ctx context.Context, cfg Config) *Controller {
 // Loop returns the controller's queue and workers.
 func (c *Controller) Loop() *kube.Controller { return c.loop }
 
-// Sessions returns the part that works with the manager's deployments.
+// Sessions returns the part that uses the connection to the manager.
 func (c *Controller) Sessions() *Sessions { return c.sessions }
 
-// Orphans returns the part that knows the deployments that the manager no longer has.
+// Orphans returns the part that knows the orphans.
 func (c *Controller) Orphans() *Orphans { return c.orphans }
 
-// KindChanged is called when a CRD is created, changed or deleted.
-func (c *Controller) KindChanged(crd string, gone bool) { c.kinds.changed(crd, gone) }
+// KindChanged handles a CRD that was created, changed or deleted (gone).
+func (c *Controller) KindChanged(crd string, gone bool) { c.kinds.onCRD(crd, gone) }
 
 // States returns the number of deployments for each state, as they were looked at last.
 func (c *Controller) States() map[fleet.BundleState]int { return c.acts.states() }

@@ -44,12 +44,12 @@ func TestSameRepository(t *testing.T) {
 func TestAdminNamespace(t *testing.T) {
 	r := &releases{sharing: newSharing(time.Now, nil)}
 	labels := map[string]string{fleet.LabelAdminNamespace: "", "team": "a"}
-	for name, l := range map[string]map[string]string{"Ordered": labels, "Kept": own(labels)} {
-		if d := r.deployment(&snapshot{labels: l}); !d.AdminNamespace {
+	for name, l := range map[string]map[string]string{"Ordered": labels, "Kept": ownLabels(labels)} {
+		if d := r.helmDeployment(&snapshot{labels: l}); !d.AdminNamespace {
 			t.Errorf("%s: the label counts, whatever it says", name)
 		}
 	}
-	if d := r.deployment(&snapshot{labels: map[string]string{"team": "a"}}); d.AdminNamespace {
+	if d := r.helmDeployment(&snapshot{labels: map[string]string{"team": "a"}}); d.AdminNamespace {
 		t.Error("a fleet.yaml has set its own namespace")
 	}
 }

@@ -18,7 +18,7 @@ func newFailureLog(to *logrus.Entry) *failureLog {
 	return &failureLog{to: to, last: map[string]string{}}
 }
 
-// log logs once why a deployment is not what it should be.
+// log logs a failure of a deployment, each reason and message once.
 func (l *failureLog) log(s *snapshot, reason, message string) {
 	text := s.spec.DeploymentID + reason + message
 	l.mu.Lock()

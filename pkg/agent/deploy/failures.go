@@ -20,7 +20,7 @@ const (
 	lastDelay    = 5 * time.Minute
 )
 
-// failures note why an attempt has failed, and when the next one is due.
+// failures record why a try has failed, and when the next one is due.
 type failures struct {
 	releases *releases
 	records  records
@@ -29,36 +29,36 @@ type failures struct {
 	log      *failureLog
 }
 
-// note notes the failure of an attempt. A permanent failure is kept in the store, so
-// that the attempt is not repeated; others are repeated with a growing delay.
-func (f *failures) note(ctx context.Context, s *snapshot, err error) error {
+// handleFailure records the failure of a try. A permanent failure is stored, so that
+// the agent does not repeat the try. Other tries are repeated with a growing delay.
+func (f *failures) handleFailure(ctx context.Context, s *snapshot, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
 	reason := reconcile.ReasonOf(err)
 	failure := report.Failure{Reason: reason, Message: err.Error(), Permanent: reconcile.IsTerminal(err), Waiting: reconcile.IsRequeue(err)}
 	var wait *reconcile.RequeueAfter
-	var back *setback
+	var back *reportedRetry
 	switch {
 	case errors.As(err, &back):
 		failure.Waiting = false
-		s.again(min(f.attempts.failed(s), back.within))
+		s.requeueAfter(min(f.attempts.addFailure(s), back.within))
 	case failure.Permanent:
-		f.attempts.gaveUp(s, &store.Failure{ID: s.spec.DeploymentID, Reason: reason, Message: failure.Message})
+		f.attempts.setPermanentFailure(s, &store.Failure{ID: s.spec.DeploymentID, Reason: reason, Message: failure.Message})
 	case reason == release.ReasonSharedObject:
 		left := f.sharing.graceLeft(s)
 		failure.Waiting = left > 0
-		s.again(min(f.attempts.failed(s), sharedDelay))
-		s.again(left) // or the wait would count as none up to sharedDelay too late
+		s.requeueAfter(min(f.attempts.addFailure(s), sharedDelay))
+		s.requeueAfter(left) // or the wait would count as none up to sharedDelay too late
 	case errors.As(err, &wait) && madeOnCluster(reason):
 		failure.Waiting = reason == release.ReasonNoValues // of the others the reference says ErrApplied, too
-		s.again(min(f.attempts.failed(s), bringDelay))
+		s.requeueAfter(min(f.attempts.addFailure(s), bringDelay))
 	case errors.As(err, &wait) && !needsChange(reason):
-		f.attempts.tried(s)
-		s.again(wait.After)
+		f.attempts.setTried(s)
+		s.requeueAfter(wait.After)
 	default:
 		failure.Waiting = false
-		s.again(f.attempts.failed(s))
+		s.requeueAfter(f.attempts.addFailure(s))
 	}
 	s.fail(failure)
 	f.log.log(s, reason, failure.Message)
@@ -68,8 +68,8 @@ func (f *failures) note(ctx context.Context, s *snapshot, err error) error {
 	return f.releases.observe(ctx, s)
 }
 
-// forgetPermanent removes a permanent failure from the record, where another attempt has
-// failed for a reason that may pass by itself.
+// forgetPermanent removes a permanent failure from the record after a try has failed
+// for a reason that may pass.
 func (f *failures) forgetPermanent(ctx context.Context, s *snapshot) error {
 	if s.rec.Failed == nil || s.rec.Failed.ID != s.spec.DeploymentID {
 		return nil
@@ -78,8 +78,8 @@ func (f *failures) forgetPermanent(ctx context.Context, s *snapshot) error {
 	return f.records.save(ctx, s)
 }
 
-// needsChange reports whether a wait is reported as a failure: only a change by another
-// person or program helps, but no watch reports that to the agent.
+// needsChange reports whether a wait is reported as a failure: a user or another
+// program must change something, and no watch shows that to the agent.
 func needsChange(reason string) bool {
 	switch reason {
 	case release.ReasonForbidden, release.ReasonUnknownKind, release.ReasonNoAccount, release.ReasonBadValues:
@@ -91,13 +91,13 @@ func needsChange(reason string) bool {
 	return false
 }
 
-// madeOnCluster reports whether a wait is for an object that a user makes or mends in
-// the agent's cluster. The agent does not watch these objects, so it looks again.
+// madeOnCluster reports whether a wait is for an object that a user creates or repairs
+// in the agent's cluster. The agent does not watch these objects, so it tries again.
 func madeOnCluster(reason string) bool {
 	return reason == release.ReasonNoValues || reason == release.ReasonNoNamespace || reason == release.ReasonBadValues
 }
 
-// backOff is the delay after a number of failures in a row.
+// backOff returns the delay after a number of failures in a row.
 func backOff(attempts int) time.Duration {
 	d := firstDelay
 	for range attempts - 1 {

@@ -33,9 +33,9 @@ func TestRetryOfWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFailures(time.Now)
 			s := &snapshot{name: "web"}
-			f.attempts.of("web").failed = 20
+			f.attempts.attemptOf("web").failed = 20
 			s.spec.DeploymentID = "x:y"
-			if err := f.note(t.Context(), s, reconcile.RequeueError(c.reason, 1, errors.New("x"))); err != nil {
+			if err := f.handleFailure(t.Context(), s, reconcile.RequeueError(c.reason, 1, errors.New("x"))); err != nil {
 				t.Fatal(err)
 			}
 			if s.failure.Permanent || s.failure.Waiting != c.waiting || s.rec.Failed != nil {
@@ -67,10 +67,10 @@ func TestSharedWaitEndsInTime(t *testing.T) {
 			now := func() time.Time { return since.Add(c.waited) }
 			f := newFailures(now)
 			s := &snapshot{name: "web"}
-			f.attempts.of("web").failed = 20
-			f.sharing.of("web").since = since
+			f.attempts.attemptOf("web").failed = 20
+			f.sharing.awaitedObjects("web").since = since
 			s.spec.DeploymentID = "x:y"
-			if err := f.note(t.Context(), s, reconcile.RequeueError(release.ReasonSharedObject, 1, errors.New("x"))); err != nil {
+			if err := f.handleFailure(t.Context(), s, reconcile.RequeueError(release.ReasonSharedObject, 1, errors.New("x"))); err != nil {
 				t.Fatal(err)
 			}
 			if s.failure.Waiting != c.waiting || s.after != c.again {
@@ -87,7 +87,7 @@ func TestPermanentFailureIsNotRetried(t *testing.T) {
 	s := &snapshot{name: "web"}
 	s.spec.DeploymentID, s.rec.Chunks = "x:y", 1
 	s.wanted.ID = release.ID{Namespace: "shop", Name: "web"}
-	if err := f.note(t.Context(), s, reconcile.TerminalError(release.ReasonInvalidObject, errors.New("x"))); err != nil {
+	if err := f.handleFailure(t.Context(), s, reconcile.TerminalError(release.ReasonInvalidObject, errors.New("x"))); err != nil {
 		t.Fatal(err)
 	}
 	if s.rec.Failed == nil || s.rec.Failed.ID != "x:y" || s.rec.Failed.Reason != release.ReasonInvalidObject || s.rec.Chunks != 0 {

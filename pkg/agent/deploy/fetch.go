@@ -21,11 +21,11 @@ type Registry interface {
 	Pull(ctx context.Context, r oci.Registry, id string) ([]byte, error)
 }
 
-// download reads a content from the manager, packed and not verified yet; one that is
-// kept in parts part by part. For missing parts the error is a wait: the manager may be
-// about to write them, or ask for another content by now.
+// download reads a content from the manager, packed and not verified. It reads a
+// content in parts part by part. The error for a missing part is a wait: the manager
+// may be about to write the parts, or to ask for another content.
 func download(ctx context.Context, s *Session, id string) ([]byte, error) {
-	index, err := contentOf(ctx, s, id)
+	index, err := getContent(ctx, s, id)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func download(ctx context.Context, s *Session, id string) ([]byte, error) {
 	}
 	var packed []byte
 	for i := range n {
-		part, err := contentOf(ctx, s, content.PartName(id, i))
+		part, err := getContent(ctx, s, content.PartName(id, i))
 		if err != nil {
 			return nil, fmt.Errorf("part %d of %d: %w", i+1, n, err)
 		}
@@ -46,27 +46,27 @@ func download(ctx context.Context, s *Session, id string) ([]byte, error) {
 	return packed, nil
 }
 
-func contentOf(ctx context.Context, s *Session, name string) (*fleet.Content, error) {
+func getContent(ctx context.Context, s *Session, name string) (*fleet.Content, error) {
 	c, err := s.Contents.Get(ctx, kube.Key{Name: name})
 	switch {
 	case kube.IsGone(err):
-		return nil, reconcile.RequeueError(reasonNoContent, contentDelay, fmt.Errorf("the manager does not have content %s (any more)", short(name)))
+		return nil, reconcile.RequeueError(reasonNoContent, contentDelay, fmt.Errorf("the manager does not have content %s (any more)", shortID(name)))
 	case err != nil:
-		return nil, away(fmt.Errorf("read content %s: %w", short(name), err))
+		return nil, managerUnreachable(fmt.Errorf("read content %s: %w", shortID(name), err))
 	}
 	return c, nil
 }
 
-// pull reads a content from the registry that the Secret of its name leads to, packed.
-// No fault of a registry is permanent: a person may repair it, or the Secret, and no
-// watch reports that to the agent.
+// pull reads a packed content from the registry that the Secret of its name locates. No
+// error of a registry is permanent: a user may repair the registry or the Secret, and
+// no watch shows that to the agent.
 func (l *payloads) pull(ctx context.Context, s *snapshot, id string) ([]byte, error) {
 	secret, err := s.session.Secrets.Get(ctx, kube.Key{Namespace: s.session.Namespace, Name: id})
 	switch {
 	case kube.IsGone(err):
 		return nil, reconcile.RequeueError(reasonNoCredential, valuesDelay, errors.New("the Secret that says in which registry the files are is not there yet"))
 	case err != nil:
-		return nil, away(fmt.Errorf("read the Secret of the registry: %w", err))
+		return nil, managerUnreachable(fmt.Errorf("read the Secret of the registry: %w", err))
 	}
 	storage, err := oci.StorageOf(string(secret.Type), secret.Data)
 	if err != nil {

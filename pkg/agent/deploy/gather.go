@@ -28,33 +28,33 @@ type snapshots struct {
 	sharing     *sharing
 }
 
-// gather reads everything about a deployment. It returns false if there is nothing.
+// gather reads everything about a deployment; false: nothing is known of it.
 func (sn *snapshots) gather(name string) (*snapshot, bool) {
 	s := &snapshot{name: name, session: sn.link.session.Load(), answers: sn.guard.Answers(), conflicts: &conflicts{}}
 	s.mark = *sn.link.mark.Load()
-	sn.guard.Judge(s.session.known(), s.mark)
-	s.judged = sn.guard.Judged(s.session.known())
+	sn.guard.Judge(s.session.managerList(), s.mark)
+	s.judged = sn.guard.Judged(s.session.managerList())
 	if s.session != nil {
 		s.bd, _ = s.session.Deployments.Get(kube.Key{Namespace: s.session.Namespace, Name: name})
 	}
-	s.rec, s.known = sn.records.of(name, s.mark)
+	s.rec, s.hasRecord = sn.records.recordOf(name, s.mark)
 	switch {
 	case s.bd != nil:
 		s.spec, s.labels = s.bd.Spec, s.bd.Labels
-	case s.known:
+	case s.hasRecord:
 		s.spec, s.labels = s.rec.Spec, s.rec.Labels
 	default:
 		return nil, false
 	}
-	if !s.known {
+	if !s.hasRecord {
 		s.rec = inherited(s)
 	}
 	s.wanted = sn.wantedOf(s)
 	return s, true
 }
 
-// inherited is the record of a deployment that this agent has none of: it may
-// have been reported by another implementation, or before the store was lost.
+// inherited returns a record for a deployment that is not in the store: another
+// implementation may have deployed it, or the store may have been deleted.
 func inherited(s *snapshot) store.Record {
 	rec := store.Record{
 		Key:     store.Key{Manager: s.mark.ID, Name: s.name},
@@ -80,7 +80,7 @@ func withoutPrefix(message string) string {
 	return message
 }
 
-// wantedOf puts together what the decision needs.
+// wantedOf returns the input of release.Decide.
 func (sn *snapshots) wantedOf(s *snapshot) release.Wanted {
 	o := s.spec.Options
 	w := release.Wanted{
@@ -92,22 +92,22 @@ func (sn *snapshots) wantedOf(s *snapshot) release.Wanted {
 		Correct:       drift.CorrectionOf(s.spec) != nil,
 		Unreported:    s.bd == nil,
 		Applied:       s.rec.Applied,
-		Reported:      reported(s.bd),
+		Reported:      appliedID(s.bd),
 		Now:           sn.now(),
 		Peers:         sn.peers(s),
-		Agent:         installsAgent(s),
+		Agent:         isAgentBundle(s),
 		Predecessor:   release.Predecessor{Namespace: sn.predecessor(), Manager: s.mark.ID},
 	}
 	if o.Helm != nil {
 		w.TakeOwnership = o.Helm.TakeOwnership
 	}
-	if s.rec.Failed != nil && !sn.attempts.due(s) {
+	if s.rec.Failed != nil && !sn.attempts.retryDue(s) {
 		w.Settled = s.rec.Failed.ID
 	}
 	if s.bd != nil {
 		w.Order = s.bd.Annotations[fleet.AnnotationWithdrawn]
 		_, w.Abandon = s.bd.Annotations[fleet.AnnotationAbandon]
-	} else if s.known {
+	} else if s.hasRecord {
 		w.Order = s.rec.Ordered
 	}
 	s.wanted = w
@@ -116,8 +116,8 @@ func (sn *snapshots) wantedOf(s *snapshot) release.Wanted {
 	return w
 }
 
-// peers are the other deployments of this agent: those that the manager has,
-// and those that were accepted once.
+// peers returns the other deployments of this agent: those that the manager has, and
+// those that the agent has accepted.
 func (sn *snapshots) peers(s *snapshot) map[string]release.Peer {
 	out := map[string]release.Peer{}
 	for _, rec := range sn.records.All() {
@@ -139,26 +139,26 @@ func (sn *snapshots) peers(s *snapshot) map[string]release.Peer {
 			ID:             helm.IDOf(bd.Name, bd.Spec.Options),
 			Live:           bd.Annotations[fleet.AnnotationWithdrawn] == "" && bd.Spec.DeploymentID != "",
 			SameRepository: sameRepository(bd.Labels, s.labels),
-			Tried:          sn.triedOf(bd, s.mark) && !sn.sharing.awaits(bd.Name, s.release()),
+			Tried:          sn.triedOf(bd, s.mark) && !sn.sharing.waitsFor(bd.Name, s.release()),
 		}
 	}
 	return out
 }
 
-// triedOf reports whether the newest order for a deployment was tried: it was
-// applied, failed, waits for something, or must not be tried now.
+// triedOf reports whether the agent has tried what the manager asks for with a
+// deployment: it is applied, has failed, waits for something, or must not be tried now.
 func (sn *snapshots) triedOf(bd *fleet.BundleDeployment, mark registration.Mark) bool {
 	if bd.Spec.Paused || bd.Spec.OffSchedule || bd.Spec.WaitingForValues {
 		return true
 	}
 	id := bd.Spec.DeploymentID
-	if rec, ok := sn.records.of(bd.Name, mark); ok && (rec.Applied == id || rec.Failed != nil && rec.Failed.ID == id) {
+	if rec, ok := sn.records.recordOf(bd.Name, mark); ok && (rec.Applied == id || rec.Failed != nil && rec.Failed.ID == id) {
 		return true
 	}
-	return sn.attempts.lastIs(bd.Name, id)
+	return sn.attempts.lastTriedIs(bd.Name, id)
 }
 
-// answeredOrder is the order that the status of a deployment still answers.
+// answeredOrder returns the order that the status of a deployment answers.
 func answeredOrder(bd *fleet.BundleDeployment) string {
 	c := condition.Find(bd.Status.Conditions, fleet.ConditionWithdrawn)
 	if c == nil || c.Status != corev1.ConditionTrue {

@@ -7,7 +7,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// withAccount notes the service account that a release was made with.
+// withAccount records the service account that a release was made with.
 func withAccount(m map[string]string, id release.ID, account string) map[string]string {
 	out := maps.Clone(m)
 	if out == nil {
@@ -17,10 +17,10 @@ func withAccount(m map[string]string, id release.ID, account string) map[string]
 	return out
 }
 
-// rights are what the release of a deployment is removed with: those of the
-// deployment as it was accepted, which made it.
+// rights returns the rights with which the release of a deployment is uninstalled:
+// those of the accepted deployment, which made it.
 func (s *snapshot) rights() helm.Rights {
-	if s.known {
+	if s.hasRecord {
 		return helm.RightsOf(s.rec.Spec.Options)
 	}
 	return helm.RightsOf(s.spec.Options)

@@ -49,7 +49,7 @@ type namespaces struct {
 	metas map[string]namespaceMeta // by name of the deployment
 }
 
-// newNamespaces makes the part for namespaces. ctx is that of the cache.
+// newNamespaces makes the part for namespaces. ctx ends its cache.
 func newNamespaces(ctx context.Context, cfg Config, failures *failureLog, enqueue func(name string)) *namespaces {
 	n := &namespaces{
 		ctx: ctx, cache: cfg.Namespaces, own: cfg.Namespace, helm: cfg.Helm, log: cfg.Log, failures: failures, now: cfg.Now,
@@ -57,7 +57,7 @@ func newNamespaces(ctx context.Context, cfg Config, failures *failureLog, enqueu
 	}
 	if n.cache != nil {
 		n.cache.OnError(func(error) {}) // tried again by the cache; deployments wait meanwhile
-		n.cache.OnChange(n.changed)
+		n.cache.OnChange(n.onNamespace)
 	}
 	return n
 }
@@ -84,13 +84,12 @@ func (n *namespaces) setMeta(deployment string, m namespaceMeta) {
 	}
 }
 
-// allowed makes sure that a deployment may go to its namespace. Where it may not,
-// nothing of it is changed: what already runs stays, and the agent no longer maintains
-// it.
-func (n *namespaces) allowed(s *snapshot) (bool, error) {
+// checkAllowed reports whether a deployment may use its namespace. If it may not, the
+// agent changes nothing of it and does not maintain it; what runs stays.
+func (n *namespaces) checkAllowed(s *snapshot) (bool, error) {
 	name := s.wanted.ID.Namespace
 	if s.spec.Options.AllowedTargetNamespaceSelector == nil {
-		n.unused(s.name)
+		n.stopWatching(s.name)
 		return true, nil
 	}
 	labels, exists, err := n.labels(s.name, name)
@@ -103,12 +102,12 @@ func (n *namespaces) allowed(s *snapshot) (bool, error) {
 	}
 	s.frozen = true
 	s.fail(report.Failure{Reason: release.ReasonNotAllowed, Message: why})
-	s.again(labelDelay)
+	s.requeueAfter(labelDelay)
 	n.failures.log(s, release.ReasonNotAllowed, why)
 	return false, nil
 }
 
-// labels are those of a namespace that a deployment uses.
+// labels returns the labels of a namespace, and records that a deployment uses it.
 func (n *namespaces) labels(deployment, name string) (labels map[string]string, exists bool, err error) {
 	if n.cache == nil {
 		return nil, false, reconcile.TerminalError(release.ReasonNotAllowed, errors.New("the labels of namespaces are not known"))
@@ -127,14 +126,16 @@ func (n *namespaces) labels(deployment, name string) (labels map[string]string, 
 	return ns.Labels, true, nil
 }
 
-func (n *namespaces) unused(deployment string) {
+// stopWatching records that a deployment does not use a namespace any more; without
+// users the cache ends.
+func (n *namespaces) stopWatching(deployment string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.uses, deployment)
 }
 
-// users are the restricted deployments in a namespace.
-func (n *namespaces) users(name string) []string {
+// restrictedIn returns the deployments in a namespace that its labels restrict.
+func (n *namespaces) restrictedIn(name string) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var out []string
@@ -147,25 +148,25 @@ func (n *namespaces) users(name string) []string {
 	return out
 }
 
-// changed enqueues the deployments that are restricted to a namespace that was
-// created, was deleted or has other labels now.
-func (n *namespaces) changed(old, changed *metav1.PartialObjectMetadata) {
-	if old != nil && changed != nil && maps.Equal(old.Labels, changed.Labels) &&
-		(old.DeletionTimestamp == nil) == (changed.DeletionTimestamp == nil) {
+// onNamespace enqueues the restricted deployments of a namespace that was created or
+// deleted, or whose labels have changed.
+func (n *namespaces) onNamespace(old, onNamespace *metav1.PartialObjectMetadata) {
+	if old != nil && onNamespace != nil && maps.Equal(old.Labels, onNamespace.Labels) &&
+		(old.DeletionTimestamp == nil) == (onNamespace.DeletionTimestamp == nil) {
 		return
 	}
-	ns := changed
+	ns := onNamespace
 	if ns == nil {
 		ns = old
 	}
-	for _, name := range n.users(ns.Name) {
+	for _, name := range n.restrictedIn(ns.Name) {
 		n.enqueue(name)
 	}
 }
 
-// applyMeta sets the labels and annotations of the options, if any, on the
-// namespace of a release that is up to date: they are no part of the deployment id. It
-// checks from time to time whether another writer has changed them since.
+// applyMeta sets the labels and annotations of the options on the namespace of a
+// release that is up to date; they are not part of the deployment id. It checks from
+// time to time whether another client has changed them.
 func (n *namespaces) applyMeta(ctx context.Context, s *snapshot) {
 	o := s.spec.Options
 	if len(o.NamespaceLabels) == 0 && len(o.NamespaceAnnotations) == 0 {
@@ -187,14 +188,14 @@ func (n *namespaces) applyMeta(ctx context.Context, s *snapshot) {
 	case err != nil:
 		n.setMeta(s.name, namespaceMeta{tries: tries})
 		s.fail(report.Failure{Reason: reconcile.ReasonOf(err), Message: err.Error()})
-		s.again(min(backOff(tries), markDelay))
+		s.requeueAfter(min(backOff(tries), markDelay))
 		n.failures.log(s, reconcile.ReasonOf(err), err.Error())
 	default:
 		n.setMeta(s.name, namespaceMeta{what: want, at: now})
 	}
 }
 
-// namespaceMeta is what the labels and annotations of a namespace were made, and when.
+// A namespaceMeta is which labels and annotations a namespace was given, and when.
 type namespaceMeta struct {
 	what  string
 	at    time.Time
@@ -206,12 +207,12 @@ func namespaceMetaOf(namespace string, o fleet.BundleDeploymentOptions) string {
 	return string(text)
 }
 
-// drop deletes the target namespace of a deployment that was withdrawn, where
-// the options say so and the agent has deployed to it. It keeps a namespace that
-// another deployment or another release uses, or that is protected.
-func (n *namespaces) drop(ctx context.Context, s *snapshot) error {
+// deleteNamespace deletes the target namespace of a withdrawn deployment, if the
+// options ask for that and the agent has deployed to it. It keeps a namespace that
+// another deployment or release uses, or that is protected.
+func (n *namespaces) deleteNamespace(ctx context.Context, s *snapshot) error {
 	o, name := s.rec.Spec.Options, s.rec.Release.Namespace
-	if !s.known || s.rec.Applied == "" || !o.DeleteNamespace || o.KeepResources || s.spec.Options.KeepResources || s.wanted.Abandon ||
+	if !s.hasRecord || s.rec.Applied == "" || !o.DeleteNamespace || o.KeepResources || s.spec.Options.KeepResources || s.wanted.Abandon ||
 		o.TargetNamespace == "" || o.TargetNamespace != name || name == n.own || withdrawal.Protected(name) {
 		return nil
 	}

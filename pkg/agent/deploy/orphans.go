@@ -19,7 +19,7 @@ import (
 // no BundleDeployment asks for and that the store does not have.
 const countInterval = 15 * time.Minute
 
-// Orphans knows the deployments that run and that the manager no longer has.
+// Orphans knows the deployments that run and that the manager does not have any more.
 type Orphans struct {
 	helm    *helm.Client
 	records records
@@ -39,8 +39,8 @@ func (o *Orphans) forget(name string) {
 	delete(o.releases, name)
 }
 
-// Count lists the agent's releases at once and then every 15 minutes
-// until ctx ends, and removes what is left of records that were never finished.
+// Count lists the agent's releases at once and then every 15 minutes until ctx ends,
+// and deletes incomplete records.
 func (o *Orphans) Count(ctx context.Context) error {
 	t := time.NewTicker(countInterval)
 	defer t.Stop()
@@ -68,9 +68,9 @@ func (o *Orphans) Count(ctx context.Context) error {
 	}
 }
 
-// List returns the deployments that run and that the manager no longer has, without
-// having ordered them to be removed, in order. It returns false while the manager's
-// list is not known.
+// List returns the sorted deployments that run, that the manager does not have any
+// more, and whose removal it did not order. It returns false until the manager's list
+// is known.
 func (o *Orphans) List() ([]string, bool) {
 	s := o.link.session.Load()
 	if s == nil || !s.Deployments.HasSynced() {
@@ -103,16 +103,16 @@ func (o *Orphans) List() ([]string, bool) {
 // orderOfCollection begins the order by which an orphan is collected.
 const orderOfCollection = "collected "
 
-// MadeBy reports whether an orphan was accepted from the agent's present manager, in
-// its present epoch. It is false for a release without record.
+// MadeBy reports whether the agent accepted an orphan from its present manager in its
+// present epoch. It is false for a release without record.
 func (o *Orphans) MadeBy(name string) bool {
 	mark := *o.link.mark.Load()
-	rec, known := o.records.of(name, mark)
+	rec, known := o.records.recordOf(name, mark)
 	return known && rec.Key.Manager == mark.ID && rec.Epoch == mark.Epoch
 }
 
-// Collect uninstalls an orphan, after the manager was asked once more and does not have
-// its deployment. It leaves releases alone of which the agent keeps no record.
+// Collect uninstalls an orphan, if the manager confirms that it does not have the
+// deployment. It keeps releases without a record.
 func (o *Orphans) Collect(ctx context.Context, name, why string) error {
 	s := o.link.session.Load()
 	if s == nil {
@@ -127,7 +127,7 @@ func (o *Orphans) Collect(ctx context.Context, name, why string) error {
 			return nil
 		}
 	}
-	rec, known := o.records.of(name, *o.link.mark.Load())
+	rec, known := o.records.recordOf(name, *o.link.mark.Load())
 	if !known {
 		return nil
 	}

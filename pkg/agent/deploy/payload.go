@@ -29,8 +29,8 @@ type header struct {
 // copiesLimit is how large the copies of a payload may be, in bytes.
 const copiesLimit = 16 << 20
 
-// pack is a payload as the store keeps it. id is the content of the deployment
-// id, which needs no header.
+// pack returns the payload in the form of the store. id is the content in the
+// deployment id; a payload with only that content needs no header.
 func (p versionPayload) pack(id string) (store.Payload, error) {
 	if p.id == id && len(p.copies) == 0 {
 		return store.Payload{Content: p.content, Values: p.values}, nil
@@ -49,7 +49,7 @@ func (p versionPayload) pack(id string) (store.Payload, error) {
 
 var errPayload = errors.New("what the agent kept of the deployment is damaged")
 
-// unpack reads what pack wrote, and makes sure that it is whole.
+// unpack reads what pack has written, and verifies that it is complete.
 func unpack(id string, kept store.Payload) (versionPayload, error) {
 	p := versionPayload{id: id, content: kept.Content, values: kept.Values}
 	if bytes.HasPrefix(kept.Content, []byte("{")) {

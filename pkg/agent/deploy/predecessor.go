@@ -25,9 +25,9 @@ type predecessor struct {
 	lives bool
 }
 
-// follow finds out whether the agent that has made a release, if this one takes
-// over from it, is still there.
-func (l *releases) follow(ctx context.Context, s *snapshot) error {
+// waitForPredecessor returns a wait if another agent, which this one replaces and which
+// made the release, still exists.
+func (l *releases) waitForPredecessor(ctx context.Context, s *snapshot) error {
 	from := s.wanted.Predecessor.Namespace
 	if from == "" || s.observed.Memory.Owner.AgentNamespace != from {
 		return nil
@@ -65,7 +65,7 @@ func agentLives(ctx context.Context, live drift.Live, namespace string, now time
 		if err != nil {
 			return false, err
 		}
-		if runs(o) {
+		if hasPods(o) {
 			return true, nil
 		}
 	}
@@ -76,18 +76,18 @@ func agentLives(ctx context.Context, live drift.Live, namespace string, now time
 	if err != nil {
 		return false, err
 	}
-	return held(o, now), nil
+	return leaseHeld(o, now), nil
 }
 
-// runs reports whether a Deployment has pods, or is to have some.
-func runs(o *unstructured.Unstructured) bool {
+// hasPods reports whether a Deployment has pods, or is about to have some.
+func hasPods(o *unstructured.Unstructured) bool {
 	wanted, set, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
 	there, _, _ := unstructured.NestedInt64(o.Object, "status", "replicas")
 	return !set || wanted > 0 || there > 0
 }
 
-// held reports whether a lease has a holder.
-func held(o *unstructured.Unstructured, now time.Time) bool {
+// leaseHeld reports whether a lease has a holder.
+func leaseHeld(o *unstructured.Unstructured, now time.Time) bool {
 	var l coordinationv1.Lease
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &l); err != nil {
 		return true // it is unknown

@@ -23,7 +23,7 @@ type reconciler struct {
 	upgrades    *upgrades
 	withdrawals *withdrawals
 	drift       *drift.Monitor
-	acts        *acts
+	acts        *stepReporter
 	reports     *reports
 	memory      memory
 }
@@ -38,7 +38,7 @@ type reconciler struct {
 // It may run at any time and any number of times. A deployment that the manager no
 // longer has is kept as it is.
 func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if err := r.deletions.keep(ctx, key.Name); err != nil {
+	if err := r.deletions.recordOrder(ctx, key.Name); err != nil {
 		return kube.Done, err
 	}
 	s, ok := r.snapshots.gather(key.Name)
@@ -50,7 +50,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	if r.guard.MustWait(s.request()) {
 		return kube.Result{After: judgeDelay}, nil
 	}
-	if err := r.deletions.keepAbsence(ctx, s); err != nil {
+	if err := r.deletions.recordAbsence(ctx, s); err != nil {
 		return kube.Done, err
 	}
 	proceed := r.upgrades.upgrade
@@ -77,22 +77,22 @@ func (r *reconciler) maintain(ctx context.Context, s *snapshot) (kube.Result, er
 	if err != nil && !reconcile.IsTerminal(err) {
 		return kube.Done, err // the cluster's API is away; what was reported stays
 	}
-	err = r.reports.finish(ctx, s, objects, err)
-	s.again(r.drift.Next(s.name))
+	err = r.reports.reportOutcome(ctx, s, objects, err)
+	s.requeueAfter(r.drift.Next(s.name))
 	return kube.Result{After: s.after}, err
 }
 
-// correct reverts what others changed, and notes how that went.
+// correct reverts changes of other clients, and records the result.
 func (r *reconciler) correct(ctx context.Context, s *snapshot, objects []report.Object) ([]report.Object, error) {
 	before := *s // whose Helm values are hidden in what is reported
 	out, err := r.drift.Correct(ctx, s.live(), objects)
 	if out.Attempt != nil {
-		r.acts.corrected(&before, *out.Attempt)
+		r.acts.driftCorrected(&before, *out.Attempt)
 	}
 	if out.Failure != "" {
 		s.correction = out.Failure
 	}
 	s.contested = out.Contested
-	s.again(out.After)
+	s.requeueAfter(out.After)
 	return out.Objects, err
 }

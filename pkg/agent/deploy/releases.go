@@ -15,8 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
-// releases observe the releases of the agent's cluster and take steps that change them.
-// They decide nothing.
+// releases observe and change the releases in the agent's cluster. They decide nothing.
 type releases struct {
 	helm   *helm.Client
 	live   drift.Live
@@ -29,7 +28,7 @@ type releases struct {
 	copies       *copies
 	sharing      *sharing
 	drift        *drift.Monitor
-	acts         *acts
+	acts         *stepReporter
 }
 
 // observe reads the state of the release that a deployment wants.
@@ -38,8 +37,8 @@ func (l *releases) observe(ctx context.Context, s *snapshot) (err error) {
 	return err
 }
 
-// act takes one step.
-func (l *releases) act(ctx context.Context, s *snapshot, a release.Action) error {
+// takeStep carries out one action.
+func (l *releases) takeStep(ctx context.Context, s *snapshot, a release.Action) error {
 	id := s.wanted.ID
 	if a.Verb == release.Install || a.Verb == release.Upgrade {
 		return l.deploy(ctx, s, a)
@@ -49,7 +48,7 @@ func (l *releases) act(ctx context.Context, s *snapshot, a release.Action) error
 	case release.Fail:
 		return l.helm.Fail(ctx, id)
 	case release.Resume:
-		return l.resume(ctx, s)
+		return l.resumeCorrection(ctx, s)
 	case release.Mend:
 		return l.helm.Mend(ctx, id)
 	case release.Purge:
@@ -75,7 +74,7 @@ func (l *releases) deploy(ctx context.Context, s *snapshot, a release.Action) er
 	} else {
 		err = l.helm.Upgrade(ctx, d)
 	}
-	l.sharing.tried(s, err)
+	l.sharing.setAwaited(s, err)
 	if err != nil {
 		return err
 	}
@@ -86,9 +85,9 @@ func (l *releases) deploy(ctx context.Context, s *snapshot, a release.Action) er
 	return nil
 }
 
-// resume takes up a correction of drift that was interrupted. One that cannot be
-// brought to its end is like any other that failed.
-func (l *releases) resume(ctx context.Context, s *snapshot) error {
+// resumeCorrection repeats a correction of drift that was interrupted. If it fails, it
+// counts as a failed correction.
+func (l *releases) resumeCorrection(ctx context.Context, s *snapshot) error {
 	if err := l.helm.Fail(ctx, s.wanted.ID); err != nil {
 		return err
 	}
@@ -109,12 +108,12 @@ func (l *releases) log(s *snapshot, a release.Action) *logrus.Entry {
 	})
 }
 
-// deployment is what Helm is given.
-func (l *releases) deployment(s *snapshot) helm.Deployment {
+// helmDeployment returns the input of package helm.
+func (l *releases) helmDeployment(s *snapshot) helm.Deployment {
 	_, admin := s.labels[fleet.LabelAdminNamespace]
 	return helm.Deployment{
 		ID: s.wanted.ID, Options: s.spec.Options, AdminNamespace: admin,
-		Claim: s.claimOf, Shared: s.sharedWith, Awaited: l.sharing.awaitedOf(s),
+		Claim: s.claimOf, Shared: s.addConflict, Awaited: l.sharing.awaitedByOthers(s),
 		Memory: release.Memory{
 			Owner: s.wanted.Self, Manager: restoreguard.MarkText(s.mark), BundleUID: string(s.uid()),
 			DeploymentID: s.spec.DeploymentID, Commit: s.labels[fleet.LabelCommit],

@@ -19,27 +19,27 @@ type reports struct {
 	former       *formerReleases
 	dependencies *dependencies
 	sharing      *sharing
-	acts         *acts
+	acts         *stepReporter
 	enqueue      func(name string)
 }
 
-// finish keeps and reports the outcome of a run. blind says why the objects cannot be
-// looked at.
-func (r *reports) finish(ctx context.Context, s *snapshot, objects []report.Object, blind error) error {
+// reportOutcome stores and reports the result of a run. blind is why the live objects
+// could not be read; nil: they were read.
+func (r *reports) reportOutcome(ctx context.Context, s *snapshot, objects []report.Object, blind error) error {
 	f := report.Found{
 		Objects: objects, Failure: s.failure, Correction: s.correction, Contested: s.contested,
-		DownstreamGeneration: s.rec.Carried, Awaited: r.sharing.awaited(s),
+		DownstreamGeneration: s.rec.Carried, Awaited: r.sharing.uniquelyAwaited(s),
 	}
 	if s.observed.Good > 0 {
-		f.ID = s.running()
+		f.ID = s.runningID()
 		f.Release = fmt.Sprintf("%s:%d", s.observed.ID, s.observed.Good)
 	}
 	if blind != nil {
 		f.Blind = blind.Error()
-		s.again(refusedDelay) // it may be a right that is missing
+		s.requeueAfter(refusedDelay) // it may be a right that is missing
 	}
-	r.acts.outcome(s, f)
-	r.dependencies.note(s, f)
+	r.acts.setState(s, f)
+	r.dependencies.setState(s, f)
 	var errs []error
 	if s.session != nil && s.bd != nil {
 		if s.accepted() && s.rec.UID != s.bd.UID { // or a restart would take what the manager says next for the first it says
@@ -51,7 +51,7 @@ func (r *reports) finish(ctx context.Context, s *snapshot, objects []report.Obje
 		r.status.Remember(s.report(f))
 	}
 	if s.accepted() {
-		errs = append(errs, r.copies.tidy(ctx, s), r.records.save(ctx, s), r.former.remove(ctx, s))
+		errs = append(errs, r.copies.deleteUnnamed(ctx, s), r.records.save(ctx, s), r.former.remove(ctx, s))
 	}
 	return errors.Join(errs...)
 }
@@ -59,21 +59,21 @@ func (r *reports) finish(ctx context.Context, s *snapshot, objects []report.Obje
 // writeStatus writes the status of a deployment that the manager has.
 func writeStatus(ctx context.Context, w *statuswriter.Writer, s *snapshot, f report.Found) error {
 	after, err := w.Write(ctx, s.session.statuses(), s.report(f))
-	s.again(after)
+	s.requeueAfter(after)
 	return err
 }
 
-// withdrawn reports whether a deployment is withdrawn. Others may have waited for that.
+// withdrawn reports whether the status says that a deployment is withdrawn.
 func withdrawn(bd *fleet.BundleDeployment) bool {
 	return bd.Annotations[fleet.AnnotationWithdrawn] != ""
 }
 
-// accepted reports whether the desired version was accepted: it runs, or it has failed
+// accepted reports whether the desired version was accepted: it runs, or has failed
 // permanently.
 func (s *snapshot) accepted() bool {
 	id := s.spec.DeploymentID
 	return id != "" && s.failure == nil && s.rec.Applied == id || s.rec.Failed != nil && s.rec.Failed.ID == id
 }
 
-// running is the deployment id of what runs.
-func (s *snapshot) running() string { return s.wanted.Running(s.observed) }
+// runningID returns the deployment id of the version that runs.
+func (s *snapshot) runningID() string { return s.wanted.Running(s.observed) }

@@ -35,9 +35,9 @@ type Session struct {
 	Away func() bool
 }
 
-// timeout begins a deployment, and returns the function that ends it. A deployment that
-// takes longer than slowAfter sends one check-in, so that the manager does not take a
-// busy agent for a silent one.
+// timeout starts the time limit of a deployment; the caller calls end when the
+// deployment is done. A deployment that takes longer than slowAfter causes one
+// check-in, so that the manager does not count a busy agent as silent.
 func (s *Session) timeout() (end func()) {
 	if s == nil || s.CheckIn == nil {
 		return func() {}
@@ -61,7 +61,7 @@ func newLink() *link {
 }
 
 // Sessions knows the present session with the manager, enqueues the deployments that
-// change in it, and reports what is left to do for it.
+// change in it, and reports which are unfinished.
 type Sessions struct {
 	link         *link
 	guard        *restoreguard.Guard
@@ -72,33 +72,33 @@ type Sessions struct {
 	enqueue      func(name string)
 }
 
-// Attach hands the controller a connection to the manager, or a newer one. Its cache
-// enqueues deployments from then on.
+// Attach gives the controller a new connection to the manager. Its cache enqueues
+// deployments.
 func (ss *Sessions) Attach(s *Session) {
-	s.Deployments.OnChange(func(old, changed *fleet.BundleDeployment) { ss.wake(s, old, changed) })
-	s.Deployments.OnWatchedDeletion(func(last *fleet.BundleDeployment) { ss.deletions.watched(s, last) })
+	s.Deployments.OnChange(func(old, changed *fleet.BundleDeployment) { ss.onChange(s, old, changed) })
+	s.Deployments.OnWatchedDeletion(func(last *fleet.BundleDeployment) { ss.deletions.onDeleted(s, last) })
 	ss.link.session.Store(s)
 }
 
-// SetManager sets the manager that the agent belongs to, as far as it is known.
+// SetManager sets the mark of the manager, before it has answered.
 func (ss *Sessions) SetManager(m registration.Mark) { ss.link.mark.Store(&m) }
 
-// Answered is SetManager for a manager that has just answered a check-in.
+// Answered sets the mark of a manager that has just answered a check-in.
 func (ss *Sessions) Answered(m registration.Mark) {
 	ss.SetManager(m)
 	ss.guard.Answered()
 }
 
-// Suspend stops all changes, as long as another agent with the same identity
-// is the older one.
+// Suspend stops all changes (on), or allows them again, while an older agent uses the
+// same identity.
 func (ss *Sessions) Suspend(on bool) {
 	if ss.link.suspended.Swap(on) != on && !on {
-		ss.WakeAll()
+		ss.EnqueueAll()
 	}
 }
 
-// WakeAll enqueues every deployment that the manager has or the agent accepted.
-func (ss *Sessions) WakeAll() {
+// EnqueueAll enqueues every deployment that the manager has or the agent has accepted.
+func (ss *Sessions) EnqueueAll() {
 	for _, rec := range ss.records.All() {
 		ss.enqueue(rec.Key.Name)
 	}
@@ -109,10 +109,10 @@ func (ss *Sessions) WakeAll() {
 	}
 }
 
-// wake enqueues a changed BundleDeployment. If it is withdrawn or comes back, the
-// others of its repository are concerned too.
-func (ss *Sessions) wake(s *Session, old, changed *fleet.BundleDeployment) {
-	ss.dependencies.reported(old, changed)
+// onChange enqueues a changed BundleDeployment. If an order to withdraw it appears or
+// disappears, it also enqueues the others of its repository.
+func (ss *Sessions) onChange(s *Session, old, changed *fleet.BundleDeployment) {
+	ss.dependencies.onReport(old, changed)
 	if changed == nil {
 		ss.enqueue(old.Name)
 		return
@@ -128,13 +128,13 @@ func (ss *Sessions) wake(s *Session, old, changed *fleet.BundleDeployment) {
 	}
 }
 
-// Restless returns the deployments of a session that are not done, or whose result the
-// manager does not have yet, in order. Those that failed, or that must not be touched
-// now, are done.
-func (ss *Sessions) Restless(session *Session) []string {
+// Unfinished returns the sorted deployments of a session that are not done, or whose
+// result the manager does not have. Deployments that failed, or that must not be
+// changed now, are done.
+func (ss *Sessions) Unfinished(session *Session) []string {
 	var out []string
 	for _, bd := range session.Deployments.List("") {
-		if !ss.atRest(session, bd) {
+		if !ss.isFinished(session, bd) {
 			out = append(out, bd.Name)
 		}
 	}
@@ -142,7 +142,7 @@ func (ss *Sessions) Restless(session *Session) []string {
 	return out
 }
 
-func (ss *Sessions) atRest(session *Session, bd *fleet.BundleDeployment) bool {
+func (ss *Sessions) isFinished(session *Session, bd *fleet.BundleDeployment) bool {
 	if order := bd.Annotations[fleet.AnnotationWithdrawn]; order != "" {
 		return report.Answered(bd, order)
 	}

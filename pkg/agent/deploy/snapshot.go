@@ -17,14 +17,14 @@ import (
 
 // snapshot is all that one run of the loop knows about a deployment.
 type snapshot struct {
-	name    string
-	session *Session                // nil while the agent never reached its manager
-	bd      *fleet.BundleDeployment // nil if the manager is away or lacks it; shared, read-only
-	answers uint64                  // of the manager to check-ins, before mark was read
-	mark    registration.Mark       // of the manager
-	judged  bool                    // whether the manager's list is an old one was known before the rest
-	rec     store.Record
-	known   bool // rec is in the store
+	name      string
+	session   *Session                // nil while the agent never reached its manager
+	bd        *fleet.BundleDeployment // nil if the manager is away or lacks it; shared, read-only
+	answers   uint64                  // of the manager to check-ins, before mark was read
+	mark      registration.Mark       // of the manager
+	judged    bool                    // whether the manager's list is an old one was known before the rest
+	rec       store.Record
+	hasRecord bool // rec is in the store
 
 	spec     fleet.BundleDeploymentSpec // of bd, else of rec
 	labels   map[string]string
@@ -39,11 +39,11 @@ type snapshot struct {
 	conflicts  *conflicts    // of this run
 }
 
-// request is what the manager asks for, as the restore guard needs it.
+// request returns the input of the restore guard: what the manager asks for.
 func (s *snapshot) request() restoreguard.Request {
 	q := restoreguard.Request{
-		Name: s.name, Object: s.bd, Order: s.wanted.Order, Record: &s.rec, Known: s.known, Mark: s.mark,
-		Answers: s.answers, Agent: installsAgent(s), Judged: s.judged, Missing: s.missing(),
+		Name: s.name, Object: s.bd, Order: s.wanted.Order, Record: &s.rec, Known: s.hasRecord, Mark: s.mark,
+		Answers: s.answers, Agent: isAgentBundle(s), Judged: s.judged, Missing: s.isMissing(),
 	}
 	if s.session != nil {
 		q.CheckIn = s.session.CheckIn
@@ -51,32 +51,32 @@ func (s *snapshot) request() restoreguard.Request {
 	return q
 }
 
-// known is the manager's list of deployments; nil while the agent never reached its
-// manager.
-func (s *Session) known() restoreguard.List {
+// managerList returns the manager's list of deployments; nil until the agent has
+// reached its manager.
+func (s *Session) managerList() restoreguard.List {
 	if s == nil {
 		return nil
 	}
 	return s.Deployments
 }
 
-// statuses is the session as the status writer needs it.
+// statuses returns the session for the status writer.
 func (s *Session) statuses() statuswriter.Session {
 	return statuswriter.Session{ID: s, Statuses: s.Statuses, Cache: s.Deployments, Away: s.Away}
 }
 
-// list is what the manager has.
+// list returns the manager's deployments.
 func (s *Session) list() []*fleet.BundleDeployment { return s.Deployments.List("") }
 
-// disown forgets what was observed of a release of another owner: the agent neither
+// dropForeign drops what was observed of a release of another owner: the agent neither
 // reports nor corrects it.
-func (s *snapshot) disown() {
+func (s *snapshot) dropForeign() {
 	if !s.wanted.Owns(s.observed) {
 		s.observed = release.Observed{ID: s.observed.ID, State: release.Absent}
 	}
 }
 
-// live is the release as a look at its live objects needs it.
+// live returns the release for package drift.
 func (s *snapshot) live() drift.Release {
 	rel := drift.Release{Name: s.name, Spec: s.spec, Observed: &s.observed, Failed: s.failure != nil}
 	if s.bd != nil {
@@ -85,24 +85,24 @@ func (s *snapshot) live() drift.Release {
 	return rel
 }
 
-// report is what a run has found, as the status writer needs it.
+// report returns the findings of a run for the status writer.
 func (s *snapshot) report(f report.Found) statuswriter.Report {
 	return statuswriter.Report{
 		Name: s.name, Object: s.bd, Generation: s.rec.Generation, Spec: s.spec, Unreported: &s.rec.Unreported, Found: f,
 	}
 }
 
-// fail notes why the deployment is not what it should be.
+// fail sets the failure that the status reports.
 func (s *snapshot) fail(f report.Failure) { s.failure = &f }
 
-// again asks for another look after a time; the earliest request applies.
-func (s *snapshot) again(after time.Duration) {
+// requeueAfter asks for another run after a delay. The shortest delay applies.
+func (s *snapshot) requeueAfter(after time.Duration) {
 	if after > 0 && (s.after == 0 || after < s.after) {
 		s.after = after
 	}
 }
 
-// updateRecord takes over what the manager says.
+// updateRecord copies what the manager asks for into the record.
 func (s *snapshot) updateRecord() {
 	if s.bd == nil {
 		return
@@ -117,7 +117,7 @@ func (s *snapshot) updateRecord() {
 	}
 	s.rec.Epoch, s.rec.UID = s.mark.Epoch, s.bd.UID
 	s.rec.HeldSince, s.rec.HeldFor, s.rec.Held, s.rec.Ordered = nil, 0, "", ""
-	s.rec.Labels = own(s.bd.Labels)
+	s.rec.Labels = ownLabels(s.bd.Labels)
 	s.rec.Last = withdrawal.LastStateOf(s.bd, s.session.list, s.rec.Last)
 	account := s.rights().ServiceAccount
 	s.rec.Spec = *s.bd.Spec.DeepCopy()
@@ -128,7 +128,7 @@ func (s *snapshot) updateRecord() {
 			s.rec.Accounts = withAccount(s.rec.Accounts, s.rec.Release, account)
 		}
 	}
-	if from := s.wanted.Predecessor.Namespace; from != "" && s.wanted.Agent && !s.known {
+	if from := s.wanted.Predecessor.Namespace; from != "" && s.wanted.Agent && !s.hasRecord {
 		// The agent before made itself there; its own status may say nothing of it.
 		if before := (release.ID{Namespace: from, Name: s.wanted.ID.Name}); !slices.Contains(s.rec.Former, before) {
 			s.rec.Former = append(s.rec.Former, before)
@@ -137,8 +137,8 @@ func (s *snapshot) updateRecord() {
 	s.rec.Release = s.wanted.ID
 }
 
-// own are the labels that decisions need.
-func own(labels map[string]string) map[string]string {
+// ownLabels returns the labels that decisions need.
+func ownLabels(labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, k := range []string{
 		fleet.LabelRepoName, fleet.LabelHelmOpName, fleet.LabelBundleName, fleet.LabelBundleNamespace, fleet.LabelCommit,

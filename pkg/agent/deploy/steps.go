@@ -20,19 +20,19 @@ const (
 	over                   // there is nothing to look at; the run ends
 )
 
-// A stepper goes on with the action that was decided for a release: it takes it as a
-// step, or ends the run.
+// A stepper handles the action that was decided for a release: it takes the step, or
+// ends the run.
 type stepper func(ctx context.Context, s *snapshot, a release.Action) (ending, error)
 
-// steps observes the release, decides one action and goes on with it, until next ends
-// that. Deploying, withdrawing and removing a former release are three steppers of this
-// one loop.
+// steps observes the release, decides one action and calls next with it, until next
+// returns an end. Deploying, withdrawing and uninstalling a former release are three
+// steppers of this loop.
 func (l *releases) steps(ctx context.Context, s *snapshot, next stepper) (ending, error) {
 	for range maxSteps {
 		if err := l.observe(ctx, s); err != nil {
 			return more, err
 		}
-		if err := l.follow(ctx, s); err != nil {
+		if err := l.waitForPredecessor(ctx, s); err != nil {
 			return more, err
 		}
 		if end, err := next(ctx, s, release.Decide(s.observed, s.wanted)); end != more || err != nil {
@@ -42,12 +42,12 @@ func (l *releases) steps(ctx context.Context, s *snapshot, next stepper) (ending
 	return more, fmt.Errorf("release %s does not come to rest", s.wanted.ID)
 }
 
-// take takes a step, and reports what became of it.
-func (l *releases) take(ctx context.Context, s *snapshot, a release.Action) error {
+// runStep takes a step, and reports its result.
+func (l *releases) runStep(ctx context.Context, s *snapshot, a release.Action) error {
 	began := l.now()
-	err := l.act(ctx, s, a)
+	err := l.takeStep(ctx, s, a)
 	if ctx.Err() == nil {
-		l.acts.took(s, a, l.now().Sub(began), err)
+		l.acts.stepTaken(s, a, l.now().Sub(began), err)
 	}
 	return err
 }

@@ -15,78 +15,78 @@ type upgrades struct {
 	holds      *holds
 	failures   *failures
 	attempts   *attempts
-	acts       *acts
+	acts       *stepReporter
 	drift      *drift.Monitor
 }
 
-// upgrade takes the steps that bring a deployment about, where it may go to its
-// namespace. If it may not, upgrade only observes what runs.
+// upgrade takes the steps that install or upgrade a release, if the deployment may use
+// its namespace. If it may not, upgrade only observes the release.
 func (u *upgrades) upgrade(ctx context.Context, s *snapshot) (ending, error) {
 	if s.wanted.Paused || s.spec.DeploymentID == "" {
 		u.drift.Ignore(s.name)
 		return over, nil
 	}
-	ok, err := u.namespaces.allowed(s)
+	ok, err := u.namespaces.checkAllowed(s)
 	if err != nil {
 		return more, err
 	}
 	if !ok {
-		u.attempts.tried(s)
+		u.attempts.setTried(s)
 		return maintain, u.observeForeign(ctx, s)
 	}
 	end, err := u.releases.steps(ctx, s, u.upgradeStep)
 	if err == nil {
 		u.namespaces.applyMeta(ctx, s)
-		s.disown()
+		s.dropForeign()
 	}
 	return end, err
 }
 
-// upgradeStep goes on with one action by which a deployment is brought about. A failure
-// is in s.failure afterwards.
+// upgradeStep handles one action of an upgrade. It sets s.failure after a failure.
 func (u *upgrades) upgradeStep(ctx context.Context, s *snapshot, a release.Action) (ending, error) {
-	if again, ok := renew(s, a); ok {
+	if again, ok := renewForCopies(s, a); ok {
 		a = again
 	}
 	switch a.Verb {
 	case release.Keep:
-		u.rest(s, a)
+		u.upgradeDone(s, a)
 		return maintain, nil
 	case release.Hold, release.Refuse:
-		u.acts.decided(s, a)
-		return maintain, u.holds.hold(ctx, s, a)
+		u.acts.decisionMade(s, a)
+		return maintain, u.holds.reportHold(ctx, s, a)
 	}
 	if s.bd == nil && !mayActAlone(s, a) {
 		return maintain, nil
 	}
-	if err := u.releases.take(ctx, s, a); err != nil {
-		return maintain, u.failures.note(ctx, s, err)
+	if err := u.releases.runStep(ctx, s, a); err != nil {
+		return maintain, u.failures.handleFailure(ctx, s, err)
 	}
 	return more, nil
 }
 
-// mayActAlone reports whether a step can be taken without the manager: with a
-// payload in the store, or one that needs none.
+// mayActAlone reports whether a step can be taken without the manager: its payload is
+// in the store, or it needs none.
 func mayActAlone(s *snapshot, a release.Action) bool {
 	if a.Verb == release.Install || a.Verb == release.Upgrade {
-		return s.known && s.rec.Chunks > 0
+		return s.hasRecord && s.rec.Chunks > 0
 	}
-	return s.known
+	return s.hasRecord
 }
 
-// rest notes that the release is as it should be, or cannot be.
-func (u *upgrades) rest(s *snapshot, a release.Action) {
+// upgradeDone records that the release is as it should be, or that no step can change
+// that.
+func (u *upgrades) upgradeDone(s *snapshot, a release.Action) {
 	if a.Reason == release.ReasonSettled {
-		u.attempts.failedBefore(s)
+		u.attempts.reportEarlierFailure(s)
 		return
 	}
-	u.attempts.tried(s)
+	u.attempts.setTried(s)
 	s.rec.Applied, s.rec.Failed, s.rec.Chunks = s.spec.DeploymentID, nil, 0
 	s.wanted.Applied, s.wanted.Reported = s.spec.DeploymentID, s.spec.DeploymentID
 }
 
-// observeForeign observes the release of a deployment that may not go to its namespace.
-// It forgets what it observed of a release that this agent did not make.
+// observeForeign observes the release of a deployment that may not use its namespace.
+// It drops what it observed of a release that this agent did not make.
 func (u *upgrades) observeForeign(ctx context.Context, s *snapshot) error {
 	if err := u.releases.observe(ctx, s); err != nil {
 		return err
@@ -94,6 +94,6 @@ func (u *upgrades) observeForeign(ctx context.Context, s *snapshot) error {
 	if s.observed.Memory.Owner != s.wanted.Self {
 		s.observed = release.Observed{ID: s.wanted.ID, State: release.Absent}
 	}
-	s.disown()
+	s.dropForeign()
 	return nil
 }

@@ -41,46 +41,46 @@ type Attempt struct {
 	Err     error
 }
 
-// again asks for another look after a time; the earliest request applies.
-func (o *Outcome) again(after time.Duration) {
+// requeueAfter asks for another check after a delay. The shortest delay applies.
+func (o *Outcome) requeueAfter(after time.Duration) {
 	if after > 0 && (o.After == 0 || after < o.After) {
 		o.After = after
 	}
 }
 
-// Correct reverts what others changed, where the deployment asks for it, and what
-// another bundle took over and has given up; see lost. It looks again at what it
-// touched. For an object that is changed back repeatedly the delay grows, and other
-// objects are not delayed. After an upgrade that failed half-way it reverts nothing:
-// that would restore the state before it. An error says that the objects could not be
-// looked at again; the Outcome is valid nevertheless.
+// Correct reverts changes of other clients, if the deployment asks for that. It also
+// applies again the objects that lostToOther returns. Then it reads the corrected
+// objects again. If an object is changed back repeatedly, its delay grows; other
+// objects are not delayed. After a failed upgrade it reverts nothing: that would
+// restore the state before the upgrade. An error says that the objects could not be
+// read again; the Outcome is valid nevertheless.
 func (m *Monitor) Correct(ctx context.Context, rel Release, objects []report.Object) (Outcome, error) {
-	d, out := m.of(rel.Name), Outcome{Objects: objects}
+	d, out := m.deploymentOf(rel.Name), Outcome{Objects: objects}
 	how := CorrectionOf(rel.Spec)
 	changed := modified(objects)
-	m.found(d, changed)
+	m.countNewDrift(d, changed)
 	halfWay := rel.Failed && rel.Observed.State != release.Deployed
 	if halfWay || rel.Observed.Good == 0 {
 		clear(d.fieldConflicts)
 		return out, nil
 	}
-	lost := m.lost(ctx, rel, d, &out)
+	lost := m.lostToOther(ctx, rel, d, &out)
 	if how == nil { // what others changed stays
 		if how, changed = (&fleet.CorrectDrift{}), changedAt(changed, lost); len(changed) == 0 {
 			clear(d.fieldConflicts)
 			return out, nil
 		}
 	}
-	due := d.due(changed, m.cfg.Now(), &out)
+	due := d.dueObjects(changed, m.cfg.Now(), &out)
 	var err error
 	if len(due) > 0 {
 		err = m.correct(ctx, rel, d, changed, correction(rel.Spec, *how, due, lost), due, &out)
 	}
-	m.contest(d, &out)
+	m.setContested(d, &out)
 	return out, err
 }
 
-// correct takes one correction of the objects that are due, and looks at them again.
+// correct makes one correction of the objects that are due, and reads them again.
 func (m *Monitor) correct(ctx context.Context, rel Release, d *deployment, changed []fleet.ModifiedStatus,
 	c helm.Correction, due map[ref]bool, out *Outcome,
 ) error {
@@ -94,7 +94,7 @@ func (m *Monitor) correct(ctx context.Context, rel Release, d *deployment, chang
 	if err != nil {
 		log.WithField("error", err.Error()).Warn("drift not corrected")
 		out.Failure = summary.NotCorrected + err.Error()
-		out.again(correctionDelay)
+		out.requeueAfter(correctionDelay)
 		return nil
 	}
 	log.Info("drift corrected")
@@ -103,15 +103,15 @@ func (m *Monitor) correct(ctx context.Context, rel Release, d *deployment, chang
 	}
 	m.lookAgainAt(rel, d, due)
 	out.Objects, err = m.Inspect(ctx, rel)
-	if len(d.due(modified(out.Objects), m.cfg.Now(), out)) > 0 {
-		out.again(pause) // another writer was faster than the second look, or it had no effect
+	if len(d.dueObjects(modified(out.Objects), m.cfg.Now(), out)) > 0 {
+		out.requeueAfter(pause) // another writer was faster than the second look, or it had no effect
 	}
 	return err
 }
 
-// due are the objects whose correction need not wait any longer. For the others
-// there is another look.
-func (d *deployment) due(changed []fleet.ModifiedStatus, now time.Time, out *Outcome) map[ref]bool {
+// dueObjects returns the objects whose correction need not wait. It requests another
+// check for the others.
+func (d *deployment) dueObjects(changed []fleet.ModifiedStatus, now time.Time, out *Outcome) map[ref]bool {
 	for at, f := range d.fieldConflicts {
 		if f.Over(now) {
 			delete(d.fieldConflicts, at)
@@ -127,7 +127,7 @@ func (d *deployment) due(changed []fleet.ModifiedStatus, now time.Time, out *Out
 		}
 		f.Found(m)
 		if wait := f.Wait(now); wait > 0 {
-			out.again(wait)
+			out.requeueAfter(wait)
 			continue
 		}
 		due[at] = true
@@ -141,7 +141,7 @@ func refOf(m fleet.ModifiedStatus) ref {
 	}
 }
 
-// correction is what Helm is asked to do.
+// correction returns the input of helm.Client.
 func correction(spec fleet.BundleDeploymentSpec, how fleet.CorrectDrift, due, lost map[ref]bool) helm.Correction {
 	out := InterruptedCorrection(spec, how)
 	reclaim := map[string]bool{}
@@ -155,8 +155,8 @@ func correction(spec fleet.BundleDeploymentSpec, how fleet.CorrectDrift, due, lo
 	return out
 }
 
-// InterruptedCorrection is the correction of all objects of a release, by which one
-// that was interrupted is taken up.
+// InterruptedCorrection returns the correction of all objects of a release, which
+// completes one that was interrupted.
 func InterruptedCorrection(spec fleet.BundleDeploymentSpec, how fleet.CorrectDrift) helm.Correction {
 	out := helm.Correction{CorrectDrift: how, Patches: rulesOf(spec.Options).patches}
 	if spec.Options.Helm != nil {
@@ -165,20 +165,21 @@ func InterruptedCorrection(spec fleet.BundleDeploymentSpec, how fleet.CorrectDri
 	return out
 }
 
-// contest notes who reverts corrections. Another run notes when that has ended.
-func (m *Monitor) contest(d *deployment, out *Outcome) {
+// setContested records which client reverts corrections. A later run records when that
+// has ended.
+func (m *Monitor) setContested(d *deployment, out *Outcome) {
 	fieldConflicts := make([]*drift.Fight, 0, len(d.fieldConflicts))
 	for _, f := range d.fieldConflicts {
 		fieldConflicts = append(fieldConflicts, f)
 		if f.Contested() {
-			out.again(f.Rest(m.cfg.Now()))
+			out.requeueAfter(f.Rest(m.cfg.Now()))
 		}
 	}
 	out.Contested = drift.Contested(fieldConflicts)
 }
 
-// lookAgainAt makes the next look one at objects that were corrected. Their
-// release has another revision now, and the same manifest.
+// lookAgainAt limits the next check to objects that were corrected. Their release has
+// another revision now, and the same manifest.
 func (m *Monitor) lookAgainAt(rel Release, d *deployment, due map[ref]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -195,7 +196,7 @@ func (m *Monitor) lookAgainAt(rel Release, d *deployment, due map[ref]bool) {
 	}
 }
 
-// CorrectionOf is how drift is to be corrected; nil: not at all.
+// CorrectionOf returns how drift is corrected; nil: it is not.
 func CorrectionOf(spec fleet.BundleDeploymentSpec) *fleet.CorrectDrift {
 	for _, c := range []*fleet.CorrectDrift{spec.CorrectDrift, spec.Options.CorrectDrift} {
 		if c != nil && c.Enabled {
@@ -205,9 +206,9 @@ func CorrectionOf(spec fleet.BundleDeploymentSpec) *fleet.CorrectDrift {
 	return nil
 }
 
-// found reports how many objects differ now that did not when the deployment was looked
-// at before.
-func (m *Monitor) found(d *deployment, changed []fleet.ModifiedStatus) {
+// countNewDrift reports how many objects differ now that did not differ at the last
+// check.
+func (m *Monitor) countNewDrift(d *deployment, changed []fleet.ModifiedStatus) {
 	now := map[string]bool{}
 	changes := 0
 	for _, c := range changed {
@@ -223,10 +224,10 @@ func (m *Monitor) found(d *deployment, changed []fleet.ModifiedStatus) {
 	}
 }
 
-// lost returns objects of the deployment's release that another one has taken over and
-// no longer has. They are applied again, even where drift is not corrected otherwise.
-// An object whose state is unknown now is checked later.
-func (m *Monitor) lost(ctx context.Context, rel Release, d *deployment, out *Outcome) map[ref]bool {
+// lostToOther returns objects of the release that another release has taken over and
+// does not have any more. They are applied again, even if drift is not corrected. An
+// object whose state is unknown is checked later.
+func (m *Monitor) lostToOther(ctx context.Context, rel Release, d *deployment, out *Outcome) map[ref]bool {
 	lost := map[ref]bool{}
 	if d.view == nil {
 		return lost
@@ -236,7 +237,7 @@ func (m *Monitor) lost(ctx context.Context, rel Release, d *deployment, out *Out
 		if o.owner.Name == "" || o.owner == rel.Observed.ID || o.object.Modified == nil {
 			continue
 		}
-		out.again(ownerDelay)
+		out.requeueAfter(ownerDelay)
 		c, known := claims[o.owner]
 		if !known {
 			var err error
@@ -253,7 +254,7 @@ func (m *Monitor) lost(ctx context.Context, rel Release, d *deployment, out *Out
 	return lost
 }
 
-// changedAt are those of differences that concern some objects.
+// changedAt returns the differences that concern some objects.
 func changedAt(changed []fleet.ModifiedStatus, at map[ref]bool) []fleet.ModifiedStatus {
 	return slices.DeleteFunc(slices.Clone(changed), func(m fleet.ModifiedStatus) bool { return !at[refOf(m)] })
 }

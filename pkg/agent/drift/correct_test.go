@@ -18,7 +18,7 @@ import (
 func TestFoundDrift(t *testing.T) {
 	total := 0
 	m := New(t.Context(), Config{OnDrift: func(n int) { total += n }})
-	d := m.of("web")
+	d := m.deploymentOf("web")
 	a, b := fleet.ModifiedStatus{Kind: "ConfigMap", Name: "a"}, fleet.ModifiedStatus{Kind: "ConfigMap", Name: "b"}
 	for _, step := range []struct {
 		why  string
@@ -31,7 +31,7 @@ func TestFoundDrift(t *testing.T) {
 		{"put back", nil, 2},
 		{"again", []fleet.ModifiedStatus{a}, 3},
 	} {
-		if m.found(d, step.now); total != step.want {
+		if m.countNewDrift(d, step.now); total != step.want {
 			t.Errorf("%s: want %d in all, got %d", step.why, step.want, total)
 		}
 	}

@@ -16,10 +16,9 @@ import (
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// crdsOf are those of the CRDs of a chart's crds folders that are on the cluster and
-// not among the objects of the manifest. Helm installs them once and does not look at
-// them again, so no change of them is drift. A CRD that the agent may not read is
-// listed without its age.
+// crdsOf returns the CRDs of a chart's crds folders that exist in the cluster and are
+// not in the manifest. Helm installs them once, so that a change of them is no drift. A
+// CRD that the agent may not read is returned without its age.
 func crdsOf(ctx context.Context, live Reader, names []string, objects map[ref]*seen) ([]report.Object, error) {
 	found := make([]*report.Object, len(names))
 	group, ctx := errgroup.WithContext(ctx)

@@ -107,24 +107,24 @@ type Release struct {
 	Failed   bool // the last step has failed, or waits
 }
 
-// New makes a monitor. ctx is that of the watches that it opens.
+// New makes a monitor. ctx ends the watches that it opens.
 func New(ctx context.Context, cfg Config) *Monitor {
 	m := &Monitor{cfg: cfg, deployments: map[string]*deployment{}, names: map[string]map[string]bool{}}
-	m.watches = watch.New(ctx, cfg.Live, m.changed)
+	m.watches = watch.New(ctx, cfg.Live, m.onWatchEvent)
 	return m
 }
 
-// Ignore forgets what was seen of a deployment, and ends its watches: everything is
-// looked at again when it continues.
+// Ignore drops what was read of a deployment, and ends its watches. Its next check
+// reads everything.
 func (m *Monitor) Ignore(name string) {
 	m.watches.Set(name, nil)
-	d := m.of(name)
+	d := m.deploymentOf(name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d.view = nil
 }
 
-// Forget ends the interest in a deployment.
+// Forget drops all state of a deployment.
 func (m *Monitor) Forget(name string) {
 	m.watches.Set(name, nil)
 	m.mu.Lock()
@@ -136,18 +136,18 @@ func (m *Monitor) Forget(name string) {
 	}
 }
 
-// LookAtAll makes the next look at a deployment one at all objects.
+// LookAtAll makes the next check of a deployment read all objects.
 func (m *Monitor) LookAtAll(name string) {
-	d := m.of(name)
+	d := m.deploymentOf(name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d.all = true
 }
 
-// Next returns after which time a deployment is looked at again although no change of
-// its objects was seen.
+// Next returns after which time a deployment is checked again without a change of its
+// objects.
 func (m *Monitor) Next(name string) time.Duration {
-	d := m.of(name)
+	d := m.deploymentOf(name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if d.view == nil || !d.view.unwatched {
@@ -157,8 +157,8 @@ func (m *Monitor) Next(name string) time.Duration {
 	return unwatchedDelay
 }
 
-// KindChanged is called when a CRD is created, changed or deleted. It enqueues the
-// deployments with an object of a kind that could not be watched.
+// KindChanged handles a CRD that was created, changed or deleted (gone). It enqueues
+// the deployments with an object of a kind that could not be watched.
 func (m *Monitor) KindChanged(crd string, gone bool) {
 	if gone {
 		m.watches.CRDGone(crd)
@@ -175,13 +175,13 @@ func (m *Monitor) KindChanged(crd string, gone bool) {
 	}
 }
 
-// setHash is the label value of a deployment's objects.
+// setHash returns the label value of a deployment's objects.
 func (m *Monitor) setHash(name string) string {
 	return naming.ObjectSetHash(naming.ObjectSetID(name, m.cfg.Scope))
 }
 
-// of is what is known of a deployment; it is made if there is nothing.
-func (m *Monitor) of(name string) *deployment {
+// deploymentOf returns the state of a deployment, and makes it if there is none.
+func (m *Monitor) deploymentOf(name string) *deployment {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.deployments[name]

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func TestHealth(t *testing.T) {
 	var table strings.Builder
 	for _, live := range objectsIn(t, "objects.yaml") {
-		s := judgement{}.judge(t.Context(), live, live)
+		s := judgement{}.judgeObject(t.Context(), live, live)
 		state, text := "ready", ""
 		if n := s.object.NonReady; n != nil {
 			state, text = n.Summary.State, strings.Join(n.Summary.Message, "; ")
@@ -65,7 +65,7 @@ func TestHealthIgnoresConditions(t *testing.T) {
 			{"type": "Stalled", "status": "True"}, {"type": "Ready", "status": "False", "message": "database away"},
 			{"type": "ScalingActive"}, {"type": "Failed"},
 		}}
-		if s := j.judge(t.Context(), live, live); (s.object.NonReady == nil) != want {
+		if s := j.judgeObject(t.Context(), live, live); (s.object.NonReady == nil) != want {
 			t.Errorf("%s %s: ready should be %v: %+v", live.GetKind(), live.GetAnnotations()["case"], want, s.object.NonReady)
 		}
 	}

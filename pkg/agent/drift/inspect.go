@@ -62,7 +62,7 @@ type seen struct {
 	marked bool       // by a Fleet agent
 }
 
-// list is what was found of all objects.
+// list returns the state of all objects.
 func (v *view) list() []report.Object {
 	out := make([]report.Object, 0, len(v.objects))
 	for _, s := range v.objects {
@@ -71,17 +71,17 @@ func (v *view) list() []report.Object {
 	return append(out, v.crds...)
 }
 
-// Inspect looks at the live objects of a release: at all of them when there is
-// a new revision or a long time has passed, else at those that changed.
+// Inspect checks the live objects of a release: all of them for a new revision or after
+// a long time, else those that have changed.
 func (m *Monitor) Inspect(ctx context.Context, rel Release) ([]report.Object, error) {
-	d := m.of(rel.Name)
-	all, dirty := m.begin(d)
-	v, err := m.see(ctx, rel, d, all, dirty)
+	d := m.deploymentOf(rel.Name)
+	all, dirty := m.takeDirty(d)
+	v, err := m.readView(ctx, rel, d, all, dirty)
 	if err != nil {
-		m.abort(d, all, dirty)
+		m.restoreDirty(d, all, dirty)
 		return nil, err
 	}
-	m.end(rel.Name, d, v)
+	m.storeView(rel.Name, d, v)
 	if v == nil {
 		m.watches.Set(rel.Name, nil)
 		return nil, nil
@@ -89,8 +89,9 @@ func (m *Monitor) Inspect(ctx context.Context, rel Release) ([]report.Object, er
 	return v.list(), nil
 }
 
-// see makes a new view; nil if there is no release.
-func (m *Monitor) see(ctx context.Context, rel Release, d *deployment, all bool, dirty map[ref]bool) (*view, error) {
+// readView makes a new view of the objects in dirty, or of all; nil if there is no
+// release.
+func (m *Monitor) readView(ctx context.Context, rel Release, d *deployment, all bool, dirty map[ref]bool) (*view, error) {
 	if rel.Observed.Good == 0 {
 		return nil, nil
 	}
@@ -129,13 +130,13 @@ func (m *Monitor) see(ctx context.Context, rel Release, d *deployment, all bool,
 	}
 	j := judgement{
 		expected: drift.Expected{SetHash: m.setHash(rel.Name), Patches: want.patches}, ignored: want.ignored,
-		hide: hiding(*rel.Observed, wanted), kinds: m.cfg.Live, now: m.cfg.Now, before: before(rel, d),
+		hide: redactorOf(*rel.Observed, wanted), kinds: m.cfg.Live, now: m.cfg.Now, before: differencesBefore(rel, d),
 	}
 	reader, err := m.reader(ctx, rel)
 	if err != nil {
 		return nil, err
 	}
-	found, err := j.lookAt(ctx, reader, look)
+	found, err := j.readAndJudge(ctx, reader, look)
 	if err != nil {
 		return nil, err
 	}
@@ -150,8 +151,8 @@ func (m *Monitor) see(ctx context.Context, rel Release, d *deployment, all bool,
 	return v, err
 }
 
-// locate sets the namespace that an object of a manifest ends up in. An object
-// of an unknown kind stays as it is: it cannot exist.
+// locate sets the namespace of an object of a manifest, and returns its reference. An
+// object of an unknown kind stays as it is: it cannot exist.
 func locate(ctx context.Context, live Live, o *unstructured.Unstructured, namespace string) (ref, error) {
 	namespaced, err := live.ScopeOf(ctx, o.GroupVersionKind())
 	if err != nil && !reconcile.IsRequeue(err) {
@@ -166,8 +167,8 @@ func locate(ctx context.Context, live Live, o *unstructured.Unstructured, namesp
 	return ref{kind: o.GroupVersionKind(), key: kube.KeyOf(o)}, nil
 }
 
-// watchKinds opens the watches for a deployment's objects. It is false if a
-// kind is not served yet.
+// watchKinds opens the watches for a deployment's objects; false: a kind is not served
+// yet.
 func (m *Monitor) watchKinds(ctx context.Context, name string, objs []*unstructured.Unstructured) bool {
 	set := map[schema.GroupVersionKind]bool{}
 	var kinds []schema.GroupVersionKind
@@ -196,18 +197,18 @@ type judgement struct {
 	before   []fleet.ModifiedStatus // what was found the last time
 }
 
-// before is what was found of a deployment the last time: by this process, or as
-// it was reported.
-func before(rel Release, d *deployment) []fleet.ModifiedStatus {
+// differencesBefore returns the differences that the last check of this process found,
+// else those that the status reports.
+func differencesBefore(rel Release, d *deployment) []fleet.ModifiedStatus {
 	if d.view != nil {
 		return modified(d.view.list())
 	}
 	return rel.Reported
 }
 
-// hiding keeps the Helm values of a release out of texts, but not the names of
-// its objects.
-func hiding(o release.Observed, objs []*unstructured.Unstructured) redact.Redactor {
+// redactorOf returns a redactor that removes the Helm values of a release from texts,
+// except the names of its objects.
+func redactorOf(o release.Observed, objs []*unstructured.Unstructured) redact.Redactor {
 	keep := []string{o.ID.Name, o.ID.Namespace}
 	for _, obj := range objs {
 		keep = append(keep, obj.GetKind(), obj.GetName(), obj.GetNamespace())
@@ -215,8 +216,8 @@ func hiding(o release.Observed, objs []*unstructured.Unstructured) redact.Redact
 	return redact.New(keep, o.Values)
 }
 
-// lookAt reads the live objects of a manifest and judges them.
-func (j judgement) lookAt(ctx context.Context, live Reader, objs []*unstructured.Unstructured) ([]*seen, error) {
+// readAndJudge reads the live objects of a manifest and compares them.
+func (j judgement) readAndJudge(ctx context.Context, live Reader, objs []*unstructured.Unstructured) ([]*seen, error) {
 	j.expected.Hide = j.hide.Text
 	out := make([]*seen, len(objs))
 	group, ctx := errgroup.WithContext(ctx)
@@ -228,7 +229,7 @@ func (j judgement) lookAt(ctx context.Context, live Reader, objs []*unstructured
 			if err != nil && !kube.IsGone(err) && !reconcile.IsRequeue(err) {
 				return fmt.Errorf("look at the release: %w", err)
 			}
-			out[i] = j.judge(ctx, o, found)
+			out[i] = j.judgeObject(ctx, o, found)
 			out[i].looked = looked
 			return nil
 		})
@@ -236,8 +237,8 @@ func (j judgement) lookAt(ctx context.Context, live Reader, objs []*unstructured
 	return out, group.Wait()
 }
 
-// judge compares one live object, nil if it is missing, with the desired one.
-func (j judgement) judge(ctx context.Context, wanted, live *unstructured.Unstructured) *seen {
+// judgeObject compares one live object, nil if it is missing, with the desired one.
+func (j judgement) judgeObject(ctx context.Context, wanted, live *unstructured.Unstructured) *seen {
 	out := &seen{keys: drift.KeysOf(wanted), object: report.Object{
 		Kind: wanted.GetKind(), APIVersion: wanted.GetAPIVersion(), Namespace: wanted.GetNamespace(), Name: wanted.GetName(),
 	}}
@@ -267,7 +268,7 @@ func (j judgement) judge(ctx context.Context, wanted, live *unstructured.Unstruc
 	return out
 }
 
-// schemaOf is the schema of a custom resource; nil if it has none or cannot be
+// schemaOf returns the schema of a custom resource; nil if it has none or cannot be
 // read.
 func schemaOf(ctx context.Context, live Live, kind schema.GroupVersionKind) map[string]any {
 	kinds, ok := live.(interface {

@@ -81,7 +81,7 @@ func TestChangeWhileLooking(t *testing.T) {
 	change := func(version int) {
 		c.version = version
 		live := c.live()
-		m.changed(watch.Change{Set: c.set, Kind: configMap, Key: kube.KeyOf(live), Meta: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		m.onWatchEvent(watch.Change{Set: c.set, Kind: configMap, Key: kube.KeyOf(live), Meta: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "a", ResourceVersion: live.GetResourceVersion(), Labels: live.GetLabels(), ManagedFields: live.GetManagedFields(),
 		}}})
 	}
@@ -95,7 +95,7 @@ func TestChangeWhileLooking(t *testing.T) {
 	}
 
 	c.onGet = func() { change(2) }
-	if look(revision(1, 2)) != true || len(m.of("web").dirty) != 1 {
+	if look(revision(1, 2)) != true || len(m.deploymentOf("web").dirty) != 1 {
 		t.Error("what was read is old, and the change has to be looked at")
 	}
 	if !look(revision(1, 2)) || c.reads != 1 {

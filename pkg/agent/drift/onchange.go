@@ -16,11 +16,11 @@ const (
 	beat = 250 * time.Millisecond
 )
 
-// changed passes a change of a live object on to the deployments of its object set:
-// only one that has the object in its manifest acts on it. While the objects of a
-// deployment are being read, it is unknown whether that happens before or after the
-// change: this is checked at the end.
-func (m *Monitor) changed(c watch.Change) {
+// onWatchEvent handles a change of a live object. It passes the change to the
+// deployments with the label of the object; only one that has the object in its
+// manifest uses it. While a run reads the objects of a deployment, storeView handles
+// the change at the end.
+func (m *Monitor) onWatchEvent(c watch.Change) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := ref{kind: c.Kind, key: c.Key}
@@ -30,37 +30,37 @@ func (m *Monitor) changed(c watch.Change) {
 		case d.looking:
 			d.missed[at] = c
 		case d.view != nil:
-			m.onChange(name, d, at, c)
+			m.markDirty(name, d, at, c)
 		}
 	}
 }
 
-// onChange notes a relevant change, and enqueues the deployment for it. The caller
-// holds m.mu.
-func (m *Monitor) onChange(name string, d *deployment, at ref, c watch.Change) {
+// markDirty records a relevant change, and enqueues the deployment. The caller holds
+// m.mu.
+func (m *Monitor) markDirty(name string, d *deployment, at ref, c watch.Change) {
 	s := d.view.objects[at]
-	if s == nil || !s.changes(c) {
+	if s == nil || !s.isRelevant(c) {
 		return
 	}
 	d.dirty[at] = true
 	if !d.turning {
-		m.wakeFor(name, s)
+		m.enqueueFor(name, s)
 	}
 }
 
-// wakeFor looks at an object as soon as that may be.
-func (m *Monitor) wakeFor(name string, s *seen) {
+// enqueueFor enqueues a deployment for the time when an object may be checked again.
+func (m *Monitor) enqueueFor(name string, s *seen) {
 	now := m.cfg.Now()
-	if due := s.due(); due.After(now) {
+	if due := s.nextCheck(); due.After(now) {
 		m.cfg.Enqueue(name, due.Add(beat).Truncate(beat).Sub(now))
 		return
 	}
 	m.cfg.Enqueue(name, 0)
 }
 
-// changes reports whether an object may differ in a relevant way from what was seen of
-// it. Irrelevant changes are remembered, to judge the next change by.
-func (s *seen) changes(c watch.Change) bool {
+// isRelevant reports whether the state of an object may differ after a change. It
+// remembers irrelevant changes, to compare the next one.
+func (s *seen) isRelevant(c watch.Change) bool {
 	if c.Meta == nil {
 		return s.mark.Version > 0
 	}
@@ -75,13 +75,13 @@ func (s *seen) changes(c watch.Change) bool {
 	return true
 }
 
-// due is when an object may be looked at again.
-func (s *seen) due() time.Time { return s.looked.Add(pause) }
+// nextCheck returns when an object may be checked again.
+func (s *seen) nextCheck() time.Time { return s.looked.Add(pause) }
 
-// Begin begins a run of the loop, and returns the function that ends it. Changes that
-// come during the run are handled in it, or enqueue the deployment for another.
+// Begin starts a run for a deployment, and returns the function that ends it. Changes
+// during the run are handled in it, or enqueue the deployment again.
 func (m *Monitor) Begin(name string) (end func()) {
-	d := m.of(name)
+	d := m.deploymentOf(name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d.turning = true
@@ -94,21 +94,21 @@ func (m *Monitor) Begin(name string) (end func()) {
 		}
 		for at := range d.dirty {
 			if o := d.view.objects[at]; o != nil {
-				m.wakeFor(name, o)
+				m.enqueueFor(name, o)
 			}
 		}
 	}
 }
 
-// begin empties the list of objects to look at, as far as they may be looked at
-// by now. Changes that come from now on are kept for end.
-func (m *Monitor) begin(d *deployment) (all bool, dirty map[ref]bool) {
+// takeDirty takes the objects that must be read and may be read by now. Later changes
+// are kept for storeView.
+func (m *Monitor) takeDirty(d *deployment) (all bool, dirty map[ref]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.cfg.Now()
 	all, dirty = d.all, map[ref]bool{}
 	for at := range d.dirty {
-		if all || d.view == nil || d.view.objects[at] == nil || !d.view.objects[at].due().After(now) {
+		if all || d.view == nil || d.view.objects[at] == nil || !d.view.objects[at].nextCheck().After(now) {
 			dirty[at] = true
 			delete(d.dirty, at)
 		}
@@ -117,8 +117,8 @@ func (m *Monitor) begin(d *deployment) (all bool, dirty map[ref]bool) {
 	return all, dirty
 }
 
-// end keeps what was seen, and heeds the changes that came meanwhile.
-func (m *Monitor) end(name string, d *deployment, v *view) {
+// storeView stores what was read, and handles the changes that came meanwhile.
+func (m *Monitor) storeView(name string, d *deployment, v *view) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if v == nil || v.whole && v != d.view {
@@ -127,14 +127,14 @@ func (m *Monitor) end(name string, d *deployment, v *view) {
 	d.view, d.looking = v, false
 	if v != nil {
 		for at, c := range d.missed {
-			m.onChange(name, d, at, c)
+			m.markDirty(name, d, at, c)
 		}
 	}
 	clear(d.missed)
 }
 
-// abort puts back what could not be looked at.
-func (m *Monitor) abort(d *deployment, all bool, dirty map[ref]bool) {
+// restoreDirty puts back objects that could not be read.
+func (m *Monitor) restoreDirty(d *deployment, all bool, dirty map[ref]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d.all, d.looking = d.all || all, false

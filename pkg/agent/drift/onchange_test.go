@@ -49,7 +49,7 @@ func TestChanges(t *testing.T) {
 			if c.seen != nil {
 				s.mark = drift.MarkOf(c.seen, s.keys)
 			}
-			if got := s.changes(watch.Change{Meta: c.now}); got != c.want {
+			if got := s.isRelevant(watch.Change{Meta: c.now}); got != c.want {
 				t.Errorf("%s: got %v", c.why, got)
 			}
 		})
@@ -64,25 +64,25 @@ func TestChangeReachesItsDeployment(t *testing.T) {
 	object := func(name string) ref { return ref{kind: kind, key: kube.Key{Namespace: "default", Name: name}} }
 	names := []string{"fleet-agent-x-app", "fleet-agent-y-app", "fleet-agent-c1"}
 	for _, name := range names {
-		m.of(name).view = &view{objects: map[ref]*seen{object(name): {mark: drift.Mark{Version: 1}}}}
+		m.deploymentOf(name).view = &view{objects: map[ref]*seen{object(name): {mark: drift.Mark{Version: 1}}}}
 	}
 	change := func(name string) {
-		m.changed(watch.Change{Set: m.setHash(name), Kind: kind, Key: object(name).key})
+		m.onWatchEvent(watch.Change{Set: m.setHash(name), Kind: kind, Key: object(name).key})
 	}
 	for _, name := range names {
 		change(name)
-		if !m.of(name).dirty[object(name)] {
+		if !m.deploymentOf(name).dirty[object(name)] {
 			t.Errorf("a change of an object of %s did not reach it", name)
 		}
 	}
 	for _, name := range names {
-		if n := len(m.of(name).dirty); n != 1 {
+		if n := len(m.deploymentOf(name).dirty); n != 1 {
 			t.Errorf("%s has to look at %d objects, want its own one", name, n)
 		}
 	}
 	m.Forget("fleet-agent-c1")
-	clear(m.of("fleet-agent-x-app").dirty)
-	if change("fleet-agent-x-app"); len(m.of("fleet-agent-x-app").dirty) != 1 {
+	clear(m.deploymentOf("fleet-agent-x-app").dirty)
+	if change("fleet-agent-x-app"); len(m.deploymentOf("fleet-agent-x-app").dirty) != 1 {
 		t.Error("a change did not reach its deployment after another one of the set was forgotten")
 	}
 	for _, name := range names {

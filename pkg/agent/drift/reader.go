@@ -20,9 +20,9 @@ type Reader interface {
 	Get(ctx context.Context, gvk schema.GroupVersionKind, key kube.Key) (*unstructured.Unstructured, error)
 }
 
-// ReaderOf returns a Reader with the rights of deployments with this service account:
-// users who can read a bundle see the objects that it names, so its account must be
-// able to read them. An account that does not exist is reconcile.Terminal, too.
+// ReaderOf returns a Reader with the rights of a service account. Users who can read a
+// bundle see the state of the objects that it names, so its account must be able to
+// read them. A missing account is a reconcile.Terminal error.
 func ReaderOf(ctx context.Context, h *helm.Client, live *kube.Live, serviceAccount string) (Reader, error) {
 	user, err := h.User(ctx, serviceAccount)
 	if reconcile.IsRequeue(err) {
@@ -49,7 +49,7 @@ func (r limitedReader) Get(ctx context.Context, gvk schema.GroupVersionKind, key
 	return obj, err
 }
 
-// reader reads the live objects of a deployment, with the rights of its account.
+// reader returns a Reader with the rights of the deployment's account.
 func (m *Monitor) reader(ctx context.Context, rel Release) (Reader, error) {
 	if m.cfg.Reader == nil {
 		return m.cfg.Live, nil

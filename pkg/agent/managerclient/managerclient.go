@@ -73,8 +73,8 @@ func New(cfg Config) (*Client, error) {
 	return u, nil
 }
 
-// Run checks in at each next time and keeps the deployments current, from the
-// moment that ready is closed, until ctx ends.
+// Run checks in at the configured times and keeps the deployments current until ctx
+// ends. It begins when ready is closed.
 func (u *Client) Run(ctx context.Context, ready <-chan struct{}) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return u.check.Run(ctx) })
@@ -89,23 +89,23 @@ func (u *Client) Run(ctx context.Context, ready <-chan struct{}) error {
 	return group.Wait()
 }
 
-// List fills the deployments and keeps them current until ctx ends, without any
-// check-in.
+// List reads the deployments and keeps them current until ctx ends. It does not check
+// in.
 func (u *Client) List(ctx context.Context) error { return u.Deployments.Run(ctx) }
 
-// CheckIn checks in once.
+// CheckIn checks in one time.
 func (u *Client) CheckIn(ctx context.Context) (checkin.Answer, error) { return u.check.Once(ctx) }
 
-// Soon makes the running check-ins not wait for their next time.
+// Soon makes Run check in at once.
 func (u *Client) Soon() { u.check.Soon() }
 
-// Down reports why the manager cannot be reached; nil: it can, as far as is known.
+// Down returns why the manager cannot be reached; nil: it can, as far as is known.
 func (u *Client) Down() error { return u.line.Down() }
 
-// Open returns how many connections to the manager there are.
+// Open returns the number of open connections to the manager.
 func (u *Client) Open() int { return u.line.Open() }
 
-// Close ends all connections. Deployments can still be read.
+// Close closes all connections. The cached deployments stay readable.
 func (u *Client) Close() { u.line.Close() }
 
 // Synced waits for the first list of deployments.

@@ -83,7 +83,7 @@ func (p *Puller) Chart(ctx context.Context, r chart.Request, c chart.Credentials
 	}
 	packed, err := os.CreateTemp(p.cfg.Dir, "fleet-chart-*")
 	if err != nil {
-		return content.Manifest{}, onDisk(err)
+		return content.Manifest{}, withoutPaths(err)
 	}
 	defer func() { _ = packed.Close(); _ = os.Remove(packed.Name()) }()
 	e := download{Puller: p, request: r, access: chart.HelmOpAccess(c, []chart.Request{r}), into: packed}
@@ -103,22 +103,22 @@ type download struct {
 	subdir  string // the part of the archive to use
 }
 
-// named is the source as it was written.
-func (e *download) named() string {
+// sourceName returns the source as the user wrote it.
+func (e *download) sourceName() string {
 	if e.request.Repo != "" {
 		return e.request.Repo
 	}
 	return e.request.Chart
 }
 
-// fetch writes the packaged chart, wherever it is.
+// fetch downloads the packaged chart.
 func (e *download) fetch(ctx context.Context, l chart.Location) error {
 	e.as = archive.Options{Format: "tar.gz", Limits: archive.Limits{Bytes: unpackedBytes, Files: 2 * chart.MaxFiles}}
 	switch l.Kind {
 	case chart.Repository:
 		return e.fromRepository(ctx, l)
 	case chart.OCI:
-		c, err := e.access.Send(e.access.Default, e.named())
+		c, err := e.access.Send(e.access.Default, e.sourceName())
 		if err != nil {
 			return err
 		}
@@ -129,8 +129,8 @@ func (e *download) fetch(ctx context.Context, l chart.Location) error {
 	return reconcile.TerminalError(ReasonNotHere, errors.New("agents read Helm repositories, registries and archives, but no git repositories"))
 }
 
-// fromRepository looks the chart up in the index, which names the place of the
-// archive and its digest.
+// fromRepository finds the chart in the index of a Helm repository, which has the
+// address and the digest of the archive, and downloads it.
 func (e *download) fromRepository(ctx context.Context, l chart.Location) error {
 	c, err := e.access.Send(e.access.Default, l.URL)
 	if err != nil {
@@ -171,8 +171,8 @@ func (e *download) fromRepository(ctx context.Context, l chart.Location) error {
 	return err
 }
 
-// fromRegistry gets the artifact of a digest, of the tag that the version is, or
-// of the tag that satisfies it.
+// fromRegistry downloads the artifact of a digest, or of the tag that equals or
+// satisfies the version.
 func (e *download) fromRegistry(ctx context.Context, l chart.Location, c chart.Credentials) error {
 	from := oci.Registry{
 		Reference: strings.TrimPrefix(l.URL, "oci://"), Username: c.Username, Password: c.Password,
@@ -201,9 +201,9 @@ func (e *download) fromRegistry(ctx context.Context, l chart.Location, c chart.C
 	return save(tag)
 }
 
-// fromArchive gets one file over HTTP.
+// fromArchive downloads one file over HTTP.
 func (e *download) fromArchive(ctx context.Context, l chart.Location) error {
-	c, err := e.access.Send(e.access.Default, e.named())
+	c, err := e.access.Send(e.access.Default, e.sourceName())
 	if err != nil {
 		return err
 	}
@@ -215,20 +215,20 @@ func (e *download) fromArchive(ctx context.Context, l chart.Location) error {
 	return err
 }
 
-// unpack makes a bundle's files of the archive.
+// unpack makes the files of a bundle from the archive.
 func (e *download) unpack(ctx context.Context) (m content.Manifest, err error) {
 	size, err := e.into.Seek(0, io.SeekEnd)
 	if err != nil {
-		return m, onDisk(err)
+		return m, withoutPaths(err)
 	}
 	dir, err := os.MkdirTemp(e.cfg.Dir, "fleet-chart-*")
 	if err != nil {
-		return m, onDisk(err)
+		return m, withoutPaths(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return m, onDisk(err)
+		return m, withoutPaths(err)
 	}
 	defer func() { _ = root.Close() }()
 	if _, err := archive.Unpack(ctx, e.into, size, e.as, root); err != nil {
@@ -240,7 +240,7 @@ func (e *download) unpack(ctx context.Context) (m content.Manifest, err error) {
 			return m, reconcile.TerminalError(chart.ReasonInvalidSource, fmt.Errorf("the archive has no directory %q; name one that is there after //", e.subdir))
 		}
 		if files, err = fs.Sub(files, e.subdir); err != nil {
-			return m, onDisk(err)
+			return m, withoutPaths(err)
 		}
 	}
 	m.Resources, err = chart.Resources(e.request.Dir(), files)
@@ -251,8 +251,8 @@ func credentials(c chart.Credentials) web.Credentials {
 	return web.Credentials{Username: c.Username, Password: c.Password, CABundle: c.CABundle, InsecureSkipVerify: c.InsecureSkipVerify}
 }
 
-// onDisk names what is at fault without the names of temporary files.
-func onDisk(err error) error {
+// withoutPaths returns an error of the disk without the names of temporary files.
+func withoutPaths(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {
 		err = at.Err

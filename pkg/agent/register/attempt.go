@@ -46,8 +46,8 @@ type Attempt struct {
 	onSilent func(Request)
 }
 
-// NewAttempt begins a series of tries. onSilent, where not nil, is called with a
-// request that is not answered at once.
+// NewAttempt begins a series of tries. It calls onSilent, if not nil, with a request
+// that is not answered at once.
 func NewAttempt(cfg Config, boot Bootstrap, onSilent func(Request)) *Attempt {
 	return &Attempt{cfg: cfg, boot: boot, onSilent: onSilent}
 }
@@ -55,18 +55,18 @@ func NewAttempt(cfg Config, boot Bootstrap, onSilent func(Request)) *Attempt {
 // Bootstrap returns the registration data that the tries use.
 func (a *Attempt) Bootstrap() Bootstrap { return a.boot }
 
-// Try asks to be registered and waits for the answer, for 30 minutes at most.
-// Nothing is kept but the word of the request, so that it can be asked for again.
+// Try requests a registration and waits at most 30 minutes for the answer. It stores
+// only the client random of the request, so that a later try finds the same request.
 //
-// It is ErrIncomplete if values are missing and ErrUnanswered after 30 minutes;
-// other errors are those of the manager's API server, or of the way there.
+// It returns ErrIncomplete if values are missing, ErrUnanswered after 30 minutes, and
+// otherwise the errors of the manager's API server or of the connection.
 func (a *Attempt) Try(ctx context.Context) (Grant, error) {
 	b := a.boot.Bootstrapping
 	if missing := b.Missing(); missing != "" {
 		return Grant{}, fmt.Errorf("%w: the Secret %s has no %s", ErrIncomplete, fleet.SecretAgentBootstrap, missing)
 	}
 	origin := b.Origin()
-	settings, err := asking(ctx, a.cfg)
+	settings, err := withRequestedLabels(ctx, a.cfg)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -74,12 +74,12 @@ func (a *Attempt) Try(ctx context.Context) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
-	word, err := a.word(ctx)
+	word, err := a.clientRandom(ctx)
 	if err != nil {
 		return Grant{}, err
 	}
 	b.APIServerCA = authorities(ctx, settings.TLSMode, b)
-	answer, err := a.ask(ctx, b, fleet.ClusterRegistrationSpec{
+	answer, err := a.createRequest(ctx, b, fleet.ClusterRegistrationSpec{
 		ClientID: clientID, ClientRandom: word, ClusterLabels: settings.Labels,
 	})
 	if err != nil {
@@ -88,8 +88,9 @@ func (a *Attempt) Try(ctx context.Context) (Grant, error) {
 	return grantOf(a.cfg, b, origin, answer)
 }
 
-// word returns the secret part of a request. It is made up once for a token.
-func (a *Attempt) word(ctx context.Context) (string, error) {
+// clientRandom returns the secret part of a request. It is generated once for each
+// token.
+func (a *Attempt) clientRandom(ctx context.Context) (string, error) {
 	secrets := kube.StoreOf[*corev1.Secret](a.cfg.Down)
 	key := kube.Key{Namespace: a.cfg.Namespace, Name: fleet.SecretAgentBootstrap}
 	have, err := secrets.Get(ctx, key)
@@ -111,8 +112,8 @@ func (a *Attempt) word(ctx context.Context) (string, error) {
 	return word, nil
 }
 
-// ask makes a request and waits for the Secret that answers it.
-func (a *Attempt) ask(ctx context.Context, b registration.Bootstrapping, spec fleet.ClusterRegistrationSpec) (*corev1.Secret, error) {
+// createRequest creates a ClusterRegistration and waits for the Secret that answers it.
+func (a *Attempt) createRequest(ctx context.Context, b registration.Bootstrapping, spec fleet.ClusterRegistrationSpec) (*corev1.Secret, error) {
 	up, err := kube.Connect(kube.Config{
 		REST: &rest.Config{
 			Host: b.APIServerURL, BearerToken: b.Token, TLSClientConfig: rest.TLSClientConfig{CAData: b.APIServerCA},
@@ -138,12 +139,12 @@ func (a *Attempt) ask(ctx context.Context, b registration.Bootstrapping, spec fl
 	}
 	a.cfg.Log.WithField("cluster", b.ClusterNamespace+"/"+made.Name).Info("asked to be registered")
 	asked := Request{Name: made.Name, Workspace: b.ClusterNamespace, URL: b.APIServerURL}
-	return a.await(ctx, up, asked, kube.Key{Namespace: b.RegistrationNamespace, Name: naming.RegistrationSecret(spec.ClientID, spec.ClientRandom)})
+	return a.awaitAnswer(ctx, up, asked, kube.Key{Namespace: b.RegistrationNamespace, Name: naming.RegistrationSecret(spec.ClientID, spec.ClientRandom)})
 }
 
-// await polls for the answer. Until the request is granted the token has no
-// right to read it, and it may not exist.
-func (a *Attempt) await(ctx context.Context, up *kube.Client, asked Request, key kube.Key) (*corev1.Secret, error) {
+// awaitAnswer polls for the answer. Until the request is granted, the token has no
+// right to read the Secret, and the Secret may not exist.
+func (a *Attempt) awaitAnswer(ctx context.Context, up *kube.Client, asked Request, key kube.Key) (*corev1.Secret, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, giveUp, ErrUnanswered)
 	defer cancel()
 	secrets := kube.StoreOf[*corev1.Secret](up)
@@ -169,7 +170,7 @@ func (a *Attempt) await(ctx context.Context, up *kube.Client, asked Request, key
 	}
 }
 
-// grantOf is the credential in an answer.
+// grantOf returns the credential in an answer.
 func grantOf(cfg Config, b registration.Bootstrapping, origin registration.Origin, answer *corev1.Secret) (Grant, error) {
 	kubeconfig, err := kubeconfigOf(b, string(answer.Data[keyToken]))
 	if err != nil {
@@ -189,7 +190,7 @@ func grantOf(cfg Config, b registration.Bootstrapping, origin registration.Origi
 	return Grant{Credential: c, secret: secret}, err
 }
 
-// Keep stores the credential and replaces the former one.
+// Keep stores the credential in place of the former one.
 func (g Grant) Keep(ctx context.Context, cfg Config) error {
 	if _, err := kube.StoreOf[*corev1.Secret](cfg.Down).Apply(ctx, g.secret); err != nil {
 		return fmt.Errorf("keep the credential: %w", err)

@@ -13,10 +13,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// asking is the agent's configuration with all labels that it asks for: those of
-// the ConfigMap that was applied before the agent was are added. Where both name
-// one, the configuration wins.
-func asking(ctx context.Context, cfg Config) (registration.AgentConfig, error) {
+// withRequestedLabels returns the agent's configuration with all labels that it asks
+// for. It adds those of the ConfigMap that was applied before the agent started. If
+// both have a label, the configuration wins.
+func withRequestedLabels(ctx context.Context, cfg Config) (registration.AgentConfig, error) {
 	settings, err := settingsOf(ctx, cfg)
 	if err != nil {
 		return settings, err

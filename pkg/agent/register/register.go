@@ -59,7 +59,7 @@ type Credential struct {
 	Record              []byte              // of package credential, which maintains it
 }
 
-// URL returns the address of the manager's API server; empty where it is not known.
+// URL returns the address of the manager's API server; empty if it is not known.
 func (c Credential) URL() string {
 	if c.REST == nil {
 		return ""
@@ -83,9 +83,9 @@ type Config struct {
 	Wrap transport.WrapperFunc
 }
 
-// Read returns the credential that the agent has. It is ErrNotRegistered if it
-// has none (an agent of the reference that is about to register keeps a word of
-// its own in the Secret), and ErrBroken if it has one that is of no use.
+// Read returns the credential of the agent. It returns ErrNotRegistered if there is
+// none (an agent of rancher/fleet that is about to register keeps its client random in
+// the Secret), and ErrBroken if the credential cannot be used.
 func Read(ctx context.Context, cfg Config) (Credential, error) {
 	s, err := kube.StoreOf[*corev1.Secret](cfg.Down).Get(ctx, kube.Key{Namespace: cfg.Namespace, Name: fleet.SecretAgent})
 	if kube.IsGone(err) {
@@ -121,7 +121,7 @@ func credentialOf(s *corev1.Secret, wrap transport.WrapperFunc) (Credential, err
 	return c, nil
 }
 
-// settingsOf reads the agent's ConfigMap. Without one the defaults count.
+// settingsOf reads the agent's ConfigMap; without one it returns the defaults.
 func settingsOf(ctx context.Context, cfg Config) (registration.AgentConfig, error) {
 	var out registration.AgentConfig
 	cm, err := kube.StoreOf[*corev1.ConfigMap](cfg.Down).Get(ctx, kube.Key{Namespace: cfg.Namespace, Name: fleet.ConfigMapAgent})
@@ -137,8 +137,8 @@ func settingsOf(ctx context.Context, cfg Config) (registration.AgentConfig, erro
 	return out, nil
 }
 
-// identify is the identity of the cluster: a configured one, else the UID of
-// its namespace kube-system.
+// identify returns the identity of the cluster: the configured one, else the UID of its
+// namespace kube-system.
 func identify(ctx context.Context, cfg Config, settings registration.AgentConfig) (string, error) {
 	if settings.ClientID != "" {
 		return settings.ClientID, nil

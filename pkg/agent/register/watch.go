@@ -17,7 +17,7 @@ type Bootstrap struct {
 	registration.Bootstrapping
 }
 
-// Same reports whether two say the same.
+// Same reports whether two have the same content.
 func (b Bootstrap) Same(o Bootstrap) bool {
 	return b.Origin() == o.Origin() && b.TokenName == o.TokenName && b.RegistrationNamespace == o.RegistrationNamespace
 }
@@ -37,8 +37,8 @@ type BootstrapWatcher struct {
 // and a ConfigMap holds what the agent reports about itself.
 const settling = 2 * time.Second
 
-// NewBootstrapWatcher watches the bootstrap Secret in the agent's namespace, as soon as
-// it runs.
+// NewBootstrapWatcher makes a watcher of the bootstrap Secret in the agent's namespace.
+// It watches while it runs.
 func NewBootstrapWatcher(down *kube.Client, namespace string) *BootstrapWatcher {
 	l := &BootstrapWatcher{
 		Cache: kube.NewCache[*corev1.Secret](down, kube.Watch{
@@ -53,7 +53,7 @@ func NewBootstrapWatcher(down *kube.Client, namespace string) *BootstrapWatcher 
 			l.came = time.Now()
 			l.mu.Unlock()
 		}
-		l.nudge()
+		l.signalChange()
 	})
 	return l
 }
@@ -62,8 +62,8 @@ func bootstrapOf(s *corev1.Secret) Bootstrap {
 	return Bootstrap{registration.ReadBootstrapping(s.Data)}
 }
 
-// Settle waits until what was written together with the token in the bootstrap Secret
-// has arrived too. It ends early with ctx's error.
+// Settle waits until other writes to the bootstrap Secret at the same moment have
+// arrived. It returns the error of ctx if that ends before.
 func (l *BootstrapWatcher) Settle(ctx context.Context) error {
 	for {
 		l.mu.Lock()
@@ -78,14 +78,15 @@ func (l *BootstrapWatcher) Settle(ctx context.Context) error {
 	}
 }
 
-func (l *BootstrapWatcher) nudge() {
+func (l *BootstrapWatcher) signalChange() {
 	select {
 	case l.changed <- struct{}{}:
 	default:
 	}
 }
 
-// Changed returns a channel that has a value after each change. It is for one reader.
+// Changed returns a channel that has a value after each change. Only one goroutine may
+// read it.
 func (l *BootstrapWatcher) Changed() <-chan struct{} { return l.changed }
 
 // Look returns the present content of the bootstrap Secret; false: there is none, or it
@@ -98,9 +99,8 @@ func (l *BootstrapWatcher) Look() (Bootstrap, bool) {
 	return bootstrapOf(s), true
 }
 
-// Forget removes a bootstrap Secret: its token is of no more use to an agent that is
-// registered. A Secret with other content by now stays. It reports whether it has
-// removed one.
+// Forget deletes a bootstrap Secret, whose token a registered agent does not need. It
+// keeps a Secret with other content. It reports whether it has deleted one.
 func Forget(ctx context.Context, down *kube.Client, namespace string, b Bootstrap) (bool, error) {
 	secrets := kube.StoreOf[*corev1.Secret](down)
 	key := kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap}

@@ -96,7 +96,7 @@ func TestBootstrapSettles(t *testing.T) {
 		if took := settles(); took != 0 {
 			t.Errorf("a token from before was used after %s", took)
 		}
-		if _, err := NewAttempt(t.cfg, bootstrap("first"), nil).word(t.Context()); err != nil {
+		if _, err := NewAttempt(t.cfg, bootstrap("first"), nil).clientRandom(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -10,14 +10,14 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// detector notices that the manager's API server was restored from a backup.
+// A detector detects that the manager's API server was restored from a backup.
 type detector struct {
 	mu       sync.Mutex
 	manager  string // whose versions are compared: "<id>/<epoch>"
 	highest  uint64 // that was seen
 	restored uint64 // of the first list with a lower one; 0: there was none
 	judged   List
-	old      map[string]string // what that list said, by name; see wordOf
+	old      map[string]string // what that list said, by name; see requestText
 	suspect  time.Time         // since when an object has a lower version than before
 	kept     bool              // the versions of the agent's records were taken in
 	doubted  map[string]bool   // new objects with lower versions than others before, by name
@@ -27,19 +27,20 @@ type detector struct {
 // as a whole.
 const suspectLimit = 2 * time.Second
 
-// changed stores the version of an object, after the one that it had before. An
-// object's version never decreases otherwise, so the list has to be judged again.
-func (d *detector) changed(manager string, before, now *fleet.BundleDeployment, at time.Time) {
+// observeVersion stores the resourceVersion of an object (now) after the one that it
+// had before. A version that is lower than before shows a restore: then the list is
+// judged again.
+func (d *detector) observeVersion(manager string, before, now *fleet.BundleDeployment, at time.Time) {
 	is, err := strconv.ParseUint(now.ResourceVersion, 10, 64)
 	if err != nil {
 		return
 	}
 	d.mu.Lock()
 	if is <= d.restored {
-		d.old[now.Name] = wordOf(now)
+		d.old[now.Name] = requestText(now)
 	}
 	if before == nil && d.judged != nil && manager == d.manager {
-		d.doubt(now.Name, is)
+		d.addSuspect(now.Name, is)
 	}
 	d.mu.Unlock()
 	if before != nil {
@@ -50,11 +51,12 @@ func (d *detector) changed(manager string, before, now *fleet.BundleDeployment, 
 			return
 		}
 	}
-	d.seen(manager, now.ResourceVersion)
+	d.observeResourceVersion(manager, now.ResourceVersion)
 }
 
-// seen stores a resourceVersion of a manager. It ignores one that is no number.
-func (d *detector) seen(manager, version string) {
+// observeResourceVersion stores a resourceVersion of a manager. It ignores one that is
+// not a number.
+func (d *detector) observeResourceVersion(manager, version string) {
 	n, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
 		return
@@ -67,10 +69,11 @@ func (d *detector) seen(manager, version string) {
 	d.highest = max(d.highest, n)
 }
 
-// judge compares the first list of a session with what was seen before. It is
-// true once for a list that is older. A list whose version is lower than that of one of its
-// objects is not judged yet: an informer stores an event before it notes its version.
-func (d *detector) judge(l List, manager, version string, now time.Time) (older bool) {
+// isOlder compares the first list of a session with the versions that were seen before.
+// It returns true once for a list that is older. It does not judge a list yet whose
+// version is lower than that of one of its objects: an informer stores an event before
+// it updates its version.
+func (d *detector) isOlder(l List, manager, version string, now time.Time) (older bool) {
 	list := l.List("")
 	n, err := strconv.ParseUint(version, 10, 64)
 	d.mu.Lock()
@@ -91,7 +94,7 @@ func (d *detector) judge(l List, manager, version string, now time.Time) (older 
 	d.restored, d.highest, d.old = n, n, map[string]string{}
 	for _, bd := range list {
 		if _, err := strconv.ParseUint(bd.ResourceVersion, 10, 64); err == nil {
-			d.old[bd.Name] = wordOf(bd)
+			d.old[bd.Name] = requestText(bd)
 		}
 	}
 	return true
@@ -103,8 +106,8 @@ func isAbove(bd *fleet.BundleDeployment, n uint64) bool {
 	return err == nil && v > n
 }
 
-// once is true the first time.
-func (d *detector) once() bool {
+// firstTime returns true the first time.
+func (d *detector) firstTime() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	first := !d.kept
@@ -112,34 +115,33 @@ func (d *detector) once() bool {
 	return first
 }
 
-// knows reports whether the first list of a session was judged.
-func (d *detector) knows(l List) bool {
+// isJudged reports whether the first list of a session was judged.
+func (d *detector) isJudged(l List) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.judged == l
 }
 
-// wasRestored reports whether the manager was found to be restored from a backup since
-// the agent's start.
+// wasRestored reports whether the detector has found a restore since the agent's start.
 func (d *detector) wasRestored() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.restored > 0
 }
 
-// covers reports whether a manager that had just been restored said this of a
+// wasInRestoredList reports whether a restored manager asked for exactly this with a
 // deployment.
-func (d *detector) covers(name, said string) bool {
+func (d *detector) wasInRestoredList(name, said string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old, ok := d.old[name]
 	return ok && old == said
 }
 
-// doubt notes a new object that has a lower version than what was seen before it: it
-// came with a list, and that list may be of a manager that was restored. The caller
-// holds d.mu.
-func (d *detector) doubt(name string, version uint64) {
+// addSuspect records a new object if its version is lower than versions that were seen
+// before: it came with a list, which may be of a restored manager. The caller holds
+// d.mu.
+func (d *detector) addSuspect(name string, version uint64) {
 	if version >= d.highest {
 		return
 	}
@@ -149,15 +151,15 @@ func (d *detector) doubt(name string, version uint64) {
 	d.doubted[name] = true
 }
 
-// doubts reports whether a new object came with a lower version than others before.
-func (d *detector) doubts(name string) bool {
+// isSuspect reports whether addSuspect has recorded a deployment.
+func (d *detector) isSuspect(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.doubted[name]
 }
 
-// text is the highest version that was seen, "<id>/<epoch>/<version>", for the next
-// run of the agent; empty: none was.
+// text returns the highest version that was seen, "<id>/<epoch>/<version>", for the
+// next run of the agent; empty if there is none.
 func (d *detector) text() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -167,9 +169,9 @@ func (d *detector) text() string {
 	return d.manager + "/" + strconv.FormatUint(d.highest, 10)
 }
 
-// recall parses what text returned in an earlier run.
-func (d *detector) recall(text string) {
+// parseText restores what text returned in an earlier run.
+func (d *detector) parseText(text string) {
 	if i := strings.LastIndex(text, "/"); i > 0 {
-		d.seen(text[:i], text[i+1:])
+		d.observeResourceVersion(text[:i], text[i+1:])
 	}
 }

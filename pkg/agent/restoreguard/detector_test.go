@@ -12,32 +12,32 @@ import (
 func TestPast(t *testing.T) {
 	first, second, third := &list{}, &list{}, &list{}
 	d, now := &detector{}, time.Now()
-	covers := func(bd *fleet.BundleDeployment) bool { return d.covers(bd.Name, wordOf(bd)) }
-	d.seen("m/1", "100")
-	d.seen("m/1", "90")
-	d.seen("m/1", "word")
-	if d.knows(first) || d.judge(first, "m/1", "100", now) || !d.knows(first) {
+	covers := func(bd *fleet.BundleDeployment) bool { return d.wasInRestoredList(bd.Name, requestText(bd)) }
+	d.observeResourceVersion("m/1", "100")
+	d.observeResourceVersion("m/1", "90")
+	d.observeResourceVersion("m/1", "word")
+	if d.isJudged(first) || d.isOlder(first, "m/1", "100", now) || !d.isJudged(first) {
 		t.Error("the same version is not older")
 	}
 	if covers(said("1", "")) {
 		t.Error("nothing is old yet")
 	}
-	if !d.judge(second, "m/1", "70", now) || d.judge(second, "m/1", "60", now) {
+	if !d.isOlder(second, "m/1", "70", now) || d.isOlder(second, "m/1", "60", now) {
 		t.Error("a lower one is, and is reported once")
 	}
-	d.changed("m/1", nil, said("70", "o1"), now)
-	d.changed("m/1", said("70", "o1"), said("75", "o1"), now)
+	d.observeVersion("m/1", nil, said("70", "o1"), now)
+	d.observeVersion("m/1", said("70", "o1"), said("75", "o1"), now)
 	if !covers(said("75", "o1")) {
 		t.Error("a report of how it is makes an old order no new one")
 	}
 	if covers(said("76", "o2")) {
 		t.Error("another order is one of the present")
 	}
-	if d.judge(third, "m/1", "85", now) || !covers(said("75", "o1")) {
+	if d.isOlder(third, "m/1", "85", now) || !covers(said("75", "o1")) {
 		t.Error("a list that goes on from there is no other restore, and what was old stays old")
 	}
-	d.seen("m/2", "3")
-	if d.judge(first, "m/2", "4", now) || covers(said("75", "o1")) {
+	d.observeResourceVersion("m/2", "3")
+	if d.isOlder(first, "m/2", "4", now) || covers(said("75", "o1")) {
 		t.Error("versions of another manager, or of its copy, cannot be compared")
 	}
 }
@@ -47,19 +47,19 @@ func TestPast(t *testing.T) {
 func TestPastWithinASession(t *testing.T) {
 	s := &list{}
 	d, now := &detector{}, time.Now()
-	d.changed("m/1", said("90", ""), said("100", ""), now)
-	if d.judge(s, "m/1", "100", now) || !d.knows(s) {
+	d.observeVersion("m/1", said("90", ""), said("100", ""), now)
+	if d.isOlder(s, "m/1", "100", now) || !d.isJudged(s) {
 		t.Error("an object that became newer is no reason")
 	}
-	d.changed("m/1", said("100", ""), said("60", ""), now)
-	if d.knows(s) || d.judge(s, "m/1", "100", now) || d.knows(s) {
+	d.observeVersion("m/1", said("100", ""), said("60", ""), now)
+	if d.isJudged(s) || d.isOlder(s, "m/1", "100", now) || d.isJudged(s) {
 		t.Error("the list that brought an older object is not known yet")
 	}
-	if !d.judge(s, "m/1", "70", now) || !d.knows(s) {
+	if !d.isOlder(s, "m/1", "70", now) || !d.isJudged(s) {
 		t.Error("now it is")
 	}
-	d.changed("m/1", said("80", ""), said("65", ""), now)
-	if d.judge(s, "m/1", "120", now) || !d.judge(s, "m/1", "120", now.Add(suspectLimit)) {
+	d.observeVersion("m/1", said("80", ""), said("65", ""), now)
+	if d.isOlder(s, "m/1", "120", now) || !d.isOlder(s, "m/1", "120", now.Add(suspectLimit)) {
 		t.Error("a list that has caught up since is judged all the same, a little later")
 	}
 }
@@ -69,12 +69,12 @@ func TestPastWithinASession(t *testing.T) {
 func TestVersionBehindItsObjects(t *testing.T) {
 	d, now := &detector{}, time.Now()
 	fresh := said("100", "")
-	d.changed("m/1", nil, fresh, now)
+	d.observeVersion("m/1", nil, fresh, now)
 	s := &list{objects: []*fleet.BundleDeployment{fresh}}
-	if d.judge(s, "m/1", "90", now) || d.knows(s) {
+	if d.isOlder(s, "m/1", "90", now) || d.isJudged(s) {
 		t.Error("the version comes in a moment")
 	}
-	if d.judge(s, "m/1", "100", now) || !d.knows(s) {
+	if d.isOlder(s, "m/1", "100", now) || !d.isJudged(s) {
 		t.Error("now it is here, and the list is not older")
 	}
 }
@@ -83,9 +83,9 @@ func TestVersionBehindItsObjects(t *testing.T) {
 func TestVersionThatIsNoNumber(t *testing.T) {
 	d, now := &detector{}, time.Now()
 	fresh := said("100", "")
-	d.changed("m/1", nil, fresh, now)
+	d.observeVersion("m/1", nil, fresh, now)
 	s := &list{objects: []*fleet.BundleDeployment{fresh}}
-	if d.judge(s, "m/1", "word", now) || !d.knows(s) {
+	if d.isOlder(s, "m/1", "word", now) || !d.isJudged(s) {
 		t.Error("want it judged, and not older")
 	}
 }

@@ -16,40 +16,40 @@ import (
 // API server has said.
 const copiedWord = "copied/"
 
-// otherEpoch reports whether a deployment was accepted from the same manager before its
-// objects turned up in another cluster, and its present object was not. The agent's own
-// deployment is excluded: it follows from the manager's present settings, not from its
-// backup.
+// otherEpoch reports whether the agent accepted a deployment before its manager was
+// copied to another cluster, and the present object is not the accepted one. The
+// agent's own deployment is excluded: it follows from the manager's settings, not from
+// its backup.
 func (q Request) otherEpoch() bool {
 	return q.Known && q.Object != nil && !q.Agent && q.Mark.ID != "" &&
 		q.Record.Key.Manager == q.Mark.ID && q.Record.Epoch < q.Mark.Epoch && q.Record.UID != q.Object.UID
 }
 
-// staleCopy reports whether a manager that was copied asks for something that may be
-// from the past.
+// staleCopy reports whether a copied manager asks for something that may be from its
+// backup.
 func (q Request) staleCopy() bool {
 	if q.Order == "" && q.Object.Spec.DeploymentID == q.Record.Spec.DeploymentID {
 		return false // it was accepted before
 	}
-	return !q.heldAsCopy() || q.Record.Held == copyOf(q.Object)
+	return !q.heldAsCopy() || q.Record.Held == requestDigest(q.Object)
 }
 
-// heldAsCopy reports whether a request of the present epoch was held already.
+// heldAsCopy reports whether a request of the present epoch is held already.
 func (q Request) heldAsCopy() bool { return strings.HasPrefix(q.Record.Held, copiedWord) }
 
-// holdsAnew reports whether what was held before, if anything, was something else.
-func (q Request) holdsAnew() bool { return q.otherEpoch() && !q.heldAsCopy() }
+// holdsOther reports whether another request was held before, or none.
+func (q Request) holdsOther() bool { return q.otherEpoch() && !q.heldAsCopy() }
 
-// copyOf returns in short what a manager asks for with an object. The staged version is
-// no part of it: a rollout may stage the next version long before it promotes it.
-func copyOf(bd *fleet.BundleDeployment) string {
+// requestDigest returns a digest of what a manager asks for with an object. It leaves
+// out the staged version: a rollout may stage it long before it promotes it.
+func requestDigest(bd *fleet.BundleDeployment) string {
 	return copiedWord + string(bd.UID) + "/" + bd.Spec.DeploymentID + "/" + bd.Annotations[fleet.AnnotationWithdrawn]
 }
 
-// word is what is kept of what is held.
-func (q Request) word() string {
+// heldText returns what the record stores of a held request.
+func (q Request) heldText() string {
 	if q.otherEpoch() {
-		return copyOf(q.Object)
+		return requestDigest(q.Object)
 	}
-	return wordOf(q.Object)
+	return requestText(q.Object)
 }

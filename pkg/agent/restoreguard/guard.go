@@ -69,7 +69,7 @@ type deployment struct {
 	asked       uint64    // how many answers there were when it was first seen
 }
 
-// New makes a guard that has seen nothing.
+// New makes a Guard.
 func New(cfg Config) *Guard {
 	return &Guard{cfg: cfg, deployments: map[string]*deployment{}}
 }
@@ -100,10 +100,10 @@ type Assessment struct {
 	HeldFor      time.Duration // how long it has been held for one of these
 }
 
-// Observe stores that the manager's cache has another version of an object. before is
-// nil for a new one.
+// Observe stores a version of an object in the manager's cache; before is nil for a new
+// object.
 func (g *Guard) Observe(m registration.Mark, before, now *fleet.BundleDeployment) {
-	g.detector.changed(MarkText(m), before, now, g.cfg.Now())
+	g.detector.observeVersion(MarkText(m), before, now, g.cfg.Now())
 }
 
 // Answered counts an answer of the manager to a check-in.
@@ -113,25 +113,24 @@ func (g *Guard) Answered() { g.answers.Add(1) }
 func (g *Guard) Answers() uint64 { return g.answers.Load() }
 
 // Judged reports whether the list of a session was judged.
-func (g *Guard) Judged(l List) bool { return g.detector.knows(l) }
+func (g *Guard) Judged(l List) bool { return g.detector.isJudged(l) }
 
-// Restored reports whether the manager was found to be restored from a backup since
-// the agent's start.
+// Restored reports whether the guard has found since the agent's start that the manager
+// was restored from a backup.
 func (g *Guard) Restored() bool { return g.detector.wasRestored() }
 
-// KeepVersion keeps the highest version that was seen for the next run of the agent. It
-// is called when a record that held a version was removed.
+// KeepVersion stores the highest version for the next run of the agent. The caller
+// calls it when it has removed a record that held a version.
 func (g *Guard) KeepVersion() {
 	if text := g.detector.text(); text != "" && g.cfg.KeepVersion != nil {
 		g.cfg.KeepVersion(text)
 	}
 }
 
-// Judge finds out, once for each session, whether the manager has become older than it
-// was, as after a restore from a backup: then everything in its list is held for a
-// while.
+// Judge decides, once for each session, whether the manager was restored from a backup:
+// then the agent holds everything in its list for a while.
 func (g *Guard) Judge(l List, m registration.Mark) {
-	if l == nil || g.detector.knows(l) || !l.HasSynced() {
+	if l == nil || g.detector.isJudged(l) || !l.HasSynced() {
 		return
 	}
 	version := l.Version()
@@ -139,34 +138,34 @@ func (g *Guard) Judge(l List, m registration.Mark) {
 		return // the list is there, its version will be in a moment
 	}
 	manager := MarkText(m)
-	if g.detector.once() {
+	if g.detector.firstTime() {
 		if last := g.cfg.LastVersion; last != nil {
 			if text := last(); strings.HasPrefix(text, manager+"/") {
-				g.detector.recall(text)
+				g.detector.parseText(text)
 			}
 		}
 		for _, rec := range g.cfg.Records() {
 			if rec.Key.Manager == m.ID && rec.Epoch == m.Epoch {
-				g.detector.seen(manager, rec.Version)
+				g.detector.observeResourceVersion(manager, rec.Version)
 			}
 		}
 	}
-	if g.detector.judge(l, manager, version, g.cfg.Now()) && g.cfg.OnRestored != nil {
+	if g.detector.isOlder(l, manager, version, g.cfg.Now()) && g.cfg.OnRestored != nil {
 		g.cfg.OnRestored()
 	}
 }
 
 // Assess decides whether a request may be from before a restore. A request that is not
-// held ends the measuring of the time; one without an order records in q.Record that the
-// order seen before was taken back.
+// held ends the measurement of the time. A request without an order records in q.Record
+// that the manager has taken back the earlier order.
 func (g *Guard) Assess(q Request) Assessment {
 	var a Assessment
 	if q.Object != nil {
-		a.Stale, a.MayBeRemoved = g.stale(q), g.mayBeRemoved(q)
+		a.Stale, a.MayBeRemoved = g.mayBeStale(q), g.mayBeRemoved(q)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	d := g.of(q.Name)
+	d := g.deploymentOf(q.Name)
 	if a.Stale || a.MayBeRemoved {
 		a.HeldFor = d.heldFor(q, g.cfg.Now())
 	} else {
@@ -178,25 +177,25 @@ func (g *Guard) Assess(q Request) Assessment {
 	return a
 }
 
-// Ordered remembers the order that a deployment bears. If the deployment loses the
-// order and gets the same one again, that is from before a restore of the manager.
-func (g *Guard) Ordered(name, order string) {
+// ObserveOrder stores the order on a deployment. If the order disappears and the same
+// order appears again, it is from before a restore of the manager.
+func (g *Guard) ObserveOrder(name, order string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.of(name).order = order
+	g.deploymentOf(name).order = order
 }
 
-// Hold measures how long a request is held, and notes that in q.Record. It reports
-// whether the record has to be saved. The rest of the record stays as it is: what the
-// manager asks for now is not accepted.
+// Hold measures how long a request is held, and stores that in q.Record. It reports
+// whether the record must be saved. It does not change the rest of the record: the
+// agent does not accept the request.
 func (g *Guard) Hold(q Request) (save bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	d, rec, now := g.of(q.Name), q.Record, g.cfg.Now()
+	d, rec, now := g.deploymentOf(q.Name), q.Record, g.cfg.Now()
 	if d.heldFrom.IsZero() {
 		d.heldFrom = now
 	}
-	if q.holdsAnew() {
+	if q.holdsOther() {
 		rec.HeldFor, rec.HeldSince = 0, nil
 	}
 	if passed := now.Sub(d.heldFrom); passed >= HoldStep {
@@ -205,7 +204,7 @@ func (g *Guard) Hold(q Request) (save bool) {
 	if !q.Known {
 		return false // there is no mark to keep it with
 	}
-	rec.Held = q.word()
+	rec.Held = q.heldText()
 	if rec.HeldSince == nil {
 		since := now.UTC()
 		rec.HeldSince = &since
@@ -213,17 +212,16 @@ func (g *Guard) Hold(q Request) (save bool) {
 	return true
 }
 
-// MustWait reports whether the agent has to find out first if the manager's list is
-// from before a restore. That is so before an order is carried out, before absence is
-// taken as an order, and before another object of the same name replaces what was
-// accepted.
+// MustWait reports whether the agent must first find out if the manager's list is from
+// before a restore: before it carries out an order, before it treats an absence as an
+// order, and before another object of the same name replaces the accepted one.
 func (g *Guard) MustWait(q Request) bool {
 	if q.Object == nil {
 		return q.Missing && !q.Judged
 	}
 	// A deployment that the agent does not know is installed, but it may have been
 	// removed before a restore.
-	doubtful := q.unknown() && g.detector.doubts(q.Object.Name)
+	doubtful := q.unknown() && g.detector.isSuspect(q.Object.Name)
 	another := q.Known && q.Object.UID != q.Record.UID && (q.Order != "" || q.Record.Applied != q.Object.Spec.DeploymentID)
 	if (another || q.unknown() || q.Order != "") && !q.Judged {
 		return true
@@ -231,15 +229,15 @@ func (g *Guard) MustWait(q Request) bool {
 	return (another || doubtful) && !g.confirmed(q)
 }
 
-// Forget removes what is remembered of a deployment.
+// Forget drops all state of a deployment.
 func (g *Guard) Forget(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.deployments, name)
 }
 
-// of is what is remembered of a deployment. The caller holds g.mu.
-func (g *Guard) of(name string) *deployment {
+// deploymentOf returns the state of a deployment. The caller holds g.mu.
+func (g *Guard) deploymentOf(name string) *deployment {
 	d := g.deployments[name]
 	if d == nil {
 		d = &deployment{}
@@ -248,9 +246,9 @@ func (g *Guard) of(name string) *deployment {
 	return d
 }
 
-// stale reports whether the manager's object of a deployment may be from before a
+// mayBeStale reports whether the manager's object of a deployment may be from before a
 // restore.
-func (g *Guard) stale(q Request) bool {
+func (g *Guard) mayBeStale(q Request) bool {
 	same := q.Known && q.Object.UID == q.Record.UID
 	switch {
 	case same && q.Object.Generation < q.Record.Generation:
@@ -260,16 +258,16 @@ func (g *Guard) stale(q Request) bool {
 	case q.otherEpoch():
 		return q.staleCopy()
 	}
-	said := wordOf(q.Object)
-	return (q.Order != "" || q.Known && !same) && (q.Record.Held == said || g.detector.covers(q.Object.Name, said))
+	said := requestText(q.Object)
+	return (q.Order != "" || q.Known && !same) && (q.Record.Held == said || g.detector.wasInRestoredList(q.Object.Name, said))
 }
 
-// heldFor returns how long something has been held: the recorded time, and the time
-// that this process has measured since. It does not use the wall clock, so correcting
-// that clock changes nothing.
+// heldFor returns how long a request has been held: the recorded time, and the time
+// that this process has measured since. It does not use the wall clock, so that a
+// correction of that clock changes nothing.
 func (d *deployment) heldFor(q Request, now time.Time) time.Duration {
 	before := q.Record.HeldFor
-	if q.holdsAnew() {
+	if q.holdsOther() {
 		before = 0
 	}
 	if d.heldFrom.IsZero() {
@@ -279,14 +277,14 @@ func (d *deployment) heldFor(q Request, now time.Time) time.Duration {
 }
 
 // confirmed reports whether the manager has answered a check-in since an object was
-// first seen that is another than the accepted one. A list may be there before the
-// answer which says that its manager was restored elsewhere, so it is asked for.
+// first seen that is not the accepted one. A list may arrive before the answer that
+// says that the manager was copied, so that confirmed asks for a check-in.
 func (g *Guard) confirmed(q Request) bool {
 	if q.CheckIn == nil {
 		return true
 	}
 	g.mu.Lock()
-	d := g.of(q.Name)
+	d := g.deploymentOf(q.Name)
 	first := d.replacedUID != q.Object.UID
 	if first {
 		d.replacedUID, d.asked = q.Object.UID, q.Answers
@@ -299,13 +297,13 @@ func (g *Guard) confirmed(q Request) bool {
 	return q.Answers > asked
 }
 
-// wordOf is what a manager says with an object, in short: an agent's own report of
-// how it is changes nothing of it.
-func wordOf(bd *fleet.BundleDeployment) string {
+// requestText returns a text of what a manager asks for with an object. The status,
+// which the agent writes, is not part of it.
+func requestText(bd *fleet.BundleDeployment) string {
 	return fmt.Sprintf("%s/%d/%s", bd.UID, bd.Generation, bd.Annotations[fleet.AnnotationWithdrawn])
 }
 
-// MarkText is "<id>/<epoch>" of the manager, as releases remember it.
+// MarkText returns "<id>/<epoch>" of the manager, as releases store it.
 func MarkText(m registration.Mark) string {
 	if m.ID == "" {
 		return ""

@@ -92,7 +92,7 @@ func TestStaleOrder(t *testing.T) {
 		now, bd := time.Now(), said("70", c.order)
 		g := guardAt(&now)
 		q := Request{Name: "web", Object: bd, Order: c.order, Known: true, Record: &store.Record{UID: bd.UID, Generation: bd.Generation}}
-		g.Ordered("web", "o1")
+		g.ObserveOrder("web", "o1")
 		g.Assess(Request{Name: "web", Object: said("60", ""), Known: true, Record: q.Record})
 		if q.Record.Revoked != "o1" {
 			t.Fatalf("%s: the order that was taken back is not recorded", name)
@@ -151,7 +151,7 @@ func TestHold(t *testing.T) {
 	if a := g.Assess(stale); !a.Stale || a.HeldFor != 0 {
 		t.Fatalf("an object of a lower generation is stale, got %+v", a)
 	}
-	if !g.Hold(stale) || rec.HeldSince == nil || !rec.HeldSince.Equal(now) || rec.Held != wordOf(stale.Object) {
+	if !g.Hold(stale) || rec.HeldSince == nil || !rec.HeldSince.Equal(now) || rec.Held != requestText(stale.Object) {
 		t.Errorf("the record has to say what is held, and since when: %+v", rec)
 	}
 	now = now.Add(HoldStep / 2)

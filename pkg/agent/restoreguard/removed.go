@@ -13,23 +13,21 @@ import (
 // has removed. So what such a manager said when it had just been restored is not
 // installed for release.BehindLimit, if there is no record of it.
 
-// mayBeRemoved reports whether the agent may have removed a deployment by an order
-// that a restored manager does not know any more.
+// mayBeRemoved reports whether the agent may have withdrawn a deployment by an order
+// that a restored manager does not have any more.
 func (g *Guard) mayBeRemoved(q Request) bool {
-	return q.unknown() && !q.Agent && (g.detector.covers(q.Object.Name, wordOf(q.Object)) || reportedBehind(q.Object))
+	return q.unknown() && !q.Agent && (g.detector.wasInRestoredList(q.Object.Name, requestText(q.Object)) || reportedBehind(q.Object))
 }
 
-// reportedBehind reports whether an earlier run of the agent has held what the manager
-// asks for, and has said so in the status. After a restart of the agent, versions do
-// not show that: those of the manager may by then be higher again than before its
-// restore.
+// reportedBehind reports whether the status says that an earlier run of the agent holds
+// the request. After a restart of the agent the versions do not show that: those of the
+// manager may be higher again than before its restore.
 func reportedBehind(bd *fleet.BundleDeployment) bool {
 	c := condition.Find(bd.Status.Conditions, fleet.ConditionDeployed)
 	return c != nil && c.Status != corev1.ConditionTrue && c.Reason == release.ReasonManagerBehind && c.ObservedGeneration == bd.Generation
 }
 
-// unknown reports whether the agent has no record of a deployment that the manager asks
-// for.
+// unknown reports whether the agent has no record of a deployment that the manager has.
 func (q Request) unknown() bool {
 	return q.Object != nil && !q.Known && q.Object.Annotations[fleet.AnnotationWithdrawn] == "" && q.Object.Spec.DeploymentID != ""
 }

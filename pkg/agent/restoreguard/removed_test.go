@@ -25,7 +25,7 @@ func wanted(name, version, order string) *fleet.BundleDeployment {
 }
 
 func TestMayBeRemoved(t *testing.T) {
-	g := &Guard{detector: detector{manager: "m/1", highest: 100, restored: 60, old: map[string]string{"old": wordOf(wanted("old", "50", ""))}}}
+	g := &Guard{detector: detector{manager: "m/1", highest: 100, restored: 60, old: map[string]string{"old": requestText(wanted("old", "50", ""))}}}
 	cases := map[string]struct {
 		why  string
 		q    Request
@@ -98,14 +98,14 @@ func TestUnknownWaitsForTheJudgement(t *testing.T) {
 // The highest version is known after a restart, also if no record holds it.
 func TestVersionSurvivesARestart(t *testing.T) {
 	before, after := &detector{}, &detector{}
-	before.seen("m/1", "100")
-	after.recall(before.text())
-	if s := (&list{}); !after.judge(s, "m/1", "60", time.Now()) {
+	before.observeResourceVersion("m/1", "100")
+	after.parseText(before.text())
+	if s := (&list{}); !after.isOlder(s, "m/1", "60", time.Now()) {
 		t.Error("a list of a lower version is an older one")
 	}
 	empty := &detector{}
 	for _, text := range []string{"", "garbage", "/", "m/1/x", before.text()[:0]} {
-		empty.recall(text)
+		empty.parseText(text)
 	}
 	if empty.text() != "" {
 		t.Errorf("garbage was taken for a version: %q", empty.text())

@@ -84,16 +84,16 @@ func New(now func() time.Time) *Writer {
 	return &Writer{now: now, deployments: map[string]*deployment{}}
 }
 
-// Write writes the status of a deployment if its meaning differs from the present one.
-// It delays a status that is expected to change soon, so that a deployment that becomes
-// Ready quickly costs one write. after is when to report again; 0: not before a change.
+// Write writes the status of a deployment if its meaning has changed. It delays a
+// status that is expected to change soon, so that a deployment that becomes Ready
+// quickly costs one write. after is when to report again; 0: after a change.
 func (w *Writer) Write(ctx context.Context, s Session, r Report) (after time.Duration, err error) {
-	d, now := w.of(r.Name), w.now()
+	d, now := w.deploymentOf(r.Name), w.now()
 	status := report.Status(r.Object, r.Found, now)
 	status.Conditions = report.Backdate(status.Conditions, r.Object.Status.Conditions, d.unreported.conditions(r), now)
 	if report.Same(status, r.Object.Status) {
 		d.pending = time.Time{}
-		w.settled(s, d, r, status)
+		w.setReported(s, d, r, status)
 		return 0, nil
 	}
 	if report.Passing(status) {
@@ -101,27 +101,28 @@ func (w *Writer) Write(ctx context.Context, s Session, r Report) (after time.Dur
 			return rest, nil
 		}
 	}
-	err = deliver(ctx, s, r.Object, status)
+	err = writeStatus(ctx, s, r.Object, status)
 	switch {
 	case err == nil:
-		w.settled(s, d, r, status)
+		w.setReported(s, d, r, status)
 		d.written, d.pending = w.now(), time.Time{}
 	case kube.IsAway(err), kube.IsDenied(err):
 		d.unreported.remember(r, w.now())
 	}
-	return judge(s, r.Name, err)
+	return judgeWrite(s, r.Name, err)
 }
 
-// Answer writes the status that answers an order, whatever was written before.
+// Answer writes the status that answers an order. It does not compare it with earlier
+// ones.
 func (w *Writer) Answer(ctx context.Context, s Session, object *fleet.BundleDeployment, status fleet.BundleDeploymentStatus) (after time.Duration, err error) {
-	return judge(s, object.Name, deliver(ctx, s, object, status))
+	return judgeWrite(s, object.Name, writeStatus(ctx, s, object, status))
 }
 
-// Remember keeps what is found while the manager is away or lacks the deployment.
-func (w *Writer) Remember(r Report) { w.of(r.Name).unreported.remember(r, w.now()) }
+// Remember stores a report while the manager is unreachable or does not have the
+// deployment.
+func (w *Writer) Remember(r Report) { w.deploymentOf(r.Name).unreported.remember(r, w.now()) }
 
-// AtRest reports whether the manager of a session knows how a deployment is, and no
-// change of that is expected.
+// AtRest reports whether the manager of a session has the final status of a deployment.
 func (w *Writer) AtRest(session any, name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,15 +130,15 @@ func (w *Writer) AtRest(session any, name string) bool {
 	return d != nil && d.reported == session && !d.moving
 }
 
-// Forget removes what is known of a deployment.
+// Forget drops all state of a deployment.
 func (w *Writer) Forget(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.deployments, name)
 }
 
-// of is what is known of a deployment; it is made if there is nothing.
-func (w *Writer) of(name string) *deployment {
+// deploymentOf returns the state of a deployment, and makes it if there is none.
+func (w *Writer) deploymentOf(name string) *deployment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d := w.deployments[name]
@@ -148,7 +149,7 @@ func (w *Writer) of(name string) *deployment {
 	return d
 }
 
-// holdBack returns how long a passing status is still held back.
+// holdBack returns for how long a transitional status is not written yet.
 func (d *deployment) holdBack(now time.Time) time.Duration {
 	if d.pending.IsZero() {
 		d.pending = now
@@ -160,9 +161,9 @@ func (d *deployment) holdBack(now time.Time) time.Duration {
 	return window - now.Sub(since)
 }
 
-// settled notes that the manager knows the state of a deployment, and whether that
-// state is expected to change soon.
-func (w *Writer) settled(s Session, d *deployment, r Report, status fleet.BundleDeploymentStatus) {
+// setReported records that the manager has the status of a deployment, and whether that
+// status is expected to change soon.
+func (w *Writer) setReported(s Session, d *deployment, r Report, status fleet.BundleDeploymentStatus) {
 	d.unreported.forget(r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,9 +171,9 @@ func (w *Writer) settled(s Session, d *deployment, r Report, status fleet.Bundle
 	d.moving = report.Passing(status) || r.Found.Failure != nil && r.Found.Failure.Waiting
 }
 
-// deliver writes a status. If no watch keeps the cache current, deliver updates the
-// cache with the result.
-func deliver(ctx context.Context, s Session, object *fleet.BundleDeployment, status fleet.BundleDeploymentStatus) error {
+// writeStatus writes a status. If no watch keeps the cache current, it stores the
+// result in the cache.
+func writeStatus(ctx context.Context, s Session, object *fleet.BundleDeployment, status fleet.BundleDeploymentStatus) error {
 	changed := object.DeepCopy()
 	changed.Status = status
 	got, err := s.Statuses.PatchStatus(ctx, object, changed)
@@ -193,10 +194,10 @@ func deliver(ctx context.Context, s Session, object *fleet.BundleDeployment, sta
 	return err
 }
 
-// judge judges the outcome of a write. A manager that is away gets the status when it is
-// back; an object that is gone needs none. A status that admission denies is an error in
-// the words of the webhook.
-func judge(s Session, name string, err error) (after time.Duration, failure error) {
+// judgeWrite handles the error of a write. If the manager is unreachable, the status is
+// written later; a missing object needs none. An error of admission has the text of the
+// webhook.
+func judgeWrite(s Session, name string, err error) (after time.Duration, failure error) {
 	switch {
 	case err == nil, kube.IsGone(err):
 		return 0, nil

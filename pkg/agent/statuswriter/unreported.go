@@ -17,7 +17,7 @@ import (
 // nothing since the agent's start.
 type unreported []fleet.Condition
 
-// remember keeps what is found and cannot be reported.
+// remember stores the conditions of a report that cannot be written.
 func (u *unreported) remember(r Report, now time.Time) {
 	bd := r.Object
 	if bd == nil {
@@ -29,7 +29,7 @@ func (u *unreported) remember(r Report, now time.Time) {
 	*r.Unreported = report.Unreported(*u, known)
 }
 
-// conditions are what is kept: by this process, or by the one before.
+// conditions returns the conditions that this process, or the previous one, has stored.
 func (u *unreported) conditions(r Report) []fleet.Condition {
 	if *u != nil {
 		return *u
@@ -37,5 +37,5 @@ func (u *unreported) conditions(r Report) []fleet.Condition {
 	return *r.Unreported
 }
 
-// forget drops what was kept: the manager has got all of it.
+// forget drops the stored conditions: the manager has them.
 func (u *unreported) forget(r Report) { *u, *r.Unreported = nil, nil }

@@ -34,8 +34,8 @@ type Values struct {
 	Digest string `json:"digest"` // SHA-256, in hex
 }
 
-// split cuts a payload into pieces; there is at least one. Values that are too
-// long to stand beside the record come after the content, and tail says so.
+// split divides a payload into chunks, at least one. Values that are too long for the
+// Secret of the record follow the content, and tail describes them.
 func (p Payload) split() (pieces [][]byte, beside []byte, tail *Values) {
 	data, beside := p.Content, p.Values
 	if len(p.Values) > besideBytes {
@@ -54,8 +54,7 @@ func valuesOf(data []byte) *Values {
 	return &Values{Bytes: len(data), Digest: hex.EncodeToString(sum[:])}
 }
 
-// join makes a payload of its pieces again. It is false where they are not those
-// that tail was written with.
+// join makes a payload from its chunks; false: they are not those that tail describes.
 func join(data, beside []byte, tail *Values) (Payload, bool) {
 	if tail == nil {
 		return Payload{Content: data, Values: beside}, true
@@ -67,8 +66,8 @@ func join(data, beside []byte, tail *Values) (Payload, bool) {
 	return Payload{Content: data[:at:at], Values: data[at:]}, true
 }
 
-// Payload reads what a deployment is made of. It is false if it is not kept, or
-// not whole.
+// Payload reads the payload of a deployment; false: it is not stored, or not
+// completely.
 func (s *Store) Payload(ctx context.Context, key Key) (Payload, bool, error) {
 	r, ok := s.Get(key)
 	if !ok || r.Chunks == 0 {

@@ -141,17 +141,17 @@ var ErrBroken = errors.New("a record of the agent's store is broken")
 // up to 1 MiB, so reading all at once would need memory for all payloads.
 const atOnce = 10
 
-// kept selects the Secrets of the stores in a namespace, or some of them by more
-// labels.
-func kept(namespace, labels string) kube.Watch {
+// selectSecrets returns the watch of the Secrets of all stores in a namespace; labels
+// restrict it further.
+func selectSecrets(namespace, labels string) kube.Watch {
 	return kube.Watch{Namespace: namespace, Labels: fleet.LabelManagerID + labels, Fields: "type=" + string(fleet.SecretTypeAgentStore)}
 }
 
-// Load reads all records. Secrets that cannot be read are skipped and returned
-// as an error after everything else was read.
+// Load reads all records. It skips Secrets that cannot be read, and returns them as an
+// error after it has read the others.
 func (s *Store) Load(ctx context.Context) error {
 	var bad error
-	err := s.secrets.Each(ctx, kept(s.namespace, ",!"+labelChunkOf), atOnce, func(secret *corev1.Secret) error {
+	err := s.secrets.Each(ctx, selectSecrets(s.namespace, ",!"+labelChunkOf), atOnce, func(secret *corev1.Secret) error {
 		var r Record
 		if err := json.Unmarshal(secret.Data[keyRecord], &r); err != nil {
 			bad = fmt.Errorf("%w: %q: %w", ErrBroken, secret.Name, err)
@@ -159,7 +159,7 @@ func (s *Store) Load(ctx context.Context) error {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.records[r.Key] = held{r, lean(secret)}
+		s.records[r.Key] = held{r, withoutData(secret)}
 		return nil
 	})
 	if err != nil {
@@ -174,10 +174,10 @@ type Size struct {
 	Newest time.Time // when something was written last; zero: never
 }
 
-// Measure reads how much there is in the store, records that cannot be read included.
+// Measure returns the size of the store, with records that cannot be read.
 func (s *Store) Measure(ctx context.Context) (Size, error) {
 	var out Size
-	err := s.secrets.Each(ctx, kept(s.namespace, ""), atOnce, func(secret *corev1.Secret) error {
+	err := s.secrets.Each(ctx, selectSecrets(s.namespace, ""), atOnce, func(secret *corev1.Secret) error {
 		for _, data := range secret.Data {
 			out.Bytes += int64(len(data))
 		}
@@ -224,7 +224,7 @@ func (s *Store) Accept(ctx context.Context, r Record, p Payload) error {
 	chunks, beside, tail := p.split()
 	r.Chunks, r.Values = len(chunks), tail
 	for i := 1; i < len(chunks); i++ {
-		if err := s.put(ctx, s.chunk(r.Key, i, chunks[i])); err != nil {
+		if err := s.createOrOverwrite(ctx, s.chunk(r.Key, i, chunks[i])); err != nil {
 			return err
 		}
 	}
@@ -235,8 +235,8 @@ func (s *Store) Accept(ctx context.Context, r Record, p Payload) error {
 	return s.dropChunks(ctx, r.Key, before.Chunks, r.Chunks)
 }
 
-// Save writes a record if it has changed. A payload that is kept stays unless
-// r.Chunks is 0.
+// Save writes a record if it has changed. It keeps the stored payload unless r.Chunks
+// is 0.
 func (s *Store) Save(ctx context.Context, r Record) error {
 	if r.Chunks == 0 {
 		r.Values = nil
@@ -261,7 +261,7 @@ func (s *Store) Save(ctx context.Context, r Record) error {
 	return s.dropChunks(ctx, r.Key, before.record.Chunks, r.Chunks)
 }
 
-// Drop removes a record and its payload.
+// Drop deletes a record and its payload.
 func (s *Store) Drop(ctx context.Context, key Key) error {
 	r, ok := s.Get(key)
 	if !ok {
@@ -285,7 +285,7 @@ func (s *Store) dropChunks(ctx context.Context, key Key, from, to int) error {
 	return nil
 }
 
-// write puts a record into its Secret, with more data beside it.
+// write writes a record to its Secret, with more data.
 func (s *Store) write(ctx context.Context, r Record, data map[string][]byte) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -316,13 +316,13 @@ func (s *Store) write(ctx context.Context, r Record, data map[string][]byte) err
 		return fmt.Errorf("write record of %q: %w", r.Key.Name, err)
 	}
 	s.mu.Lock()
-	s.records[r.Key] = held{r, lean(made)}
+	s.records[r.Key] = held{r, withoutData(made)}
 	s.mu.Unlock()
 	return nil
 }
 
-// put creates or overwrites a Secret.
-func (s *Store) put(ctx context.Context, secret *corev1.Secret) error {
+// createOrOverwrite creates or overwrites a Secret.
+func (s *Store) createOrOverwrite(ctx context.Context, secret *corev1.Secret) error {
 	_, err := s.secrets.Create(ctx, secret)
 	if kube.IsExists(err) {
 		_, err = s.overwrite(ctx, secret)
@@ -333,8 +333,8 @@ func (s *Store) put(ctx context.Context, secret *corev1.Secret) error {
 	return nil
 }
 
-// overwrite writes a Secret, whether or not one exists: the Secrets are the agent's,
-// and a person who changed or removed one must not stop it.
+// overwrite writes a Secret, whether or not one exists. The Secrets are the agent's: a
+// user's change or deletion of one must not stop the agent.
 func (s *Store) overwrite(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error) {
 	there, err := s.secrets.Get(ctx, kube.KeyOf(secret))
 	if kube.IsGone(err) {
@@ -369,7 +369,7 @@ func (s *Store) keyOf(key Key) kube.Key {
 	return kube.Key{Namespace: s.namespace, Name: chunkName(key, 0)}
 }
 
-// chunkName is the name of a Secret: short, valid, and different for different
+// chunkName returns the name of a Secret: short, valid, and different for different
 // managers.
 func chunkName(key Key, i int) string {
 	name := naming.SafeConcat("fleet-store", naming.KeyHash(key.Manager), naming.Limit(key.Name, 30)+"-"+naming.KeyHash(key.Name)[:5])
@@ -379,7 +379,7 @@ func chunkName(key Key, i int) string {
 	return name
 }
 
-// lean is a Secret without its data, for the next write.
-func lean(secret *corev1.Secret) *corev1.Secret {
+// withoutData returns a Secret without its data, for the next write.
+func withoutData(secret *corev1.Secret) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secret.Name, ResourceVersion: secret.ResourceVersion}}
 }

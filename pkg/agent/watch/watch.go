@@ -43,8 +43,8 @@ type Watches struct {
 	shut   map[schema.GroupVersionKind]bool // their CRD is gone
 }
 
-// New watches until ctx ends and calls report for every change. report must be quick;
-// it is called by one goroutine per kind.
+// New makes Watches that watch until ctx ends and call report for every change. report
+// must return quickly; one goroutine per kind calls it.
 func New(ctx context.Context, live opener, report func(Change)) *Watches {
 	return &Watches{
 		ctx: ctx, live: live, report: report,
@@ -54,8 +54,8 @@ func New(ctx context.Context, live opener, report func(Change)) *Watches {
 	}
 }
 
-// Set sets the kinds of which a deployment has objects; none ends its watches. The next
-// Set tries a kind again that the cluster does not serve.
+// Set sets the kinds of which a deployment has objects; without kinds its watches end.
+// If the cluster does not serve a kind, the next Set tries it again.
 func (w *Watches) Set(deployment string, kinds []schema.GroupVersionKind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,14 +72,14 @@ func (w *Watches) Set(deployment string, kinds []schema.GroupVersionKind) {
 		}
 	}
 	for k, stop := range w.open {
-		if !w.used(k) {
+		if !w.isUsed(k) {
 			stop()
 			delete(w.open, k)
 		}
 	}
 }
 
-func (w *Watches) used(k schema.GroupVersionKind) bool {
+func (w *Watches) isUsed(k schema.GroupVersionKind) bool {
 	for _, kinds := range w.users {
 		if kinds[k] {
 			return true
@@ -88,8 +88,8 @@ func (w *Watches) used(k schema.GroupVersionKind) bool {
 	return false
 }
 
-// handler passes on the changes of one kind. An object that lost its label
-// arrives as gone, under the label that it had.
+// handler returns the handler of changes of one kind. It reports an object that has
+// lost its label as deleted, with the label that it had.
 func (w *Watches) handler(k schema.GroupVersionKind) func(old, changed *metav1.PartialObjectMetadata) {
 	return func(old, changed *metav1.PartialObjectMetadata) {
 		if changed == nil {
@@ -107,8 +107,8 @@ func (w *Watches) handler(k schema.GroupVersionKind) func(old, changed *metav1.P
 	}
 }
 
-// CRDGone closes the watches of the kind that a CRD served, so that they do
-// not ask for it again and again. name is the CRD's, "<plural>.<group>".
+// CRDGone ends the watches of the kind that a deleted CRD served, so that they do not
+// ask for it repeatedly. name is the CRD's, "<plural>.<group>".
 func (w *Watches) CRDGone(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,7 +121,7 @@ func (w *Watches) CRDGone(name string) {
 	}
 }
 
-// CRDThere lets the kind of a CRD be watched again.
+// CRDThere allows watches of the kind of a CRD again.
 func (w *Watches) CRDThere(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,8 +132,8 @@ func (w *Watches) CRDThere(name string) {
 	}
 }
 
-// servedBy reports whether a CRD of this name serves a kind, as far as plurals
-// are regular.
+// servedBy reports whether a CRD of this name serves a kind. It is right for kinds with
+// a regular plural.
 func servedBy(k schema.GroupVersionKind, name string) bool {
 	plural, group, _ := strings.Cut(name, ".")
 	guess, _ := meta.UnsafeGuessKindToResource(k)

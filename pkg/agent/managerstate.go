@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,9 +40,9 @@ const (
 // contactTime limits a write: it must not delay check-ins.
 const contactTime = 5 * time.Second
 
-// contact keeps what is known about the manager, for the next start and for users. It
-// is written only when its meaning changes.
-type contact struct {
+// A managerState stores what the agent knows about its manager in a ConfigMap, for its
+// next start and for users. It writes only if the content changes.
+type managerState struct {
 	maps      *kube.Store[*corev1.ConfigMap]
 	namespace string
 	now       func() time.Time
@@ -55,15 +56,15 @@ type contact struct {
 	changes chan struct{} // has a value after each change of reached; for one reader
 }
 
-func newContact(down *kube.Client, namespace string) *contact {
-	return &contact{
+func newManagerState(down *kube.Client, namespace string) *managerState {
+	return &managerState{
 		maps: kube.StoreOf[*corev1.ConfigMap](down), namespace: namespace, now: time.Now, data: map[string]string{},
 		changes: make(chan struct{}, 1),
 	}
 }
 
-// load reads what the last run knew.
-func (c *contact) load(ctx context.Context) error {
+// load reads what the previous run has stored.
+func (c *managerState) load(ctx context.Context) error {
 	cm, err := c.maps.Get(ctx, kube.Key{Namespace: c.namespace, Name: contactName})
 	if err != nil && !kube.IsGone(err) {
 		return err
@@ -76,25 +77,25 @@ func (c *contact) load(ctx context.Context) error {
 	return nil
 }
 
-// manager is the manager that answered last.
-func (c *contact) manager() (registration.Mark, bool) {
+// lastManager returns the mark of the manager that answered last.
+func (c *managerState) lastManager() (registration.Mark, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m, err := registration.ParseMark(c.data[keyManager])
 	return m, err == nil
 }
 
-// isAway reports whether the manager did not answer when it was asked last, by this
-// process or the one before.
-func (c *contact) isAway() bool {
+// isAway reports whether the manager did not answer the last check-in, of this process
+// or of the previous one.
+func (c *managerState) isAway() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.data[keyReached] == "false"
 }
 
-// reached notes that the manager answered. back is true if it had been away, or had not
-// answered since the start.
-func (c *contact) reached(url string, m registration.Mark) (back bool, err error) {
+// setReached records that the manager answered. back reports that it did not answer
+// before, or that this is the first answer since the start.
+func (c *managerState) setReached(url string, m registration.Mark) (back bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	back = !c.current || c.data[keyReached] != "true"
@@ -102,20 +103,20 @@ func (c *contact) reached(url string, m registration.Mark) (back bool, err error
 	if back {
 		defer c.nudge()
 	}
-	want := c.lasting(url)
+	want := c.persistentData(url)
 	want[keyReached], want[keyManager] = "true", ""
 	if m.ID != "" {
 		want[keyManager] = m.String()
 	}
 	if c.data[keyReached] != "true" {
-		want[keySince] = c.stamp()
+		want[keySince] = c.timestamp()
 	}
-	return back, c.keep(want)
+	return back, c.writeConfigMap(want)
 }
 
-// lost notes that the manager cannot be worked with. changes is true if it could
-// before, or if the reason was another one.
-func (c *contact) lost(url string, t trouble, cause error) (changes bool, err error) {
+// setLost records why the agent cannot work with the manager. changes reports that it
+// could before, or that the reason was another one.
+func (c *managerState) setLost(url string, t trouble, cause error) (changes bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	changes = !c.current || c.data[keyReached] != "false" || c.data[keyReason] != t.reason
@@ -124,17 +125,17 @@ func (c *contact) lost(url string, t trouble, cause error) (changes bool, err er
 		return false, nil
 	}
 	defer c.nudge()
-	want := c.lasting(url)
+	want := c.persistentData(url)
 	want[keyReached], want[keyRefused] = "false", strconv.FormatBool(t.refused())
 	want[keyReason], want[keyError], want[keyHint] = t.reason, cause.Error(), t.hint
 	if c.data[keyReached] != "false" {
-		want[keySince] = c.stamp()
+		want[keySince] = c.timestamp()
 	}
-	return true, c.keep(want)
+	return true, c.writeConfigMap(want)
 }
 
-// state is how it stands with the manager, as far as this process has found out.
-func (c *contact) state() registration.Contact {
+// state returns whether the manager is reached, as far as this process knows.
+func (c *managerState) state() registration.Contact {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -146,22 +147,23 @@ func (c *contact) state() registration.Contact {
 	return registration.ContactLost
 }
 
-// anew notes that the agent has another credential, which it has not used yet.
-func (c *contact) anew() {
+// setUntried records that the agent has another credential that it has not used yet.
+func (c *managerState) setUntried() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.current = false
 }
 
-func (c *contact) nudge() {
+func (c *managerState) nudge() {
 	select {
 	case c.changes <- struct{}{}:
 	default:
 	}
 }
 
-// lasting is what stays known whether the manager at a URL is reached or not.
-func (c *contact) lasting(url string) map[string]string {
+// persistentData returns the data that stays valid whether the manager at a URL is
+// reached or not.
+func (c *managerState) persistentData(url string) map[string]string {
 	want := map[string]string{keyURL: url}
 	for _, k := range []string{keyManager, keySince, keyNext, keyRestored, keyVersion} {
 		want[k] = c.data[k]
@@ -169,8 +171,9 @@ func (c *contact) lasting(url string) map[string]string {
 	return want
 }
 
-// awaits notes when the agent connects next; a zero time: whenever it can.
-func (c *contact) awaits(next time.Time) error {
+// setNextConnection records when the agent connects next; the zero time: as soon as it
+// can.
+func (c *managerState) setNextConnection(next time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	want := maps.Clone(c.data)
@@ -178,22 +181,22 @@ func (c *contact) awaits(next time.Time) error {
 	if !next.IsZero() {
 		want[keyNext] = next.UTC().Format(time.RFC3339)
 	}
-	return c.keep(want)
+	return c.writeConfigMap(want)
 }
 
-// announced is when the agent connects next, as it was noted last; zero for one
+// nextConnection returns what setNextConnection recorded; the zero time for an agent
 // that was always connected.
-func (c *contact) announced() time.Time {
+func (c *managerState) nextConnection() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at, _ := time.Parse(time.RFC3339, c.data[keyNext]) // the zero time where there is none
 	return at
 }
 
-func (c *contact) stamp() string { return c.now().UTC().Format(time.RFC3339) }
+func (c *managerState) timestamp() string { return c.now().UTC().Format(time.RFC3339) }
 
-// keep writes the ConfigMap if its content changes.
-func (c *contact) keep(want map[string]string) error {
+// writeConfigMap writes the ConfigMap if its content changes.
+func (c *managerState) writeConfigMap(want map[string]string) error {
 	for k, v := range want {
 		if v == "" {
 			delete(want, k)
@@ -213,7 +216,14 @@ func (c *contact) keep(want map[string]string) error {
 	return nil
 }
 
-// object is the ConfigMap, for events.
-func (c *contact) object() *corev1.ConfigMap {
+// object returns the ConfigMap without data, as the subject of events.
+func (c *managerState) object() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: contactName}}
+}
+
+// logNotStored logs an error of writing the managerState; nil is none.
+func logNotStored(log *logrus.Entry, err error) {
+	if err != nil {
+		log.WithField("error", err.Error()).Warn("state of the connection not kept")
+	}
 }

@@ -13,16 +13,16 @@ import (
 // one now.
 const orderRenamed = "renamed"
 
-// formerReleases remove the releases that deployments have left behind.
+// formerReleases uninstall releases that a deployment has made under another name or in
+// another namespace.
 type formerReleases struct {
 	releases *releases
 	records  records
-	acts     *acts
+	acts     *stepReporter
 }
 
-// remove removes releases that the deployment made under another name or
-// in another namespace, now that the new one is there. Those that have to wait
-// stay in the record.
+// remove uninstalls the former releases of a deployment when its new release exists.
+// Those that have to wait stay in the record.
 func (r *formerReleases) remove(ctx context.Context, s *snapshot) error {
 	if len(s.rec.Former) == 0 || s.failure != nil {
 		return nil
@@ -46,8 +46,8 @@ func (r *formerReleases) remove(ctx context.Context, s *snapshot) error {
 	return r.records.Save(ctx, s.rec)
 }
 
-// withdraw takes the steps by which a former release goes, as if it had been
-// withdrawn. It is false if it has to wait.
+// withdraw uninstalls a former release by the same steps as a withdrawal; false: it has
+// to wait.
 func (r *formerReleases) withdraw(ctx context.Context, s *snapshot, id release.ID) (gone bool, err error) {
 	f := *s
 	f.wanted.ID, f.wanted.Order = id, orderRenamed
@@ -57,17 +57,17 @@ func (r *formerReleases) withdraw(ctx context.Context, s *snapshot, id release.I
 			o.TargetNamespace = id.Namespace // to which it was limited
 		}
 	}
-	f.known, f.rec.Spec.Options.ServiceAccount = true, s.rec.Accounts[id.String()]
+	f.hasRecord, f.rec.Spec.Options.ServiceAccount = true, s.rec.Accounts[id.String()]
 	_, err = r.releases.steps(ctx, &f, func(ctx context.Context, f *snapshot, a release.Action) (ending, error) {
 		switch a.Verb {
 		case release.Acknowledge:
 			gone = true
 			return over, nil
 		case release.Hold:
-			s.again(a.After)
+			s.requeueAfter(a.After)
 			return over, nil
 		}
-		if err := r.releases.act(ctx, f, a); err != nil {
+		if err := r.releases.takeStep(ctx, f, a); err != nil {
 			return over, err
 		}
 		r.acts.report(s, Act{Verb: a.Verb, Result: OK, Reason: "Renamed", Message: fmt.Sprintf("the former release %s: %s", id, a.Message)})
@@ -76,9 +76,9 @@ func (r *formerReleases) withdraw(ctx context.Context, s *snapshot, id release.I
 	return gone, err
 }
 
-// reported is what the status says that was applied last, by whomever; empty if
-// that failed.
-func reported(bd *fleet.BundleDeployment) string {
+// appliedID returns the deployment id that the status reports as applied; empty after a
+// failure.
+func appliedID(bd *fleet.BundleDeployment) string {
 	if bd == nil {
 		return ""
 	}

@@ -26,8 +26,8 @@ func TestWithdrawnReleaseIsTheRecordedOne(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := &snapshot{known: c.known, rec: store.Record{Release: c.rec}, wanted: release.Wanted{ID: wanted}}
-			if got := installed(s); got != c.want {
+			s := &snapshot{hasRecord: c.known, rec: store.Record{Release: c.rec}, wanted: release.Wanted{ID: wanted}}
+			if got := installedRelease(s); got != c.want {
 				t.Errorf("%s: want %s, got %s", c.why, c.want, got)
 			}
 		})

@@ -22,7 +22,8 @@ type LiveStatus struct {
 	Message   string    // the first thing that is wrong
 }
 
-// Look observes a deployment, without a manager and without changing anything.
+// Look returns the state of a deployment's live objects, without a manager. It changes
+// nothing.
 func Look(ctx context.Context, h *helm.Client, live *kube.Live, scope string, rec store.Record) (LiveStatus, error) {
 	o, err := h.Observe(ctx, rec.Release)
 	if err != nil {
@@ -54,20 +55,20 @@ func Look(ctx context.Context, h *helm.Client, live *kube.Live, scope string, re
 	}
 	by := rulesOf(rec.Spec.Options)
 	set := naming.ObjectSetHash(naming.ObjectSetID(rec.Key.Name, scope))
-	j := judgement{expected: drift.Expected{SetHash: set, Patches: by.patches}, ignored: by.ignored, hide: hiding(o, objs), kinds: live, now: time.Now}
+	j := judgement{expected: drift.Expected{SetHash: set, Patches: by.patches}, ignored: by.ignored, hide: redactorOf(o, objs), kinds: live, now: time.Now}
 	reader, err := ReaderOf(ctx, h, live, rec.Spec.Options.ServiceAccount)
 	if err != nil {
 		return out, err
 	}
-	found, err := j.lookAt(ctx, reader, objs)
+	found, err := j.readAndJudge(ctx, reader, objs)
 	if err != nil {
 		return out, err
 	}
-	return judged(out, found), nil
+	return worstState(out, found), nil
 }
 
-// judged is the worst of what was found.
-func judged(out LiveStatus, found []*seen) LiveStatus {
+// worstState sets the state of a LiveStatus to the worst of its objects.
+func worstState(out LiveStatus, found []*seen) LiveStatus {
 	out.State = fleet.Ready
 	for _, s := range found {
 		switch {

@@ -46,11 +46,12 @@ func (d *dependencies) forget(name string) {
 	delete(d.found, name)
 }
 
-// wait waits for the bundles that must be there first. The status reports the wait
-// as a failure, as in the reference. A change of the other bundles ends it, not a timer.
-func (d *dependencies) wait(s *snapshot) error {
+// waitForDependencies returns a wait if bundles of dependsOn are not ready. The status
+// reports the wait as a failure, as in Rancher Fleet. A change of these bundles ends
+// the wait, and no timer.
+func (d *dependencies) waitForDependencies(s *snapshot) error {
 	self := dependency.Node{Name: s.name, Labels: s.labels, State: fleet.WaitApplied, DependsOn: s.spec.DependsOn}
-	d.await(self) // first: what changes after this enqueues it again
+	d.setWaiting(self) // first: what changes after this enqueues it again
 	if len(self.DependsOn) == 0 {
 		return nil
 	}
@@ -59,14 +60,14 @@ func (d *dependencies) wait(s *snapshot) error {
 	case err != nil:
 		return err
 	case v.Reason != "":
-		return &setback{reconcile.RequeueError(v.Reason, 0, errors.New(v.Message)), 0}
+		return &reportedRetry{reconcile.RequeueError(v.Reason, 0, errors.New(v.Message)), 0}
 	}
-	d.await(dependency.Node{Name: s.name})
+	d.setWaiting(dependency.Node{Name: s.name})
 	return nil
 }
 
-// nodes are the other deployments of the cluster: those that the manager has;
-// without it, those that were accepted.
+// nodes returns the other deployments of the cluster: those that the manager has;
+// without a connection those that the agent has accepted.
 func (d *dependencies) nodes(s *snapshot) []dependency.Node {
 	var out []dependency.Node
 	if s.session != nil && s.session.Deployments.HasSynced() {
@@ -87,7 +88,8 @@ func (d *dependencies) nodes(s *snapshot) []dependency.Node {
 	return out
 }
 
-// nodeOf is a deployment in the state that was found last, or else reported.
+// nodeOf returns a deployment in the state that the last run found, or else the
+// reported one.
 func (d *dependencies) nodeOf(bd *fleet.BundleDeployment) dependency.Node {
 	n := dependency.Node{Name: bd.Name, Labels: bd.Labels, DependsOn: bd.Spec.DependsOn}
 	d.mu.Lock()
@@ -100,9 +102,9 @@ func (d *dependencies) nodeOf(bd *fleet.BundleDeployment) dependency.Node {
 	return n
 }
 
-// await notes that a deployment waits for others; one that depends on nothing
-// does not.
-func (d *dependencies) await(n dependency.Node) {
+// setWaiting records that a deployment waits for others; a deployment without
+// dependencies does not.
+func (d *dependencies) setWaiting(n dependency.Node) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(n.DependsOn) == 0 {
@@ -112,9 +114,9 @@ func (d *dependencies) await(n dependency.Node) {
 	d.waiting[n.Name] = n
 }
 
-// note keeps the state that a run has found, and enqueues the deployments that wait for
-// another state.
-func (d *dependencies) note(s *snapshot, f report.Found) {
+// setState stores the state that a run has found, and enqueues the deployments that
+// wait for a change of it.
+func (d *dependencies) setState(s *snapshot, f report.Found) {
 	bd := &fleet.BundleDeployment{Spec: s.spec}
 	if s.bd != nil {
 		*bd = *s.bd
@@ -135,14 +137,14 @@ func (d *dependencies) note(s *snapshot, f report.Found) {
 	}
 }
 
-// enqueueDependents enqueues the deployments that wait for one.
+// enqueueDependents enqueues the deployments that wait for a deployment.
 func (d *dependencies) enqueueDependents(bd *fleet.BundleDeployment) {
 	for _, name := range d.waitingFor(bd) {
 		d.enqueue(name)
 	}
 }
 
-// waitingFor are the deployments that wait for one.
+// waitingFor returns the deployments that wait for a deployment.
 func (d *dependencies) waitingFor(bd *fleet.BundleDeployment) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -155,9 +157,9 @@ func (d *dependencies) waitingFor(bd *fleet.BundleDeployment) []string {
 	return who
 }
 
-// reported enqueues the deployments that wait for another one that has come or gone, or
-// that is reported in another state than before.
-func (d *dependencies) reported(old, changed *fleet.BundleDeployment) {
+// onReport enqueues the deployments that wait for another deployment when that is
+// created or deleted, or is reported in another state.
+func (d *dependencies) onReport(old, changed *fleet.BundleDeployment) {
 	if old != nil && changed != nil && old.Generation == changed.Generation && summary.State(old, "") == summary.State(changed, "") {
 		return
 	}

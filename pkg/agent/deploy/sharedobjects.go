@@ -45,8 +45,8 @@ func newSharing(now func() time.Time, enqueue func(name string)) *sharing {
 	return &sharing{now: now, enqueue: enqueue, waits: map[string]*shared{}}
 }
 
-// of is what a deployment waits for. The caller holds h.mu.
-func (h *sharing) of(name string) *shared {
+// awaitedObjects returns what a deployment waits for. The caller holds h.mu.
+func (h *sharing) awaitedObjects(name string) *shared {
 	w := h.waits[name]
 	if w == nil {
 		w = &shared{}
@@ -68,8 +68,8 @@ type conflicts struct {
 	list []helm.SharedObject
 }
 
-// sharedWith notes an object that is not taken over.
-func (s *snapshot) sharedWith(o helm.SharedObject) {
+// addConflict records an object that belongs to another release and is not taken over.
+func (s *snapshot) addConflict(o helm.SharedObject) {
 	s.conflicts.mu.Lock()
 	defer s.conflicts.mu.Unlock()
 	if !slices.Contains(s.conflicts.list, o) {
@@ -77,36 +77,36 @@ func (s *snapshot) sharedWith(o helm.SharedObject) {
 	}
 }
 
-// claimOf says how a release that has an object relates to the deployment.
+// claimOf returns how the release that has an object relates to the deployment.
 func (s *snapshot) claimOf(owner release.ID) (release.Claim, string) {
 	own := s.rec.Former
-	if s.known {
+	if s.hasRecord {
 		own = append(slices.Clone(own), s.rec.Release)
 	}
 	return s.wanted.ClaimOf(owner, own)
 }
 
-// release is the release that the deployment has made, else the one that it will
+// release returns the release that the deployment has made, else the one that it will
 // make.
 func (s *snapshot) release() release.ID {
-	if s.known && s.rec.Release != (release.ID{}) {
+	if s.hasRecord && s.rec.Release != (release.ID{}) {
 		return s.rec.Release
 	}
 	return helm.IDOf(s.name, s.spec.Options)
 }
 
-// tried notes after an attempt which objects the deployment waits for. An attempt
-// that failed before the objects were looked at changes nothing: a withdrawn bundle
-// keeps the awaited objects until they are taken over. Only a permanent failure ends
-// the wait, unless precious objects would be removed by that.
-func (h *sharing) tried(s *snapshot, err error) {
+// setAwaited records after a try which objects the deployment waits for. A try that
+// failed before the objects were compared changes nothing: a withdrawn bundle keeps the
+// objects until they are taken over. A permanent failure ends the wait, unless that
+// would delete objects that always need an approval.
+func (h *sharing) setAwaited(s *snapshot, err error) {
 	s.conflicts.mu.Lock()
 	found := s.conflicts.list
 	s.conflicts.list = nil
 	s.conflicts.mu.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w := h.of(s.name)
+	w := h.awaitedObjects(s.name)
 	switch {
 	case reconcile.ReasonOf(err) == release.ReasonSharedObject:
 		if len(w.objects) == 0 {
@@ -114,42 +114,44 @@ func (h *sharing) tried(s *snapshot, err error) {
 		}
 		slices.SortFunc(found, func(a, b helm.SharedObject) int { return strings.Compare(a.Identity(), b.Identity()) })
 		w.objects = found
-	case err == nil, reconcile.IsTerminal(err) && !slices.ContainsFunc(w.objects, precious):
+	case err == nil, reconcile.IsTerminal(err) && !slices.ContainsFunc(w.objects, alwaysNeedsApproval):
 		*w = shared{}
 	}
 	if err == nil {
-		h.wakeAwaiting(s.release())
+		h.enqueueAwaiting(s.release())
 	}
 }
 
-func precious(o helm.SharedObject) bool { return withdrawal.Precious(o.Kind.Kind) }
+// alwaysNeedsApproval reports whether the removal of an object always waits for an
+// approval, as that of a PersistentVolumeClaim.
+func alwaysNeedsApproval(o helm.SharedObject) bool { return withdrawal.Precious(o.Kind.Kind) }
 
-// wakeAwaiting looks at the deployments that wait for objects of a release. The caller
-// holds h.mu.
-func (h *sharing) wakeAwaiting(id release.ID) {
+// enqueueAwaiting enqueues the deployments that wait for objects of a release. The
+// caller holds h.mu.
+func (h *sharing) enqueueAwaiting(id release.ID) {
 	for name, w := range h.waits {
-		if w.from(id) {
+		if w.isFrom(id) {
 			h.enqueue(name)
 		}
 	}
 }
 
-// from reports whether objects of a release are waited for.
-func (w shared) from(id release.ID) bool {
+// isFrom reports whether one of the awaited objects is of a release.
+func (w shared) isFrom(id release.ID) bool {
 	return slices.ContainsFunc(w.objects, func(o helm.SharedObject) bool { return o.Owner == id })
 }
 
-// awaits reports whether a deployment waits for objects of a release.
-func (h *sharing) awaits(name string, id release.ID) bool {
+// waitsFor reports whether a deployment waits for objects of a release.
+func (h *sharing) waitsFor(name string, id release.ID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w := h.waits[name]
-	return w != nil && w.from(id)
+	return w != nil && w.isFrom(id)
 }
 
-// awaitedOf returns a function that reports whether other bundles of the same
+// awaitedByOthers returns a function that reports whether other bundles of the same
 // repository wait for an object of a deployment.
-func (h *sharing) awaitedOf(s *snapshot) func(object string) bool {
+func (h *sharing) awaitedByOthers(s *snapshot) func(object string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	set := map[string]bool{}
@@ -166,30 +168,31 @@ func (h *sharing) awaitedOf(s *snapshot) func(object string) bool {
 	return func(object string) bool { return set[object] }
 }
 
-// graceLeft is how long the bundle that has the objects may still be a renamed one
-// that is about to be withdrawn; at most 0 when that time is over.
+// graceLeft returns how long the agent waits for the bundle that has the objects: it
+// may have been renamed and be withdrawn soon. At most 0: the time is over.
 func (h *sharing) graceLeft(s *snapshot) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return sharedGrace - h.now().Sub(h.of(s.name).since)
+	return sharedGrace - h.now().Sub(h.awaitedObjects(s.name).since)
 }
 
-// awaited returns the precious objects that the deployment takes over when the only
-// bundle that has them is withdrawn: the manager need not treat them as lost. If
-// several bundles have them, it is unknown which one stays.
-func (h *sharing) awaited(s *snapshot) []report.Object {
+// uniquelyAwaited returns the objects that always need an approval and that the
+// deployment takes over when the only bundle that has them is withdrawn: the manager
+// need not count them as lost. If several bundles have an object, it is unknown which
+// of them stays.
+func (h *sharing) uniquelyAwaited(s *snapshot) []report.Object {
 	if s.failure == nil || s.failure.Reason != release.ReasonSharedObject {
 		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var out []report.Object
-	objects := h.of(s.name).objects
+	objects := h.awaitedObjects(s.name).objects
 	for _, o := range objects {
 		if o.Owner != objects[0].Owner {
 			return nil
 		}
-		if precious(o) {
+		if alwaysNeedsApproval(o) {
 			version, kind := o.Kind.ToAPIVersionAndKind()
 			out = append(out, report.Object{Kind: kind, APIVersion: version, Namespace: o.Namespace, Name: o.Name})
 		}

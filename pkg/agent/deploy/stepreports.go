@@ -32,8 +32,7 @@ const (
 	Failed    Result = "error"
 )
 
-// An Act is a step that the loop took, tried, or decided against, for events and
-// metrics.
+// An Act is a step that the controller took, tried, or decided against.
 type Act struct {
 	At         time.Time
 	Took       time.Duration // 0 where nothing was done
@@ -44,9 +43,9 @@ type Act struct {
 	Message    string // free of Helm values
 }
 
-// acts report what the loop does, and know the state that the last run of each
-// deployment has ended in.
-type acts struct {
+// A stepReporter reports the steps of the controller, and knows the state in which the
+// last run of each deployment has ended.
+type stepReporter struct {
 	now   func() time.Time
 	onAct func(Act) // nil: acts are not reported
 
@@ -54,13 +53,13 @@ type acts struct {
 	shown map[string]fleet.BundleState // by name of the deployment
 }
 
-func newActs(now func() time.Time, onAct func(Act)) *acts {
-	return &acts{now: now, onAct: onAct, shown: map[string]fleet.BundleState{}}
+func newStepReporter(now func() time.Time, onAct func(Act)) *stepReporter {
+	return &stepReporter{now: now, onAct: onAct, shown: map[string]fleet.BundleState{}}
 }
 
-// took reports a step that was taken, and what became of it.
-func (l *acts) took(s *snapshot, a release.Action, took time.Duration, err error) {
-	act := Act{Took: took, Verb: a.Verb, Result: OK, Reason: a.Reason, Message: s.what()}
+// stepTaken reports a step and its result.
+func (l *stepReporter) stepTaken(s *snapshot, a release.Action, stepTaken time.Duration, err error) {
+	act := Act{Took: stepTaken, Verb: a.Verb, Result: OK, Reason: a.Reason, Message: s.releaseAndCommit()}
 	if a.Verb != release.Install && a.Verb != release.Upgrade { // whose reasons say it all
 		act.Message += ": " + a.Message
 	}
@@ -71,14 +70,14 @@ func (l *acts) took(s *snapshot, a release.Action, took time.Duration, err error
 }
 
 // forget removes what is known of a deployment.
-func (l *acts) forget(name string) {
+func (l *stepReporter) forget(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.shown, name)
 }
 
-// what names the release and the commit of a step.
-func (s *snapshot) what() string {
+// releaseAndCommit returns the release and the commit of a step as text.
+func (s *snapshot) releaseAndCommit() string {
 	text := s.wanted.ID.String()
 	if commit := s.labels[fleet.LabelCommit]; commit != "" {
 		text += " at " + commit[:min(len(commit), 7)]
@@ -86,8 +85,8 @@ func (s *snapshot) what() string {
 	return text
 }
 
-// decided reports a decision by which nothing is done, or nothing more.
-func (l *acts) decided(s *snapshot, a release.Action) {
+// decisionMade reports a decision to do nothing, or nothing more.
+func (l *stepReporter) decisionMade(s *snapshot, a release.Action) {
 	act := Act{Verb: a.Verb, Result: Held, Reason: a.Reason, Message: a.Message}
 	if a.Verb == release.Acknowledge {
 		act.Result = OK
@@ -95,9 +94,9 @@ func (l *acts) decided(s *snapshot, a release.Action) {
 	l.report(s, act)
 }
 
-// corrected reports an attempt to revert the changes of others. Only the names of
-// fields are reported: their values may be secrets.
-func (l *acts) corrected(s *snapshot, a drift.Attempt) {
+// driftCorrected reports a try to revert changes of other clients. It reports only the
+// names of fields: their values may be secrets.
+func (l *stepReporter) driftCorrected(s *snapshot, a drift.Attempt) {
 	act := Act{
 		Took: a.Took, Verb: VerbCorrect, Result: OK, Reason: string(fleet.Modified), Message: differences(a.Changed),
 	}
@@ -117,8 +116,8 @@ func resultOf(err error) Result {
 	return Failed
 }
 
-// report passes an act on, if that is wanted.
-func (l *acts) report(s *snapshot, act Act) {
+// report passes an Act to the function of the configuration, if there is one.
+func (l *stepReporter) report(s *snapshot, act Act) {
 	if l.onAct == nil {
 		return
 	}
@@ -134,7 +133,7 @@ const (
 	shownFields  = 3
 )
 
-// differences names the objects that others changed, and the fields.
+// differences returns the objects that other clients changed, and the fields, as text.
 func differences(changed []fleet.ModifiedStatus) string {
 	var texts []string
 	for i, m := range changed {
@@ -171,8 +170,8 @@ func difference(m fleet.ModifiedStatus) string {
 	return text
 }
 
-// outcome keeps the state that a run has ended in, in the words of a status.
-func (l *acts) outcome(s *snapshot, f report.Found) {
+// setState stores the state in which a run has ended.
+func (l *stepReporter) setState(s *snapshot, f report.Found) {
 	bd := s.bd
 	if bd == nil {
 		bd = &fleet.BundleDeployment{Spec: s.spec}
@@ -183,8 +182,8 @@ func (l *acts) outcome(s *snapshot, f report.Found) {
 	l.shown[s.name] = summary.State(seen, "")
 }
 
-// states returns the number of deployments for each state, as they were looked at last.
-func (l *acts) states() map[fleet.BundleState]int {
+// states returns the number of deployments for each state.
+func (l *stepReporter) states() map[fleet.BundleState]int {
 	out := map[fleet.BundleState]int{}
 	l.mu.Lock()
 	defer l.mu.Unlock()

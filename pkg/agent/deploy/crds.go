@@ -13,15 +13,15 @@ type kinds struct {
 	enqueue  func(name string)
 }
 
-// changed is called when a CRD is created, changed or deleted. A deployment that
-// failed is tried again when a kind is there.
-func (k *kinds) changed(crd string, gone bool) {
+// onCRD handles a CRD that was created, changed or deleted (gone). It enqueues
+// deployments that failed before the kind existed.
+func (k *kinds) onCRD(crd string, gone bool) {
 	k.helm.Refresh()
 	k.drift.KindChanged(crd, gone)
 	if gone {
 		return
 	}
-	for _, name := range k.attempts.failing() {
+	for _, name := range k.attempts.failedDeployments() {
 		k.enqueue(name)
 	}
 }

@@ -10,9 +10,9 @@ import (
 // other removal has called it before.
 const removalDelay = 5 * time.Second
 
-// A gate admits a few deployments at once and remembers the order of the others: many
-// removals must not block the loop for other work.
-type gate struct {
+// A removalGate admits a few removals at once, and keeps the order of the others: many
+// removals must not occupy all workers of the controller.
+type removalGate struct {
 	room int
 
 	mu      sync.Mutex
@@ -20,14 +20,14 @@ type gate struct {
 	waiting []string
 }
 
-// newGate is a gate for a loop with a number of workers: most of them stay free.
-func newGate(workers int) *gate {
-	return &gate{room: max(workers/4, 1), inside: map[string]bool{}}
+// newRemovalGate makes a gate for a controller with a number of workers: most of them
+// stay free.
+func newRemovalGate(workers int) *removalGate {
+	return &removalGate{room: max(workers/4, 1), inside: map[string]bool{}}
 }
 
-// enter reports whether there is room for name. If not, leave returns it when there is
-// room.
-func (g *gate) enter(name string) bool {
+// enter reports whether a removal may begin. If not, leave returns its name later.
+func (g *removalGate) enter(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at := slices.Index(g.waiting, name)
@@ -44,9 +44,9 @@ func (g *gate) enter(name string) bool {
 	return true
 }
 
-// leave makes room again, and returns the next in turn; empty if none waits or name was
-// not inside.
-func (g *gate) leave(name string) string {
+// leave ends a removal, and returns the name of the next; empty if none waits, or if
+// name had not entered.
+func (g *removalGate) leave(name string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.inside[name] {

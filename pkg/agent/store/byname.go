@@ -1,7 +1,7 @@
 package store
 
-// Named returns the record of a deployment of any manager; of several, the first one in
-// order.
+// Named returns the record of a deployment by name only; of records of several
+// managers, the first in order.
 func (s *Store) Named(name string) (Record, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -16,10 +16,10 @@ import (
 // the agent has written again.
 const reasonCredentialKept = "CredentialWrittenAgain"
 
-// A safe remembers the Secret with the agent's credential, and writes it again when
-// it is deleted: without it the agent could not reach its manager any more once it
-// is started again.
-type safe struct {
+// A credentialBackup remembers the Secret with the agent's credential, and creates it
+// again when it is deleted: without the Secret the agent could not connect after a
+// restart.
+type credentialBackup struct {
 	*base
 	*kube.Cache[*corev1.Secret]
 	gone chan struct{} // has a value after a deletion
@@ -28,20 +28,20 @@ type safe struct {
 	last *corev1.Secret // that held a credential; nil: there was none
 }
 
-func newSafe(b *base) *safe {
-	s := &safe{
+func newCredentialBackup(b *base) *credentialBackup {
+	s := &credentialBackup{
 		Cache: kube.NewCache[*corev1.Secret](b.down.Loop("credential"), kube.Watch{
 			Namespace: b.cfg.Namespace, Fields: "metadata.name=" + fleet.SecretAgent,
 		}, nil),
 		base: b, gone: make(chan struct{}, 1),
 	}
 	s.OnError(func(error) {}) // tried again by the cache
-	s.OnChange(func(_, changed *corev1.Secret) { s.see(changed) })
+	s.OnChange(func(_, changed *corev1.Secret) { s.observeSecret(changed) })
 	return s
 }
 
-// see notes what the Secret holds; nil: it was deleted.
-func (s *safe) see(secret *corev1.Secret) {
+// observeSecret stores the content of the Secret; nil: the Secret was deleted.
+func (s *credentialBackup) observeSecret(secret *corev1.Secret) {
 	if secret == nil {
 		select {
 		case s.gone <- struct{}{}:
@@ -57,9 +57,9 @@ func (s *safe) see(secret *corev1.Secret) {
 	s.last = secret
 }
 
-// lost returns the Secret to write again; nil if the agent had no credential, or its
-// manager refuses that one.
-func (s *safe) lost() *corev1.Secret {
+// deletedSecret returns the Secret to create; nil if the agent had no credential, or if
+// the manager refuses the credential.
+func (s *credentialBackup) deletedSecret() *corev1.Secret {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil || s.contact.isRefused() {
@@ -73,9 +73,9 @@ func (s *safe) lost() *corev1.Secret {
 	}
 }
 
-// restore writes the Secret again after each deletion, until ctx ends. The delays
-// between two deletions grow, should something delete it again and again.
-func (s *safe) restore(ctx context.Context) error {
+// rewriteDeleted creates the Secret after each deletion, until ctx ends. The delay
+// grows if the Secret is deleted repeatedly.
+func (s *credentialBackup) rewriteDeleted(ctx context.Context) error {
 	var delays kube.Backoff
 	for {
 		select {
@@ -84,7 +84,7 @@ func (s *safe) restore(ctx context.Context) error {
 		case <-s.gone:
 		}
 		for reported := ""; ; {
-			err := s.write(ctx)
+			err := s.writeSecret(ctx)
 			if err == nil {
 				break
 			}
@@ -102,9 +102,9 @@ func (s *safe) restore(ctx context.Context) error {
 	}
 }
 
-// write writes the Secret, unless there is one.
-func (s *safe) write(ctx context.Context) error {
-	secret := s.lost()
+// writeSecret creates the Secret if it does not exist.
+func (s *credentialBackup) writeSecret(ctx context.Context) error {
+	secret := s.deletedSecret()
 	if secret == nil {
 		return nil
 	}

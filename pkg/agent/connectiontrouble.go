@@ -28,19 +28,19 @@ const (
 	reasonUnusable    = "CredentialUnusable" // the credential cannot even be tried
 )
 
-// A trouble says in plain words why the agent cannot work with the manager.
+// A trouble is why the agent cannot work with the manager, in words for users.
 type trouble struct {
 	reason string
 	what   string // "the manager at <url> ..."
 	hint   string // what helps
 }
 
-// refused reports whether the manager answers, but not to this credential.
+// refused reports whether the manager answers and refuses the credential.
 func (t trouble) refused() bool {
 	return t.reason == reasonCredential || t.reason == reasonRights || t.reason == reasonEnded
 }
 
-// troubleOf judges why a check-in failed. namespace is the agent's.
+// troubleOf returns why a check-in failed. namespace is the agent's.
 func troubleOf(err error, namespace string) trouble {
 	join := joinHint(namespace)
 	var verify *tls.CertificateVerificationError
@@ -62,7 +62,7 @@ func troubleOf(err error, namespace string) trouble {
 		return trouble{reasonUnknown, "has no such cluster: it was removed there, or the manager was restored from an older backup", join}
 	case kube.IsBusy(err):
 		return trouble{reasonBusy, "has too much to do", "nothing to do here; look at the manager's API server"}
-	case silent(err):
+	case isTimeout(err):
 		return trouble{reasonSilent, "does not answer", "look at the link, at proxies and firewalls in between, and at the manager"}
 	case errors.As(err, &status):
 		return trouble{reasonFailing, "answers with an error", "nothing to do here; look at the manager's API server"}
@@ -70,24 +70,25 @@ func troubleOf(err error, namespace string) trouble {
 	return trouble{reasonAway, "cannot be reached", "look at the link and at the address; nothing to do if the link is meant to be down"}
 }
 
-// unusable is the trouble of a credential that cannot be tried.
-func unusable(namespace string) trouble {
+// unusableCredential returns the trouble of a credential that cannot be parsed.
+func unusableCredential(namespace string) trouble {
 	return trouble{reasonUnusable, "cannot be asked: the credential in the Secret fleet-agent is broken", joinHint(namespace)}
 }
 
-// joinHint is what a person does about a credential that is of no use any more.
+// joinHint returns what a user does if the credential is of no use any more.
 func joinHint(namespace string) string {
 	return "to join again: helm upgrade fleet-agent -n " + namespace + " with the values of a new registration token"
 }
 
-// silent reports whether a time limit was reached.
-func silent(err error) bool {
+// isTimeout reports whether a time limit was reached.
+func isTimeout(err error) bool {
 	var late net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) && late.Timeout() ||
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
 }
 
-// certificateHint says what helps against a certificate that is refused.
+// certificateHint returns what helps if the agent does not accept the manager's
+// certificate.
 func certificateHint(err error, join string) string {
 	var invalid x509.CertificateInvalidError
 	var name x509.HostnameError

@@ -44,7 +44,7 @@ func TestDifferences(t *testing.T) {
 // What is told of a step holds none of the Helm values, but the names in it stay.
 func TestActsAreRedacted(t *testing.T) {
 	var got []Act
-	l := newActs(time.Now, func(a Act) { got = append(got, a) })
+	l := newStepReporter(time.Now, func(a Act) { got = append(got, a) })
 	s := &snapshot{name: "web", wanted: release.Wanted{ID: release.ID{Namespace: "shop", Name: "web"}}}
 	s.observed.Values = map[string]any{"password": "canary-1", "name": "web", "site": "shop"}
 	l.report(s, Act{Verb: release.Install, Result: Failed, Message: "shop/web: Secret has canary-1"})

@@ -18,7 +18,8 @@ import (
 // cluster.
 const reasonOtherCluster = "OtherCluster"
 
-// identityCheck is whether the agent may act for the Cluster of its credential.
+// An identityCheck decides whether the agent may act for the Cluster of its credential:
+// the credential may be a copy from another cluster.
 type identityCheck struct {
 	instance string // of this process, for the manager
 
@@ -29,24 +30,24 @@ type identityCheck struct {
 	warned bool
 }
 
-// claims reports whether check-ins carry the UID of the agent's cluster.
-func (s *identityCheck) claims() bool {
+// claimsCluster reports whether check-ins contain the UID of the agent's cluster.
+func (s *identityCheck) claimsCluster() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.claim
 }
 
-// hasJoined notes that the agent has registered: its credential is no copy.
+// hasJoined records that the agent has registered itself: its credential is no copy.
 func (s *identityCheck) hasJoined() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.joined = true
 }
 
-// answered handles an answer of the manager. claim is true when the manager must learn
-// something that it does not know yet, warn when the agent has just found out that its
-// credential is another cluster's.
-func (s *identityCheck) answered(ans checkin.Answer, now time.Time) (act, claim, warn bool) {
+// onAnswer handles an answer of the manager. act: the agent may act for the Cluster.
+// claim: the agent must check in again at once, with the UID of its cluster. warn: the
+// agent has just found out that its credential belongs to another cluster.
+func (s *identityCheck) onAnswer(ans checkin.Answer, now time.Time) (act, claim, warn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.claim
@@ -60,25 +61,25 @@ func (s *identityCheck) answered(ans checkin.Answer, now time.Time) (act, claim,
 	return act, s.claim && !before, warn
 }
 
-// doubts reports whether the agent has found the UID of another cluster.
-func (s *identityCheck) doubts() bool {
+// hasFoundOther reports whether the credential belongs to another cluster.
+func (s *identityCheck) hasFoundOther() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.warned
 }
 
-// unanswered handles a failed check-in. A manager that answers without the Cluster, for
-// example after its deletion, gives nothing to compare with. The agent waits for a
-// manager that cannot be reached. It also waits if admission denies the check-in: the
-// Cluster exists, and the agent may read its deployments.
-func (s *session) unanswered(err error) {
-	if !kube.IsDenied(err) && (kube.IsGone(err) || kube.IsForbidden(err) || kube.IsUnauthorized(err)) && !s.identity.doubts() {
+// onFailedCheckIn handles a failed check-in. If the manager answers that the Cluster
+// does not exist, or that the agent has no right, there is no UID to compare with, and
+// the agent goes on. If the manager does not answer, or admission denies the check-in,
+// the agent waits: the Cluster exists, and may be another cluster's.
+func (s *session) onFailedCheckIn(err error) {
+	if !kube.IsDenied(err) && (kube.IsGone(err) || kube.IsForbidden(err) || kube.IsUnauthorized(err)) && !s.identity.hasFoundOther() {
 		s.alone.set()
 	}
 }
 
-// clusterUID is the UID of the namespace kube-system of the agent's own cluster;
-// empty where the agent may not read it.
+// clusterUID returns the UID of the namespace kube-system of the agent's cluster; empty
+// if the agent may not read the namespace.
 func clusterUID(ctx context.Context, down *kube.Client) (string, error) {
 	ns, err := kube.StoreOf[*corev1.Namespace](down).Get(ctx, kube.Key{Name: metav1.NamespaceSystem})
 	if kube.IsForbidden(err) || kube.IsGone(err) {
@@ -90,10 +91,11 @@ func clusterUID(ctx context.Context, down *kube.Client) (string, error) {
 	return string(ns.UID), nil
 }
 
-// mayAct handles an answer that says whether the agent may act for its Cluster, and
-// reports if it may not. If it may, the session is connected with the deploy loop.
+// mayAct reports whether the agent may act for its Cluster, by an answer of the
+// manager. If it may, the deploy controller gets the session; if not, mayAct reports
+// that.
 func (s *session) mayAct(ans checkin.Answer) bool {
-	act, claim, warn := s.identity.answered(ans, time.Now())
+	act, claim, warn := s.identity.onAnswer(ans, time.Now())
 	if claim {
 		s.soon()
 	}

@@ -23,23 +23,23 @@ const (
 	clockLook = 30 * time.Second
 )
 
-// poll works with one credential at the times of the schedule, until ctx ends or
-// changed is closed: another mode is in effect then. It finishes a visit first. Between
-// two visits nothing is sent. An agent that has just registered, or was always
-// connected, does not wait for the first time of the schedule: its manager is
-// reachable, and a person may be waiting.
-func (c *connection) poll(ctx context.Context, cred register.Credential, rotator *credential.Rotator, changed <-chan struct{}) error {
-	next, now := c.mode.times(cred.Cluster.String()), time.Now()
-	at := heartbeat.FirstVisit(c.contact.announced(), next(now), now)
-	if _, known := c.contact.manager(); !known || c.fresh {
+// connectBySchedule connects at the times of the schedule until ctx ends, or until
+// changed is closed because another mode is in effect; it finishes a connection first.
+// Between two connections it sends nothing. An agent that has just registered, or was
+// always connected, connects at once: its manager is reachable, and a user may be
+// waiting.
+func (c *connection) connectBySchedule(ctx context.Context, cred register.Credential, rotator *credential.Rotator, changed <-chan struct{}) error {
+	next, now := c.mode.checkInTimes(cred.Cluster.String()), time.Now()
+	at := heartbeat.FirstVisit(c.contact.nextConnection(), next(now), now)
+	if _, known := c.contact.lastManager(); !known || c.fresh {
 		at, c.fresh = now, false
 	}
 	for {
-		c.expect(cred, at)
-		if !untilClock(ctx, changed, at) {
+		c.reportNextConnection(cred, at)
+		if !waitUntil(ctx, changed, at) {
 			return nil
 		}
-		if err := c.sessions.visit(ctx, cred, rotator, min(heartbeat.VisitLimit, next(at).Sub(at)*9/10)); err != nil || ctx.Err() != nil {
+		if err := c.sessions.connectOnce(ctx, cred, rotator, min(heartbeat.VisitLimit, next(at).Sub(at)*9/10)); err != nil || ctx.Err() != nil {
 			return err
 		}
 		select {
@@ -51,17 +51,15 @@ func (c *connection) poll(ctx context.Context, cred register.Credential, rotator
 	}
 }
 
-// expect says when the agent connects next.
-func (c *connection) expect(cred register.Credential, at time.Time) {
+// reportNextConnection records and logs when the agent connects next.
+func (c *connection) reportNextConnection(cred register.Credential, at time.Time) {
 	c.log.WithFields(logrus.Fields{"manager": cred.URL(), "reason": c.mode.String()}).Info("connects next at " + at.UTC().Format(time.RFC3339))
-	if err := c.contact.awaits(at); err != nil {
-		c.log.WithField("error", err.Error()).Warn("state of the connection not kept")
-	}
+	logNotStored(c.log, c.contact.setNextConnection(at))
 }
 
-// untilClock waits until the clock on the wall shows a time; false: ctx has ended,
-// or changed was closed.
-func untilClock(ctx context.Context, changed <-chan struct{}, at time.Time) bool {
+// waitUntil waits until the wall clock shows a time; false: ctx has ended, or changed
+// was closed.
+func waitUntil(ctx context.Context, changed <-chan struct{}, at time.Time) bool {
 	for {
 		left := time.Until(at.Round(0))
 		if left <= 0 {
@@ -80,10 +78,10 @@ func untilClock(ctx context.Context, changed <-chan struct{}, at time.Time) bool
 	}
 }
 
-// visit connects, reads the deployments, stays until the work is done and reported, and
-// disconnects. It takes at most limit until the manager answers, and as long again for
-// the work.
-func (ss *sessions) visit(ctx context.Context, cred register.Credential, rotator *credential.Rotator, limit time.Duration) error {
+// connectOnce connects, reads the deployments, waits until all work is done and
+// reported, and disconnects. It waits at most limit for the manager's answer, and at
+// most limit for the work.
+func (ss *sessions) connectOnce(ctx context.Context, cred register.Credential, rotator *credential.Rotator, limit time.Duration) error {
 	s := ss.open(cred, rotator)
 	s.relist, s.soon = func() {}, func() {}
 	up, err := s.dial()
@@ -91,7 +89,7 @@ func (ss *sessions) visit(ctx context.Context, cred register.Credential, rotator
 		return err
 	}
 	defer up.Close()
-	if !s.knock(ctx, up, limit) || !s.isAlone() {
+	if !s.awaitManager(ctx, up, limit) || !s.isAlone() {
 		return nil
 	}
 	s.attached.Store(true)
@@ -103,14 +101,14 @@ func (ss *sessions) visit(ctx context.Context, cred register.Credential, rotator
 	listed := make(chan error, 1)
 	listing, stop := context.WithCancel(ctx)
 	go func() { listed <- up.List(listing) }()
-	if s.stay(ctx, up, work) {
+	if s.awaitWorkDone(ctx, up, work) {
 		s.checkIn(ctx, up) // reports orphans, and carries the journal
 	}
 	stop()
 	return <-listed
 }
 
-// isAlone reports whether the agent may act for its Cluster.
+// isAlone reports whether the agent may act for its Cluster: no other agent does.
 func (s *session) isAlone() bool {
 	select {
 	case <-s.alone.done:
@@ -120,8 +118,9 @@ func (s *session) isAlone() bool {
 	}
 }
 
-// knock checks in until the manager answers; false: it did not in time.
-func (s *session) knock(ctx context.Context, up *managerclient.Client, limit time.Duration) bool {
+// awaitManager checks in until the manager answers; false: it did not answer within
+// limit.
+func (s *session) awaitManager(ctx context.Context, up *managerclient.Client, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var delays kube.Backoff
@@ -138,17 +137,17 @@ func (s *session) checkIn(ctx context.Context, up *managerclient.Client) bool {
 	ans, err := up.CheckIn(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.failed(err)
+			s.onFailure(err)
 		}
 		return false
 	}
-	s.answered(ans)
+	s.onAnswer(ans)
 	return true
 }
 
-// stay waits until all work is done and reported, or has failed; false: the time is
-// over. If the connection is lost meanwhile, it is tried again.
-func (s *session) stay(ctx context.Context, up *managerclient.Client, work *deploy.Session) bool {
+// awaitWorkDone waits until all work is done and reported, or has failed; false: the
+// time limit has passed. It reconnects if the connection is lost.
+func (s *session) awaitWorkDone(ctx context.Context, up *managerclient.Client, work *deploy.Session) bool {
 	t := time.NewTicker(pollLook)
 	defer t.Stop()
 	var delays kube.Backoff
@@ -161,10 +160,10 @@ func (s *session) stay(ctx context.Context, up *managerclient.Client, work *depl
 			}
 		case !up.Deployments.HasSynced():
 		case !woken:
-			s.deploy.WakeAll()
+			s.deploy.EnqueueAll()
 			woken = true
 		default:
-			if left = s.deploy.Restless(work); len(left) == 0 {
+			if left = s.deploy.Unfinished(work); len(left) == 0 {
 				return true
 			}
 		}

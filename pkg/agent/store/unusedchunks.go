@@ -11,11 +11,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// Sweep removes pieces of payloads that no record names, and returns how many
-// there were: a process that ended between two Secrets leaves them. It is called
-// after Load and before anything is accepted.
+// Sweep deletes chunks that no record names, and returns their number: a process that
+// ends between two writes leaves them. The caller calls it after Load, before it
+// accepts anything.
 func (s *Store) Sweep(ctx context.Context) (int, error) {
-	pieces, err := s.client.ListMeta(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), kept(s.namespace, ","+labelChunkOf))
+	pieces, err := s.client.ListMeta(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), selectSecrets(s.namespace, ","+labelChunkOf))
 	if err != nil {
 		return 0, fmt.Errorf("sweep the agent's store: %w", err)
 	}

@@ -20,7 +20,7 @@ var keepContact = kubetest.Match{Verb: "patch", Resource: "configmaps", Name: co
 // contactTest is what an agent knows about its manager, in a bubble of fake time.
 type contactTest struct {
 	*testing.T
-	*contact
+	*managerState
 	server *kubetest.Server
 	client *kube.Client
 }
@@ -31,14 +31,14 @@ func testContact(t *testing.T, f func(t *contactTest)) {
 		s := kubetest.New(t)
 		s.MakeNamespace(home)
 		c := s.Connect("agent")
-		f(&contactTest{T: t, contact: newContact(c, home), server: s, client: c})
+		f(&contactTest{T: t, managerState: newManagerState(c, home), server: s, client: c})
 	})
 }
 
 // restart begins as a process does that knows nothing.
 func (t *contactTest) restart() {
 	t.Helper()
-	t.contact = newContact(t.client, home)
+	t.managerState = newManagerState(t.client, home)
 	if err := t.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -59,14 +59,14 @@ func (t *contactTest) kept() map[string]string {
 
 func (t *contactTest) wantsReached(back bool) {
 	t.Helper()
-	if got, err := t.reached(managerURL, mark); got != back || err != nil {
+	if got, err := t.setReached(managerURL, mark); got != back || err != nil {
 		t.Errorf("want back %t, got %t, %v", back, got, err)
 	}
 }
 
 func (t *contactTest) wantsLost(changes bool, reason string) {
 	t.Helper()
-	if got, err := t.lost(managerURL, trouble{reason: reason, hint: "look"}, errors.New("no answer")); got != changes || err != nil {
+	if got, err := t.setLost(managerURL, trouble{reason: reason, hint: "look"}, errors.New("no answer")); got != changes || err != nil {
 		t.Errorf("want a change %t, got %t, %v", changes, got, err)
 	}
 }
@@ -103,7 +103,7 @@ func TestContactIsWrittenWhenItChanges(t *testing.T) {
 			t.Errorf("after %d writes, -want +got\n%s", len(t.server.Writes())-writes, diff)
 		}
 		t.restart()
-		if m, known := t.manager(); !known || m != mark || !t.isAway() || t.state() != registration.ContactUnknown {
+		if m, known := t.lastManager(); !known || m != mark || !t.isAway() || t.state() != registration.ContactUnknown {
 			t.Errorf("after a restart: %v, %t, %v", m, known, t.state())
 		}
 		t.wantsLost(true, reasonAway)
@@ -115,7 +115,7 @@ func TestContactIsWrittenWhenItChanges(t *testing.T) {
 		if got := t.kept(); got[keyReason] != "" || got[keyRefused] != "" || got[keyError] != "" {
 			t.Errorf("why it was away is still there: %v", got)
 		}
-		t.anew()
+		t.setUntried()
 		if t.state() != registration.ContactUnknown {
 			t.Error("another credential was not tried yet")
 		}
@@ -135,7 +135,7 @@ func TestContactIsNotWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testContact(t, func(t *contactTest) {
 				fault, began := fail(t.server), time.Now()
-				if back, err := t.reached(managerURL, mark); !back || err == nil {
+				if back, err := t.setReached(managerURL, mark); !back || err == nil {
 					t.Errorf("got %t, %v", back, err)
 				}
 				if took := time.Since(began); took > contactTime {
@@ -145,7 +145,7 @@ func TestContactIsNotWritten(t *testing.T) {
 					t.Error("the answer counts, whether it is kept or not")
 				}
 				fault.Lift()
-				if _, err := t.reached(managerURL, mark); err != nil || t.kept()[keyReached] != "true" {
+				if _, err := t.setReached(managerURL, mark); err != nil || t.kept()[keyReached] != "true" {
 					t.Errorf("%v; kept: %v", err, t.kept())
 				}
 			})
@@ -164,16 +164,16 @@ func TestContactAnnouncesNextVisit(t *testing.T) {
 	testContact(t, func(t *contactTest) {
 		at := time.Now().Add(time.Hour).Truncate(time.Second)
 		t.wantsReached(true)
-		if !t.announced().IsZero() || t.awaits(at) != nil || !t.announced().Equal(at) {
-			t.Errorf("announced: %s", t.announced())
+		if !t.nextConnection().IsZero() || t.setNextConnection(at) != nil || !t.nextConnection().Equal(at) {
+			t.Errorf("announced: %s", t.nextConnection())
 		}
 		t.restart()
 		t.wantsLost(true, reasonAway)
-		if !t.announced().Equal(at) {
+		if !t.nextConnection().Equal(at) {
 			t.Error("a manager that is away does not change when the agent connects next")
 		}
-		if err := t.awaits(time.Time{}); err != nil || !t.announced().IsZero() || t.kept()[keyNext] != "" {
-			t.Errorf("announced: %s, %v", t.announced(), err)
+		if err := t.setNextConnection(time.Time{}); err != nil || !t.nextConnection().IsZero() || t.kept()[keyNext] != "" {
+			t.Errorf("announced: %s, %v", t.nextConnection(), err)
 		}
 	})
 }
@@ -183,23 +183,23 @@ func TestContactAnnouncesNextVisit(t *testing.T) {
 func TestContactKeepsVersion(t *testing.T) {
 	testContact(t, func(t *contactTest) {
 		for i, version := range []string{"m/1/7", "m/1/8"} {
-			if err := t.keepVersion(version); err != nil || t.version() != "m/1/7" {
-				t.Errorf("%d: %q, %v", i, t.version(), err)
+			if err := t.keepVersion(version); err != nil || t.managerVersion() != "m/1/7" {
+				t.Errorf("%d: %q, %v", i, t.managerVersion(), err)
 			}
 		}
 		time.Sleep(versionPace)
 		if err := t.keepVersion("m/1/9"); err != nil {
 			t.Fatal(err)
 		}
-		if err := t.restored(); err != nil {
+		if err := t.setRestored(); err != nil {
 			t.Fatal(err)
 		}
 		restored := t.kept()[keyRestored]
 		t.wantsReached(true)
 		t.wantsLost(true, reasonAway)
 		t.restart()
-		if t.version() != "m/1/9" || restored == "" || t.kept()[keyRestored] != restored {
-			t.Errorf("version %q; kept: %v", t.version(), t.kept())
+		if t.managerVersion() != "m/1/9" || restored == "" || t.kept()[keyRestored] != restored {
+			t.Errorf("version %q; kept: %v", t.managerVersion(), t.kept())
 		}
 	})
 }
@@ -210,7 +210,7 @@ func TestContactReadsConfirmation(t *testing.T) {
 	testContact(t, func(t *contactTest) {
 		reads := func(want string) {
 			t.Helper()
-			if got, _, err := t.word(t.Context()); got != want || err != nil {
+			if got, _, err := t.orphanApproval(t.Context()); got != want || err != nil {
 				t.Errorf("want %q, got %q, %v", want, got, err)
 			}
 		}
@@ -230,7 +230,7 @@ func TestContactReadsConfirmation(t *testing.T) {
 		t.wantsLost(true, reasonAway)
 		reads("manager/1")
 		t.server.Broken(1, kubetest.Match{Verb: "get", Resource: "configmaps"})
-		if got, _, err := t.word(t.Context()); got != "" || err == nil {
+		if got, _, err := t.orphanApproval(t.Context()); got != "" || err == nil {
 			t.Errorf("got %q, %v", got, err)
 		}
 	})
@@ -269,7 +269,7 @@ func TestRestoredManagerIsListedAgain(t *testing.T) {
 		version string
 		older   bool
 	}{{"7", false}, {"7", false}, {"9", false}, {"x", false}, {"8", true}, {"8", false}, {"10", false}} {
-		if got := s.restored(c.version); got != c.older {
+		if got := s.isManagerRestored(c.version); got != c.older {
 			t.Errorf("%d: %s is older: %t", i, c.version, got)
 		}
 	}
@@ -285,7 +285,7 @@ func TestPredecessor(t *testing.T) {
 		t.Errorf("without a ConfigMap: %q", got)
 	}
 	for _, c := range []struct{ from, want string }{{"before", "before"}, {home, ""}, {"before", "before"}, {"", ""}} {
-		a.follow(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "fleet-agent"}, Data: map[string]string{registration.KeyAdoptFrom: c.from}})
+		a.setPredecessor(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "fleet-agent"}, Data: map[string]string{registration.KeyAdoptFrom: c.from}})
 		if got := a.predecessor(); got != c.want {
 			t.Errorf("%q: want %q, got %q", c.from, c.want, got)
 		}

@@ -5,7 +5,7 @@ import "testing"
 // A few removals run at once, in the order in which they came; room that one
 // makes is offered to the next.
 func TestGate(t *testing.T) {
-	g := newGate(8)
+	g := newRemovalGate(8)
 	if !g.enter("a") || !g.enter("b") || g.enter("c") || g.enter("d") || g.enter("c") {
 		t.Fatal("two of eight workers may remove")
 	}
@@ -24,7 +24,7 @@ func TestGate(t *testing.T) {
 	if !g.enter("d") || g.leave("d") != "c" || !g.enter("c") {
 		t.Error("who was turned away again waits again")
 	}
-	if small := newGate(1); !small.enter("a") || small.enter("b") {
+	if small := newRemovalGate(1); !small.enter("a") || small.enter("b") {
 		t.Error("there is always room for one")
 	}
 }

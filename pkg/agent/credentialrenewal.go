@@ -12,7 +12,7 @@ import (
 const renewalLimit = 40 * time.Second
 
 // observeOffer accepts the credential that the manager offers, or renews the present
-// one. The other work continues meanwhile.
+// one, in the background.
 func (s *session) observeOffer(ans checkin.Answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), renewalLimit)
 	defer cancel()
@@ -21,9 +21,9 @@ func (s *session) observeOffer(ans checkin.Answer) {
 	}
 }
 
-// recovered fetches another token where the present one has ended. The next
-// attempt to check in shows it. The error says why there is none.
-func (s *session) recovered() (bool, error) {
+// recoverCredential fetches another token if the present one has expired; the next
+// check-in uses it. The error is why there is none.
+func (s *session) recoverCredential() (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), renewalLimit)
 	defer cancel()
 	done, err := s.rotator.Recover(ctx)
@@ -33,10 +33,10 @@ func (s *session) recovered() (bool, error) {
 	return done, err
 }
 
-// ended is the trouble of a credential that is refused, and its cause: another one
-// where it has ended and the manager no longer renews it, or admission denies that.
-// renewal is why there is no other credential.
-func (s *session) ended(t trouble, err, renewal error) (trouble, error) {
+// expiredTrouble returns the trouble of a refused credential, and its cause. If the
+// credential has expired, the trouble is that the manager does not renew it, or that
+// admission denies the renewal. renewal is the error of the renewal.
+func (s *session) expiredTrouble(t trouble, err, renewal error) (trouble, error) {
 	switch {
 	case kube.IsDenied(renewal):
 		return troubleOf(renewal, s.cfg.Namespace), renewal

@@ -20,7 +20,8 @@ import (
 // agent then copies them again, and upgrades the release, whose values may come
 // from them. They are no part of the release.
 
-// copies brings them to where the releases are, and removes them.
+// copies puts downstream resources, Secrets and ConfigMaps, into the namespaces of
+// releases, and deletes them.
 type copies struct {
 	helm    *helm.Client
 	records records
@@ -33,7 +34,7 @@ const (
 	reasonCopiesRead = "DownstreamResourcesChanged"
 )
 
-// readCopies reads what goes along with the deployment.
+// readCopies reads the downstream resources of a deployment from the manager.
 func readCopies(ctx context.Context, s *snapshot) ([]helm.Copy, error) {
 	var out []helm.Copy
 	for _, dr := range s.spec.Options.DownstreamResources {
@@ -58,7 +59,7 @@ func readCopies(ctx context.Context, s *snapshot) ([]helm.Copy, error) {
 		case kube.IsGone(err):
 			return nil, reconcile.RequeueError(reasonNoCopy, valuesDelay, fmt.Errorf("the manager has not copied %s %q yet (downstreamResources)", dr.Kind, dr.Name))
 		case err != nil:
-			return nil, away(fmt.Errorf("read %s %q (downstreamResources): %w", dr.Kind, dr.Name, err))
+			return nil, managerUnreachable(fmt.Errorf("read %s %q (downstreamResources): %w", dr.Kind, dr.Name, err))
 		case isOwnSecret(one.Type):
 			return nil, reconcile.TerminalError(reasonBadCopy, fmt.Errorf("downstreamResources: Secret %q is Fleet's own (type %q)", dr.Name, one.Type))
 		}
@@ -67,37 +68,37 @@ func readCopies(ctx context.Context, s *snapshot) ([]helm.Copy, error) {
 	return out, nil
 }
 
-// isOwnSecret reports whether a Secret is one of those that Fleet itself keeps.
+// isOwnSecret reports whether a Secret is of a type that Fleet itself stores.
 func isOwnSecret(t corev1.SecretType) bool { return strings.HasPrefix(string(t), fleet.Group+"/") }
 
-// newCopies reports whether the manager has newer copies than those that the
-// release was made with.
+// newCopies reports whether the manager has newer downstream resources than those that
+// the release was made with.
 func newCopies(s *snapshot) bool {
 	return s.bd != nil && len(s.spec.Options.DownstreamResources) > 0 &&
 		s.bd.Spec.DownstreamResourcesGeneration != s.rec.Carried
 }
 
-// put brings the copies to where the release is, and lets values come from
-// them: what names one of them means the one beside the release.
-func (c *copies) put(ctx context.Context, s *snapshot, d *helm.Deployment, list []helm.Copy) error {
+// copyToRelease writes the copies into the namespace of the release. References to
+// values in copied objects then mean the copies.
+func (c *copies) copyToRelease(ctx context.Context, s *snapshot, d *helm.Deployment, list []helm.Copy) error {
 	if len(list) == 0 {
 		return nil
 	}
 	err := c.helm.PutCopies(ctx, *d, list)
 	if reconcile.ReasonOf(err) == release.ReasonNotOwned {
-		return &setback{err, refusedDelay}
+		return &reportedRetry{err, refusedDelay}
 	}
 	if err == nil && d.Options.Helm != nil {
 		h := *d.Options.Helm
-		h.ValuesFrom = fromCopies(h.ValuesFrom, s.spec.Options.DownstreamResources, d.ID.Namespace)
+		h.ValuesFrom = valuesFromCopies(h.ValuesFrom, s.spec.Options.DownstreamResources, d.ID.Namespace)
 		d.Options.Helm = &h
 	}
 	return err
 }
 
-// fromCopies is where values come from, with the namespace of those that are
-// copies.
-func fromCopies(list []fleet.ValuesFrom, copies []fleet.DownstreamResource, namespace string) []fleet.ValuesFrom {
+// valuesFromCopies returns the references to values. References to copied objects get
+// the namespace of the release.
+func valuesFromCopies(list []fleet.ValuesFrom, copies []fleet.DownstreamResource, namespace string) []fleet.ValuesFrom {
 	named := map[string]bool{}
 	for _, dr := range copies {
 		named[strings.ToLower(dr.Kind)+"/"+dr.Name] = true
@@ -117,10 +118,10 @@ func fromCopies(list []fleet.ValuesFrom, copies []fleet.DownstreamResource, name
 	return out
 }
 
-// renew reports whether a release that is as it should be has to be upgraded because of
-// its copies, with the action that does it. A permanent failure is forgotten: the
-// copies may have been the reason.
-func renew(s *snapshot, a release.Action) (release.Action, bool) {
+// renewForCopies reports whether a release that is up to date must be upgraded because
+// its copies have changed, and returns the action for that. It drops a permanent
+// failure: the old copies may have caused it.
+func renewForCopies(s *snapshot, a release.Action) (release.Action, bool) {
 	if a.Verb != release.Keep || !newCopies(s) {
 		return a, false
 	}
@@ -139,15 +140,15 @@ func renew(s *snapshot, a release.Action) (release.Action, bool) {
 // were checked.
 const copiesOpen = "?"
 
-// tidy removes copies that the deployment, which runs now, does not name
-// any more.
-func (c *copies) tidy(ctx context.Context, s *snapshot) error {
+// deleteUnnamed deletes copies that the deployment does not name any more, after its
+// new version was deployed.
+func (c *copies) deleteUnnamed(ctx context.Context, s *snapshot) error {
 	if s.rec.Copies == "" || s.rec.Copies == s.spec.DeploymentID {
 		return nil
 	}
 	keep := map[helm.CopyRef]bool{}
 	addRefs(keep, s.name, s.spec.Options)
-	if err := c.drop(ctx, s, keep); err != nil {
+	if err := c.deleteCopies(ctx, s, keep); err != nil {
 		return err
 	}
 	if s.rec.Copies = ""; len(keep) > 0 {
@@ -156,21 +157,21 @@ func (c *copies) tidy(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// withdraw removes the copies of a deployment that is withdrawn, unless its
-// resources are to stay.
+// withdraw deletes the copies of a withdrawn deployment, unless its resources are kept.
 func (c *copies) withdraw(ctx context.Context, s *snapshot) error {
 	if s.rec.Copies == "" && len(s.spec.Options.DownstreamResources) == 0 || s.spec.Options.KeepResources {
 		return nil
 	}
-	err := c.drop(ctx, s, nil)
+	err := c.deleteCopies(ctx, s, nil)
 	if s.wanted.Abandon {
 		return nil
 	}
 	return err
 }
 
-func (c *copies) drop(ctx context.Context, s *snapshot, keep map[helm.CopyRef]bool) error {
-	others := c.others(s.name)
+// deleteCopies deletes the copies of a deployment except those in keep.
+func (c *copies) deleteCopies(ctx context.Context, s *snapshot, keep map[helm.CopyRef]bool) error {
+	others := c.copiesOfOthers(s.name)
 	return c.helm.DropCopies(ctx, s.name, s.spec.Options.ServiceAccount,
 		func(ref helm.CopyRef) bool { return keep[ref] }, func(ref helm.CopyRef) string { return others[ref] })
 }
@@ -181,8 +182,8 @@ func addRefs(to map[helm.CopyRef]bool, name string, o fleet.BundleDeploymentOpti
 	}
 }
 
-// others are the copies that other deployments name, and who.
-func (c *copies) others(but string) map[helm.CopyRef]string {
+// copiesOfOthers returns the copies that other deployments name, with the name of one.
+func (c *copies) copiesOfOthers(but string) map[helm.CopyRef]string {
 	out := map[helm.CopyRef]string{}
 	for _, rec := range c.records.All() {
 		if rec.Key.Name == but || rec.Ordered != "" {

@@ -21,8 +21,8 @@ import (
 // orderOfDeletion is the prefix of the order that a watched deletion implies.
 const orderOfDeletion = "deleted "
 
-// deletions are those that the watch reported and that are not in a record yet, by
-// name.
+// deletions are the BundleDeployments whose deletion the agent has watched and not
+// recorded yet, by name.
 type deletions struct {
 	link    *link
 	records records
@@ -33,7 +33,7 @@ type deletions struct {
 	last map[string]*fleet.BundleDeployment
 }
 
-func (d *deletions) note(bd *fleet.BundleDeployment) {
+func (d *deletions) add(bd *fleet.BundleDeployment) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.last == nil {
@@ -50,21 +50,22 @@ func (d *deletions) take(name string) *fleet.BundleDeployment {
 	return bd
 }
 
-// watched records that a deployment was deleted while the agent watched.
-func (d *deletions) watched(s *Session, last *fleet.BundleDeployment) {
+// onDeleted handles the deletion of a BundleDeployment that the agent has watched.
+func (d *deletions) onDeleted(s *Session, last *fleet.BundleDeployment) {
 	if withdrawal.WatchedDeletion(last, d.link.mark.Load().Protocol > 0) {
-		d.note(last)
+		d.add(last)
 		d.enqueue(last.Name)
 		return
 	}
-	if _, known := d.records.of(last.Name, *d.link.mark.Load()); known && s.CheckIn != nil {
+	if _, known := d.records.recordOf(last.Name, *d.link.mark.Load()); known && s.CheckIn != nil {
 		s.CheckIn() // reports the orphan
 	}
 }
 
-// keep writes down that the deletion of a deployment is an order, before
-// anything is done about it. One that is there again was not meant to go.
-func (d *deletions) keep(ctx context.Context, name string) error {
+// recordOrder writes to the record that a watched deletion is an order to withdraw,
+// before the agent carries it out. If the BundleDeployment exists again, it is no
+// order.
+func (d *deletions) recordOrder(ctx context.Context, name string) error {
 	last := d.take(name)
 	if last == nil {
 		return nil
@@ -75,26 +76,26 @@ func (d *deletions) keep(ctx context.Context, name string) error {
 		}
 	}
 	mark := *d.link.mark.Load()
-	rec, known := d.records.of(name, mark)
+	rec, known := d.records.recordOf(name, mark)
 	if !known {
 		rec = store.Record{
 			Key: store.Key{Manager: mark.ID, Name: name}, Epoch: mark.Epoch, UID: last.UID, Generation: last.Generation,
-			Labels: own(last.Labels), Spec: *last.Spec.DeepCopy(), Release: helm.IDOf(name, last.Spec.Options),
+			Labels: ownLabels(last.Labels), Spec: *last.Spec.DeepCopy(), Release: helm.IDOf(name, last.Spec.Options),
 			Applied: last.Status.AppliedDeploymentID,
 		}
 	}
 	rec.Ordered = orderOfDeletion + string(last.UID)
 	if err := d.records.Save(ctx, rec); err != nil {
-		d.note(last)
+		d.add(last)
 		return err
 	}
 	return nil
 }
 
-// keepAbsence writes down that the absence of a deployment is an order, where it is
-// one, before anything is done about it.
-func (d *deletions) keepAbsence(ctx context.Context, s *snapshot) error {
-	if !s.missing() || s.wanted.Order != "" {
+// recordAbsence writes to the record that a missing BundleDeployment is an order to
+// withdraw, if it is one, before the agent carries it out.
+func (d *deletions) recordAbsence(ctx context.Context, s *snapshot) error {
+	if !s.isMissing() || s.wanted.Order != "" {
 		return nil
 	}
 	absence := withdrawal.Absence{
@@ -111,8 +112,8 @@ func (d *deletions) keepAbsence(ctx context.Context, s *snapshot) error {
 	return d.records.Save(ctx, s.rec)
 }
 
-// missing reports whether the manager's list lacks a deployment whose last state was
-// kept. With that state an order can be distinguished from a loss.
-func (s *snapshot) missing() bool {
-	return s.bd == nil && s.known && s.rec.Last != nil && s.session != nil && s.session.Deployments.HasSynced()
+// isMissing reports whether the manager's list lacks a deployment whose last state is
+// in the record. That state shows whether its absence is an order or a loss.
+func (s *snapshot) isMissing() bool {
+	return s.bd == nil && s.hasRecord && s.rec.Last != nil && s.session != nil && s.session.Deployments.HasSynced()
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
-// withdrawals remove the deployments that are ordered to go.
+// withdrawals uninstall the deployments that the manager has ordered to withdraw.
 type withdrawals struct {
 	releases *releases
 	cleanup  *cleanup
@@ -23,8 +23,8 @@ type withdrawals struct {
 	records  records
 	status   *statuswriter.Writer
 	attempts *attempts
-	acts     *acts
-	removals *gate
+	acts     *stepReporter
+	removals *removalGate
 	memory   memory
 	link     *link
 	log      *logrus.Entry
@@ -39,8 +39,8 @@ type cleanup struct {
 	namespaces *namespaces
 }
 
-// run removes former releases, copies and the namespace. Former releases that have to
-// wait are in the record afterwards.
+// run uninstalls former releases, and deletes copies and the namespace. Former releases
+// that have to wait are in the record afterwards.
 func (c *cleanup) run(ctx context.Context, s *snapshot) error {
 	if err := c.former.remove(ctx, s); err != nil {
 		return err
@@ -48,68 +48,68 @@ func (c *cleanup) run(ctx context.Context, s *snapshot) error {
 	if err := c.copies.withdraw(ctx, s); err != nil {
 		return err
 	}
-	return c.namespaces.drop(ctx, s)
+	return c.namespaces.deleteNamespace(ctx, s)
 }
 
-// withdraw carries out an order to remove a deployment: after the others of its
-// repository were tried it uninstalls the release, and then answers. An order
-// that may be from the past is held first.
+// withdraw carries out an order to withdraw a deployment: it waits until other
+// deployments of the repository were tried, uninstalls the release, and answers. It
+// first holds an order that may be from before a restore of the manager.
 func (w *withdrawals) withdraw(ctx context.Context, s *snapshot) (ending, error) {
 	order := s.wanted.Order
 	if w.link.suspended.Load() {
 		return over, nil
 	}
-	w.guard.Ordered(s.name, order)
+	w.guard.ObserveOrder(s.name, order)
 	if s.bd != nil && report.Answered(s.bd, order) {
 		return over, w.dropAll(ctx, s)
 	}
-	s.wanted.ID = installed(s)
+	s.wanted.ID = installedRelease(s)
 	return w.releases.steps(ctx, s, w.withdrawStep)
 }
 
-// withdrawStep goes on with one action by which a release is withdrawn. An order from
-// before a restore does not apply yet: the deployment is maintained as before, and its
-// status says what is held.
+// withdrawStep handles one action of a withdrawal. An order from before a restore does
+// not apply yet: the agent maintains the deployment, and reports what is held.
 func (w *withdrawals) withdrawStep(ctx context.Context, s *snapshot, a release.Action) (ending, error) {
 	switch {
-	case a.Verb == release.Hold && isBehind(a):
-		w.acts.decided(s, a)
-		return maintain, w.holds.hold(ctx, s, a)
+	case a.Verb == release.Hold && waitsForManager(a):
+		w.acts.decisionMade(s, a)
+		return maintain, w.holds.reportHold(ctx, s, a)
 	case a.Verb == release.Hold:
-		w.acts.decided(s, a)
-		s.again(a.After)
+		w.acts.decisionMade(s, a)
+		s.requeueAfter(a.After)
 		return over, nil
 	case a.Verb == release.Acknowledge:
 		return over, w.acknowledge(ctx, s, a)
 	case a.Verb == release.Uninstall && !w.removals.enter(s.name):
-		s.again(removalDelay)
+		s.requeueAfter(removalDelay)
 		return over, nil
 	}
-	err := w.releases.take(ctx, s, a)
+	err := w.releases.runStep(ctx, s, a)
 	if next := w.removals.leave(s.name); next != "" {
 		w.enqueue(next)
 	}
 	if err != nil {
-		return over, w.stuck(ctx, s, err)
+		return over, w.reportStuck(ctx, s, err)
 	}
 	return more, nil
 }
 
-// installed is the release that this deployment made: the one in the record, in case
-// the manager has changed the options together with the order.
-func installed(s *snapshot) release.ID {
-	if s.known && s.rec.Release != (release.ID{}) {
+// installedRelease returns the release in the record: the manager may have changed the
+// options together with the order.
+func installedRelease(s *snapshot) release.ID {
+	if s.hasRecord && s.rec.Release != (release.ID{}) {
 		return s.rec.Release
 	}
 	return s.wanted.ID
 }
 
-// acknowledge forgets the deployment and answers the order in one write. The record is
-// deleted first: the manager may delete an answered deployment at any time, and a
-// record without deployment would look as if there had been no order.
+// acknowledge removes the records of a withdrawn deployment, and then answers the order
+// in one write. The record is removed first: the manager may delete an answered
+// BundleDeployment at any time, and a record without BundleDeployment would look like
+// an orphan.
 func (w *withdrawals) acknowledge(ctx context.Context, s *snapshot, a release.Action) error {
 	if err := w.cleanup.run(ctx, s); err != nil {
-		return w.stuck(ctx, s, err)
+		return w.reportStuck(ctx, s, err)
 	}
 	if len(s.rec.Former) > 0 {
 		return nil // another bundle is about to take it over
@@ -123,12 +123,12 @@ func (w *withdrawals) acknowledge(ctx context.Context, s *snapshot, a release.Ac
 		return nil
 	}
 	after, err := w.status.Answer(ctx, s.session.statuses(), s.bd, report.Withdrawn(s.bd, s.wanted.Order, a.Message, w.now()))
-	if s.again(after); err != nil || s.after > 0 {
+	if s.requeueAfter(after); err != nil || s.after > 0 {
 		return err
 	}
 	enqueueSiblings(s.session, s.bd, anySibling, w.enqueue) // some may have lost objects to it
 	w.releases.log(s, a).Info("withdrawal answered")
-	w.acts.decided(s, a)
+	w.acts.decisionMade(s, a)
 	return nil
 }
 
@@ -145,13 +145,13 @@ func (w *withdrawals) dropAll(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// stuck reports that a removal failed; it is tried again with a growing delay, until it
-// succeeds or a user gives it up.
-func (w *withdrawals) stuck(ctx context.Context, s *snapshot, err error) error {
+// reportStuck reports that a removal failed. It is tried again with a growing delay,
+// until it succeeds or a user gives it up.
+func (w *withdrawals) reportStuck(ctx context.Context, s *snapshot, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	s.again(w.attempts.failed(s))
+	s.requeueAfter(w.attempts.addFailure(s))
 	w.log.WithFields(logrus.Fields{
 		"deployment": s.name, "action": string(release.Uninstall), "reason": reconcile.ReasonOf(err), "error": err.Error(),
 	}).Warn("deployment not removed")

@@ -18,37 +18,32 @@ import (
 // backup: a watch that resumes where it was would not show that.
 var errRestored = errors.New("the manager was restored from a backup")
 
-// restores report that the manager was restored from a backup, or into another cluster,
-// and keep what shows that.
+// restores reports that the manager was restored from a backup or copied to another
+// cluster, and stores what proves it.
 type restores struct {
 	log     *logrus.Entry
-	contact *contact
+	contact *managerState
 	events  *events
 }
 
-// report says that the manager's list of deployments is older than one that
-// was seen before.
-func (r *restores) report() {
+// reportRestore reports that the manager was restored from a backup: its list of
+// deployments is older than one that the agent has seen.
+func (r *restores) reportRestore() {
 	text := "the manager has become older than it was, as after a restore from a backup: what it orders to remove is held for " +
 		release.BehindLimit.String() + ", and nothing is removed because it is missing"
 	r.log.WithFields(logrus.Fields{"reason": release.ReasonManagerBehind}).Warn(text)
 	r.events.record(kube.Warning, release.ReasonManagerBehind, text)
-	if err := r.contact.restored(); err != nil {
-		r.log.WithField("error", err.Error()).Warn("state of the connection not kept")
-	}
+	logNotStored(r.log, r.contact.setRestored())
 }
 
-// keepVersion notes how new the manager's objects were when something was removed.
+// keepVersion stores the manager's highest resourceVersion when a record was removed.
 func (r *restores) keepVersion(text string) {
-	if err := r.contact.keepVersion(text); err != nil {
-		r.log.WithField("error", err.Error()).Warn("state of the connection not kept")
-	}
+	logNotStored(r.log, r.contact.keepVersion(text))
 }
 
-// reportCopy reports that the manager's objects have turned up in another cluster,
-// when the agent first sees that.
+// reportCopy reports once that the manager's objects were copied to another cluster.
 func (r *restores) reportCopy(m registration.Mark) {
-	was, known := r.contact.manager()
+	was, known := r.contact.lastManager()
 	if !known || was.ID != m.ID || was.Epoch >= m.Epoch {
 		return
 	}
@@ -58,9 +53,10 @@ func (r *restores) reportCopy(m registration.Mark) {
 	r.events.record(kube.Warning, release.ReasonManagerBehind, text)
 }
 
-// restored reports whether the Cluster has become older since the last check-in. The
-// session is begun again then, and its first list is judged by the deploy loop.
-func (s *session) restored(version string) bool {
+// isManagerRestored reports whether the resourceVersion of the Cluster is lower than at
+// the last check-in. It then restarts the session, and the deploy controller compares
+// the new list.
+func (s *session) isManagerRestored(version string) bool {
 	n, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
 		return false
@@ -73,33 +69,34 @@ func (s *session) restored(version string) bool {
 	return older
 }
 
-// restored notes when the manager was found to be older than it was.
-func (c *contact) restored() error {
+// setRestored records that the manager was restored from a backup.
+func (c *managerState) setRestored() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	want := maps.Clone(c.data)
-	want[keyRestored] = c.stamp()
-	return c.keep(want)
+	want[keyRestored] = c.timestamp()
+	return c.writeConfigMap(want)
 }
 
 // versionPace is how often the version of the manager's objects is written at most.
 const versionPace = 10 * time.Second
 
-// keepVersion notes the version of the manager's objects.
-func (c *contact) keepVersion(text string) error {
+// keepVersion records the highest resourceVersion of the manager, at most once per
+// versionPace.
+func (c *managerState) keepVersion(text string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.now(); now.Sub(c.versioned) >= versionPace {
 		c.versioned = now
 		want := maps.Clone(c.data)
 		want[keyVersion] = text
-		return c.keep(want)
+		return c.writeConfigMap(want)
 	}
 	return nil
 }
 
-// version is what keepVersion has noted last.
-func (c *contact) version() string {
+// managerVersion returns what keepVersion recorded last.
+func (c *managerState) managerVersion() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.data[keyVersion]
@@ -107,38 +104,38 @@ func (c *contact) version() string {
 
 // isRefused reports whether the manager answered the last check-in by refusing the
 // credential.
-func (c *contact) isRefused() bool {
+func (c *managerState) isRefused() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.current && c.data[keyReached] == "false" && c.data[keyRefused] == "true"
 }
 
 // isReached reports whether the manager answered the last check-in.
-func (c *contact) isReached() bool {
+func (c *managerState) isReached() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.current && c.data[keyReached] == "true"
 }
 
-// word reads what a person has said about orphans, and when the manager was
-// restored.
-func (c *contact) word(ctx context.Context) (word, restored string, err error) {
+// orphanApproval reads which removal of orphans a user has approved, and when the
+// manager was restored.
+func (c *managerState) orphanApproval(ctx context.Context) (orphanApproval, restored string, err error) {
 	cm, err := c.maps.Get(ctx, kube.KeyOf(c.object()))
 	if err != nil && !kube.IsGone(err) {
 		return "", "", err
 	}
 	if err == nil {
-		word = cm.Annotations[annotationCollect]
+		orphanApproval = cm.Annotations[annotationCollect]
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return word, c.data[keyRestored], nil
+	return orphanApproval, c.data[keyRestored], nil
 }
 
-// markOf returns the mark of the manager at a URL: the present one, or the former one
-// if the Cluster has lost the mark. Only a manager that never gave a mark is taken as
-// one that gives no orders.
-func (c *contact) markOf(url string, m registration.Mark) registration.Mark {
+// markOf returns the mark of the manager at a URL: mark m of its last answer, or the
+// former mark if the Cluster has lost it. Only a manager that never had a mark counts
+// as one that gives no orders.
+func (c *managerState) markOf(url string, m registration.Mark) registration.Mark {
 	if m.ID != "" {
 		return m
 	}
