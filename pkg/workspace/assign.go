@@ -26,56 +26,56 @@ type assignLoop struct {
 	management   *kube.Store[*management.Cluster]
 	provisioning *kube.Store[*provisioning.Cluster]
 	namespaces   *kube.Store[*corev1.Namespace]
-	short        shortfalls
+	short        prunedFields
 }
 
 func newAssignLoop(p ports) *assignLoop {
 	c := p.client.Loop("rancher-assign")
 	l := &assignLoop{
-		log: p.log, mode: p.mode, part: p.part, view: p.view, short: shortfalls{now: p.now},
+		log: p.log, mode: p.mode, part: p.part, view: p.view, short: prunedFields{now: p.now},
 		management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c),
 	}
 	l.loop = kube.NewController("rancher-assign", 2, l.Reconcile)
-	p.view.management.OnChange(func(old, m *management.Cluster) { l.loop.Add(kube.KeyOf(either(old, m))) })
+	p.view.management.OnChange(func(old, m *management.Cluster) { l.loop.Add(kube.KeyOf(orOld(old, m))) })
 	p.view.provisioning.OnChange(func(old, p *provisioning.Cluster) {
-		if name := either(old, p).Name; plan.Legacy(name) {
+		if name := orOld(old, p).Name; plan.Legacy(name) {
 			l.loop.Add(kube.Key{Name: name})
 		}
 	})
 	p.view.clusters.OnChange(func(old, c *fleet.Cluster) {
-		comesOrGoes(old, c, func(c *fleet.Cluster) {
+		onCreateOrDelete(old, c, func(c *fleet.Cluster) {
 			if plan.Legacy(c.Name) {
 				l.loop.Add(kube.Key{Name: c.Name})
 			}
 		})
 	})
 	p.view.namespaces.OnChange(func(old, ns *meta) {
-		comesOrGoes(old, ns, func(ns *meta) {
+		onCreateOrDelete(old, ns, func(ns *meta) {
 			for _, m := range p.view.management.ByIndex(byHome, ns.Name) {
 				l.loop.Add(kube.KeyOf(m))
 			}
 		})
 	})
 	p.view.settings.OnChange(func(old, st *management.Setting) {
-		if either(old, st).Name == plan.SettingDefaultWorkspace {
+		if orOld(old, st).Name == plan.SettingDefaultWorkspace {
 			p.wake()
 		}
 	})
 	return l
 }
 
-// wake lets the loop look at everything.
-func (l *assignLoop) wake() {
+// enqueueAll enqueues all objects of the loop.
+func (l *assignLoop) enqueueAll() {
 	for _, m := range l.view.management.List("") {
 		l.loop.Add(kube.KeyOf(m))
 	}
 }
 
-// Reconcile writes one field of a management Cluster, by a patch, and its
-// provisioning Cluster where that is made of it.
+// Reconcile patches the workspace of one management Cluster, and writes the
+// provisioning Cluster of a legacy one.
 func (l *assignLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if !l.part.maps() {
+	if !l.part.managerMaps() {
 		return kube.Done, nil
 	}
 	m, ok := l.view.management.Get(key)
@@ -91,18 +91,19 @@ func (l *assignLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 		l.log.WithField("workspace", name).WithField("cluster", m.Name).Info("cluster assigned")
 		return kube.Done, nil // the change comes back
 	}
-	return kube.Done, l.provision(ctx, m)
+	return kube.Done, l.writeProvisioning(ctx, m)
 }
 
-// provision writes the provisioning Cluster of a legacy one. It names no field but
-// those that are mapped. If the cluster has moved, the new one is written first.
-func (l *assignLoop) provision(ctx context.Context, m *management.Cluster) error {
+// writeProvisioning writes the provisioning Cluster of a legacy cluster. It sets only
+// the mapped fields. If the cluster has moved, it writes the new provisioning Cluster
+// first.
+func (l *assignLoop) writeProvisioning(ctx context.Context, m *management.Cluster) error {
 	want := plan.Provisioned(m)
 	if want == nil {
 		return nil
 	}
 	if _, ok := l.view.namespaces.Get(kube.Key{Name: want.Namespace}); !ok {
-		return l.local(ctx, want.Namespace) // it wakes this up
+		return l.ensureLocalNamespace(ctx, want.Namespace) // it wakes this up
 	}
 	halves := l.view.provisioning.ByIndex(byLegacy, m.Name)
 	for _, p := range halves {
@@ -116,12 +117,12 @@ func (l *assignLoop) provision(ctx context.Context, m *management.Cluster) error
 	}
 	want.Annotations[plan.AnnotationMapped] = digest // by it, what is taken back is noticed
 	if live, ok := l.view.provisioning.Get(kube.KeyOf(want)); ok {
-		same, err := plan.Holds(provisioned(live), provisioned(want))
+		same, err := plan.Holds(comparedFields(live), comparedFields(want))
 		if err != nil || live.DeletionTimestamp != nil {
 			return err
 		}
-		if same || l.short.left(kube.KeyOf(want), digest, provisioned(live)) > 0 {
-			return l.leaveBehind(ctx, m, halves)
+		if same || l.short.remaining(kube.KeyOf(want), digest, comparedFields(live)) > 0 {
+			return l.deleteFormer(ctx, m, halves)
 		}
 		if emptied, ok := plan.Emptied(live, want); ok {
 			_, err := l.provisioning.Patch(ctx, live, emptied)
@@ -132,20 +133,20 @@ func (l *assignLoop) provision(ctx context.Context, m *management.Cluster) error
 	if err != nil {
 		return err
 	}
-	same, err := plan.Holds(provisioned(written), provisioned(want))
+	same, err := plan.Holds(comparedFields(written), comparedFields(want))
 	if err != nil || same {
 		l.short.forget(kube.KeyOf(want))
 		return err // the change comes back
 	}
-	if err := l.short.note(kube.KeyOf(want), digest, provisioned(written)); err != nil {
+	if err := l.short.set(kube.KeyOf(want), digest, comparedFields(written)); err != nil {
 		return err
 	}
-	return l.leaveBehind(ctx, m, halves) // nothing need come back
+	return l.deleteFormer(ctx, m, halves) // nothing need come back
 }
 
-// local makes the namespace of the local cluster, as Rancher does at every start with
-// its feature fleet; users make other workspaces.
-func (l *assignLoop) local(ctx context.Context, namespace string) error {
+// ensureLocalNamespace creates the namespace of the local cluster, as Rancher does at
+// every start if its feature fleet is on. Users create other workspaces.
+func (l *assignLoop) ensureLocalNamespace(ctx context.Context, namespace string) error {
 	if namespace != fleet.NamespaceLocal {
 		return nil
 	}
@@ -156,10 +157,10 @@ func (l *assignLoop) local(ctx context.Context, namespace string) error {
 	return err
 }
 
-// leaveBehind deletes the provisioning Clusters that were made of a management Cluster
-// in other workspaces than its present one, once it has its Fleet Cluster there.
-// Objects of others stay.
-func (l *assignLoop) leaveBehind(ctx context.Context, m *management.Cluster, halves []*provisioning.Cluster) error {
+// deleteFormer deletes the provisioning Clusters of a management Cluster in former
+// workspaces, once it has its Fleet Cluster in the present one. It keeps objects of
+// other owners.
+func (l *assignLoop) deleteFormer(ctx context.Context, m *management.Cluster, halves []*provisioning.Cluster) error {
 	home := kube.Key{Namespace: m.Spec.FleetWorkspaceName, Name: m.Name}
 	if c, ok := l.view.clusters.Get(home); !ok || c.Annotations[plan.AnnotationMappedFrom] != home.String() {
 		return nil // it wakes this up
@@ -176,8 +177,8 @@ func (l *assignLoop) leaveBehind(ctx context.Context, m *management.Cluster, hal
 	return nil
 }
 
-// provisioned returns the fields of a provisioning Cluster that are compared.
-func provisioned(p *provisioning.Cluster) any {
+// comparedFields returns the fields of a provisioning Cluster that are compared.
+func comparedFields(p *provisioning.Cluster) any {
 	return struct {
 		Labels, Annotations map[string]string
 		Rancher, Webhook    *runtime.RawExtension

@@ -69,14 +69,15 @@ func newCaches(c *kube.Client) *caches {
 	return v
 }
 
-// parts are all but the workspaces, whose kind may not be there.
-func (v *caches) parts() []kube.Runner {
+// runnables returns all caches except that of workspaces, whose kind may not exist.
+func (v *caches) runnables() []kube.Runner {
 	return []kube.Runner{
 		v.management, v.provisioning, v.clusters, v.groups, v.settings, v.features, v.leases, v.nodes, v.namespaces, v.bundles,
 	}
 }
 
-// setting is the effective value of a setting; empty where Rancher has none.
+// setting returns the effective value of one of Rancher's settings; empty if it does
+// not exist.
 func (v *caches) setting(name string) string {
 	s, ok := v.settings.Get(kube.Key{Name: name})
 	if !ok {
@@ -99,8 +100,7 @@ func (v *caches) surroundings() plan.Surroundings {
 	}
 }
 
-// stripCluster keeps the spec, which is compared, and of the status whether the
-// agent has been seen.
+// stripCluster keeps the spec, and of the status whether the agent was seen.
 func stripCluster(c *fleet.Cluster) {
 	c.Status = fleet.ClusterStatus{Agent: fleet.AgentStatus{LastSeen: c.Status.Agent.LastSeen}}
 }

@@ -17,7 +17,7 @@ import (
 // reasonPruned is the reason of events of Clusters whose fields are not kept.
 const reasonPruned = "FieldsNotKept"
 
-// clusterLoop makes Fleet Clusters of Rancher's. Its keys are those of
+// A clusterLoop creates Fleet's Clusters for Rancher's clusters. Its keys are those of
 // provisioning Clusters.
 type clusterLoop struct {
 	log    *logrus.Entry
@@ -28,52 +28,52 @@ type clusterLoop struct {
 	loop   *kube.Controller
 	fleet  *kube.Store[*fleet.Cluster]
 	groups *kube.Store[*fleet.ClusterGroup]
-	short  shortfalls
+	short  prunedFields
 }
 
 func newClusterLoop(p ports) *clusterLoop {
 	c := p.client.Loop("rancher-clusters")
 	l := &clusterLoop{
-		log: p.log, events: p.events, mode: p.mode, part: p.part, view: p.view, short: shortfalls{now: p.now},
+		log: p.log, events: p.events, mode: p.mode, part: p.part, view: p.view, short: prunedFields{now: p.now},
 		fleet: kube.StoreOf[*fleet.Cluster](c), groups: kube.StoreOf[*fleet.ClusterGroup](c),
 	}
 	l.loop = kube.NewController("rancher-clusters", 4, l.Reconcile)
 	p.view.provisioning.OnChange(func(old, p *provisioning.Cluster) {
 		add := l.loop.Add
-		if old != nil && p != nil && wished(old, p, func(p *provisioning.Cluster) any { return p.Spec }) {
+		if old != nil && p != nil && specChanged(old, p, func(p *provisioning.Cluster) any { return p.Spec }) {
 			add = l.loop.AddFirst
 		}
-		add(kube.KeyOf(either(old, p)))
+		add(kube.KeyOf(orOld(old, p)))
 	})
 	p.view.management.OnChange(func(old, m *management.Cluster) {
 		add := l.loop.Add
-		if old != nil && m != nil && wished(old, m, func(m *management.Cluster) any { return m.Spec }) {
+		if old != nil && m != nil && specChanged(old, m, func(m *management.Cluster) any { return m.Spec }) {
 			add = l.loop.AddFirst
 		}
-		l.ofManagement(either(old, m).Name, add)
+		l.enqueueMapped(orOld(old, m).Name, add)
 	})
-	p.view.clusters.OnChange(func(old, c *fleet.Cluster) { l.ofMapped(either(old, c)) })
+	p.view.clusters.OnChange(func(old, c *fleet.Cluster) { l.enqueueSource(orOld(old, c)) })
 	p.view.settings.OnChange(func(old, st *management.Setting) {
-		switch either(old, st).Name {
+		switch orOld(old, st).Name {
 		case plan.SettingRegistry, plan.SettingPullSecrets, plan.SettingAffinity:
 			p.wake()
 		}
 	})
-	p.view.groups.OnChange(func(_, _ *fleet.ClusterGroup) { l.ofManagement(plan.Local, l.loop.Add) })
-	p.view.nodes.OnChange(func(_, _ *corev1.Node) { l.ofManagement(plan.Local, l.loop.Add) })
+	p.view.groups.OnChange(func(_, _ *fleet.ClusterGroup) { l.enqueueMapped(plan.Local, l.loop.Add) })
+	p.view.nodes.OnChange(func(_, _ *corev1.Node) { l.enqueueMapped(plan.Local, l.loop.Add) })
 	return l
 }
 
-// ofManagement enqueues what is mapped from a management Cluster.
-func (l *clusterLoop) ofManagement(name string, add func(kube.Key)) {
+// enqueueMapped enqueues what is mapped from a management Cluster.
+func (l *clusterLoop) enqueueMapped(name string, add func(kube.Key)) {
 	for _, p := range l.view.provisioning.ByIndex(byManagement, name) {
 		add(kube.KeyOf(p))
 	}
 }
 
-// ofMapped enqueues the Cluster that a Fleet Cluster was mapped from: the Fleet Cluster
-// may have been edited.
-func (l *clusterLoop) ofMapped(c *fleet.Cluster) {
+// enqueueSource enqueues the provisioning Cluster that a Fleet Cluster was mapped from:
+// a user may have edited the Fleet Cluster.
+func (l *clusterLoop) enqueueSource(c *fleet.Cluster) {
 	for _, from := range []string{c.Annotations[plan.AnnotationMappedFrom], plan.RancherMapped(c.Annotations)} {
 		if from != "" {
 			l.loop.Add(kube.ParseKey(from))
@@ -81,13 +81,13 @@ func (l *clusterLoop) ofMapped(c *fleet.Cluster) {
 	}
 }
 
-// wake lets the loop look at everything.
-func (l *clusterLoop) wake() {
+// enqueueAll enqueues all objects of the loop.
+func (l *clusterLoop) enqueueAll() {
 	for _, p := range l.view.provisioning.List("") {
 		l.loop.Add(kube.KeyOf(p))
 	}
 	for _, c := range l.view.clusters.List("") {
-		l.ofMapped(c) // its origin may be gone
+		l.enqueueSource(c) // its origin may be gone
 	}
 }
 
@@ -97,7 +97,7 @@ func (l *clusterLoop) wake() {
 //  2. decide: plan.Rancherly, Mapped (pure)
 //  3. apply:  the Fleet Cluster first, then what was mapped before elsewhere goes
 func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if !l.part.maps() {
+	if !l.part.managerMaps() {
 		return kube.Done, nil
 	}
 	if l.ofRancher(key) {
@@ -105,7 +105,7 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 	}
 	p, ok := l.view.provisioning.Get(key)
 	if !ok || p.DeletionTimestamp != nil {
-		return kube.Done, l.remove(ctx, key, kube.Key{})
+		return kube.Done, l.deleteMapped(ctx, key, kube.Key{})
 	}
 	m, ok := l.view.management.Get(kube.Key{Name: p.Status.ClusterName})
 	if !ok {
@@ -119,23 +119,23 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 		return kube.Done, nil
 	case verdict == plan.Remove:
 		l.log.WithField("workspace", key.Namespace).WithField("cluster", key.Name).WithField("reason", why).Debug("not mapped")
-		return kube.Done, l.remove(ctx, key, kube.Key{})
+		return kube.Done, l.deleteMapped(ctx, key, kube.Key{})
 	}
 	want.Annotations[plan.AnnotationMappedFrom] = key.String()
-	next, err := l.put(ctx, want)
+	next, err := l.writeCluster(ctx, want)
 	if err != nil {
 		return kube.Done, err
 	}
 	if m.Spec.Internal {
-		if err := l.group(ctx, p.Namespace); err != nil {
+		if err := l.ensureLocalGroup(ctx, p.Namespace); err != nil {
 			return kube.Done, err
 		}
 	}
-	return next, l.remove(ctx, key, kube.KeyOf(want))
+	return next, l.deleteMapped(ctx, key, kube.KeyOf(want))
 }
 
-// ofRancher reports whether Rancher keeps the Fleet Cluster of a provisioning Cluster,
-// wherever that is, though it is away.
+// ofRancher reports whether Rancher manages the Fleet Cluster of a provisioning Cluster
+// although Rancher is not running.
 func (l *clusterLoop) ofRancher(key kube.Key) bool {
 	for _, c := range l.view.clusters.ByIndex(byRancher, key.String()) {
 		if plan.Rancherly(l.mode, c.Annotations) {
@@ -145,9 +145,9 @@ func (l *clusterLoop) ofRancher(key kube.Key) bool {
 	return false
 }
 
-// put writes a Fleet Cluster if it does not say what it should. One that was made
-// by hand is taken over, as Rancher does.
-func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Result, error) {
+// writeCluster writes a Fleet Cluster that differs from the desired one. It adopts a
+// Cluster that a user has created, as Rancher does.
+func (l *clusterLoop) writeCluster(ctx context.Context, want *fleet.Cluster) (kube.Result, error) {
 	digest, err := plan.Digest(want)
 	if err != nil {
 		return kube.Done, err
@@ -157,12 +157,12 @@ func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Result
 		if live.DeletionTimestamp != nil || plan.Rancherly(l.mode, live.Annotations) {
 			return kube.Done, nil // it is made again when it is gone; or it is Rancher's
 		}
-		same, err := plan.Holds(body(live), body(want))
+		same, err := plan.Holds(comparedClusterFields(live), comparedClusterFields(want))
 		if err != nil || same {
 			l.short.forget(kube.KeyOf(want))
 			return kube.Done, err
 		}
-		if left := l.short.left(kube.KeyOf(live), digest, body(live)); left > 0 {
+		if left := l.short.remaining(kube.KeyOf(live), digest, comparedClusterFields(live)); left > 0 {
 			return kube.Result{After: left}, nil
 		}
 	}
@@ -171,17 +171,17 @@ func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Result
 		return kube.Done, fmt.Errorf("map cluster %q: %w", kube.KeyOf(want), err)
 	}
 	l.log.WithField("workspace", want.Namespace).WithField("cluster", want.Name).Info("cluster mapped")
-	return l.pruned(written, want, digest)
+	return l.reportPruned(written, want, digest)
 }
 
-// pruned reports fields that the API server does not keep, because the kind is of an
-// older chart, and looks again later.
-func (l *clusterLoop) pruned(written, want *fleet.Cluster, wanted string) (kube.Result, error) {
-	same, err := plan.Holds(body(written), body(want))
+// reportPruned reports fields that the API server drops, because its CRD is older, and
+// requeues the Cluster.
+func (l *clusterLoop) reportPruned(written, want *fleet.Cluster, wanted string) (kube.Result, error) {
+	same, err := plan.Holds(comparedClusterFields(written), comparedClusterFields(want))
 	if err != nil || same {
 		return kube.Done, err
 	}
-	if err := l.short.note(kube.KeyOf(want), wanted, body(written)); err != nil {
+	if err := l.short.set(kube.KeyOf(want), wanted, comparedClusterFields(written)); err != nil {
 		return kube.Done, err
 	}
 	l.events.Event(written, kube.Warning, reasonPruned, "the kind Cluster in this cluster lacks fields that Rancher's clusters need: upgrade the chart fleet-crd")
@@ -189,16 +189,16 @@ func (l *clusterLoop) pruned(written, want *fleet.Cluster, wanted string) (kube.
 	return kube.Result{After: prunedAgain}, nil
 }
 
-// body returns the fields of a Cluster that are compared.
-func body(c *fleet.Cluster) any {
+// comparedClusterFields returns the fields of a Fleet Cluster that are compared.
+func comparedClusterFields(c *fleet.Cluster) any {
 	return struct {
 		Labels, Annotations map[string]string
 		Spec                fleet.ClusterSpec
 	}{c.Labels, c.Annotations, c.Spec}
 }
 
-// remove deletes what was mapped from key, except keep.
-func (l *clusterLoop) remove(ctx context.Context, key, keep kube.Key) error {
+// deleteMapped deletes the Fleet Clusters that were mapped from key, except keep.
+func (l *clusterLoop) deleteMapped(ctx context.Context, key, keep kube.Key) error {
 	for _, c := range l.view.clusters.ByIndex(byOrigin, key.String()) {
 		if kube.KeyOf(c) == keep || c.DeletionTimestamp != nil || plan.Rancherly(l.mode, c.Annotations) {
 			continue
@@ -212,8 +212,8 @@ func (l *clusterLoop) remove(ctx context.Context, key, keep kube.Key) error {
 	return nil
 }
 
-// group keeps the ClusterGroup of the local cluster, as Rancher does.
-func (l *clusterLoop) group(ctx context.Context, namespace string) error {
+// ensureLocalGroup creates the ClusterGroup of the local cluster, as Rancher does.
+func (l *clusterLoop) ensureLocalGroup(ctx context.Context, namespace string) error {
 	want := plan.Group(namespace)
 	if live, ok := l.view.groups.Get(kube.KeyOf(want)); ok {
 		same, err := plan.Holds(live.Spec, want.Spec)
@@ -225,7 +225,8 @@ func (l *clusterLoop) group(ctx context.Context, namespace string) error {
 	return err
 }
 
-func either[T any](old, changed *T) *T {
+// orOld returns changed, or old if changed is nil: the object that a deletion reports.
+func orOld[T any](old, changed *T) *T {
 	if changed != nil {
 		return changed
 	}

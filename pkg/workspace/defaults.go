@@ -30,7 +30,7 @@ type defaultsLoop struct {
 	view         *caches
 	spaces       bool // there is the kind of workspaces
 	loop         *kube.Controller
-	reported     sayer
+	reported     eventReporter
 	workspaces   *kube.Store[*management.FleetWorkspace]
 	management   *kube.Store[*management.Cluster]
 	provisioning *kube.Store[*provisioning.Cluster]
@@ -40,7 +40,7 @@ func newDefaultsLoop(p ports) *defaultsLoop {
 	c := p.client.Loop("rancher-defaults")
 	l := &defaultsLoop{
 		log: p.log, part: p.part, view: p.view, spaces: p.served[kindWorkspace],
-		reported: sayer{log: p.log, events: p.events}, workspaces: kube.StoreOf[*management.FleetWorkspace](c),
+		reported: eventReporter{log: p.log, events: p.events}, workspaces: kube.StoreOf[*management.FleetWorkspace](c),
 		management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
 	}
 	l.loop = kube.NewController("rancher-defaults", 1, l.Reconcile)
@@ -55,22 +55,22 @@ func newDefaultsLoop(p ports) *defaultsLoop {
 		}
 	})
 	p.view.settings.OnChange(func(old, st *management.Setting) {
-		switch either(old, st).Name {
+		switch orOld(old, st).Name {
 		case plan.SettingDefaultWorkspace:
 			l.loop.Add(defaultsKey)
 		case plan.SettingPriorityClass, plan.SettingBudget:
-			l.wake()
+			l.enqueueAll()
 		}
 	})
-	p.view.features.OnChange(func(_, _ *management.Feature) { l.wake() })
+	p.view.features.OnChange(func(_, _ *management.Feature) { l.enqueueAll() })
 	p.view.workspaces.OnChange(func(old, w *management.FleetWorkspace) {
-		comesOrGoes(old, w, func(*management.FleetWorkspace) { l.loop.Add(defaultsKey) })
+		onCreateOrDelete(old, w, func(*management.FleetWorkspace) { l.loop.Add(defaultsKey) })
 	})
 	return l
 }
 
-// wake lets the loop look at everything.
-func (l *defaultsLoop) wake() {
+// enqueueAll enqueues all objects of the loop.
+func (l *defaultsLoop) enqueueAll() {
 	l.loop.Add(defaultsKey)
 	for _, m := range l.view.management.List("") {
 		if m.Annotations[plan.AnnotationScheduling] != "" {
@@ -84,42 +84,42 @@ func (l *defaultsLoop) wake() {
 	}
 }
 
-// on reports whether a feature of Rancher is on; it returns otherwise where Rancher
-// does not have the feature.
-func (l *defaultsLoop) on(feature string, otherwise bool) bool {
+// isFeatureOn reports whether a feature of Rancher is on; fallback if Rancher does not
+// have it.
+func (l *defaultsLoop) isFeatureOn(feature string, fallback bool) bool {
 	f, ok := l.view.features.Get(kube.Key{Name: feature})
 	if !ok {
-		return otherwise
+		return fallback
 	}
 	return f.On()
 }
 
-// Reconcile makes the default workspace, or fills in what one cluster asks for.
+// Reconcile creates the default workspace, or completes one cluster by the defaults.
 func (l *defaultsLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	switch {
-	case !l.part.maps():
+	case !l.part.managerMaps():
 		return kube.Done, nil
 	case key == defaultsKey:
-		return kube.Done, l.workspace(ctx)
-	case !l.on(plan.FeatureScheduling, false):
+		return kube.Done, l.ensureDefaultWorkspace(ctx)
+	case !l.isFeatureOn(plan.FeatureScheduling, false):
 		return kube.Done, nil // Rancher leaves the annotation as it is, too
 	case key.Namespace != "":
-		return kube.Done, l.ofProvisioning(ctx, key)
+		return kube.Done, l.completeProvisioning(ctx, key)
 	case plan.Legacy(key.Name):
-		return kube.Done, l.ofManagement(ctx, key)
+		return kube.Done, l.completeManagement(ctx, key)
 	}
 	return kube.Done, nil
 }
 
-// workspace makes the workspace that the setting names. The one that it named
-// before stays, with its clusters.
-func (l *defaultsLoop) workspace(ctx context.Context) error {
+// ensureDefaultWorkspace creates the workspace that the setting names. A workspace that
+// it named before stays, with its clusters.
+func (l *defaultsLoop) ensureDefaultWorkspace(ctx context.Context) error {
 	name := l.view.setting(plan.SettingDefaultWorkspace)
 	key := kube.Key{Name: name}
 	if !l.spaces {
 		return nil
 	}
-	if _, there := l.view.workspaces.Get(key); name == "" || there || !l.on(plan.FeatureClusters, true) {
+	if _, there := l.view.workspaces.Get(key); name == "" || there || !l.isFeatureOn(plan.FeatureClusters, true) {
 		return nil
 	}
 	ns, ok := l.view.namespaces.Get(key)
@@ -128,9 +128,9 @@ func (l *defaultsLoop) workspace(ctx context.Context) error {
 	}
 	w := plan.DefaultWorkspace(name, ns)
 	if s, ok := l.view.settings.Get(kube.Key{Name: plan.SettingDefaultWorkspace}); ok && w == nil {
-		l.reported.say(s, reasonSetting, fmt.Sprintf("setting %s of Rancher: %q belongs to the system and cannot be a workspace: choose another name", s.Name, name))
+		l.reported.report(s, reasonSetting, fmt.Sprintf("setting %s of Rancher: %q belongs to the system and cannot be a workspace: choose another name", s.Name, name))
 	} else if ok {
-		l.reported.silent(s)
+		l.reported.clear(s)
 	}
 	if w == nil {
 		return nil
@@ -146,7 +146,9 @@ func (l *defaultsLoop) workspace(ctx context.Context) error {
 	return nil
 }
 
-func (l *defaultsLoop) ofProvisioning(ctx context.Context, key kube.Key) error {
+// completeProvisioning completes a provisioning Cluster by the defaults that it asks
+// for.
+func (l *defaultsLoop) completeProvisioning(ctx context.Context, key kube.Key) error {
 	p, ok := l.view.provisioning.Get(key)
 	if !ok || p.DeletionTimestamp != nil {
 		return nil
@@ -165,7 +167,9 @@ func (l *defaultsLoop) ofProvisioning(ctx context.Context, key kube.Key) error {
 	return err
 }
 
-func (l *defaultsLoop) ofManagement(ctx context.Context, key kube.Key) error {
+// completeManagement completes a legacy management Cluster by the defaults that it asks
+// for.
+func (l *defaultsLoop) completeManagement(ctx context.Context, key kube.Key) error {
 	m, ok := l.view.management.Get(key)
 	if !ok || m.DeletionTimestamp != nil {
 		return nil
@@ -184,7 +188,8 @@ func (l *defaultsLoop) ofManagement(ctx context.Context, key kube.Key) error {
 	return err
 }
 
-// scheduling are the defaults of the settings. One that cannot be read is said.
+// scheduling returns the defaults in the settings. An error names a setting that cannot
+// be parsed.
 func (l *defaultsLoop) scheduling() (*fleet.AgentSchedulingCustomization, error) {
 	defaults, broken, err := plan.Scheduling(l.view.setting)
 	for _, name := range []string{plan.SettingPriorityClass, plan.SettingBudget} {
@@ -192,9 +197,9 @@ func (l *defaultsLoop) scheduling() (*fleet.AgentSchedulingCustomization, error)
 		switch {
 		case !ok:
 		case name == broken:
-			l.reported.say(s, reasonSetting, err.Error())
+			l.reported.report(s, reasonSetting, err.Error())
 		case err == nil:
-			l.reported.silent(s)
+			l.reported.clear(s)
 		}
 	}
 	return defaults, err

@@ -1,11 +1,10 @@
-// Package workspace makes Fleet's objects from Rancher's, where Rancher's kinds are in
-// the manager's cluster: Clusters from Rancher's clusters, namespaces from
-// FleetWorkspaces, and rights from GlobalRoles. It also keeps a workspace that holds
-// clusters from being deleted by mistake.
+// Package workspace has the loops that connect Fleet to Rancher, if Rancher's kinds
+// exist in the manager's cluster: they create Fleet's Clusters for Rancher's clusters,
+// namespaces for FleetWorkspaces, and rights for GlobalRoles, and they protect
+// workspaces with clusters from deletion. The decisions are in pkg/plan/workspace.
 //
-// While Rancher itself makes these objects, the manager only observes. Without
-// Rancher's kinds it does nothing until they appear. Its decisions are in
-// pkg/plan/workspace. It changes single fields of Rancher's own objects, by patches.
+// While Rancher itself does that, the loops only watch. Without Rancher's kinds they
+// wait until these exist. They change single fields of Rancher's objects by patches.
 package workspace
 
 import (
@@ -82,26 +81,26 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 // Runnables returns what kube.Run runs.
 func (h *Manager) Runnables() []kube.Runner { return []kube.Runner{h.crds, h.events, h} }
 
-// Run works whenever Rancher's kinds are there, until ctx ends.
+// Run runs the loops while Rancher's kinds exist, until ctx ends.
 func (h *Manager) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		seen := h.served()
+		seen := h.servedKinds()
 		if seen == nil {
-			if !received(ctx, h.change) {
+			if !waitSignal(ctx, h.change) {
 				return nil
 			}
 			continue
 		}
-		if err := h.work(ctx, seen); err != nil {
+		if err := h.runLoops(ctx, seen); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// served returns the kinds that exist, by the names of their definitions; nil if a kind
-// that is required is missing.
-func (h *Manager) served() map[string]bool {
+// servedKinds returns the kinds that exist, by the names of their CRDs; nil if a
+// required kind is missing.
+func (h *Manager) servedKinds() map[string]bool {
 	out := map[string]bool{}
 	for _, name := range kinds {
 		if _, ok := h.crds.Get(kube.Key{Name: name}); !ok {
@@ -117,14 +116,14 @@ func (h *Manager) served() map[string]bool {
 	return out
 }
 
-// work runs the loops until ctx ends, or a kind comes or is taken away.
-func (h *Manager) work(ctx context.Context, seen map[string]bool) error {
+// runLoops runs the loops until ctx ends, or until a kind is created or deleted.
+func (h *Manager) runLoops(ctx context.Context, seen map[string]bool) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
-		for maps.Equal(seen, h.served()) {
-			if !received(ctx, h.change) {
+		for maps.Equal(seen, h.servedKinds()) {
+			if !waitSignal(ctx, h.change) {
 				return
 			}
 		}
@@ -140,7 +139,7 @@ func (h *Manager) work(ctx context.Context, seen map[string]bool) error {
 		return nil
 	}
 	h.log.Info("Rancher's kinds are there")
-	return kube.Run(ctx, h.cfg.Fail, s.parts()...)
+	return kube.Run(ctx, h.cfg.Fail, s.runnables()...)
 }
 
 // ports are the dependencies of the loops: each takes those that it needs.
@@ -156,59 +155,59 @@ type ports struct {
 	wake   func() // lets every loop look at everything
 }
 
-// A stage is what runs while Rancher's kinds are there.
-type stage struct {
+// A loopSet is what runs while Rancher's kinds are there.
+type loopSet struct {
 	view     *caches
 	capi     clusterAPI
 	presence *presence
 	clusters *clusterLoop
 	assign   *assignLoop
-	spaces   *spaceLoop // nil without the kind of workspaces
-	moves    *moveLoop
-	give     *give // nil where Rancher always maps
+	spaces   *namespaceLoop // nil without the kind of workspaces
+	moves    *deletionLoop
+	give     *rightsLoops // nil where Rancher always maps
 }
 
-// open builds the loops for the kinds that are there. They do nothing before it is
-// known what their part is.
-func (h *Manager) open(ctx context.Context, seen map[string]bool) (*stage, error) {
+// open makes the loops for the kinds that exist. The loops do nothing before part is
+// set.
+func (h *Manager) open(ctx context.Context, seen map[string]bool) (*loopSet, error) {
 	c := h.client.Loop(process)
-	s := &stage{view: newCaches(c)}
+	s := &loopSet{view: newCaches(c)}
 	p := ports{
 		client: h.client, log: h.log, events: h.events, mode: h.cfg.Mode, now: h.cfg.Now, served: seen,
-		part: newPart(), view: s.view, wake: s.wake,
+		part: newPart(), view: s.view, wake: s.enqueueAll,
 	}
 	var err error
 	if s.capi, err = openClusterAPI(ctx, seen[kindClusterAPI], c); err != nil {
 		return nil, err
 	}
-	s.clusters, s.assign, s.moves = newClusterLoop(p), newAssignLoop(p), newMoveLoop(p)
+	s.clusters, s.assign, s.moves = newClusterLoop(p), newAssignLoop(p), newDeletionLoop(p)
 	if seen[kindWorkspace] {
-		s.spaces = newSpaceLoop(p, s.capi)
+		s.spaces = newNamespaceLoop(p, s.capi)
 	}
 	if h.cfg.Mode != plan.WithRancher { // it gives nothing then, and may not look at roles
-		s.give = newGive(p)
+		s.give = newRightsLoops(p)
 	}
-	s.presence = newPresence(p, h.cfg.Look, s.give.wake)
+	s.presence = newPresence(p, h.cfg.Look, s.give.enqueueAll)
 	return s, nil
 }
 
-func (s *stage) parts() []kube.Runner {
-	parts := append(s.view.parts(), s.presence, s.clusters.loop, s.assign.loop, s.moves.loop)
+func (s *loopSet) runnables() []kube.Runner {
+	parts := append(s.view.runnables(), s.presence, s.clusters.loop, s.assign.loop, s.moves.loop)
 	if s.spaces != nil {
 		parts = append(parts, s.view.workspaces, s.spaces.loop)
 	}
-	parts = append(parts, s.give.parts()...)
+	parts = append(parts, s.give.runnables()...)
 	if s.capi.cache != nil {
 		parts = append(parts, kube.RunnerFunc(s.capi.cache.Run)) // not waited for
 	}
 	return parts
 }
 
-// wake lets every loop look at everything.
-func (s *stage) wake() {
-	s.give.wake()
-	s.moves.wake()
-	s.spaces.wake()
-	s.clusters.wake()
-	s.assign.wake()
+// enqueueAll enqueues all objects of every loop.
+func (s *loopSet) enqueueAll() {
+	s.give.enqueueAll()
+	s.moves.enqueueAll()
+	s.spaces.enqueueAll()
+	s.clusters.enqueueAll()
+	s.assign.enqueueAll()
 }

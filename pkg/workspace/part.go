@@ -6,14 +6,14 @@ import (
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
-// part is the manager's present role beside Rancher. It is safe for concurrent
+// A part says what the manager does, and what Rancher does. It is safe for concurrent
 // use.
 type part struct {
 	now   atomic.Value // plan.Part
 	gives atomic.Bool  // Rancher itself gives rights by GlobalRoles
 }
 
-// newPart returns a part in which nothing is done.
+// newPart returns a part by which the manager does nothing.
 func newPart() *part {
 	p := &part{}
 	p.now.Store(plan.Sleep)
@@ -28,11 +28,12 @@ func (p *part) get() plan.Part {
 // set reports whether the part has changed.
 func (p *part) set(to plan.Part) bool { return p.now.Swap(to) != to }
 
-// maps reports whether it is the manager that maps.
-func (p *part) maps() bool { return p.get() == plan.Map }
+// managerMaps reports whether the manager, and not Rancher, maps clusters and
+// workspaces.
+func (p *part) managerMaps() bool { return p.get() == plan.Map }
 
-// givesRights reports whether Rancher itself gives rights by GlobalRoles.
-func (p *part) givesRights() bool { return p.gives.Load() }
+// rancherGivesRights reports whether Rancher itself gives the rights of GlobalRoles.
+func (p *part) rancherGivesRights() bool { return p.gives.Load() }
 
-// setGives reports whether that has changed.
-func (p *part) setGives(to bool) bool { return p.gives.Swap(to) != to }
+// setRancherGivesRights reports whether its value has changed.
+func (p *part) setRancherGivesRights(to bool) bool { return p.gives.Swap(to) != to }

@@ -19,45 +19,45 @@ const (
 	reasonUnready = "RightsRefused"
 )
 
-// A give is the loops that give rights, and Rancher's defaults their effect.
-type give struct {
+// rightsLoops are the loops that give rights and apply Rancher's defaults.
+type rightsLoops struct {
 	creators *creatorLoop
 	defaults *defaultsLoop
 	global   *globalLoop // nil where there are no global roles
 }
 
-func newGive(p ports) *give {
-	g := &give{creators: newCreatorLoop(p), defaults: newDefaultsLoop(p)}
+func newRightsLoops(p ports) *rightsLoops {
+	g := &rightsLoops{creators: newCreatorLoop(p), defaults: newDefaultsLoop(p)}
 	if p.served[kindGlobalRole] && p.served[kindGlobalGrant] {
 		g.global = newGlobalLoop(p)
 	}
 	return g
 }
 
-func (g *give) parts() []kube.Runner {
+func (g *rightsLoops) runnables() []kube.Runner {
 	if g == nil {
 		return nil
 	}
-	parts := append(g.creators.parts(), g.defaults.loop)
+	parts := append(g.creators.runnables(), g.defaults.loop)
 	if g.global != nil {
-		parts = append(parts, g.global.parts()...)
+		parts = append(parts, g.global.runnables()...)
 	}
 	return parts
 }
 
-// wake lets every loop look at everything.
-func (g *give) wake() {
+// enqueueAll enqueues all objects of every loop.
+func (g *rightsLoops) enqueueAll() {
 	if g == nil {
 		return
 	}
-	g.creators.wake()
-	g.defaults.wake()
+	g.creators.enqueueAll()
+	g.defaults.enqueueAll()
 	if g.global != nil {
-		g.global.wake()
+		g.global.enqueueAll()
 	}
 }
 
-// An ownedKind is where roles or bindings of one kind stand.
+// An ownedKind reads and writes the roles or bindings of one kind.
 type ownedKind[P kube.Object] struct {
 	kind  string
 	mode  plan.Mode
@@ -65,7 +65,7 @@ type ownedKind[P kube.Object] struct {
 	mend  func(live, want P) (P, plan.Deed)
 }
 
-// ownedKinds are those of all three kinds.
+// ownedKinds are the ownedKinds of all kinds.
 type ownedKinds struct {
 	roles      ownedKind[*rbacv1.ClusterRole]
 	everywhere ownedKind[*rbacv1.ClusterRoleBinding]
@@ -80,35 +80,35 @@ func newOwnedKinds(c *kube.Client, mode plan.Mode) ownedKinds {
 	}
 }
 
-// A taken name is one that an object of another owner has.
-type taken struct{ what string }
+// A nameTaken is the error of a name that an object of another owner has.
+type nameTaken struct{ what string }
 
-func (t *taken) Error() string {
+func (t *nameTaken) Error() string {
 	return t.what + " is there and was made by somebody else: it is left as it is, and gives what it gives; " +
 		"delete it to have the one of the workspace"
 }
 
-// or returns the one of two taken names to report: of several always the same,
-// regardless of their order. t may be nil.
-func (t *taken) or(what string) *taken {
+// first returns the name to report of two: always the same, whatever their order. t may
+// be nil.
+func (t *nameTaken) first(what string) *nameTaken {
 	if t != nil && t.what < what {
 		return t
 	}
-	return &taken{what}
+	return &nameTaken{what}
 }
 
-// settle makes roles first, then bindings, and removes what is no longer desired in the
-// opposite order. An object of another owner under a desired name is left alone, and
-// named in the error when all else is done.
-func (s *ownedKinds) settle(ctx context.Context, want, live plan.Rights) error {
-	var other *taken
+// apply creates roles first, then bindings, and deletes unwanted ones in the opposite
+// order. It does not change an object of another owner with a desired name; the error
+// names that object after everything else is done.
+func (s *ownedKinds) apply(ctx context.Context, want, live plan.Rights) error {
+	var other *nameTaken
 	for _, err := range []error{
-		s.roles.put(ctx, want.ClusterRoles, live.ClusterRoles, &other),
-		s.everywhere.put(ctx, want.ClusterRoleBindings, live.ClusterRoleBindings, &other),
-		s.bindings.put(ctx, want.RoleBindings, live.RoleBindings, &other),
-		s.bindings.drop(ctx, want.RoleBindings, live.RoleBindings),
-		s.everywhere.drop(ctx, want.ClusterRoleBindings, live.ClusterRoleBindings),
-		s.roles.drop(ctx, want.ClusterRoles, live.ClusterRoles),
+		s.roles.ensureAll(ctx, want.ClusterRoles, live.ClusterRoles, &other),
+		s.everywhere.ensureAll(ctx, want.ClusterRoleBindings, live.ClusterRoleBindings, &other),
+		s.bindings.ensureAll(ctx, want.RoleBindings, live.RoleBindings, &other),
+		s.bindings.deleteUnwanted(ctx, want.RoleBindings, live.RoleBindings),
+		s.everywhere.deleteUnwanted(ctx, want.ClusterRoleBindings, live.ClusterRoleBindings),
+		s.roles.deleteUnwanted(ctx, want.ClusterRoles, live.ClusterRoles),
 	} {
 		if err != nil {
 			return err
@@ -120,8 +120,8 @@ func (s *ownedKinds) settle(ctx context.Context, want, live plan.Rights) error {
 	return nil
 }
 
-// put creates and repairs the desired objects.
-func (s *ownedKind[P]) put(ctx context.Context, want, live []P, other **taken) error {
+// ensureAll creates and repairs the desired objects.
+func (s *ownedKind[P]) ensureAll(ctx context.Context, want, live []P, other **nameTaken) error {
 	have := byKey(live)
 	for _, w := range want {
 		if l, ok := have[kube.KeyOf(w)]; ok {
@@ -130,7 +130,7 @@ func (s *ownedKind[P]) put(ctx context.Context, want, live []P, other **taken) e
 			}
 			continue
 		}
-		made, err := s.make(ctx, w)
+		made, err := s.create(ctx, w)
 		if err == nil && !made {
 			err = s.adoptExisting(ctx, w, other)
 		}
@@ -141,9 +141,9 @@ func (s *ownedKind[P]) put(ctx context.Context, want, live []P, other **taken) e
 	return nil
 }
 
-// adoptExisting handles an existing object with a desired name that was not seen
-// before.
-func (s *ownedKind[P]) adoptExisting(ctx context.Context, want P, other **taken) error {
+// adoptExisting handles an existing object with a desired name that the cache did not
+// have.
+func (s *ownedKind[P]) adoptExisting(ctx context.Context, want P, other **nameTaken) error {
 	live, err := s.store.Get(ctx, kube.KeyOf(want))
 	if err != nil {
 		return err // it is gone meanwhile: once more
@@ -151,14 +151,14 @@ func (s *ownedKind[P]) adoptExisting(ctx context.Context, want P, other **taken)
 	if plan.Ours(live, want) && !plan.Rancherly(s.mode, live.GetAnnotations()) {
 		return s.repair(ctx, live, want)
 	}
-	if !s.gives(live, want) {
-		*other = (*other).or(fmt.Sprintf("%s %q", s.kind, kube.KeyOf(want)))
+	if !s.grantsSame(live, want) {
+		*other = (*other).first(fmt.Sprintf("%s %q", s.kind, kube.KeyOf(want)))
 	}
 	return nil
 }
 
-// gives reports whether an object that is not ours grants what is desired.
-func (s *ownedKind[P]) gives(live, want P) bool {
+// grantsSame reports whether an object of another owner grants what is desired.
+func (s *ownedKind[P]) grantsSame(live, want P) bool {
 	like, ok := live.DeepCopyObject().(P)
 	if !ok {
 		return false
@@ -169,9 +169,9 @@ func (s *ownedKind[P]) gives(live, want P) bool {
 	return deed == plan.Fits
 }
 
-// make makes an object; false: there is one of its name. A namespace that is going
-// needs none.
-func (s *ownedKind[P]) make(ctx context.Context, want P) (bool, error) {
+// create creates an object; false: one of its name exists. In a namespace that is being
+// deleted it creates nothing.
+func (s *ownedKind[P]) create(ctx context.Context, want P) (bool, error) {
 	_, err := s.store.Create(ctx, want)
 	switch {
 	case err == nil, kube.IsTerminating(err), kube.IsGone(err):
@@ -182,7 +182,7 @@ func (s *ownedKind[P]) make(ctx context.Context, want P) (bool, error) {
 	return false, fmt.Errorf("give rights: %w", err)
 }
 
-// repair brings an object in line with what it should be.
+// repair patches an object that differs from the desired one.
 func (s *ownedKind[P]) repair(ctx context.Context, live, want P) error {
 	changed, deed := s.mend(live, want)
 	switch deed {
@@ -190,7 +190,7 @@ func (s *ownedKind[P]) repair(ctx context.Context, live, want P) error {
 		_, err := s.store.Patch(ctx, live, changed)
 		return err
 	case plan.Remake:
-		if err := s.store.Delete(ctx, kube.KeyOf(live), exact(live)); err != nil {
+		if err := s.store.Delete(ctx, kube.KeyOf(live), exactly(live)); err != nil {
 			return err
 		}
 		if _, err := s.store.Create(ctx, want); err != nil && !kube.IsExists(err) {
@@ -200,14 +200,14 @@ func (s *ownedKind[P]) repair(ctx context.Context, live, want P) error {
 	return nil
 }
 
-// drop removes what is there and not wanted.
-func (s *ownedKind[P]) drop(ctx context.Context, want, live []P) error {
+// deleteUnwanted deletes existing objects that are not desired.
+func (s *ownedKind[P]) deleteUnwanted(ctx context.Context, want, live []P) error {
 	keep := byKey(want)
 	for _, l := range live {
 		if _, ok := keep[kube.KeyOf(l)]; ok || l.GetDeletionTimestamp() != nil {
 			continue
 		}
-		if err := s.store.Delete(ctx, kube.KeyOf(l), exact(l)); err != nil {
+		if err := s.store.Delete(ctx, kube.KeyOf(l), exactly(l)); err != nil {
 			return err
 		}
 	}
@@ -222,25 +222,24 @@ func byKey[P kube.Object](list []P) map[kube.Key]P {
 	return out
 }
 
-// exact limits a deletion to the object that was looked at, as it was.
-func exact(o kube.Object) kube.Precondition {
+// exactly limits a deletion to the version of the object that was read.
+func exactly(o kube.Object) kube.Precondition {
 	return kube.Precondition{UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
 }
 
-// stripRights keeps of a role or a binding who it is, whose it is, and what it
-// gives.
+// stripRights keeps the name, the owner and the rights of a role or a binding.
 func stripRights(m metav1.Object) { m.SetAnnotations(nil) }
 
-// A sayer reports each problem once, for as long as it lasts.
-type sayer struct {
+// An eventReporter reports each problem once, for as long as it lasts.
+type eventReporter struct {
 	log    *logrus.Entry
 	events *kube.Recorder
 	key    string   // of the object's name in logs; empty: the text has it
 	said   sync.Map // of each object, by its UID: what was said last
 }
 
-// say reports what is wrong with an object.
-func (s *sayer) say(o kube.Object, reason, text string) {
+// report emits an event about a problem of an object.
+func (s *eventReporter) report(o kube.Object, reason, text string) {
 	if was, ok := s.said.Swap(o.GetUID(), text); ok && was == text {
 		return
 	}
@@ -252,5 +251,6 @@ func (s *sayer) say(o kube.Object, reason, text string) {
 	log.Warn(text)
 }
 
-// silent forgets what was said of an object, when it is well again or gone.
-func (s *sayer) silent(o kube.Object) { s.said.Delete(o.GetUID()) }
+// clear drops what was reported about an object, which has no problem any more, or was
+// deleted.
+func (s *eventReporter) clear(o kube.Object) { s.said.Delete(o.GetUID()) }

@@ -15,10 +15,10 @@ import (
 // has such a name.
 var standingKey = kube.Key{Name: "standing roles"}
 
-// creatorLoop gives who has made a workspace the rights in it, and keeps the roles
-// that such rights are made of. Its keys are names of workspaces, and standingKey.
+// A creatorLoop gives the creator of a workspace the rights in it, and maintains the
+// roles for that. Its keys are names of workspaces, and standingKey.
 type creatorLoop struct {
-	sayer
+	eventReporter
 	ownedKinds
 	part *part
 	view *caches
@@ -39,7 +39,7 @@ func newCreatorLoop(p ports) *creatorLoop {
 	c := p.client.Loop("workspace-rights")
 	ours := kube.Watch{Labels: plan.LabelRights}
 	l := &creatorLoop{
-		sayer: sayer{log: p.log, events: p.events, key: keyWorkspace}, ownedKinds: newOwnedKinds(c, p.mode), part: p.part, view: p.view,
+		eventReporter: eventReporter{log: p.log, events: p.events, key: keyWorkspace}, ownedKinds: newOwnedKinds(c, p.mode), part: p.part, view: p.view,
 		ownRoles:      kube.NewCache(c, ours, func(r *rbacv1.ClusterRole) { stripRights(r) }),
 		ownEverywhere: kube.NewCache(c, ours, func(b *rbacv1.ClusterRoleBinding) { stripRights(b) }),
 		ownBindings:   kube.NewCache(c, ours, func(b *rbacv1.RoleBinding) { stripRights(b) }),
@@ -50,19 +50,19 @@ func newCreatorLoop(p ports) *creatorLoop {
 	watch(l, l.ownEverywhere)
 	watch(l, l.ownBindings)
 	l.offered.OnChange(func(old, r *rbacv1.ClusterRole) {
-		comesOrGoes(old, r, func(*rbacv1.ClusterRole) { l.loop.Add(standingKey) })
+		onCreateOrDelete(old, r, func(*rbacv1.ClusterRole) { l.loop.Add(standingKey) })
 	})
 	p.view.workspaces.OnChange(func(old, w *management.FleetWorkspace) {
 		if w == nil {
-			l.silent(old)
+			l.clear(old)
 		}
-		l.loop.Add(kube.Key{Name: either(old, w).Name})
+		l.loop.Add(kube.Key{Name: orOld(old, w).Name})
 	})
-	p.view.namespaces.OnChange(func(old, ns *meta) { l.loop.Add(kube.Key{Name: either(old, ns).Name}) })
+	p.view.namespaces.OnChange(func(old, ns *meta) { l.loop.Add(kube.Key{Name: orOld(old, ns).Name}) })
 	return l
 }
 
-// watch enqueues the workspace that a right of its creator belongs to.
+// watch makes changes of the creator's rights enqueue their workspace.
 func watch[P kube.Object](l *creatorLoop, c *kube.Cache[P]) {
 	c.Index(byWorkspace, func(o P) []string { return []string{o.GetLabels()[plan.LabelWorkspace]} })
 	wake := func(o P) {
@@ -81,12 +81,12 @@ func watch[P kube.Object](l *creatorLoop, c *kube.Cache[P]) {
 	})
 }
 
-func (l *creatorLoop) parts() []kube.Runner {
+func (l *creatorLoop) runnables() []kube.Runner {
 	return []kube.Runner{l.ownRoles, l.ownEverywhere, l.ownBindings, l.offered, l.loop}
 }
 
-// wake lets the loop look at everything, also at rights of workspaces that are gone.
-func (l *creatorLoop) wake() {
+// enqueueAll enqueues all workspaces, and the rights of deleted ones.
+func (l *creatorLoop) enqueueAll() {
 	l.loop.Add(standingKey)
 	for _, w := range l.view.workspaces.List("") {
 		l.loop.Add(kube.KeyOf(w))
@@ -109,11 +109,11 @@ func (l *creatorLoop) wake() {
 //  3. apply:  roles, then bindings; what is no longer desired is deleted
 //  4. report: an event where a name is taken
 func (l *creatorLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if !l.part.maps() || key.Name == "" {
+	if !l.part.managerMaps() || key.Name == "" {
 		return kube.Done, nil
 	}
 	if key == standingKey {
-		return kube.Done, l.standing(ctx)
+		return kube.Done, l.ensureGlobalRoles(ctx)
 	}
 	w, ok := l.view.workspaces.Get(key)
 	ns, there := l.view.namespaces.Get(key)
@@ -129,25 +129,26 @@ func (l *creatorLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 			want = plan.OfCreator(w)
 		}
 	}
-	err := l.settle(ctx, want, plan.Rights{
+	err := l.apply(ctx, want, plan.Rights{
 		ClusterRoles:        l.ownRoles.ByIndex(byWorkspace, key.Name),
 		ClusterRoleBindings: l.ownEverywhere.ByIndex(byWorkspace, key.Name),
 		RoleBindings:        l.ownBindings.ByIndex(byWorkspace, key.Name),
 	})
-	var other *taken
+	var other *nameTaken
 	if errors.As(err, &other) && ok {
-		l.say(w, reasonTaken, other.Error())
+		l.report(w, reasonTaken, other.Error())
 		return kube.Done, nil
 	}
 	if err == nil && ok {
-		l.silent(w)
+		l.clear(w)
 	}
 	return kube.Done, err
 }
 
-// standing makes the roles that belong to no workspace. Rancher's own three are
-// made where they are missing, and never changed; ours are kept as they should be.
-func (l *creatorLoop) standing(ctx context.Context) error {
+// ensureGlobalRoles creates the roles that belong to no workspace. It creates Rancher's
+// three roles if they are missing, and does not change them. It repairs the manager's
+// roles.
+func (l *creatorLoop) ensureGlobalRoles(ctx context.Context) error {
 	for _, r := range plan.BaseRoles() {
 		if _, ok := l.offered.Get(kube.KeyOf(r)); ok {
 			continue
@@ -162,8 +163,8 @@ func (l *creatorLoop) standing(ctx context.Context) error {
 			live = append(live, r)
 		}
 	}
-	err := l.settle(ctx, plan.Rights{ClusterRoles: plan.OwnRoles()}, plan.Rights{ClusterRoles: live})
-	var other *taken
+	err := l.apply(ctx, plan.Rights{ClusterRoles: plan.OwnRoles()}, plan.Rights{ClusterRoles: live})
+	var other *nameTaken
 	if errors.As(err, &other) {
 		l.log.WithField("reason", other.Error()).Warn("role left as it is")
 		return nil

@@ -27,13 +27,13 @@ const (
 	byGiven      = "given"      // bindings: the ClusterRole
 )
 
-// globalLoop gives those who are bound to GlobalRoles their rights in workspaces.
-// Its keys are names of GlobalRoles.
+// A globalLoop gives users with GlobalRoles their rights in workspaces. Its keys are
+// names of GlobalRoles.
 type globalLoop struct {
 	ownedKinds
 	part     *part
 	view     *caches
-	reported sayer
+	reported eventReporter
 	loop     *kube.Controller
 
 	global *kube.Cache[*management.GlobalRole]
@@ -50,7 +50,7 @@ type globalLoop struct {
 func newGlobalLoop(p ports) *globalLoop {
 	c := p.client.Loop("global-roles")
 	l := &globalLoop{
-		ownedKinds: newOwnedKinds(c, p.mode), part: p.part, view: p.view, reported: sayer{log: p.log, events: p.events}, open: map[string]bool{},
+		ownedKinds: newOwnedKinds(c, p.mode), part: p.part, view: p.view, reported: eventReporter{log: p.log, events: p.events}, open: map[string]bool{},
 		global:         kube.NewCache[*management.GlobalRole](c, kube.Watch{}, nil),
 		grants:         kube.NewCache[*management.GlobalRoleBinding](c, kube.Watch{}, nil),
 		haveRoles:      kube.NewCache(c, kube.Watch{Labels: plan.LabelRoleOwner}, func(r *rbacv1.ClusterRole) { stripRights(r) }),
@@ -61,14 +61,14 @@ func newGlobalLoop(p ports) *globalLoop {
 	l.grants.Index(byGlobalRole, func(b *management.GlobalRoleBinding) []string { return []string{b.GlobalRoleName} })
 	l.haveEverywhere.Index(byGiven, func(b *rbacv1.ClusterRoleBinding) []string { return []string{b.RoleRef.Name} })
 	l.haveBindings.Index(byGiven, func(b *rbacv1.RoleBinding) []string { return []string{b.RoleRef.Name} })
-	l.wakeUps()
+	l.addHandlers()
 	return l
 }
 
-// look wakes every role up if a workspace has opened or closed. held is true where
-// something has just come into it.
-func (l *globalLoop) look(name string, held bool) {
-	is := l.opens(name, held)
+// onWorkspace enqueues every role if a workspace has become one in which GlobalRoles
+// give rights, or has ceased to be one. held is true if an object was created in it.
+func (l *globalLoop) onWorkspace(name string, held bool) {
+	is := l.setOpen(name, held)
 	l.mu.Lock()
 	was := l.open[name]
 	if is {
@@ -78,11 +78,11 @@ func (l *globalLoop) look(name string, held bool) {
 	}
 	l.mu.Unlock()
 	if is != was {
-		l.wake()
+		l.enqueueAll()
 	}
 }
 
-func (l *globalLoop) opens(name string, held bool) bool {
+func (l *globalLoop) setOpen(name string, held bool) bool {
 	w, ok := l.view.workspaces.Get(kube.Key{Name: name})
 	if !ok {
 		return false
@@ -94,30 +94,30 @@ func (l *globalLoop) opens(name string, held bool) bool {
 	return plan.Opens(w, ns, held || len(l.view.clusters.List(name)) > 0 || len(l.view.bundles.List(name)) > 0)
 }
 
-// openWorkspaces are those in which GlobalRoles give rights.
+// openWorkspaces returns the workspaces in which GlobalRoles give rights.
 func (l *globalLoop) openWorkspaces() []string {
 	var out []string
 	for _, w := range l.view.workspaces.List("") {
-		if l.opens(w.Name, false) {
+		if l.setOpen(w.Name, false) {
 			out = append(out, w.Name)
 		}
 	}
 	return out
 }
 
-func (l *globalLoop) wakeUps() {
+func (l *globalLoop) addHandlers() {
 	v := l.view
-	v.workspaces.OnChange(func(old, w *management.FleetWorkspace) { l.look(either(old, w).Name, false) })
-	v.namespaces.OnChange(func(old, ns *meta) { l.look(either(old, ns).Name, false) })
+	v.workspaces.OnChange(func(old, w *management.FleetWorkspace) { l.onWorkspace(orOld(old, w).Name, false) })
+	v.namespaces.OnChange(func(old, ns *meta) { l.onWorkspace(orOld(old, ns).Name, false) })
 	v.clusters.OnChange(func(old, c *fleet.Cluster) {
-		comesOrGoes(old, c, func(o *fleet.Cluster) { l.look(o.Namespace, old == nil) })
+		onCreateOrDelete(old, c, func(o *fleet.Cluster) { l.onWorkspace(o.Namespace, old == nil) })
 	})
-	v.bundles.OnChange(func(old, b *meta) { comesOrGoes(old, b, func(o *meta) { l.look(o.Namespace, old == nil) }) })
+	v.bundles.OnChange(func(old, b *meta) { onCreateOrDelete(old, b, func(o *meta) { l.onWorkspace(o.Namespace, old == nil) }) })
 	l.global.OnChange(func(old, r *management.GlobalRole) {
 		if r == nil {
-			l.reported.silent(old)
+			l.reported.clear(old)
 		}
-		l.loop.Add(kube.Key{Name: either(old, r).Name})
+		l.loop.Add(kube.Key{Name: orOld(old, r).Name})
 	})
 	l.grants.OnChange(func(old, b *management.GlobalRoleBinding) {
 		for _, o := range []*management.GlobalRoleBinding{old, b} {
@@ -126,15 +126,15 @@ func (l *globalLoop) wakeUps() {
 			}
 		}
 	})
-	l.haveRoles.OnChange(func(old, r *rbacv1.ClusterRole) { l.ofRole(either(old, r).Name) })
-	l.haveEverywhere.OnChange(func(old, b *rbacv1.ClusterRoleBinding) { l.ofRole(either(old, b).RoleRef.Name) })
-	l.haveBindings.OnChange(func(old, b *rbacv1.RoleBinding) { l.ofRole(either(old, b).RoleRef.Name) })
+	l.haveRoles.OnChange(func(old, r *rbacv1.ClusterRole) { l.enqueueRoleOf(orOld(old, r).Name) })
+	l.haveEverywhere.OnChange(func(old, b *rbacv1.ClusterRoleBinding) { l.enqueueRoleOf(orOld(old, b).RoleRef.Name) })
+	l.haveBindings.OnChange(func(old, b *rbacv1.RoleBinding) { l.enqueueRoleOf(orOld(old, b).RoleRef.Name) })
 }
 
-// ofRole enqueues the GlobalRole that a ClusterRole belongs to, by its name; also one
-// that is gone. A name that was shortened does not contain the role: then all
-// GlobalRoles are enqueued.
-func (l *globalLoop) ofRole(name string) {
+// enqueueRoleOf enqueues the GlobalRole that a ClusterRole belongs to, by its name; the
+// GlobalRole may be deleted. A shortened name does not contain the role: then it
+// enqueues all GlobalRoles.
+func (l *globalLoop) enqueueRoleOf(name string) {
 	for _, end := range plan.RoleEnds() {
 		if role, ok := strings.CutSuffix(name, "-"+end); ok {
 			l.loop.Add(kube.Key{Name: role})
@@ -142,16 +142,16 @@ func (l *globalLoop) ofRole(name string) {
 		}
 	}
 	if plan.Shortened(name) {
-		l.wake()
+		l.enqueueAll()
 	}
 }
 
-func (l *globalLoop) parts() []kube.Runner {
+func (l *globalLoop) runnables() []kube.Runner {
 	return []kube.Runner{l.global, l.grants, l.haveRoles, l.haveEverywhere, l.haveBindings, l.loop}
 }
 
-// wake lets the loop look at everything, also at rights of roles that are gone.
-func (l *globalLoop) wake() {
+// enqueueAll enqueues all roles, and the rights of deleted ones.
+func (l *globalLoop) enqueueAll() {
 	for _, r := range l.global.List("") {
 		l.loop.Add(kube.KeyOf(r))
 	}
@@ -159,14 +159,14 @@ func (l *globalLoop) wake() {
 		l.loop.Add(kube.Key{Name: r.Labels[plan.LabelRoleOwner]})
 	}
 	for _, b := range l.haveBindings.List("") {
-		l.ofGone(b.RoleRef.Name)
+		l.enqueueDeleted(b.RoleRef.Name)
 	}
 	for _, b := range l.haveEverywhere.List("") {
-		l.ofGone(b.RoleRef.Name)
+		l.enqueueDeleted(b.RoleRef.Name)
 	}
 }
 
-func (l *globalLoop) ofGone(name string) {
+func (l *globalLoop) enqueueDeleted(name string) {
 	for _, end := range plan.RoleEnds() {
 		if role, ok := strings.CutSuffix(name, "-"+end); ok {
 			l.loop.Add(kube.Key{Name: role})
@@ -181,7 +181,7 @@ func (l *globalLoop) ofGone(name string) {
 //  3. apply:  roles, then bindings; what is no longer desired is deleted
 //  4. report: an event where a name is taken, or Kubernetes refuses a right
 func (l *globalLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if !l.part.maps() || l.part.givesRights() || key.Name == "" {
+	if !l.part.managerMaps() || l.part.rancherGivesRights() || key.Name == "" {
 		return kube.Done, nil
 	}
 	r, ok := l.global.Get(key)
@@ -189,24 +189,24 @@ func (l *globalLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	if ok && r.DeletionTimestamp == nil {
 		want = plan.OfRole(r, l.grants.ByIndex(byGlobalRole, r.Name), l.openWorkspaces())
 	}
-	err := l.settle(ctx, want, l.have(key.Name))
-	var other *taken
+	err := l.apply(ctx, want, l.existingRights(key.Name))
+	var other *nameTaken
 	switch {
 	case !ok || err != nil && !errors.As(err, &other) && !kube.IsForbidden(err):
 		return kube.Done, err
 	case err == nil:
-		l.reported.silent(r)
+		l.reported.clear(r)
 		return kube.Done, nil
 	case other != nil:
-		l.reported.say(r, reasonTaken, other.Error())
+		l.reported.report(r, reasonTaken, other.Error())
 		return kube.Done, nil
 	}
-	l.reported.say(r, reasonUnready, fmt.Sprintf("inheritedFleetWorkspacePermissions of GlobalRole %q: %v", r.Name, err))
+	l.reported.report(r, reasonUnready, fmt.Sprintf("inheritedFleetWorkspacePermissions of GlobalRole %q: %v", r.Name, err))
 	return kube.Done, err
 }
 
-// have are the rights of a GlobalRole that are there.
-func (l *globalLoop) have(globalRole string) plan.Rights {
+// existingRights returns the existing rights of a GlobalRole.
+func (l *globalLoop) existingRights(globalRole string) plan.Rights {
 	in, on := plan.RoleNames(globalRole)
 	out := plan.Rights{ClusterRoleBindings: l.haveEverywhere.ByIndex(byGiven, on), RoleBindings: l.haveBindings.ByIndex(byGiven, in)}
 	for _, name := range []string{in, on} {

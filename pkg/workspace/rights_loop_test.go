@@ -113,7 +113,7 @@ func TestRightsOfRancher(t *testing.T) {
 			if _, err := rights.roles.store.Create(t.Context(), there); err != nil {
 				t.Fatal(err)
 			}
-			err := rights.settle(t.Context(), plan.Rights{ClusterRoles: []*rbacv1.ClusterRole{own}}, plan.Rights{})
+			err := rights.apply(t.Context(), plan.Rights{ClusterRoles: []*rbacv1.ClusterRole{own}}, plan.Rights{})
 			got, readErr := rights.roles.store.Get(t.Context(), kube.KeyOf(own))
 			if readErr != nil {
 				t.Fatal(readErr)

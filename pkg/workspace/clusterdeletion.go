@@ -17,10 +17,10 @@ import (
 // were made of.
 const byOwner = "owner"
 
-// moveLoop deletes the management Cluster of a provisioning Cluster that is gone,
-// also where the cluster has moved to another workspace since. Its keys are those of
-// provisioning Clusters.
-type moveLoop struct {
+// A deletionLoop deletes the management Cluster of a deleted provisioning Cluster, also
+// if the cluster has moved to another workspace. Its keys are those of provisioning
+// Clusters.
+type deletionLoop struct {
 	log          *logrus.Entry
 	part         *part
 	view         *caches
@@ -28,36 +28,37 @@ type moveLoop struct {
 	management   *kube.Store[*management.Cluster]
 	provisioning *kube.Store[*provisioning.Cluster]
 
-	missing *absences
+	missing *missingTimes
 
 	mu    sync.Mutex
 	asked map[kube.Key]bool // that were seen to be deleted
 }
 
-func newMoveLoop(p ports) *moveLoop {
+func newDeletionLoop(p ports) *deletionLoop {
 	c := p.client.Loop("rancher-moves")
-	l := &moveLoop{
+	l := &deletionLoop{
 		log: p.log, part: p.part, view: p.view, management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
-		asked: map[kube.Key]bool{}, missing: newAbsences(p.now),
+		asked: map[kube.Key]bool{}, missing: newMissingTimes(p.now),
 	}
 	l.loop = kube.NewController("rancher-moves", 2, l.Reconcile)
 	p.view.management.Index(byOwner, func(m *management.Cluster) []string { return []string{plan.ProvisionedFrom(m)} })
 	p.view.provisioning.OnChange(l.onProvisioning)
-	p.view.management.OnChange(func(old, m *management.Cluster) { l.ofManagement(either(old, m)) })
+	p.view.management.OnChange(func(old, m *management.Cluster) { l.onManagement(orOld(old, m)) })
 	return l
 }
 
-func (l *moveLoop) onProvisioning(old, p *provisioning.Cluster) {
-	key := kube.KeyOf(either(old, p))
+func (l *deletionLoop) onProvisioning(old, p *provisioning.Cluster) {
+	key := kube.KeyOf(orOld(old, p))
 	if p != nil {
 		l.missing.forget(key)
-		l.ask(key, p.DeletionTimestamp != nil)
+		l.setDeletionSeen(key, p.DeletionTimestamp != nil)
 	}
 	l.loop.Add(key)
 }
 
-// ask notes whether a provisioning Cluster was seen to be deleted.
-func (l *moveLoop) ask(key kube.Key, asked bool) {
+// setDeletionSeen records whether a provisioning Cluster was seen with a deletion
+// timestamp.
+func (l *deletionLoop) setDeletionSeen(key kube.Key, asked bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.asked, key)
@@ -66,40 +67,41 @@ func (l *moveLoop) ask(key kube.Key, asked bool) {
 	}
 }
 
-func (l *moveLoop) wasAsked(key kube.Key) bool {
+func (l *deletionLoop) wasDeletionSeen(key kube.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.asked[key]
 }
 
-func (l *moveLoop) ofManagement(m *management.Cluster) {
+func (l *deletionLoop) onManagement(m *management.Cluster) {
 	if from := plan.ProvisionedFrom(m); from != "" {
 		l.loop.Add(kube.ParseKey(from))
 	}
 }
 
-// wake lets the loop look at everything.
-func (l *moveLoop) wake() {
+// enqueueAll enqueues all objects of the loop.
+func (l *deletionLoop) enqueueAll() {
 	for _, m := range l.view.management.List("") {
-		l.ofManagement(m)
+		l.onManagement(m)
 	}
 }
 
-// Reconcile deletes what was made of a provisioning Cluster that is gone. It may have
-// gone while this process was not running: the marks on what was made of it show that.
-func (l *moveLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
+// Reconcile deletes what was made from a deleted provisioning Cluster. The provisioning
+// Cluster may have been deleted while this process was not running: marks on the
+// objects show that.
+func (l *deletionLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if _, there := l.view.provisioning.Get(key); there {
 		return kube.Done, nil
 	}
 	made := l.view.management.ByIndex(byOwner, key.String())
 	if len(made) == 0 { // also while Rancher maps: what was seen is not kept forever
 		l.missing.forget(key)
-		l.ask(key, false)
+		l.setDeletionSeen(key, false)
 	}
-	if len(made) == 0 || !l.part.maps() {
+	if len(made) == 0 || !l.part.managerMaps() {
 		return kube.Done, nil
 	}
-	asked, missing := l.wasAsked(key), l.missing.of(key)
+	asked, missing := l.wasDeletionSeen(key), l.missing.missingFor(key)
 	next := kube.Done
 	for _, m := range made {
 		goes, left := plan.Forsaken(m, asked, missing)
@@ -107,16 +109,16 @@ func (l *moveLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, er
 		if !goes {
 			continue
 		}
-		if err := l.forsake(ctx, key, m); err != nil {
+		if err := l.deleteManagement(ctx, key, m); err != nil {
 			return kube.Done, err
 		}
 	}
 	return next, nil
 }
 
-// forsake deletes a management Cluster whose provisioning Cluster is gone, as the API
-// server itself says.
-func (l *moveLoop) forsake(ctx context.Context, key kube.Key, m *management.Cluster) error {
+// deleteManagement deletes a management Cluster if the API server confirms that its
+// provisioning Cluster does not exist.
+func (l *deletionLoop) deleteManagement(ctx context.Context, key kube.Key, m *management.Cluster) error {
 	if _, err := l.provisioning.Get(ctx, key); !kube.IsGone(err) {
 		return err
 	}

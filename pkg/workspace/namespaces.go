@@ -25,10 +25,10 @@ const (
 // keyWorkspace is the key of workspaces in logs.
 const keyWorkspace = "workspace"
 
-// spaceLoop makes the namespaces of workspaces, and workspaces of namespaces that
-// have clusters or bundles. Its keys are names of both.
-type spaceLoop struct {
-	sayer
+// A namespaceLoop creates the namespaces of FleetWorkspaces, and FleetWorkspaces for
+// namespaces with clusters or bundles. Its keys are the names of both.
+type namespaceLoop struct {
+	eventReporter
 	mode       plan.Mode
 	part       *part
 	view       *caches
@@ -37,28 +37,28 @@ type spaceLoop struct {
 	workspaces *kube.Store[*management.FleetWorkspace]
 	namespaces *kube.Store[*corev1.Namespace]
 	repos      *kube.Store[*fleet.GitRepo]
-	missing    *absences // workspaces, by the names of namespaces that were made for them
+	missing    *missingTimes // workspaces, by the names of namespaces that were made for them
 }
 
-func newSpaceLoop(p ports, capi clusterAPI) *spaceLoop {
+func newNamespaceLoop(p ports, capi clusterAPI) *namespaceLoop {
 	c := p.client.Loop("workspaces")
-	l := &spaceLoop{
-		sayer: sayer{log: p.log, events: p.events, key: keyWorkspace}, mode: p.mode, part: p.part, view: p.view, capi: capi, missing: newAbsences(p.now),
+	l := &namespaceLoop{
+		eventReporter: eventReporter{log: p.log, events: p.events, key: keyWorkspace}, mode: p.mode, part: p.part, view: p.view, capi: capi, missing: newMissingTimes(p.now),
 		workspaces: kube.StoreOf[*management.FleetWorkspace](c), namespaces: kube.StoreOf[*corev1.Namespace](c), repos: kube.StoreOf[*fleet.GitRepo](c),
 	}
 	l.loop = kube.NewController("workspaces", 2, l.Reconcile)
 	wake := func(name string) { l.loop.Add(kube.Key{Name: name}) }
 	p.view.workspaces.OnChange(func(old, w *management.FleetWorkspace) {
 		if w == nil {
-			l.silent(old)
+			l.clear(old)
 		}
-		wake(either(old, w).Name)
+		wake(orOld(old, w).Name)
 	})
-	p.view.namespaces.OnChange(func(old, ns *meta) { wake(either(old, ns).Name) })
-	p.view.clusters.OnChange(func(old, c *fleet.Cluster) { comesOrGoes(old, c, func(c *fleet.Cluster) { wake(c.Namespace) }) })
-	p.view.bundles.OnChange(func(old, b *meta) { comesOrGoes(old, b, func(b *meta) { wake(b.Namespace) }) })
+	p.view.namespaces.OnChange(func(old, ns *meta) { wake(orOld(old, ns).Name) })
+	p.view.clusters.OnChange(func(old, c *fleet.Cluster) { onCreateOrDelete(old, c, func(c *fleet.Cluster) { wake(c.Namespace) }) })
+	p.view.bundles.OnChange(func(old, b *meta) { onCreateOrDelete(old, b, func(b *meta) { wake(b.Namespace) }) })
 	p.view.provisioning.OnChange(func(old, p *provisioning.Cluster) {
-		comesOrGoes(old, p, func(p *provisioning.Cluster) { wake(p.Namespace) })
+		onCreateOrDelete(old, p, func(p *provisioning.Cluster) { wake(p.Namespace) })
 	})
 	p.view.management.OnChange(func(old, m *management.Cluster) {
 		if old != nil && m != nil && old.Spec.FleetWorkspaceName == m.Spec.FleetWorkspaceName && (old.DeletionTimestamp == nil) == (m.DeletionTimestamp == nil) {
@@ -71,13 +71,13 @@ func newSpaceLoop(p ports, capi clusterAPI) *spaceLoop {
 		}
 	})
 	if capi.cache != nil {
-		capi.cache.OnChange(func(old, c *meta) { comesOrGoes(old, c, func(c *meta) { wake(c.Namespace) }) })
+		capi.cache.OnChange(func(old, c *meta) { onCreateOrDelete(old, c, func(c *meta) { wake(c.Namespace) }) })
 	}
 	return l
 }
 
-// wake lets the loop look at everything.
-func (l *spaceLoop) wake() {
+// enqueueAll enqueues all objects of the loop.
+func (l *namespaceLoop) enqueueAll() {
 	if l == nil {
 		return
 	}
@@ -89,10 +89,10 @@ func (l *spaceLoop) wake() {
 	}
 }
 
-// comesOrGoes calls f for objects that come or go, not for those that change.
-func comesOrGoes[T any](old, changed *T, f func(*T)) {
+// onCreateOrDelete calls f for created and deleted objects.
+func onCreateOrDelete[T any](old, changed *T, f func(*T)) {
 	if old == nil || changed == nil {
-		f(either(old, changed))
+		f(orOld(old, changed))
 	}
 }
 
@@ -103,7 +103,7 @@ func comesOrGoes[T any](old, changed *T, f func(*T)) {
 //  2. decide: plan.For, Deletable, TakesNamespace, Leftover, ForOrphan, Guarded (pure)
 //  3. apply:  the Namespace, our finalizer
 //  4. report: an annotation and an event where something is refused
-func (l *spaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
+func (l *namespaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	part := l.part.get()
 	if part == plan.Sleep {
 		return kube.Done, nil
@@ -118,32 +118,33 @@ func (l *spaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, e
 	}
 	switch {
 	case ok && w.DeletionTimestamp != nil:
-		return l.leave(ctx, w, ns)
+		return l.handleDeletion(ctx, w, ns)
 	case ok && part == plan.Observe:
-		return kube.Done, l.guard(ctx, w)
+		return kube.Done, l.ensureFinalizer(ctx, w)
 	case part == plan.Observe:
 		return kube.Done, nil
 	case !ok:
-		return l.orphan(ctx, key, ns)
+		return l.reconcileOrphan(ctx, key, ns)
 	}
 	action, why := plan.For(w, ns)
 	switch action {
 	case plan.Refuse:
-		return kube.Done, l.refuse(ctx, w, reasonRefused, why)
+		return kube.Done, l.reportRefused(ctx, w, reasonRefused, why)
 	case plan.Leave:
-		return kube.Done, l.accept(ctx, w)
+		return kube.Done, l.clearRefused(ctx, w)
 	}
 	if !slices.Contains(w.Finalizers, plan.Finalizer) { // before anything is made
-		return kube.Done, l.finalizers(ctx, w, append(slices.Clone(w.Finalizers), plan.Finalizer))
+		return kube.Done, l.setFinalizers(ctx, w, append(slices.Clone(w.Finalizers), plan.Finalizer))
 	}
-	if err := l.put(ctx, w, plan.Namespace(w, action), ns); err != nil {
+	if err := l.writeNamespace(ctx, w, plan.Namespace(w, action), ns); err != nil {
 		return kube.Done, err
 	}
-	return kube.Done, l.accept(ctx, w)
+	return kube.Done, l.clearRefused(ctx, w)
 }
 
-// put writes the Namespace of a workspace if it does not say what it should.
-func (l *spaceLoop) put(ctx context.Context, w *management.FleetWorkspace, want *corev1.Namespace, live *meta) error {
+// writeNamespace writes the Namespace of a workspace if it differs from the desired
+// one.
+func (l *namespaceLoop) writeNamespace(ctx context.Context, w *management.FleetWorkspace, want *corev1.Namespace, live *meta) error {
 	digest, err := plan.Digest(want)
 	if err != nil {
 		return err
@@ -156,17 +157,17 @@ func (l *spaceLoop) put(ctx context.Context, w *management.FleetWorkspace, want 
 			return err
 		}
 	}
-	if err := l.apply(ctx, w, want); err != nil {
+	if err := l.applyNamespace(ctx, w, want); err != nil {
 		return fmt.Errorf("namespace of workspace %q: %w", want.Name, err)
 	}
 	l.log.WithField("workspace", want.Name).Info("namespace of workspace written")
 	return nil
 }
 
-// apply writes a Namespace. If that is refused, it leaves out the labels that limit
-// pods, and reports it: Rancher's webhook requires a right for them that the manager
-// does not have, and that the author of the workspace need not have.
-func (l *spaceLoop) apply(ctx context.Context, w *management.FleetWorkspace, want *corev1.Namespace) error {
+// applyNamespace writes a Namespace. If the API server refuses that, it omits the
+// labels that restrict pods, and reports that: Rancher's webhook requires a right for
+// them that neither the manager nor the author of the workspace needs to have.
+func (l *namespaceLoop) applyNamespace(ctx context.Context, w *management.FleetWorkspace, want *corev1.Namespace) error {
 	_, err := l.namespaces.Apply(ctx, want)
 	if err == nil || !kube.IsDenied(err) && !kube.IsForbidden(err) {
 		return err
@@ -178,29 +179,29 @@ func (l *spaceLoop) apply(ctx context.Context, w *management.FleetWorkspace, wan
 	if _, without := l.namespaces.Apply(ctx, want); without != nil {
 		return without
 	}
-	l.say(w, reasonLabels, fmt.Sprintf("namespace %q is without %s, which the manager may not set (%v): who may do that labels the namespace",
+	l.report(w, reasonLabels, fmt.Sprintf("namespace %q is without %s, which the manager may not set (%v): who may do that labels the namespace",
 		want.Name, strings.Join(left, ", "), err))
 	return nil
 }
 
-// orphan deals with a namespace without a workspace: one with clusters or bundles
-// becomes a workspace; one that we had made for one, and that is empty, goes when the
-// workspace has been missing for long.
-func (l *spaceLoop) orphan(ctx context.Context, key kube.Key, ns *meta) (kube.Result, error) {
+// reconcileOrphan handles a namespace without a FleetWorkspace. A namespace with
+// clusters or bundles gets one. An empty namespace that the manager has created for a
+// workspace is deleted when the workspace has been missing for long.
+func (l *namespaceLoop) reconcileOrphan(ctx context.Context, key kube.Key, ns *meta) (kube.Result, error) {
 	if ns == nil || ns.DeletionTimestamp != nil {
 		return kube.Done, nil
 	}
-	held, known := l.holdings(ns.Name)
+	held, known := l.clustersOf(ns.Name)
 	bundles := len(l.view.bundles.List(ns.Name))
 	if len(held.Provisioning)+len(held.Fleet)+bundles > 0 {
 		l.missing.forget(key)
-		return kube.Done, l.restore(ctx, ns)
+		return kube.Done, l.restoreWorkspace(ctx, ns)
 	}
 	if !known || len(held.Names()) > 0 || !plan.TakesNamespace(plan.Record(ns.Name), ns) {
 		l.missing.forget(key)
 		return kube.Done, nil
 	}
-	if left := plan.Leftover(l.missing.of(key)); left > 0 {
+	if left := plan.Leftover(l.missing.missingFor(key)); left > 0 {
 		return kube.Result{After: left}, nil
 	}
 	if _, err := l.workspaces.Get(ctx, key); !kube.IsGone(err) {
@@ -211,14 +212,15 @@ func (l *spaceLoop) orphan(ctx context.Context, key kube.Key, ns *meta) (kube.Re
 		return kube.Done, err
 	}
 	if len(repos) > 0 {
-		return kube.Done, l.restore(ctx, ns)
+		return kube.Done, l.restoreWorkspace(ctx, ns)
 	}
 	l.log.WithField(keyWorkspace, ns.Name).WithField("reason", "its workspace was deleted while nobody looked").Info("namespace of workspace deleted")
 	return kube.Done, l.namespaces.Delete(ctx, key, kube.Precondition{UID: ns.UID})
 }
 
-// restore makes the workspace of a namespace that has none, if it may have one.
-func (l *spaceLoop) restore(ctx context.Context, ns *meta) error {
+// restoreWorkspace creates the FleetWorkspace of a namespace that has none, if it may
+// have one.
+func (l *namespaceLoop) restoreWorkspace(ctx context.Context, ns *meta) error {
 	w := plan.ForOrphan(ns)
 	if w == nil {
 		return nil
@@ -229,7 +231,7 @@ func (l *spaceLoop) restore(ctx context.Context, ns *meta) error {
 	return nil
 }
 
-func (l *spaceLoop) finalizers(ctx context.Context, w *management.FleetWorkspace, list []string) error {
+func (l *namespaceLoop) setFinalizers(ctx context.Context, w *management.FleetWorkspace, list []string) error {
 	changed := w.DeepCopy()
 	changed.Finalizers = list
 	_, err := l.workspaces.Patch(ctx, w, changed)

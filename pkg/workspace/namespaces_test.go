@@ -31,13 +31,13 @@ func TestLabelsThatAreRefused(t *testing.T) {
 			s := kubetest.New(t)
 			client, log := s.Connect("test"), logrus.New()
 			log.SetOutput(io.Discard)
-			l := &spaceLoop{
-				sayer:      sayer{log: logrus.NewEntry(log), events: kube.NewRecorder(client, process)},
-				namespaces: kube.StoreOf[*corev1.Namespace](client),
+			l := &namespaceLoop{
+				eventReporter: eventReporter{log: logrus.NewEntry(log), events: kube.NewRecorder(client, process)},
+				namespaces:    kube.StoreOf[*corev1.Namespace](client),
 			}
 			c.fault(s)
 			want := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", Labels: map[string]string{label: "baseline"}}}
-			err := l.apply(t.Context(), &management.FleetWorkspace{ObjectMeta: metav1.ObjectMeta{Name: "team", UID: "u"}}, want)
+			err := l.applyNamespace(t.Context(), &management.FleetWorkspace{ObjectMeta: metav1.ObjectMeta{Name: "team", UID: "u"}}, want)
 			if (err == nil) != c.made || kube.IsUnauthorized(err) == c.made {
 				t.Fatalf("got %v", err)
 			}

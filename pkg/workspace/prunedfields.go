@@ -11,9 +11,9 @@ import (
 // prunedAgain is when an object is written again that was not kept as a whole.
 const prunedAgain = 5 * time.Minute
 
-// shortfalls records the objects of which the API server does not keep all fields,
-// because their kind lacks fields.
-type shortfalls struct {
+// prunedFields records the objects of which the API server drops fields, because its
+// CRDs lack them.
+type prunedFields struct {
 	now   func() time.Time
 	known sync.Map // lack, by kube.Key
 }
@@ -24,9 +24,9 @@ type lack struct {
 	again        time.Time
 }
 
-// left is for how long an object need not be written again: it lacks, as it is now,
-// what its kind has no place for. wanted is the digest of what is to be written.
-func (s *shortfalls) left(key kube.Key, wanted string, live any) time.Duration {
+// remaining returns how long an object need not be written again: it lacks only the
+// fields that the API server drops. wanted is the digest of the desired object.
+func (s *prunedFields) remaining(key kube.Key, wanted string, live any) time.Duration {
 	known, ok := s.known.Load(key)
 	if !ok {
 		return 0
@@ -39,8 +39,8 @@ func (s *shortfalls) left(key kube.Key, wanted string, live any) time.Duration {
 	return before.again.Sub(s.now())
 }
 
-// note remembers what is kept of an object.
-func (s *shortfalls) note(key kube.Key, wanted string, written any) error {
+// set records what the API server has stored of an object.
+func (s *prunedFields) set(key kube.Key, wanted string, written any) error {
 	kept, err := plan.Digest(written)
 	if err != nil {
 		return err
@@ -49,5 +49,5 @@ func (s *shortfalls) note(key kube.Key, wanted string, written any) error {
 	return nil
 }
 
-// forget says that an object is kept as it should be, or gone.
-func (s *shortfalls) forget(key kube.Key) { s.known.Delete(key) }
+// forget drops the record of an object that is complete, or was deleted.
+func (s *prunedFields) forget(key kube.Key) { s.known.Delete(key) }

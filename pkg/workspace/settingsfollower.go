@@ -33,10 +33,10 @@ type Follower struct {
 // errChanged says that the settings have changed.
 var errChanged = errors.New("settings have changed")
 
-// Follow calls run with the settings of the chart, completed by Rancher's where the
-// chart has left something open, and calls it again, after it has ended, whenever they
-// have changed. If the chart sets everything, nothing is watched. run has to return
-// when its context ends. Follow returns when ctx ends, or with the error of run.
+// Follow calls run with the settings of the chart, completed by Rancher's settings.
+// When these change, it ends the context of run, and calls run again after that has
+// returned. If the chart sets everything, it watches nothing. Follow returns when ctx
+// ends, or with the error of run.
 func (f Follower) Follow(ctx context.Context, chart registration.Settings, run func(context.Context, registration.Settings) error) error {
 	if !plan.Open(chart) {
 		return run(ctx, chart)
@@ -46,15 +46,15 @@ func (f Follower) Follow(ctx context.Context, chart registration.Settings, run f
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	reported := newReported(f.Client.Loop("rancher-settings"), f.Log)
+	reported := newSettingsWatch(f.Client.Loop("rancher-settings"), f.Log)
 	return kube.Run(ctx, nil, reported.crd, kube.RunnerFunc(reported.follow), kube.RunnerFunc(func(ctx context.Context) error {
 		defer stop()
-		if !reported.first(ctx) {
+		if !reported.waitFirst(ctx) {
 			return nil
 		}
 		for {
 			settings := reported.get().Fill(chart)
-			err := f.until(ctx, reported, func() bool { return reflect.DeepEqual(reported.get().Fill(chart), settings) }, func(ctx context.Context) error {
+			err := f.runUntilChanged(ctx, reported, func() bool { return reflect.DeepEqual(reported.get().Fill(chart), settings) }, func(ctx context.Context) error {
 				return run(ctx, settings)
 			})
 			if !errors.Is(err, errChanged) || ctx.Err() != nil {
@@ -65,15 +65,15 @@ func (f Follower) Follow(ctx context.Context, chart registration.Settings, run f
 	}))
 }
 
-// until runs something until ctx ends, it fails, or Rancher's settings have been
-// others for a while than those that it was given.
-func (f Follower) until(ctx context.Context, reported *reported, same func() bool, run func(context.Context) error) error {
+// runUntilChanged calls run until ctx ends, run fails, or Rancher's settings have
+// differed for a while from those that run got.
+func (f Follower) runUntilChanged(ctx context.Context, reported *settingsWatch, same func() bool, run func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
-		for same() || !reported.settled(ctx, f.Quiet) || same() {
-			if ctx.Err() != nil || !received(ctx, reported.fresh) {
+		for same() || !reported.waitUnchanged(ctx, f.Quiet) || same() {
+			if ctx.Err() != nil || !waitSignal(ctx, reported.fresh) {
 				return
 			}
 		}
@@ -88,8 +88,8 @@ func (f Follower) until(ctx context.Context, reported *reported, same func() boo
 	return err
 }
 
-// reported holds Rancher's settings, as far as they are known.
-type reported struct {
+// A settingsWatch watches Rancher's settings.
+type settingsWatch struct {
 	client *kube.Client
 	log    *logrus.Entry
 	crd    *metaCache
@@ -101,8 +101,8 @@ type reported struct {
 	said  plan.Reported
 }
 
-func newReported(c *kube.Client, log *logrus.Entry) *reported {
-	t := &reported{client: c, log: log, change: make(chan struct{}, 1), fresh: make(chan struct{}, 1)}
+func newSettingsWatch(c *kube.Client, log *logrus.Entry) *settingsWatch {
+	t := &settingsWatch{client: c, log: log, change: make(chan struct{}, 1), fresh: make(chan struct{}, 1)}
 	t.crd = kube.NewMetaCache(c, apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), kube.Watch{Fields: "metadata.name=" + kindSettings}, func(m *meta) {
 		m.Labels, m.Annotations, m.OwnerReferences = nil, nil, nil
 	})
@@ -117,12 +117,12 @@ func signal(c chan struct{}) {
 	}
 }
 
-// follow watches the settings while their kind is there.
-func (t *reported) follow(ctx context.Context) error {
+// follow watches the settings while their kind exists.
+func (t *settingsWatch) follow(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if _, ok := t.crd.Get(kube.Key{Name: kindSettings}); !ok {
 			t.set(plan.Reported{})
-			if !received(ctx, t.change) {
+			if !waitSignal(ctx, t.change) {
 				return nil
 			}
 			continue
@@ -134,8 +134,8 @@ func (t *reported) follow(ctx context.Context) error {
 	return nil
 }
 
-// watch watches the settings until ctx ends or their kind goes.
-func (t *reported) watch(ctx context.Context) error {
+// watch watches the settings until ctx ends or their kind is deleted.
+func (t *settingsWatch) watch(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	settings := kube.NewCache[*management.Setting](t.client, kube.Watch{}, nil)
@@ -166,14 +166,14 @@ func (t *reported) watch(ctx context.Context) error {
 				stop()
 				return nil
 			}
-			if !received(ctx, t.change) {
+			if !waitSignal(ctx, t.change) {
 				return nil
 			}
 		}
 	}))
 }
 
-func (t *reported) set(said plan.Reported) {
+func (t *settingsWatch) set(said plan.Reported) {
 	t.mu.Lock()
 	changed := !t.known || t.said != said
 	t.known, t.said = true, said
@@ -183,14 +183,14 @@ func (t *reported) set(said plan.Reported) {
 	}
 }
 
-func (t *reported) get() plan.Reported {
+func (t *settingsWatch) get() plan.Reported {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.said
 }
 
-// first waits until it is known what is said; false when ctx has ended.
-func (t *reported) first(ctx context.Context) bool {
+// waitFirst waits until the settings are known; false: ctx has ended.
+func (t *settingsWatch) waitFirst(ctx context.Context) bool {
 	for {
 		t.mu.Lock()
 		known := t.known
@@ -198,15 +198,15 @@ func (t *reported) first(ctx context.Context) bool {
 		if known {
 			return true
 		}
-		if !received(ctx, t.fresh) {
+		if !waitSignal(ctx, t.fresh) {
 			return false
 		}
 	}
 }
 
-// settled waits until what is said has stayed the same for a while; false when ctx
-// has ended.
-func (t *reported) settled(ctx context.Context, quiet time.Duration) bool {
+// waitUnchanged waits until the settings have not changed for a while; false: ctx has
+// ended.
+func (t *settingsWatch) waitUnchanged(ctx context.Context, quiet time.Duration) bool {
 	for said := t.get(); ; {
 		if kube.Sleep(ctx, quiet) != nil {
 			return false
@@ -219,8 +219,8 @@ func (t *reported) settled(ctx context.Context, quiet time.Duration) bool {
 	}
 }
 
-// received waits for a signal; false when ctx has ended.
-func received(ctx context.Context, c chan struct{}) bool {
+// waitSignal waits for a signal; false: ctx has ended.
+func waitSignal(ctx context.Context, c chan struct{}) bool {
 	select {
 	case <-ctx.Done():
 		return false

@@ -14,7 +14,7 @@ import (
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
-// presence watches whether Rancher is alive, and gives the loops their part.
+// A presence watches whether Rancher is running, and sets the part of the manager.
 type presence struct {
 	log        *logrus.Entry
 	mode       plan.Mode
@@ -37,19 +37,20 @@ func newPresence(ports ports, interval time.Duration, wakeRights func()) *presen
 		wake: ports.wake, wakeRights: wakeRights, kick: make(chan struct{}, 1),
 	}
 	p.view.leases.OnChange(func(_, l *coordinationv1.Lease) {
-		p.see(l)
-		p.again()
+		p.observeLease(l)
+		p.decideSoon()
 	})
-	p.view.features.OnChange(func(_, _ *management.Feature) { p.again() })
+	p.view.features.OnChange(func(_, _ *management.Feature) { p.decideSoon() })
 	return p
 }
 
-// again lets it look at once.
-func (p *presence) again() { signal(p.kick) }
+// decideSoon makes Run decide at once.
+func (p *presence) decideSoon() { signal(p.kick) }
 
-// see notes a renewal. The lease's own time is from another clock, so see uses the time
-// at which it changes. The first look is a renewal.
-func (p *presence) see(l *coordinationv1.Lease) {
+// observeLease records a renewal of Rancher's lease. It uses the time at which the
+// lease changes, because the times in the lease are from another clock. The first call
+// is a renewal.
+func (p *presence) observeLease(l *coordinationv1.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var at metav1.MicroTime
@@ -61,12 +62,12 @@ func (p *presence) see(l *coordinationv1.Lease) {
 	}
 }
 
-// Run looks at every event, and at intervals, because time passes, until ctx ends.
+// Run decides at every event and at intervals, until ctx ends.
 func (p *presence) Run(ctx context.Context) error {
 	ticker := time.NewTicker(p.interval)
 	defer ticker.Stop()
 	for {
-		p.look()
+		p.decide()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -76,12 +77,13 @@ func (p *presence) Run(ctx context.Context) error {
 	}
 }
 
-// look decides, and wakes the loops if their part has changed.
-func (p *presence) look() {
-	seen := p.sightings()
+// decide decides about the part of the manager, and enqueues everything if that has
+// changed.
+func (p *presence) decide() {
+	seen := p.gather()
 	part, why := plan.Plays(p.mode, seen)
 	gives := plan.GivesRights(seen)
-	if p.part.setGives(gives) && p.part.get() == part {
+	if p.part.setRancherGivesRights(gives) && p.part.get() == part {
 		p.wakeRights()
 	}
 	if !p.part.set(part) {
@@ -91,7 +93,8 @@ func (p *presence) look() {
 	p.wake()
 }
 
-func (p *presence) sightings() plan.Sightings {
+// gather returns what is known about Rancher.
+func (p *presence) gather() plan.Sightings {
 	s := plan.Sightings{Kinds: true, Renewed: -1}
 	if f, ok := p.view.features.Get(kube.Key{Name: featureFleet}); ok {
 		s.Off = !f.On()
@@ -106,7 +109,7 @@ func (p *presence) sightings() plan.Sightings {
 	if d := l.Spec.LeaseDurationSeconds; d != nil {
 		s.Held = time.Duration(*d) * time.Second
 	}
-	p.see(l) // the cache may be ahead of its events
+	p.observeLease(l) // the cache may be ahead of its events
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.Renewed = p.now().Sub(p.seen)

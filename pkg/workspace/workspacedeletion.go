@@ -29,8 +29,9 @@ type clusterAPI struct {
 	cache     *metaCache // nil where it does not serve them
 }
 
-// openClusterAPI prepares the cache of the clusters of the Cluster API. The cache is not
-// waited for when the manager starts: it needs a webhook of another project.
+// openClusterAPI prepares the cache of the clusters of the Cluster API. The manager
+// does not wait for the cache at its start, because it depends on a webhook of another
+// project.
 func openClusterAPI(ctx context.Context, installed bool, c *kube.Client) (clusterAPI, error) {
 	if !installed {
 		return clusterAPI{}, nil
@@ -48,8 +49,9 @@ func openClusterAPI(ctx context.Context, installed bool, c *kube.Client) (cluste
 	return clusterAPI{installed: true, cache: cache}, nil
 }
 
-// in returns the names of the clusters in a namespace; false where they are not all known.
-func (a clusterAPI) in(namespace string) (names []string, known bool) {
+// clustersIn returns the names of the clusters in a namespace; false if some may be
+// unknown.
+func (a clusterAPI) clustersIn(namespace string) (names []string, known bool) {
 	if a.cache == nil {
 		return nil, !a.installed
 	}
@@ -59,42 +61,42 @@ func (a clusterAPI) in(namespace string) (names []string, known bool) {
 	return names, a.cache.HasSynced()
 }
 
-// holdings are the clusters of a workspace; false where they are not all known.
-func (l *spaceLoop) holdings(name string) (plan.Holdings, bool) {
-	machines, known := l.capi.in(name)
+// clustersOf returns the clusters of a workspace; false if some may be unknown.
+func (l *namespaceLoop) clustersOf(name string) (plan.Holdings, bool) {
+	machines, known := l.capi.clustersIn(name)
 	return plan.Holdings{
 		ClusterAPI: machines, Provisioning: l.view.provisioning.List(name), Fleet: l.view.clusters.List(name), Management: l.view.management.ByIndex(byHome, name),
 	}, known
 }
 
-// guard keeps our finalizer on a workspace as long as it holds clusters, and no
-// longer: it is Rancher that makes and deletes its namespace.
-func (l *spaceLoop) guard(ctx context.Context, w *management.FleetWorkspace) error {
-	held, known := l.holdings(w.Name)
+// ensureFinalizer keeps the manager's finalizer on a workspace while it has clusters.
+// It is for the case that Rancher creates and deletes namespaces.
+func (l *namespaceLoop) ensureFinalizer(ctx context.Context, w *management.FleetWorkspace) error {
+	held, known := l.clustersOf(w.Name)
 	has, want := slices.Contains(w.Finalizers, plan.Finalizer), plan.Guarded(w, held.Names())
 	switch {
 	case want && !has:
-		return l.finalizers(ctx, w, append(slices.Clone(w.Finalizers), plan.Finalizer))
+		return l.setFinalizers(ctx, w, append(slices.Clone(w.Finalizers), plan.Finalizer))
 	case has && !want && known:
-		return l.release(ctx, w)
+		return l.removeFinalizer(ctx, w)
 	}
-	return l.accept(ctx, w)
+	return l.clearRefused(ctx, w)
 }
 
-// leave removes the finalizer of a workspace that a user deletes. The clusters in it
-// stay, and its namespace is deleted only if it was made for it. A namespace that
-// Rancher has made is deleted by Rancher, as soon as the workspace is gone.
-func (l *spaceLoop) leave(ctx context.Context, w *management.FleetWorkspace, ns *meta) (kube.Result, error) {
+// handleDeletion removes the finalizer of a workspace that a user deletes. The clusters
+// in it stay. It deletes the namespace only if the manager has created it for the
+// workspace; Rancher deletes a namespace that Rancher has created.
+func (l *namespaceLoop) handleDeletion(ctx context.Context, w *management.FleetWorkspace, ns *meta) (kube.Result, error) {
 	if !slices.Contains(w.Finalizers, plan.Finalizer) {
 		return kube.Done, nil
 	}
-	held, known := l.holdings(w.Name)
+	held, known := l.clustersOf(w.Name)
 	names, next := held.Names(), kube.Done
 	if !known { // better too long than machines lost
 		names, next = append(names, plan.Unlisted), kube.Result{After: lookAgain}
 	}
 	if ok, why := plan.Deletable(w, names); !ok {
-		return next, l.refuse(ctx, w, reasonHeld, why)
+		return next, l.reportRefused(ctx, w, reasonHeld, why)
 	}
 	if plan.TakesNamespace(w, ns) {
 		if ns.DeletionTimestamp == nil {
@@ -102,18 +104,18 @@ func (l *spaceLoop) leave(ctx context.Context, w *management.FleetWorkspace, ns 
 		}
 		return kube.Done, nil // its end wakes this up
 	}
-	return kube.Done, l.release(ctx, w)
+	return kube.Done, l.removeFinalizer(ctx, w)
 }
 
-// release takes our finalizer off.
-func (l *spaceLoop) release(ctx context.Context, w *management.FleetWorkspace) error {
-	return l.finalizers(ctx, w, slices.DeleteFunc(slices.Clone(w.Finalizers), func(f string) bool { return f == plan.Finalizer }))
+// removeFinalizer removes the manager's finalizer.
+func (l *namespaceLoop) removeFinalizer(ctx context.Context, w *management.FleetWorkspace) error {
+	return l.setFinalizers(ctx, w, slices.DeleteFunc(slices.Clone(w.Finalizers), func(f string) bool { return f == plan.Finalizer }))
 }
 
-// refuse says why a workspace is not deleted, or has no namespace: once in an event,
-// and on the object for as long as it is so.
-func (l *spaceLoop) refuse(ctx context.Context, w *management.FleetWorkspace, reason, text string) error {
-	l.say(w, reason, text)
+// reportRefused reports why a workspace is not deleted, or has no namespace: once in an
+// event, and in an annotation for as long as that is so.
+func (l *namespaceLoop) reportRefused(ctx context.Context, w *management.FleetWorkspace, reason, text string) error {
+	l.report(w, reason, text)
 	if w.Annotations[plan.AnnotationRefused] == text {
 		return nil
 	}
@@ -126,14 +128,14 @@ func (l *spaceLoop) refuse(ctx context.Context, w *management.FleetWorkspace, re
 	return err
 }
 
-// accept takes back what refuse has put on the object.
-func (l *spaceLoop) accept(ctx context.Context, w *management.FleetWorkspace) error {
+// clearRefused removes the annotation of reportRefused.
+func (l *namespaceLoop) clearRefused(ctx context.Context, w *management.FleetWorkspace) error {
 	if w.Annotations[plan.AnnotationRefused] == "" {
 		return nil
 	}
 	changed := w.DeepCopy()
 	delete(changed.Annotations, plan.AnnotationRefused)
-	l.silent(w)
+	l.clear(w)
 	_, err := l.workspaces.Patch(ctx, w, changed)
 	return err
 }
