@@ -52,7 +52,7 @@ type Config struct {
 	Now              func() time.Time          // the clock; time.Now where nil
 }
 
-// clock is the clock of the configuration.
+// clock returns the clock of the configuration.
 func (c Config) clock() func() time.Time {
 	if c.Now == nil {
 		return time.Now
@@ -60,7 +60,7 @@ func (c Config) clock() func() time.Time {
 	return c.Now
 }
 
-// system is the manager in the words of the planner.
+// system returns the manager's settings for package registration.
 func (c Config) system() registration.System {
 	return registration.System{Namespace: c.Namespace, ManagerID: c.Installation.ID}
 }
@@ -73,8 +73,8 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 	return compose(cfg, c, log, nil)
 }
 
-// compose is New; via carries what is asked of imported clusters, and is the network where
-// it is nil.
+// compose makes the manager. via, if not nil, sends the requests to imported clusters,
+// for tests.
 func compose(cfg Config, c *kube.Client, log *logrus.Entry, via http.RoundTripper) *Manager {
 	system, now := cfg.system(), cfg.clock()
 	caches, events := cache.New(c.Loop(process), system), kube.NewRecorder(c, process)
@@ -86,7 +86,7 @@ func compose(cfg Config, c *kube.Client, log *logrus.Entry, via http.RoundTrippe
 		System: system, Settings: cfg.Settings, Scope: cfg.Scope, Terminating: ending, Now: now,
 	}, c.Loop("registrations"), caches, events, log)
 	var clusters *cluster.Loop // made below; nothing is woken up before it runs
-	wake := func(key kube.Key) { clusters.Wake(key) }
+	wake := func(key kube.Key) { clusters.Enqueue(key) }
 	owners := rancher.NewReader(c.Loop("moves"))
 	moves := move.New(move.Config{Scope: cfg.Scope, Rancher: owners, Wake: wake, Now: now}, c.Loop("moves"), caches, events, log)
 	intervals := heartbeat.New(cfg.Settings.AgentCheckinInterval, caches, log, wake)

@@ -1,6 +1,6 @@
-// Package agents writes the Bundle of every cluster's agent, in waves, as package
-// agentrollout of pkg/plan decides. Other loops ask it which agent to install for a
-// Cluster, and whether the user has suspended the fleet.
+// Package agents has the loop that keeps the Bundle of every cluster's agent, in waves;
+// the decisions are in pkg/plan/agentrollout. It also returns which agent a Cluster
+// should have.
 package agents
 
 import (
@@ -91,17 +91,17 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder
 	l.loop = kube.NewController("agents", 1, l.Reconcile)
 	caches.Clusters.OnChange(func(old, c *fleet.Cluster) {
 		if agentChanges(old, c) {
-			l.wake()
+			l.enqueue()
 		}
 	})
-	l.known.OnChange(func(_, _ *fleet.Bundle) { l.wake() })
-	l.reported.OnChange(func(_, _ *corev1.ConfigMap) { l.wake() })
-	l.brake.OnChange(func(_, _ *corev1.ConfigMap) { l.wake() })
+	l.known.OnChange(func(_, _ *fleet.Bundle) { l.enqueue() })
+	l.reported.OnChange(func(_, _ *corev1.ConfigMap) { l.enqueue() })
+	l.brake.OnChange(func(_, _ *corev1.ConfigMap) { l.enqueue() })
 	l.loop.Add(l.key())
 	return l
 }
 
-// key is the only key of the loop: the ConfigMap of all agents.
+// key returns the only key of the loop: the ConfigMap with the state of all agents.
 func (l *Loop) key() kube.Key {
 	return kube.Key{Namespace: l.cfg.System.Namespace, Name: agentrollout.ConfigMapName}
 }
@@ -111,7 +111,7 @@ func (l *Loop) Runnables() []kube.Runner {
 	return []kube.Runner{l.known, l.reported, l.brake, l.loop}
 }
 
-func (l *Loop) wake() {
+func (l *Loop) enqueue() {
 	l.loop.AddAfter(l.key(), gatherChanges+time.Duration(len(l.caches.Clusters.List("")))*gatherPerCluster)
 }
 
@@ -138,13 +138,13 @@ func (l *Loop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	if err != nil {
 		return kube.Done, err
 	}
-	plan := agentrollout.Decide(seen.members, target, l.order(), l.cfg.Now())
+	plan := agentrollout.Decide(seen.members, target, l.userOrder(), l.cfg.Now())
 	if !l.Suspended() {
 		if err := l.apply(ctx, m, seen.clusters, plan); err != nil {
 			return kube.Done, err
 		}
 	}
-	if err := l.say(ctx, plan.State); err != nil {
+	if err := l.writeState(ctx, plan.State); err != nil {
 		return kube.Done, err
 	}
 	next := kube.Result{After: plan.After}
@@ -154,10 +154,10 @@ func (l *Loop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	if seen.doubt {
 		next.After = lookSoon
 	}
-	return next, l.report(ctx, m, seen.clusters)
+	return next, l.reportConditions(ctx, m, seen.clusters)
 }
 
-// manager returns the settings that hold for all agents.
+// manager returns the settings that apply to all agents.
 func (l *Loop) manager(ctx context.Context) (agentrollout.Manager, error) {
 	m := agentrollout.Manager{Settings: l.cfg.Settings, System: l.cfg.System}
 	if l.cfg.Settings.Bootstrap.Namespace == "" {
@@ -184,7 +184,7 @@ type sight struct {
 	refusals bool // the name of a Bundle is taken, and no watch reports when it is free
 }
 
-// gather returns the fleet as the caches have it.
+// gather returns the clusters and Bundles of the fleet, from the caches.
 func (l *Loop) gather(ctx context.Context, m agentrollout.Manager) (sight, error) {
 	seen := sight{clusters: agentFleet{}}
 	for _, c := range l.caches.Clusters.List("") {
@@ -194,7 +194,7 @@ func (l *Loop) gather(ctx context.Context, m agentrollout.Manager) (sight, error
 		b, _ := l.known.Get(bundleOf(c))
 		member := m.Observe(c, b)
 		if b == nil {
-			why, err := l.refusal(ctx, c)
+			why, err := l.refusalReason(ctx, c)
 			if err != nil {
 				return sight{}, err
 			}
@@ -204,7 +204,7 @@ func (l *Loop) gather(ctx context.Context, m agentrollout.Manager) (sight, error
 		}
 		if member.Doubtful() {
 			var err error
-			if member.Applied, err = l.arrived(ctx, c, b); err != nil {
+			if member.Applied, err = l.isDeployed(ctx, c, b); err != nil {
 				return sight{}, err
 			}
 			seen.doubt = seen.doubt || !member.Applied
@@ -215,10 +215,10 @@ func (l *Loop) gather(ctx context.Context, m agentrollout.Manager) (sight, error
 	return seen, nil
 }
 
-// refusal looks again at a Bundle that had the name of a Cluster's agent and was not Fleet's.
-// It returns why the agent gets no Bundle; empty where the name is free, as far as is
-// known. The condition of the Cluster says so also to another process.
-func (l *Loop) refusal(ctx context.Context, c *fleet.Cluster) (string, error) {
+// refusalReason returns why the agent of a Cluster gets no Bundle: a user's Bundle has
+// its name. It is empty if the name is free. The condition of the Cluster stores the
+// reason for other processes.
+func (l *Loop) refusalReason(ctx context.Context, c *fleet.Cluster) (string, error) {
 	key := kube.KeyOf(c)
 	says := condition.Find(c.Status.Conditions, fleet.ConditionReconciled)
 	if l.refused[key] == "" && (says == nil || says.Reason != agentrollout.ReasonTaken) {
@@ -235,8 +235,8 @@ func (l *Loop) refusal(ctx context.Context, c *fleet.Cluster) (string, error) {
 	return l.refused[key], nil
 }
 
-// arrived looks at the deployment of an agent itself.
-func (l *Loop) arrived(ctx context.Context, c *fleet.Cluster, b *fleet.Bundle) (bool, error) {
+// isDeployed reports whether the BundleDeployment of an agent is deployed.
+func (l *Loop) isDeployed(ctx context.Context, c *fleet.Cluster, b *fleet.Bundle) (bool, error) {
 	namespace, ok := registration.DeploymentNamespace(c)
 	if !ok {
 		return false, nil
@@ -248,8 +248,8 @@ func (l *Loop) arrived(ctx context.Context, c *fleet.Cluster, b *fleet.Bundle) (
 	return agentrollout.Arrived(b, bd), nil
 }
 
-// order returns a user's order about the rollout of agents.
-func (l *Loop) order() agentrollout.Order {
+// userOrder returns a user's order about the rollout of agents.
+func (l *Loop) userOrder() agentrollout.Order {
 	m, ok := l.reported.Get(l.key())
 	if !ok {
 		return agentrollout.Order{}
@@ -257,7 +257,7 @@ func (l *Loop) order() agentrollout.Order {
 	return agentrollout.ParseOrder(m.Data[agentrollout.KeyOrder])
 }
 
-// apply does what was planned.
+// apply carries out a plan.
 func (l *Loop) apply(ctx context.Context, m agentrollout.Manager, clusters agentFleet, plan agentrollout.Plan) error {
 	for _, key := range plan.Settle {
 		have, ok := l.known.Get(bundleOf(clusters[key]))
@@ -274,15 +274,15 @@ func (l *Loop) apply(ctx context.Context, m agentrollout.Manager, clusters agent
 	}
 	var failed error
 	for _, s := range plan.Steps {
-		if err := l.step(ctx, m, clusters[s.Key], s); err != nil {
+		if err := l.writeBundle(ctx, m, clusters[s.Key], s); err != nil {
 			failed = fmt.Errorf("agent of cluster %q: %w", s.Key, err) // the others go on
 		}
 	}
 	return failed
 }
 
-// step writes one Bundle.
-func (l *Loop) step(ctx context.Context, m agentrollout.Manager, c *fleet.Cluster, s agentrollout.Step) error {
+// writeBundle writes the Bundle of one agent.
+func (l *Loop) writeBundle(ctx context.Context, m agentrollout.Manager, c *fleet.Cluster, s agentrollout.Step) error {
 	want, err := m.Bundle(c, s.Build)
 	if err != nil {
 		return err
@@ -298,7 +298,7 @@ func (l *Loop) step(ctx context.Context, m agentrollout.Manager, c *fleet.Cluste
 		l.refused[kube.KeyOf(c)] = agentrollout.Foreign(have)
 		return nil
 	case err == nil:
-		_, err = l.bundles.Patch(ctx, have, taken(have, want))
+		_, err = l.bundles.Patch(ctx, have, withContentOf(have, want))
 	}
 	if err != nil {
 		return err
@@ -309,9 +309,9 @@ func (l *Loop) step(ctx context.Context, m agentrollout.Manager, c *fleet.Cluste
 	return nil
 }
 
-// taken returns an existing Bundle with the content of the desired one. It stays paused
-// if a user has paused it.
-func taken(have, want *fleet.Bundle) *fleet.Bundle {
+// withContentOf returns an existing Bundle with the content of the desired one. It
+// stays paused if a user has paused it.
+func withContentOf(have, want *fleet.Bundle) *fleet.Bundle {
 	out := have.DeepCopy()
 	out.Labels, out.Annotations = ensure.Merged(have.Labels, want.Labels), ensure.Merged(have.Annotations, want.Annotations)
 	out.OwnerReferences = want.OwnerReferences
@@ -320,8 +320,8 @@ func taken(have, want *fleet.Bundle) *fleet.Bundle {
 	return out
 }
 
-// say writes the state of all agents, for people.
-func (l *Loop) say(ctx context.Context, s agentrollout.State) error {
+// writeState writes the state of all agents to a ConfigMap, for users.
+func (l *Loop) writeState(ctx context.Context, s agentrollout.State) error {
 	have, ok := l.reported.Get(l.key())
 	if !ok {
 		_, err := l.configs.Create(ctx, &corev1.ConfigMap{
@@ -353,8 +353,9 @@ func (l *Loop) say(ctx context.Context, s agentrollout.State) error {
 	return nil
 }
 
-// report writes the condition Reconciled where it has changed.
-func (l *Loop) report(ctx context.Context, m agentrollout.Manager, clusters agentFleet) error {
+// reportConditions writes condition Reconciled of each Cluster for which it has
+// changed.
+func (l *Loop) reportConditions(ctx context.Context, m agentrollout.Manager, clusters agentFleet) error {
 	var failed error
 	for _, c := range clusters {
 		out := c.DeepCopy()

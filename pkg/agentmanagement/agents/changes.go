@@ -8,7 +8,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// stripAgentBundle leaves how a Bundle is, and what it was made of.
+// stripAgentBundle keeps the state of a Bundle, and the digests of what it was made
+// from.
 func stripAgentBundle(b *fleet.Bundle) {
 	cache.DropLastApplied(b)
 	b.Spec = fleet.BundleSpec{}
@@ -19,8 +20,8 @@ func stripAgentBundle(b *fleet.Bundle) {
 	}
 }
 
-// agentChanges reports whether a change of a Cluster matters to its agent. Most signs
-// of life do not.
+// agentChanges reports whether a change of a Cluster affects its agent. Most heartbeats
+// do not.
 func agentChanges(old, changed *fleet.Cluster) bool {
 	if old == nil || changed == nil {
 		return true

@@ -16,18 +16,18 @@ import (
 // OnBundle calls f for each change of the Bundle of an agent.
 func (l *Loop) OnBundle(f func(old, b *fleet.Bundle)) { l.known.OnChange(f) }
 
-// OnBrake calls f when the brake of all workspaces may have changed.
-func (l *Loop) OnBrake(f func()) { l.brake.OnChange(func(_, _ *corev1.ConfigMap) { f() }) }
+// OnSuspension calls f when the suspension of the whole fleet may have changed.
+func (l *Loop) OnSuspension(f func()) { l.brake.OnChange(func(_, _ *corev1.ConfigMap) { f() }) }
 
-// Suspended reports whether the brake is on.
+// Suspended reports whether the whole fleet is suspended ("fleet suspend --all").
 func (l *Loop) Suspended() bool {
 	m, ok := l.brake.Get(kube.Key{Namespace: l.cfg.System.Namespace, Name: fleet.ConfigMapBrake})
 	return ok && view.ParseBrake(m.Data).On
 }
 
-// Wanted returns the agent of a Cluster as it should be installed now: with the
-// image that the rollout of agents gives it now.
-func (l *Loop) Wanted(ctx context.Context, c *fleet.Cluster) (registration.Agent, error) {
+// DesiredAgent returns the agent that a Cluster should have now, with the image that
+// the rollout of agents gives it.
+func (l *Loop) DesiredAgent(ctx context.Context, c *fleet.Cluster) (registration.Agent, error) {
 	m, err := l.manager(ctx)
 	if err != nil {
 		return registration.Agent{}, err
@@ -41,9 +41,9 @@ func (l *Loop) Wanted(ctx context.Context, c *fleet.Cluster) (registration.Agent
 	return a, reconcile.TerminalError(agentrollout.ReasonSettings, err)
 }
 
-// Own returns a digest of what a Cluster asks of its agent; empty where the manager does
-// not update that agent.
-func (l *Loop) Own(c *fleet.Cluster) string {
+// DesiredDigest returns a digest of the configuration of a Cluster's agent; empty if
+// the manager does not update that agent.
+func (l *Loop) DesiredDigest(c *fleet.Cluster) string {
 	m := agentrollout.Manager{Settings: l.cfg.Settings, System: l.cfg.System}
 	if !m.Manages(c) {
 		return ""
@@ -51,20 +51,20 @@ func (l *Loop) Own(c *fleet.Cluster) string {
 	return m.Own(c)
 }
 
-// Deployed reports whether the agent of a Cluster has deployed, itself, what is asked of
-// it, where that has a digest. From then on the agent knows which objects to remove.
+// Deployed reports whether the agent of a Cluster has deployed itself with the
+// configuration of a digest. From then on the agent removes objects that it does not
+// need any more.
 func (l *Loop) Deployed(ctx context.Context, c *fleet.Cluster, own string) (bool, error) {
 	b, ok := l.known.Get(bundleOf(c))
 	if !ok || b.Status.Summary.Ready == 0 || b.Annotations[agentrollout.AnnotationOwn] != own {
 		return false, nil
 	}
-	return l.arrived(ctx, c, b)
+	return l.isDeployed(ctx, c, b)
 }
 
-// Ordered reports whether what is asked of the agent's own deployment is what its
-// Cluster says now. Where the manager does not manage the agent, nothing can be out of
-// date.
-func (l *Loop) Ordered(ctx context.Context, c *fleet.Cluster) (bool, error) {
+// IsCurrent reports whether the BundleDeployment of an agent has the present
+// configuration of its Cluster. It is true if the manager does not manage the agent.
+func (l *Loop) IsCurrent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 	m, err := l.manager(ctx)
 	if err != nil || !m.Manages(c) {
 		return true, err

@@ -1,5 +1,5 @@
-// Package cache holds the caches that several loops of agent management read, with
-// their indexes.
+// Package cache has the caches that several loops of agent management share, with their
+// indexes.
 package cache
 
 import (
@@ -117,7 +117,8 @@ func ClientKey(namespace, clientID string) string {
 	return kube.Key{Namespace: namespace, Name: clientID}.String()
 }
 
-// RequestOf is the index value of what was made for a request.
+// RequestOf returns the index value of an object that was made for a
+// ClusterRegistration.
 func RequestOf(o metav1.Object) []string {
 	namespace, name, ok := registration.RequestOf(o)
 	if !ok {
@@ -126,8 +127,8 @@ func RequestOf(o metav1.Object) []string {
 	return []string{kube.Key{Namespace: namespace, Name: name}.String()}
 }
 
-// stripCluster leaves what this manager reads of a Cluster. The conditions stay
-// whole: a patch of one replaces the list.
+// stripCluster keeps the fields of a Cluster that this manager reads. It keeps all
+// conditions: a patch of one replaces the list.
 func stripCluster(c *fleet.Cluster) {
 	DropLastApplied(c)
 	c.Spec = fleet.ClusterSpec{
@@ -156,16 +157,17 @@ func stripCluster(c *fleet.Cluster) {
 	}
 }
 
-// StripMeta leaves what is read of metadata.
+// StripMeta keeps the metadata that the loops read.
 func StripMeta(m *Meta) { DropLastApplied(m) }
 
-// DropLastApplied drops the copy of an object that kubectl apply keeps in it.
+// DropLastApplied drops the annotation with the last applied configuration of kubectl
+// apply.
 func DropLastApplied(o metav1.Object) {
 	delete(o.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 }
 
-// ClusterChanged reports whether a change of a Cluster matters to this manager. The
-// agent's sign of life does not.
+// ClusterChanged reports whether a change of a Cluster matters to this manager. A
+// heartbeat of the agent does not.
 func ClusterChanged(old, changed *fleet.Cluster) bool {
 	if old == nil || changed == nil {
 		return true
@@ -179,7 +181,7 @@ func ClusterChanged(old, changed *fleet.Cluster) bool {
 		!sameProcessed(old.Status.Conditions, changed.Status.Conditions)
 }
 
-// sameProcessed compares what two lists say in the condition Processed.
+// sameProcessed reports whether two lists have the same condition Processed.
 func sameProcessed(a, b []fleet.Condition) bool {
 	x, y := condition.Find(a, fleet.ConditionProcessed), condition.Find(b, fleet.ConditionProcessed)
 	if x == nil || y == nil {

@@ -1,6 +1,6 @@
 package cache
 
-// Either is the one of two that is there, the later before the earlier.
+// Either returns changed, or old if changed is nil: the object that a deletion reports.
 func Either[T any](old, changed *T) *T {
 	if changed != nil {
 		return changed
@@ -8,7 +8,7 @@ func Either[T any](old, changed *T) *T {
 	return old
 }
 
-// IfGone calls f for objects that are deleted.
+// IfGone returns a handler that calls f for deleted objects.
 func IfGone[T any](f func(*T)) func(old, changed *T) {
 	return func(old, changed *T) {
 		if changed == nil {
@@ -17,7 +17,7 @@ func IfGone[T any](f func(*T)) func(old, changed *T) {
 	}
 }
 
-// IfNew calls f for objects that come.
+// IfNew returns a handler that calls f for created objects.
 func IfNew[T any](f func(*T)) func(old, changed *T) {
 	return func(old, changed *T) {
 		if old == nil {
@@ -26,7 +26,7 @@ func IfNew[T any](f func(*T)) func(old, changed *T) {
 	}
 }
 
-// IfNewOrGone calls f for objects that come or go, not for those that change.
+// IfNewOrGone returns a handler that calls f for created and deleted objects.
 func IfNewOrGone[T any](f func(*T)) func(old, changed *T) {
 	return func(old, changed *T) {
 		if old == nil || changed == nil {

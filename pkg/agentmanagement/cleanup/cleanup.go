@@ -75,9 +75,9 @@ type orphan struct {
 
 // Sweep looks once for objects without an owner.
 //
-//  1. gather: metadata of namespaces and Secrets, and the names of owners
-//  2. decide: registration.Suspicion.Judge (pure)
-//  3. apply:  delete what is ripe, each after one more look at its owner
+// 1. gather: metadata of namespaces and Secrets, and the names of owners
+// 2. decide: registration.Suspicion.Judge (pure)
+// 3. apply:  delete objects whose time is over, each after another check of its owner
 func (s *Loop) Sweep(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	orphans := map[string]orphan{}
 	for _, gather := range []func(context.Context, map[string]orphan) error{
@@ -104,22 +104,22 @@ func (s *Loop) Sweep(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	return kube.Result{After: sweepInterval}, nil
 }
 
-// orphanNamespaces finds the namespaces of Clusters that are gone.
+// orphanNamespaces finds the namespaces of Clusters that do not exist any more.
 func (s *Loop) orphanNamespaces(ctx context.Context, orphans map[string]orphan) error {
 	namespaces, err := s.list(ctx, corev1.SchemeGroupVersion.WithKind("Namespace"), kube.Watch{Labels: cache.Managed})
 	if err != nil {
 		return err
 	}
-	clusters, err := s.names(ctx, "Cluster")
+	clusters, err := s.keysOf(ctx, "Cluster")
 	if err != nil {
 		return err
 	}
 	for _, n := range namespaces {
 		owner := registration.NamespaceOwner(n)
-		if owner == "" || clusters[owner] || n.DeletionTimestamp != nil || s.anothers(n) || !s.scope.Holds(kube.ParseKey(owner).Namespace) {
+		if owner == "" || clusters[owner] || n.DeletionTimestamp != nil || s.ofOtherManager(n) || !s.scope.Holds(kube.ParseKey(owner).Namespace) {
 			continue
 		}
-		timeout, err := s.timeout(ctx, n.Name)
+		timeout, err := s.graceOf(ctx, n.Name)
 		if err != nil {
 			return err
 		}
@@ -127,16 +127,16 @@ func (s *Loop) orphanNamespaces(ctx context.Context, orphans map[string]orphan) 
 			if _, err := s.clusters.Get(ctx, kube.ParseKey(owner)); !kube.IsGone(err) {
 				return err
 			}
-			s.deleted("Namespace", n, "Cluster "+owner+" is gone")
+			s.logDeleted("Namespace", n, "Cluster "+owner+" is gone")
 			return s.namespaces.Delete(ctx, kube.KeyOf(n), kube.Exactly(n))
 		}}
 	}
 	return nil
 }
 
-// timeout is longer for a namespace with orders that an agent may still
-// answer.
-func (s *Loop) timeout(ctx context.Context, namespace string) (time.Duration, error) {
+// graceOf returns how long an orphaned namespace is kept: longer if it has orders that
+// an agent may still answer.
+func (s *Loop) graceOf(ctx context.Context, namespace string) (time.Duration, error) {
 	deployments, err := s.deployments.List(ctx, namespace, "")
 	if err != nil {
 		return 0, err
@@ -149,8 +149,8 @@ func (s *Loop) timeout(ctx context.Context, namespace string) (time.Duration, er
 	return registration.OrphanTimeout, nil
 }
 
-// orphanValues finds Secrets of values whose Bundle or BundleDeployment is
-// gone, or never came.
+// orphanValues finds Secrets with values whose Bundle or BundleDeployment does not
+// exist.
 func (s *Loop) orphanValues(ctx context.Context, orphans map[string]orphan) error {
 	for _, v := range []struct {
 		secretType, owner string
@@ -170,20 +170,20 @@ func (s *Loop) orphanValues(ctx context.Context, orphans map[string]orphan) erro
 		if err != nil {
 			return err
 		}
-		owners, err := s.names(ctx, v.owner)
+		owners, err := s.keysOf(ctx, v.owner)
 		if err != nil {
 			return err
 		}
 		for _, secret := range secrets {
 			key := kube.KeyOf(secret)
-			if owners[key.String()] || s.anothers(secret) || !s.scope.Holds(workspaceOf(secret)) || s.now().Sub(secret.CreationTimestamp.Time) < registration.OrphanTimeout {
+			if owners[key.String()] || s.ofOtherManager(secret) || !s.scope.Holds(workspaceOf(secret)) || s.now().Sub(secret.CreationTimestamp.Time) < registration.OrphanTimeout {
 				continue
 			}
 			orphans["Secret "+key.String()] = orphan{registration.OrphanTimeout, func(ctx context.Context) error {
 				if err := v.live(ctx, key); !kube.IsGone(err) {
 					return err
 				}
-				s.deleted("Secret", secret, v.owner+" of that name is gone")
+				s.logDeleted("Secret", secret, v.owner+" of that name is gone")
 				return s.secrets.Delete(ctx, key, kube.Exactly(secret))
 			}}
 		}
@@ -191,15 +191,15 @@ func (s *Loop) orphanValues(ctx context.Context, orphans map[string]orphan) erro
 	return nil
 }
 
-// anothers reports whether something bears the mark of another manager. An object
-// without a mark was made by the reference, and is treated as ours.
-func (s *Loop) anothers(o *cache.Meta) bool {
+// ofOtherManager reports whether an object has the ID of another manager. An object
+// without an ID was made by rancher/fleet, and is treated as this manager's.
+func (s *Loop) ofOtherManager(o *cache.Meta) bool {
 	id := o.Labels[fleet.LabelManagerID]
 	return id != "" && id != s.id
 }
 
-// workspaceOf is the workspace that a Secret with values belongs to: one of a
-// deployment is elsewhere, and says so.
+// workspaceOf returns the workspace of a Secret with values. The Secret of a deployment
+// is in the namespace of a cluster; its label names the workspace.
 func workspaceOf(secret *cache.Meta) string {
 	if ns := secret.Labels[fleet.LabelBundleNamespace]; ns != "" {
 		return ns
@@ -207,7 +207,7 @@ func workspaceOf(secret *cache.Meta) string {
 	return secret.Namespace
 }
 
-// abandonedRequests finds requests that were never granted and whose agents
+// abandonedRequests finds ClusterRegistrations that were never granted and whose agents
 // have given up.
 func (s *Loop) abandonedRequests(ctx context.Context, orphans map[string]orphan) error {
 	requests, err := s.requests.List(ctx, "", "")
@@ -223,15 +223,15 @@ func (s *Loop) abandonedRequests(ctx context.Context, orphans map[string]orphan)
 			if err != nil || !registration.Abandoned(live, s.now()) {
 				return kube.IgnoreGone(err)
 			}
-			s.deleted("ClusterRegistration", r, "it was never granted")
+			s.logDeleted("ClusterRegistration", r, "it was never granted")
 			return s.requests.Delete(ctx, kube.KeyOf(r), kube.Precondition{UID: live.UID, ResourceVersion: live.ResourceVersion})
 		}}
 	}
 	return nil
 }
 
-// names are the keys of all objects of one of Fleet's kinds.
-func (s *Loop) names(ctx context.Context, kind string) (map[string]bool, error) {
+// keysOf returns the keys of all objects of one of Fleet's kinds.
+func (s *Loop) keysOf(ctx context.Context, kind string) (map[string]bool, error) {
 	objects, err := s.list(ctx, fleet.GroupVersion.WithKind(kind), kube.Watch{})
 	out := map[string]bool{}
 	for _, o := range objects {
@@ -257,6 +257,6 @@ func (s *Loop) list(ctx context.Context, kind schema.GroupVersionKind, w kube.Wa
 	return found, err
 }
 
-func (s *Loop) deleted(kind string, o metav1.Object, reason string) {
+func (s *Loop) logDeleted(kind string, o metav1.Object, reason string) {
 	s.log.WithField("action", "delete "+kind+" "+kube.KeyOf(o).String()).WithField("reason", reason).Info("orphan deleted")
 }

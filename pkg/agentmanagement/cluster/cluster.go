@@ -51,8 +51,8 @@ type Config struct {
 // moves answers this loop's questions about Clusters that move to another
 // workspace.
 type moves interface {
-	// Stays reports whether a Cluster that is deleted has to stay for now.
-	Stays(ctx context.Context, c *fleet.Cluster) (stays bool, next kube.Result, err error)
+	// MustStay reports whether a Cluster that is deleted has to stay for now.
+	MustStay(ctx context.Context, c *fleet.Cluster) (stays bool, next kube.Result, err error)
 }
 
 // A Loop gives each Cluster its namespace and the manager's mark.
@@ -94,8 +94,8 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder
 // Runnables returns what is to run, for kube.Run.
 func (l *Loop) Runnables() []kube.Runner { return []kube.Runner{l.loop} }
 
-// Wake wakes a Cluster up.
-func (l *Loop) Wake(key kube.Key) { l.loop.Add(key) }
+// Enqueue enqueues a Cluster.
+func (l *Loop) Enqueue(key kube.Key) { l.loop.Add(key) }
 
 // Reconcile brings one Cluster in line with its spec.
 //
@@ -110,9 +110,9 @@ func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 		return kube.Done, nil
 	}
 	if id := registration.OtherManager(c, l.cfg.Installation.Mark()); id != "" {
-		where, err := l.alive(ctx, id)
+		where, err := l.runningManager(ctx, id)
 		if err != nil || where != "" {
-			return kube.Result{After: lookAgain}, l.refuse(c, where, err)
+			return kube.Result{After: lookAgain}, l.reportForeign(c, where, err)
 		}
 	}
 	switch {
@@ -130,7 +130,7 @@ func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 	if err != nil {
 		return kube.Done, err
 	}
-	if reason, message := judge(have, c); reason != "" {
+	if reason, message := namespaceProblem(have, c); reason != "" {
 		return l.report(ctx, c, c, reason, message)
 	}
 	marked, err := l.clusters.Patch(ctx, c, l.cfg.Mark(registration.MarkCluster(c, name, l.cfg.Installation.Mark())))
@@ -143,7 +143,7 @@ func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 	if have == nil {
 		_, err := l.namespaces.Create(ctx, registration.NewNamespace(c, name, l.cfg.System))
 		if kube.IsExists(err) {
-			return l.forestalled(ctx, marked, name)
+			return l.giveUpNamespace(ctx, marked, name)
 		}
 		if err != nil {
 			return kube.Done, err
@@ -154,23 +154,24 @@ func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 	return l.report(ctx, marked, changed, "", "")
 }
 
-// remove lets a Cluster go that is being deleted, unless it moves to another
-// workspace, it is protected, or its workspace waits for a decision about Bundles.
+// remove removes a Cluster that is being deleted. It keeps the Cluster if it moves to
+// another workspace, is protected, or if a decision about Bundles of its workspace is
+// pending.
 func (l *Loop) remove(ctx context.Context, c *fleet.Cluster) (kube.Result, error) {
-	if stays, next, err := l.cfg.Moves.Stays(ctx, c); stays {
+	if stays, next, err := l.cfg.Moves.MustStay(ctx, c); stays {
 		return next, err
 	}
-	if held, err := l.protected(ctx, c); held || err != nil {
+	if held, err := l.holdProtected(ctx, c); held || err != nil {
 		return kube.Done, err
 	}
-	if waits, err := l.cfg.Terminating.ClusterWaits(ctx, c); waits || err != nil {
+	if waits, err := l.cfg.Terminating.ClusterMustStay(ctx, c); waits || err != nil {
 		return kube.Result{After: terminating.Again}, err
 	}
-	return kube.Done, l.release(ctx, c)
+	return kube.Done, l.removeFinalizer(ctx, c)
 }
 
-// refuse leaves a Cluster to the manager that has it, and says so.
-func (l *Loop) refuse(c *fleet.Cluster, where string, err error) error {
+// reportForeign reports that another manager manages a Cluster.
+func (l *Loop) reportForeign(c *fleet.Cluster, where string, err error) error {
 	if err != nil {
 		return err
 	}
@@ -178,8 +179,8 @@ func (l *Loop) refuse(c *fleet.Cluster, where string, err error) error {
 	return reconcile.RequeueError(registration.ReasonOtherManager, lookAgain, err)
 }
 
-// alive returns the namespace of another manager if that is running.
-func (l *Loop) alive(ctx context.Context, id string) (string, error) {
+// runningManager returns the namespace of another manager if that manager is running.
+func (l *Loop) runningManager(ctx context.Context, id string) (string, error) {
 	configs, err := l.configs.List(ctx, "", fleet.LabelManagerID+"="+id)
 	if err != nil {
 		return "", err
@@ -203,8 +204,9 @@ func (l *Loop) alive(ctx context.Context, id string) (string, error) {
 	return "", nil
 }
 
-// namesOf returns the names of the namespaces that are marked as a Cluster's. The one
-// that its annotation names is read from the API server if the cache lacks it.
+// namesOf returns the names of the namespaces that are marked as a Cluster's. It reads
+// the namespace in the annotation of the Cluster from the API server if the cache lacks
+// it.
 func (l *Loop) namesOf(ctx context.Context, c *fleet.Cluster) ([]string, error) {
 	var out []string
 	for _, n := range l.caches.Namespaces.ByIndex(cache.ByCluster, kube.KeyOf(c).String()) {
@@ -224,8 +226,8 @@ func (l *Loop) namesOf(ctx context.Context, c *fleet.Cluster) ([]string, error) 
 	return out, nil
 }
 
-// namespace returns a namespace, from the cache or else from the API server; nil if
-// there is none.
+// namespace returns a namespace from the cache, else from the API server; nil if it
+// does not exist.
 func (l *Loop) namespace(ctx context.Context, name string) (metav1.Object, error) {
 	if n, ok := l.caches.Namespaces.Get(kube.Key{Name: name}); ok {
 		return n, nil
@@ -237,9 +239,9 @@ func (l *Loop) namespace(ctx context.Context, name string) (metav1.Object, error
 	return n, nil
 }
 
-// judge reports why a Cluster cannot have a namespace now; the reason is empty
-// if it can, also where it has to be made.
-func judge(have metav1.Object, c *fleet.Cluster) (reason, message string) {
+// namespaceProblem returns why a Cluster cannot have a namespace; empty if it can. have
+// is nil for a namespace that does not exist.
+func namespaceProblem(have metav1.Object, c *fleet.Cluster) (reason, message string) {
 	if have == nil {
 		return "", ""
 	}
@@ -252,9 +254,9 @@ func judge(have metav1.Object, c *fleet.Cluster) (reason, message string) {
 	return "", ""
 }
 
-// forestalled gives up a namespace that another client created just before the manager
-// could.
-func (l *Loop) forestalled(ctx context.Context, c *fleet.Cluster, name string) (kube.Result, error) {
+// giveUpNamespace handles a namespace that another client created just before the
+// manager could.
+func (l *Loop) giveUpNamespace(ctx context.Context, c *fleet.Cluster, name string) (kube.Result, error) {
 	unmarked := registration.UnmarkCluster(c)
 	c, err := l.clusters.Patch(ctx, c, unmarked)
 	if err != nil {
@@ -264,7 +266,7 @@ func (l *Loop) forestalled(ctx context.Context, c *fleet.Cluster, name string) (
 		fmt.Sprintf("namespace %q was made by somebody else: delete it", name))
 }
 
-// report writes the condition Processed, with what changed already says.
+// report writes condition Processed, together with the status in changed.
 func (l *Loop) report(ctx context.Context, c, changed *fleet.Cluster, reason, message string) (kube.Result, error) {
 	out := changed.DeepCopy()
 	out.Status.Conditions = condition.Set(c.Status.Conditions, registration.ProcessedCondition(c, reason, message), l.cfg.Now())
@@ -280,10 +282,10 @@ func (l *Loop) report(ctx context.Context, c, changed *fleet.Cluster, reason, me
 	return kube.Result{After: lookAgain}, nil
 }
 
-// release removes the finalizer of a deleted Cluster, and deletes its namespace and the
-// requests that were granted for it; their loop revokes their rights. The agent keeps
-// what it deployed.
-func (l *Loop) release(ctx context.Context, c *fleet.Cluster) error {
+// removeFinalizer removes the finalizer of a deleted Cluster, and deletes its namespace
+// and the ClusterRegistrations that were granted for it; their loop revokes their
+// rights. What the agent has deployed stays.
+func (l *Loop) removeFinalizer(ctx context.Context, c *fleet.Cluster) error {
 	released := registration.ReleaseCluster(c)
 	if len(released.Finalizers) == len(c.Finalizers) {
 		return nil

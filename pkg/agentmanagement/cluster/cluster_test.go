@@ -24,14 +24,14 @@ import (
 // nothingMoves answers that no Cluster moves to another workspace.
 type nothingMoves struct{}
 
-func (nothingMoves) Stays(context.Context, *fleet.Cluster) (bool, kube.Result, error) {
+func (nothingMoves) MustStay(context.Context, *fleet.Cluster) (bool, kube.Result, error) {
 	return false, kube.Done, nil
 }
 
 // everythingMoves answers that every Cluster does, and waits for something.
 type everythingMoves struct{}
 
-func (everythingMoves) Stays(context.Context, *fleet.Cluster) (bool, kube.Result, error) {
+func (everythingMoves) MustStay(context.Context, *fleet.Cluster) (bool, kube.Result, error) {
 	return true, kube.Result{After: time.Minute}, nil
 }
 
@@ -41,7 +41,7 @@ const lease = "lease"
 func start(m moves) func(*kube.Client) []kube.Runner {
 	return managertest.Start(func(p managertest.Ports) []kube.Runner {
 		var l *Loop
-		intervals := heartbeat.New(time.Minute, p.Caches, p.Log, func(key kube.Key) { l.Wake(key) })
+		intervals := heartbeat.New(time.Minute, p.Caches, p.Log, func(key kube.Key) { l.Enqueue(key) })
 		l = New(Config{
 			System: managertest.System, Installation: managertest.Installation, Lease: lease,
 			Terminating: terminating.New(p.Client, time.Now), Moves: m, Mark: intervals.Mark, Now: time.Now,

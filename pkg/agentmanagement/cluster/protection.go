@@ -13,14 +13,14 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// protected holds a protected Cluster that is being deleted until a person approves
-// that, and reports whether it is held. In a namespace that is being deleted the
-// decision about the workspace applies instead.
-func (l *Loop) protected(ctx context.Context, c *fleet.Cluster) (bool, error) {
+// holdProtected reports whether a protected Cluster that is being deleted must stay
+// until a user approves its deletion. In a namespace that is being deleted the decision
+// about the workspace applies instead.
+func (l *Loop) holdProtected(ctx context.Context, c *fleet.Cluster) (bool, error) {
 	if !withdrawal.Protects(c) || !slices.Contains(c.Finalizers, fleet.FinalizerCluster) {
 		return false, nil
 	}
-	if ends, err := l.cfg.Terminating.Ends(ctx, c.Namespace); ends || err != nil {
+	if ends, err := l.cfg.Terminating.IsDeleted(ctx, c.Namespace); ends || err != nil {
 		return false, err
 	}
 	v := withdrawal.JudgeProtected(withdrawal.Removal{
@@ -36,11 +36,11 @@ func (l *Loop) protected(ctx context.Context, c *fleet.Cluster) (bool, error) {
 		l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", "approved as "+v.Hash).Info("deletion goes on")
 		return true, nil // its change wakes the loop up
 	}
-	return true, l.hold(ctx, c, v)
+	return true, l.reportHeld(ctx, c, v)
 }
 
-// hold says on a Cluster that its deletion waits to be approved.
-func (l *Loop) hold(ctx context.Context, c *fleet.Cluster, v withdrawal.Verdict) error {
+// reportHeld reports on a Cluster that its deletion waits for an approval.
+func (l *Loop) reportHeld(ctx context.Context, c *fleet.Cluster, v withdrawal.Verdict) error {
 	before := c.Annotations[fleet.AnnotationDeletionHeld]
 	listed := c.DeepCopy()
 	listed.Annotations[fleet.AnnotationDeletionHeld] = v.Text()

@@ -1,7 +1,6 @@
-// Package clusterimport installs the agents of Clusters that name a kubeconfig, and
-// updates the manager's address in these agents when that changes. Package
-// clusterimport of pkg/plan decides which clusters come first and what the manager may
-// change there.
+// Package clusterimport has the loops that install the agents of Clusters that name a
+// kubeconfig, and that update the manager's address in these agents; the decisions are
+// in pkg/plan/clusterimport.
 package clusterimport
 
 import (
@@ -62,14 +61,14 @@ type Config struct {
 type agents interface {
 	// Suspended reports whether the brake is on; OnBrake calls f when that may have changed.
 	Suspended() bool
-	OnBrake(f func())
-	// Wanted is the agent that a Cluster is to have; OnBundle calls f for each change of the
+	OnSuspension(f func())
+	// DesiredAgent is the agent that a Cluster is to have; OnBundle calls f for each change of the
 	// Bundle of an agent.
-	Wanted(ctx context.Context, c *fleet.Cluster) (registration.Agent, error)
+	DesiredAgent(ctx context.Context, c *fleet.Cluster) (registration.Agent, error)
 	OnBundle(f func(old, b *fleet.Bundle))
-	// Own is a digest of what a Cluster asks of its agent, and Deployed reports whether the
+	// DesiredDigest is a digest of what a Cluster asks of its agent, and Deployed reports whether the
 	// agent has deployed that itself.
-	Own(c *fleet.Cluster) string
+	DesiredDigest(c *fleet.Cluster) string
 	Deployed(ctx context.Context, c *fleet.Cluster, own string) (bool, error)
 }
 
@@ -79,8 +78,8 @@ type moves interface {
 	// Former are the Clusters whose place one takes; rancher.ErrUnseen where that is not
 	// known.
 	Former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster, error)
-	// Carry gives a Cluster what users had set on the one whose place it takes.
-	Carry(ctx context.Context, c, before *fleet.Cluster) error
+	// CarryOver gives a Cluster what users had set on the one whose place it takes.
+	CarryOver(ctx context.Context, c, before *fleet.Cluster) error
 }
 
 // A Loop installs the agents of Clusters that name a kubeconfig, and updates the manager's
@@ -101,7 +100,7 @@ type Loop struct {
 
 	kubeconfigs *kubeconfigs
 	tokens      *tokens
-	absences    *absences
+	failures    *failures
 	reporter    *reporter
 }
 
@@ -118,7 +117,7 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder
 		tokens: &tokens{
 			now: cfg.Now, used: cfg.Used, caches: caches, tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c), secrets: secrets,
 		},
-		absences: &absences{now: cfg.Now, away: map[kube.Key]*absence{}, failed: map[kube.Key]bool{}},
+		failures: &failures{now: cfg.Now, away: map[kube.Key]*absence{}, failed: map[kube.Key]bool{}},
 		reporter: &reporter{now: cfg.Now, caches: caches, events: events, clusters: clusters, unseen: map[kube.Key]string{}},
 	}
 	l.reachable = kube.NewController("imports", reachableWorkers, kube.Within(cfg.Scope.Holds, l.reconcileReachable))
@@ -130,7 +129,7 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder
 		}
 		return []string{kube.Key{Namespace: clusterimport.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret}.String()}
 	})
-	l.wakeUps()
+	l.addHandlers()
 	return l
 }
 
@@ -139,61 +138,62 @@ func (l *Loop) Runnables() []kube.Runner {
 	return []kube.Runner{l.kubeconfigs.known, l.reachable, l.unreachable, l.waves.loop}
 }
 
-// wakeUps registers what may change the next step.
-func (l *Loop) wakeUps() {
+// addHandlers makes changes of objects enqueue the Clusters that they affect.
+func (l *Loop) addHandlers() {
 	v := l.caches
-	v.Clusters.OnChange(l.clusterChanged)
+	v.Clusters.OnChange(l.onCluster)
 	l.kubeconfigs.known.OnChange(func(old, s *cache.Meta) {
 		for _, c := range v.Clusters.ByIndex(bySecret, kube.KeyOf(cache.Either(old, s)).String()) {
 			l.reachable.Add(kube.KeyOf(c))
 		}
 	})
-	v.Tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) { l.wakeOwner(cache.Either(old, t)) })
+	v.Tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) { l.enqueueTokenOwner(cache.Either(old, t)) })
 	v.Values.OnChange(func(old, s *cache.Meta) {
 		for _, ref := range cache.Either(old, s).OwnerReferences {
 			if t, ok := v.Tokens.Get(kube.Key{Namespace: cache.Either(old, s).Namespace, Name: ref.Name}); ok {
-				l.wakeOwner(t)
+				l.enqueueTokenOwner(t)
 			}
 		}
 	})
 	v.Requests.OnChange(func(old, r *fleet.ClusterRegistration) {
 		if name := cache.Either(old, r).Status.ClusterName; name != "" {
-			l.wakeCluster(kube.Key{Namespace: cache.Either(old, r).Namespace, Name: name})
+			l.enqueueCluster(kube.Key{Namespace: cache.Either(old, r).Namespace, Name: name})
 		}
 	})
 	v.AccountTokens.OnChange(func(old, s *cache.Meta) { // one is in use
 		for _, key := range cache.RequestOf(cache.Either(old, s)) {
 			if r, ok := v.Requests.Get(kube.ParseKey(key)); ok {
-				l.wakeCluster(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
+				l.enqueueCluster(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 			}
 		}
 	})
-	l.wakeUpsByAgents()
+	l.addAgentHandlers()
 }
 
-// wakeUpsByAgents registers what may come from agents that run.
-func (l *Loop) wakeUpsByAgents() {
+// addAgentHandlers makes changes by running agents enqueue their Clusters.
+func (l *Loop) addAgentHandlers() {
 	l.cfg.Agents.OnBundle(func(old, b *fleet.Bundle) { // an agent has deployed itself
 		if old != nil && b != nil && old.Status.Summary.Ready != b.Status.Summary.Ready {
-			l.wakeOf(b.Namespace, b.OwnerReferences)
+			l.enqueueOwner(b.Namespace, b.OwnerReferences)
 		}
 	})
-	l.cfg.Agents.OnBrake(func() {
+	l.cfg.Agents.OnSuspension(func() {
 		for _, c := range l.caches.Clusters.List("") {
-			l.wakeCluster(kube.KeyOf(c))
+			l.enqueueCluster(kube.KeyOf(c))
 		}
 	})
 }
 
-// clusterChanged enqueues what a change of a Cluster affects. The waves learn of a
-// record only here: the import that wrote it had ended before the cache had the record.
-func (l *Loop) clusterChanged(old, c *fleet.Cluster) {
+// onCluster enqueues what a change of a Cluster affects. It also enqueues the waves
+// after a change of a record: the import that wrote the record has ended before the
+// cache has it.
+func (l *Loop) onCluster(old, c *fleet.Cluster) {
 	if c == nil {
 		l.forget(kube.KeyOf(old))
-		l.waves.wake()
+		l.waves.enqueue()
 		return
 	}
-	l.reporter.seen(c)
+	l.reporter.onCached(c)
 	if c.Spec.KubeConfigSecret == "" {
 		return
 	}
@@ -201,12 +201,12 @@ func (l *Loop) clusterChanged(old, c *fleet.Cluster) {
 		l.reachable.Add(kube.KeyOf(c))
 	}
 	if waveChanges(old, c) {
-		l.waves.wake()
+		l.waves.enqueue()
 	}
 }
 
 // waveChanges reports whether a change of a Cluster matters to clusterimport.Plan. A
-// new Cluster does not: its own run enqueues the others.
+// new Cluster does not: its own reconciliation enqueues the others.
 func waveChanges(old, c *fleet.Cluster) bool {
 	return old != nil && (old.Annotations[clusterimport.AnnotationImported] != c.Annotations[clusterimport.AnnotationImported] ||
 		old.Labels[clusterimport.LabelCanary] != c.Labels[clusterimport.LabelCanary] ||
@@ -218,57 +218,57 @@ func importChanges(old, c *fleet.Cluster) bool {
 	return old == nil || old.Status.AgentConfigChanged != c.Status.AgentConfigChanged
 }
 
-// wakeOwner wakes the Cluster up that a token was made for.
-func (l *Loop) wakeOwner(t *fleet.ClusterRegistrationToken) {
-	l.wakeOf(t.Namespace, t.OwnerReferences)
+// enqueueTokenOwner enqueues the Cluster that a token was made for.
+func (l *Loop) enqueueTokenOwner(t *fleet.ClusterRegistrationToken) {
+	l.enqueueOwner(t.Namespace, t.OwnerReferences)
 }
 
-// wakeOf wakes the Cluster up that owns something.
-func (l *Loop) wakeOf(namespace string, owners []metav1.OwnerReference) {
+// enqueueOwner enqueues the Cluster among the owners of an object.
+func (l *Loop) enqueueOwner(namespace string, owners []metav1.OwnerReference) {
 	for _, ref := range owners {
 		if ref.Kind == "Cluster" {
-			l.wakeCluster(kube.Key{Namespace: namespace, Name: ref.Name})
+			l.enqueueCluster(kube.Key{Namespace: namespace, Name: ref.Name})
 		}
 	}
 }
 
-// wakeCluster wakes a Cluster up whose agent the manager installs.
-func (l *Loop) wakeCluster(key kube.Key) {
-	if c, ok := l.caches.Clusters.Get(key); ok && l.concerns(c) {
+// enqueueCluster enqueues a Cluster if the manager installs its agent.
+func (l *Loop) enqueueCluster(key kube.Key) {
+	if c, ok := l.caches.Clusters.Get(key); ok && l.installsAgentOf(c) {
 		l.reachable.Add(key)
-		l.waves.wake()
+		l.waves.enqueue()
 	}
 }
 
-// concerns reports whether the manager installs the agent of a Cluster through its
-// kubeconfig. The agent of its own cluster has a loop of its own.
-func (l *Loop) concerns(c *fleet.Cluster) bool {
+// installsAgentOf reports whether this loop installs the agent of a Cluster, by its
+// kubeconfig. Package local installs the agent in the manager's own cluster.
+func (l *Loop) installsAgentOf(c *fleet.Cluster) bool {
 	local := kube.Key{Namespace: l.cfg.Settings.Bootstrap.Namespace, Name: fleet.ClusterLocal}
 	return c.Spec.KubeConfigSecret != "" && c.DeletionTimestamp == nil && !registration.External(c) &&
 		kube.KeyOf(c) != local && registration.OtherManager(c, l.cfg.Installation.Mark()) == ""
 }
 
-// reconcileReachable looks at a Cluster that answers, as far as is known.
+// reconcileReachable reconciles a Cluster that has answered so far.
 func (l *Loop) reconcileReachable(ctx context.Context, key kube.Key) (kube.Result, error) {
 	c, ok := l.caches.Clusters.Get(key)
-	if !ok || !l.concerns(c) {
+	if !ok || !l.installsAgentOf(c) {
 		l.forget(key)
 		return kube.Done, nil
 	}
-	if l.isAway(c) {
+	if l.isUnreachable(c) {
 		l.unreachable.Add(key) // the unreachable workers may have waited for this
 		return kube.Done, nil
 	}
 	return l.reconcile(ctx, c, reachableLimit)
 }
 
-// reconcileUnreachable looks at a Cluster that did not answer.
+// reconcileUnreachable reconciles a Cluster that did not answer.
 func (l *Loop) reconcileUnreachable(ctx context.Context, key kube.Key) (kube.Result, error) {
 	c, ok := l.caches.Clusters.Get(key)
-	if !ok || !l.concerns(c) || !l.isAway(c) {
+	if !ok || !l.installsAgentOf(c) || !l.isUnreachable(c) {
 		return kube.Done, nil
 	}
-	if left := l.absences.rest(key); left > 0 {
+	if left := l.failures.remaining(key); left > 0 {
 		return kube.Result{After: left}, nil
 	}
 	return l.reconcile(ctx, c, unreachableLimit)
@@ -286,51 +286,52 @@ func (l *Loop) reconcile(ctx context.Context, c *fleet.Cluster, limit time.Durat
 	if _, ok := registration.DeploymentNamespace(c); !ok || l.cfg.Agents.Suspended() {
 		return kube.Done, nil // its namespace, or the end of the brake, wakes it up
 	}
-	facts, err := l.latest(ctx, c)
+	facts, err := l.currentFacts(ctx, c)
 	if kube.IsGone(err) {
 		return kube.Done, nil
 	}
 	if err != nil {
-		return l.ended(ctx, c, err)
+		return l.reportFailed(ctx, c, err)
 	}
 	c = facts.Cluster
 	need, reason := clusterimport.Due(facts)
 	switch {
 	case need == clusterimport.None:
-		l.absences.succeeded(key)
-		return l.settle(ctx, facts)
-	case need == clusterimport.InTurn && !l.waves.has(key, facts.Offer.Terms()):
-		l.waves.wake()
+		l.failures.setSucceeded(key)
+		return l.reportDone(ctx, facts)
+	case need == clusterimport.InTurn && !l.waves.isNext(key, facts.Offer.Terms()):
+		l.waves.enqueue()
 		return kube.Done, nil
 	}
 	if need == clusterimport.Recreate {
-		err = l.remake(ctx, facts, limit)
+		err = l.reapplyAgent(ctx, facts, limit)
 	} else {
 		err = l.importCluster(ctx, facts, limit)
 	}
 	if downstream.IsUnreachable(err) && limit == reachableLimit {
-		l.leave(c)
+		l.moveToUnreachable(c)
 		return kube.Done, nil
 	}
 	if err != nil {
-		return l.ended(ctx, c, err)
+		return l.reportFailed(ctx, c, err)
 	}
-	l.absences.succeeded(key)
-	l.waves.wake()
+	l.failures.setSucceeded(key)
+	l.waves.enqueue()
 	l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", reason).Info("agent installed")
 	l.events.Event(c, kube.Normal, "AgentInstalled", "the agent was installed through the kubeconfig: "+reason)
 	return kube.Done, nil // the written Cluster wakes it up
 }
 
-// latest gathers what is known of a Cluster. The cache may not know yet of the last
-// import: a Cluster that seems to need one is read itself.
-func (l *Loop) latest(ctx context.Context, c *fleet.Cluster) (clusterimport.Facts, error) {
+// currentFacts gathers the facts about a Cluster. If the Cluster seems to need an
+// import, it reads the Cluster from the API server: the cache may not have the last
+// import yet.
+func (l *Loop) currentFacts(ctx context.Context, c *fleet.Cluster) (clusterimport.Facts, error) {
 	facts, err := l.facts(ctx, c)
 	if err != nil {
 		return facts, err
 	}
 	need, _ := clusterimport.Due(facts)
-	if need == clusterimport.None || need == clusterimport.InTurn && !l.waves.has(kube.KeyOf(c), facts.Offer.Terms()) {
+	if need == clusterimport.None || need == clusterimport.InTurn && !l.waves.isNext(kube.KeyOf(c), facts.Offer.Terms()) {
 		return facts, nil
 	}
 	if c, err = l.clusters.Get(ctx, kube.KeyOf(c)); err != nil {
@@ -339,45 +340,46 @@ func (l *Loop) latest(ctx context.Context, c *fleet.Cluster) (clusterimport.Fact
 	return l.facts(ctx, c)
 }
 
-// ended reports an import that did not go through.
-func (l *Loop) ended(ctx context.Context, c *fleet.Cluster, err error) (kube.Result, error) {
+// reportFailed reports an import that failed.
+func (l *Loop) reportFailed(ctx context.Context, c *fleet.Cluster, err error) (kube.Result, error) {
 	key := kube.KeyOf(c)
 	if kube.IsConflict(err) || reconcile.IsRequeue(err) && reconcile.ReasonOf(err) == fleet.ReasonProgressing {
 		return kube.Done, err
 	}
-	l.absences.fail(key)
-	l.waves.wake()
+	l.failures.setFailed(key)
+	l.waves.enqueue()
 	if failed := l.reporter.report(ctx, c, err); failed != nil {
 		return kube.Done, failed
 	}
 	if !downstream.IsUnreachable(err) {
 		return kube.Done, err
 	}
-	if delay := l.absences.postpone(key); delay > 0 {
+	if delay := l.failures.postpone(key); delay > 0 {
 		return kube.Done, reconcile.RequeueError(clusterimport.ReasonUnreachable, delay, err)
 	}
 	return kube.Done, err // its Secret has just changed
 }
 
-// leave hands a Cluster that does not answer over to the unreachable workers.
-func (l *Loop) leave(c *fleet.Cluster) {
+// moveToUnreachable makes the workers for unreachable clusters try a Cluster that did
+// not answer.
+func (l *Loop) moveToUnreachable(c *fleet.Cluster) {
 	key := kube.KeyOf(c)
-	l.absences.leave(key, l.kubeconfigs.version(c))
-	l.waves.wake()
+	l.failures.add(key, l.kubeconfigs.version(c))
+	l.waves.enqueue()
 	l.unreachable.Add(key)
 }
 
-// isAway reports whether a Cluster did not answer, through the Secret that it has now.
-func (l *Loop) isAway(c *fleet.Cluster) bool {
-	return l.absences.has(kube.KeyOf(c), l.kubeconfigs.version(c))
+// isUnreachable reports whether a Cluster did not answer with its present Secret.
+func (l *Loop) isUnreachable(c *fleet.Cluster) bool {
+	return l.failures.has(kube.KeyOf(c), l.kubeconfigs.version(c))
 }
 
-func (l *Loop) hasFailed(key kube.Key) bool { return l.absences.hasFailed(key) }
+func (l *Loop) hasFailed(key kube.Key) bool { return l.failures.hasFailed(key) }
 
-func (l *Loop) wake(key kube.Key) { l.reachable.Add(key) }
+func (l *Loop) enqueue(key kube.Key) { l.reachable.Add(key) }
 
 func (l *Loop) forget(key kube.Key) {
-	l.absences.succeeded(key)
+	l.failures.setSucceeded(key)
 	l.kubeconfigs.forget(key)
 	l.reporter.forget(key)
 }

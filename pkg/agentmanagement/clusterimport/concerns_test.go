@@ -33,7 +33,7 @@ func TestConcerns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cluster := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "c"}, Spec: fleet.ClusterSpec{KubeConfigSecret: "kubeconfig"}}
 			c.change(cluster)
-			if got := l.concerns(cluster); got != c.want {
+			if got := l.installsAgentOf(cluster); got != c.want {
 				t.Errorf("want %t, got %t", c.want, got)
 			}
 		})

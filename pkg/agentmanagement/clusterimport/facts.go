@@ -12,15 +12,15 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// facts gathers what is known of a Cluster. A Secret is read where it has
-// changed since the last import, and no more often than it changes.
+// facts gathers what is known of a Cluster. It reads the Secret only if that has
+// changed since the last import.
 func (l *Loop) facts(ctx context.Context, c *fleet.Cluster) (clusterimport.Facts, error) {
 	f := clusterimport.Facts{Cluster: c, Record: clusterimport.RecordOf(c), Namespace: l.namespace(c)}
 	_, f.Token = l.caches.Tokens.Get(l.tokens.key(c))
 	if f.Record != nil {
-		f.Arrived = f.Record.Taken() || f.Record.Arrived(granted(l.caches, c))
+		f.Arrived = f.Record.Taken() || f.Record.Arrived(grantedRequests(l.caches, c))
 		if f.Record.Own != "" {
-			f.Own = l.cfg.Agents.Own(c)
+			f.Own = l.cfg.Agents.DesiredDigest(c)
 		}
 	}
 	offer, err := l.kubeconfigs.offer(ctx, c, f.Record)
@@ -36,9 +36,9 @@ func (l *Loop) namespace(c *fleet.Cluster) string {
 	return l.cfg.System.Namespace
 }
 
-// settle reports a Cluster whose agent has what it needs, and ends the token that
-// it was installed with once its own credential is in use.
-func (l *Loop) settle(ctx context.Context, f clusterimport.Facts) (kube.Result, error) {
+// reportDone reports a Cluster whose agent needs no import. It deletes the token that
+// the agent was installed with once the agent uses its own credential.
+func (l *Loop) reportDone(ctx context.Context, f clusterimport.Facts) (kube.Result, error) {
 	if f.Record.Own != "" {
 		handed, err := l.cfg.Agents.Deployed(ctx, f.Cluster, f.Record.Own)
 		if err != nil {
@@ -47,7 +47,7 @@ func (l *Loop) settle(ctx context.Context, f clusterimport.Facts) (kube.Result, 
 		if handed {
 			record := *f.Record
 			record.Own = ""
-			return kube.Done, l.reporter.note(ctx, f.Cluster, record) // the written Cluster wakes it up
+			return kube.Done, l.reporter.writeRecord(ctx, f.Cluster, record) // the written Cluster wakes it up
 		}
 	}
 	next, silent := kube.Done, error(nil)
@@ -56,7 +56,7 @@ func (l *Loop) settle(ctx context.Context, f clusterimport.Facts) (kube.Result, 
 	}
 	if f.Arrived && f.Token {
 		next.After = downstream.Retry
-		if err := l.tokens.end(ctx, f); err != nil {
+		if err := l.tokens.deleteToken(ctx, f); err != nil {
 			return kube.Done, err
 		}
 	}
@@ -67,13 +67,13 @@ func (l *Loop) settle(ctx context.Context, f clusterimport.Facts) (kube.Result, 
 			silent = reconcile.RequeueError(clusterimport.ReasonSilent, 0, fmt.Errorf(
 				"the agent was installed in namespace %q and told of %s, and has not registered: kubectl -n %s logs deployment/fleet-agent says why",
 				f.Record.Namespace, f.Record.URL, f.Record.Namespace))
-			l.waves.wake() // the others may have to wait because of it
+			l.waves.enqueue() // the others may have to wait because of it
 		}
 	}
 	return next, l.reporter.report(ctx, f.Cluster, silent)
 }
 
-// granted are the requests that were granted for a Cluster.
-func granted(caches *cache.Shared, c *fleet.Cluster) []*fleet.ClusterRegistration {
+// grantedRequests returns the ClusterRegistrations that were granted for a Cluster.
+func grantedRequests(caches *cache.Shared, c *fleet.Cluster) []*fleet.ClusterRegistration {
 	return caches.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String())
 }

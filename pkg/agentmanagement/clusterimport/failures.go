@@ -7,9 +7,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// absences are the clusters that did not answer, and those whose last import did not go
-// through.
-type absences struct {
+// failures are the clusters that did not answer, and those whose last import failed.
+type failures struct {
 	now func() time.Time
 
 	mu     sync.Mutex
@@ -24,17 +23,17 @@ type absence struct {
 	until  time.Time // it is not tried again before
 }
 
-// leave notes that a Cluster did not answer, through a version of its Secret.
-func (a *absences) leave(key kube.Key, version string) {
+// add records that a Cluster did not answer, with the resourceVersion of its Secret.
+func (a *failures) add(key kube.Key, version string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.away[key] = &absence{delays: kube.Backoff{First: unreachableFirst, Last: unreachableLast}, secret: version}
 	a.failed[key] = true
 }
 
-// has reports whether a Cluster did not answer, through a version of its Secret. Another
-// version is a new try.
-func (a *absences) has(key kube.Key, version string) bool {
+// has reports whether a Cluster did not answer with this resourceVersion of its Secret.
+// After a change of the Secret, the Cluster is tried again.
+func (a *failures) has(key kube.Key, version string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was := a.away[key]
@@ -45,8 +44,8 @@ func (a *absences) has(key kube.Key, version string) bool {
 	return false
 }
 
-// rest is for how long a Cluster that did not answer is left alone.
-func (a *absences) rest(key kube.Key) time.Duration {
+// remaining returns how long a Cluster that did not answer is not tried again.
+func (a *failures) remaining(key kube.Key) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if was := a.away[key]; was != nil {
@@ -55,9 +54,9 @@ func (a *absences) rest(key kube.Key) time.Duration {
 	return 0
 }
 
-// postpone returns for how long a Cluster is left alone that has not answered again; 0 for
-// one whose Secret has just changed.
-func (a *absences) postpone(key kube.Key) time.Duration {
+// postpone returns the delay before the next try of a Cluster that did not answer
+// again; 0 for a Cluster whose Secret has just changed.
+func (a *failures) postpone(key kube.Key) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was := a.away[key]
@@ -69,22 +68,22 @@ func (a *absences) postpone(key kube.Key) time.Duration {
 	return delay
 }
 
-// fail notes that the import of a Cluster did not go through.
-func (a *absences) fail(key kube.Key) {
+// setFailed records that the import of a Cluster failed.
+func (a *failures) setFailed(key kube.Key) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.failed[key] = true
 }
 
-// hasFailed reports whether the last import of a Cluster did not go through.
-func (a *absences) hasFailed(key kube.Key) bool {
+// hasFailed reports whether the last import of a Cluster failed.
+func (a *failures) hasFailed(key kube.Key) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.failed[key]
 }
 
-// succeeded notes that the import of a Cluster went through.
-func (a *absences) succeeded(key kube.Key) {
+// setSucceeded records that the import of a Cluster succeeded.
+func (a *failures) setSucceeded(key kube.Key) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.away, key)

@@ -16,10 +16,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
-// identify gives a new Cluster its identity. If its agent has worked for another
-// Cluster until now, which the new one replaces, that is the identity of the former
-// Cluster; before is then the former Cluster. A reconcile.RequeueAfter says that the
-// Cluster has changed.
+// identify gives a new Cluster its identity. If its agent works for a former Cluster,
+// which the new one replaces, it is the identity of the former Cluster, and before is
+// that Cluster. A reconcile.RequeueAfter says that the Cluster has changed.
 func (l *Loop) identify(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, in string) (before *fleet.Cluster, err error) {
 	former, err := l.cfg.Moves.Former(ctx, c)
 	if errors.Is(err, rancher.ErrUnseen) { // it may be another one's, and then has that one's name
@@ -29,13 +28,13 @@ func (l *Loop) identify(ctx context.Context, c *fleet.Cluster, access kubeconfig
 		return nil, err
 	}
 	if len(former) > 0 {
-		if before, err = l.recognise(ctx, c, access, former, in); err != nil {
+		if before, err = l.findFormerCluster(ctx, c, access, former, in); err != nil {
 			return nil, err
 		}
 	}
 	switch {
 	case before != nil && !workspace.Recognises(c, before):
-		err = l.cfg.Moves.Carry(ctx, c, before)
+		err = l.cfg.Moves.CarryOver(ctx, c, before)
 	case c.Spec.ClientID == "":
 		named := c.DeepCopy()
 		named.Spec.ClientID = identifier.New(16)
@@ -46,11 +45,12 @@ func (l *Loop) identify(ctx context.Context, c *fleet.Cluster, access kubeconfig
 	if err != nil {
 		return nil, err
 	}
-	return nil, underWay("the Cluster was given a clientID")
+	return nil, inProgress("the Cluster was given a clientID")
 }
 
-// recognise finds out which of some Clusters the agent of another one has worked for.
-func (l *Loop) recognise(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, former []*fleet.Cluster, in string) (*fleet.Cluster, error) {
+// findFormerCluster returns the Cluster among former for which the agent of a Cluster
+// has worked; nil if there is none.
+func (l *Loop) findFormerCluster(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, former []*fleet.Cluster, in string) (*fleet.Cluster, error) {
 	d, err := l.dial(c, access, former...)
 	if err != nil {
 		return nil, err
@@ -61,12 +61,12 @@ func (l *Loop) recognise(ctx context.Context, c *fleet.Cluster, access kubeconfi
 			namespaces = append(namespaces, ns)
 		}
 	}
-	before, err := d.Before(ctx, former, namespaces)
+	before, err := d.FormerCluster(ctx, former, namespaces)
 	return before, downstream.Plain(access.Server, err)
 }
 
-// dial is a connection to the cluster of a Cluster, for which objects of some others
-// are its own.
+// dial returns a connection to the cluster of a Cluster. Objects of the Clusters in
+// former count as its own.
 func (l *Loop) dial(c *fleet.Cluster, access kubeconfig.Access, former ...*fleet.Cluster) (*downstream.Cluster, error) {
 	mark := clusterimport.MarkFor(l.cfg.System.ManagerID, c)
 	for _, f := range former {
@@ -78,6 +78,6 @@ func (l *Loop) dial(c *fleet.Cluster, access kubeconfig.Access, former ...*fleet
 	if err != nil {
 		return nil, err
 	}
-	d.Issued = l.issued
+	d.Issued = l.accountOwner
 	return d, nil
 }

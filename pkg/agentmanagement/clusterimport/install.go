@@ -19,26 +19,26 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// importCluster installs the agent of a Cluster, or brings its configuration up to
-// date. limit is how long the cluster has to answer.
+// importCluster installs the agent of a Cluster, or updates its configuration. limit is
+// how long the cluster has to answer.
 func (l *Loop) importCluster(ctx context.Context, f clusterimport.Facts, limit time.Duration) error {
 	c := f.Cluster
 	secret, err := l.kubeconfigs.read(ctx, c)
 	if err != nil {
 		return err
 	}
-	offer := clusterimport.OfferTo(l.kubeconfigs.offered(), secret.Data)
+	offer := clusterimport.OfferTo(l.kubeconfigs.settingsOffer(), secret.Data)
 	if offer.URL == "" {
 		return reconcile.TerminalError(clusterimport.ReasonNoAddress, fmt.Errorf(
 			"install the agent: nobody says where it reaches this manager: set chart value apiServerURL, or key %s of Secret %s", clusterimport.KeyAPIServerURL, kube.KeyOf(secret)))
 	}
-	agent, err := l.cfg.Agents.Wanted(ctx, c)
+	agent, err := l.cfg.Agents.DesiredAgent(ctx, c)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, importLimit)
 	defer cancel()
-	access, err := l.reach(ctx, secret, limit)
+	access, err := l.findAccess(ctx, secret, limit)
 	if err != nil {
 		return err
 	}
@@ -54,18 +54,18 @@ func (l *Loop) importCluster(ctx context.Context, f clusterimport.Facts, limit t
 	record := clusterimport.Record{
 		Terms: offer.Terms(), FromSecret: offer.FromSecret, Since: token.CreationTimestamp.Time,
 		Namespace: agent.Namespace, Generation: c.Spec.RedeployAgentGeneration, Secret: clusterimport.VersionOf(secret),
-		WasOnline: online(c), AdoptFrom: adoptFrom(f, before, agent.Namespace), Own: l.cfg.Agents.Own(c),
+		WasOnline: online(c), AdoptFrom: adoptFrom(f, before, agent.Namespace), Own: l.cfg.Agents.DesiredDigest(c),
 	}
 	o := downstream.Order{Agent: agent, Bootstrap: b, From: record.AdoptFrom}
 	if record.UID, err = l.install(ctx, c, access, before, o); err != nil {
 		return err
 	}
-	return l.reporter.note(ctx, c, record)
+	return l.reporter.writeRecord(ctx, c, record)
 }
 
-// reach finds out how the cluster of a kubeconfig is reached. limit is how long it
+// findAccess returns how the cluster of a kubeconfig is reached. limit is how long it
 // has to answer.
-func (l *Loop) reach(ctx context.Context, secret *corev1.Secret, limit time.Duration) (kubeconfig.Access, error) {
+func (l *Loop) findAccess(ctx context.Context, secret *corev1.Secret, limit time.Duration) (kubeconfig.Access, error) {
 	access, err := kubeconfig.Parse(secret.Data[clusterimport.KeyKubeconfig])
 	if err != nil {
 		return access, fmt.Errorf("key %s of Secret %s: %w", clusterimport.KeyKubeconfig, kube.KeyOf(secret), err)
@@ -75,13 +75,13 @@ func (l *Loop) reach(ctx context.Context, secret *corev1.Secret, limit time.Dura
 	return downstream.Reach(ctx, access, l.cfg.Settings.AgentTLSMode, l.importPolicy())
 }
 
-// importPolicy says how API servers of imported clusters may be reached.
+// importPolicy returns how the manager may reach API servers of imported clusters.
 func (l *Loop) importPolicy() kube.ImportPolicy {
 	return kube.ImportPolicy{Addresses: l.cfg.Addresses, TLSOnly: l.cfg.Settings.AgentTLSMode == registration.TLSStrict, Via: l.cfg.Via}
 }
 
-// adoptFrom is the namespace of the agent that a Cluster, or the one whose place it
-// takes, had before; empty: it had none in another one.
+// adoptFrom returns the namespace of the former agent of a Cluster, or of the Cluster
+// that it replaces; empty if there is none in another namespace.
 func adoptFrom(f clusterimport.Facts, before *fleet.Cluster, to string) string {
 	from := f.Cluster.Status.Agent.Namespace
 	switch {
@@ -99,8 +99,8 @@ func adoptFrom(f clusterimport.Facts, before *fleet.Cluster, to string) string {
 	return from
 }
 
-// install makes the agent through its kubeconfig, and returns the UID of the
-// cluster. Errors are in the manager's own words.
+// install installs the agent, and returns the UID of the cluster. Errors do not contain
+// texts of the downstream API server.
 func (l *Loop) install(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, before *fleet.Cluster, o downstream.Order) (string, error) {
 	d, err := l.dial(c, access, before)
 	if err != nil {
@@ -114,15 +114,15 @@ func (l *Loop) install(ctx context.Context, c *fleet.Cluster, access kubeconfig.
 	if err != nil {
 		return "", downstream.Plain(access.Server, err)
 	}
-	if err := l.ownCluster(uid, o.Agent.Namespace); err != nil {
+	if err := l.refuseOwnCluster(uid, o.Agent.Namespace); err != nil {
 		return "", err
 	}
 	l.warnMutual(ctx, c, d)
 	return uid, downstream.Plain(access.Server, d.Replace(ctx, o, pull))
 }
 
-// ownCluster refuses to install a second agent where the manager has its own.
-func (l *Loop) ownCluster(uid, in string) error {
+// refuseOwnCluster returns an error for a second agent in the manager's own cluster.
+func (l *Loop) refuseOwnCluster(uid, in string) error {
 	if uid != l.cfg.Installation.ClusterUID {
 		return nil
 	}
@@ -134,9 +134,9 @@ func (l *Loop) ownCluster(uid, in string) error {
 	return nil
 }
 
-// issued is the Cluster, "<namespace>/<name>", for whose agent an account was made;
-// empty: it is no agent's.
-func (l *Loop) issued(ctx context.Context, a clusterimport.Account) (string, error) {
+// accountOwner returns the Cluster, "<namespace>/<name>", for whose agent an account
+// was made; empty if it is no agent's.
+func (l *Loop) accountOwner(ctx context.Context, a clusterimport.Account) (string, error) {
 	account, err := l.accounts.Get(ctx, kube.Key{Namespace: a.Namespace, Name: a.Name})
 	if err != nil || string(account.UID) != a.UID {
 		return "", kube.IgnoreGone(err)
@@ -149,8 +149,8 @@ func (l *Loop) issued(ctx context.Context, a clusterimport.Account) (string, err
 	return "", nil
 }
 
-// pullSecrets are copies of the manager's image pull secrets for an agent of a
-// Cluster that names none of its own.
+// pullSecrets returns copies of the manager's image pull secrets, for the agent of a
+// Cluster that names none.
 func (l *Loop) pullSecrets(ctx context.Context, c *fleet.Cluster, a registration.Agent, m clusterimport.Mark) ([]*corev1.Secret, error) {
 	if c.Spec.AgentPullSecrets != nil {
 		return nil, nil

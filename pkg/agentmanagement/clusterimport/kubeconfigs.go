@@ -50,8 +50,8 @@ func stripSecret(m *cache.Meta) {
 	m.Labels, m.Annotations, m.OwnerReferences, m.Finalizers = nil, nil, nil, nil
 }
 
-// version is that of the Secret that a Cluster names, as far as the cache knows
-// it; empty: there is none.
+// version returns the resourceVersion of the Secret that a Cluster names; empty if the
+// cache has no such Secret.
 func (k *kubeconfigs) version(c *fleet.Cluster) string {
 	if s, ok := k.secretOf(c); ok {
 		return clusterimport.VersionOf(s)
@@ -69,16 +69,16 @@ func (k *kubeconfigs) forget(key kube.Key) {
 	delete(k.looked, key)
 }
 
-// offered returns the address and the certificates that the settings give to
+// settingsOffer returns the address and the certificates that the settings give to
 // agents.
-func (k *kubeconfigs) offered() clusterimport.Offer {
+func (k *kubeconfigs) settingsOffer() clusterimport.Offer {
 	return clusterimport.Offer{URL: k.settings.APIServerURL, CA: k.settings.APIServerCA, TLSMode: k.settings.AgentTLSMode}
 }
 
-// offer returns what the agent of a Cluster is to get; nil where its Secret is gone for
-// now, so that nothing new is known.
+// offer returns the address and the certificates for the agent of a Cluster; nil if its
+// Secret does not exist now, so that nothing new is known.
 func (k *kubeconfigs) offer(ctx context.Context, c *fleet.Cluster, r *clusterimport.Record) (*clusterimport.Offer, error) {
-	settings := k.offered()
+	settings := k.settingsOffer()
 	s, there := k.secretOf(c)
 	if r == nil || !there {
 		return nil, nil // an import reads it anyhow
@@ -93,7 +93,7 @@ func (k *kubeconfigs) offer(ctx context.Context, c *fleet.Cluster, r *clusterimp
 	k.mu.Unlock()
 	if known.version != version {
 		if _, err := k.mayRead(ctx, c); err != nil {
-			return nil, transient(err) // an import says so
+			return nil, transientOnly(err) // an import says so
 		}
 		secret, err := k.secrets.Get(ctx, kube.KeyOf(s))
 		if kube.IsGone(err) {
@@ -110,16 +110,16 @@ func (k *kubeconfigs) offer(ctx context.Context, c *fleet.Cluster, r *clusterimp
 	return &known.offer, nil
 }
 
-// transient is an error that says nothing about the Cluster; nil for one that does.
-func transient(err error) error {
+// transientOnly returns err if it says nothing about the Cluster; else nil.
+func transientOnly(err error) error {
 	if reconcile.IsTerminal(err) || reconcile.IsRequeue(err) {
 		return nil
 	}
 	return err
 }
 
-// mayRead reports whether the Secret that a Cluster names may be read; nil if it may.
-// The proof is empty where none was needed for that.
+// mayRead returns an error if the manager must not read the Secret that a Cluster
+// names. The proof is empty if none was needed.
 func (k *kubeconfigs) mayRead(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
 	if clusterimport.MayRead(c, clusterimport.Proof{}) == nil {
 		return clusterimport.Proof{}, nil
@@ -131,7 +131,7 @@ func (k *kubeconfigs) mayRead(ctx context.Context, c *fleet.Cluster) (clusterimp
 	return proof, clusterimport.MayRead(c, proof)
 }
 
-// read reads the Secret that a Cluster names, if it may.
+// read reads the Secret that a Cluster names, if mayRead permits it.
 func (k *kubeconfigs) read(ctx context.Context, c *fleet.Cluster) (*corev1.Secret, error) {
 	proof, err := k.mayRead(ctx, c)
 	if err != nil {

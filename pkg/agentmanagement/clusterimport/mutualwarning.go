@@ -15,9 +15,9 @@ import (
 // other's cluster.
 const reasonMutual = "ManagesEachOther"
 
-// warnMutual says in an event if a manager that runs in the cluster of a Cluster has an
-// agent in the manager's own cluster. The objects of the two do not collide, so that is
-// all: an import continues, whatever is found.
+// warnMutual emits an event if a manager that runs in the cluster of a Cluster has an
+// agent in this manager's cluster. The objects of both do not conflict, so the import
+// continues.
 func (l *Loop) warnMutual(ctx context.Context, c *fleet.Cluster, d *downstream.Cluster) {
 	there, err := kube.StoreOf[*corev1.ConfigMap](d.Client).List(ctx, "", fleet.LabelManagerID)
 	if err != nil {

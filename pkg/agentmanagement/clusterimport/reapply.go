@@ -8,21 +8,21 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 )
 
-// remake makes the objects of an agent as its Cluster asks for them now. limit is
+// reapplyAgent applies the objects of an agent with its present configuration. limit is
 // how long the cluster has to answer.
-func (l *Loop) remake(ctx context.Context, f clusterimport.Facts, limit time.Duration) error {
+func (l *Loop) reapplyAgent(ctx context.Context, f clusterimport.Facts, limit time.Duration) error {
 	c := f.Cluster
 	secret, err := l.kubeconfigs.read(ctx, c)
 	if err != nil {
 		return err
 	}
-	agent, err := l.cfg.Agents.Wanted(ctx, c)
+	agent, err := l.cfg.Agents.DesiredAgent(ctx, c)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, importLimit)
 	defer cancel()
-	access, err := l.reach(ctx, secret, limit)
+	access, err := l.findAccess(ctx, secret, limit)
 	if err != nil {
 		return err
 	}
@@ -30,10 +30,10 @@ func (l *Loop) remake(ctx context.Context, f clusterimport.Facts, limit time.Dur
 	if err != nil {
 		return err
 	}
-	if err := downstream.Plain(access.Server, d.Remake(ctx, agent, f.Record.AdoptFrom)); err != nil {
+	if err := downstream.Plain(access.Server, d.Reapply(ctx, agent, f.Record.AdoptFrom)); err != nil {
 		return err
 	}
 	record := *f.Record
 	record.Own = f.Own
-	return l.reporter.note(ctx, c, record)
+	return l.reporter.writeRecord(ctx, c, record)
 }

@@ -38,8 +38,8 @@ type reporter struct {
 	unseen map[kube.Key]string // versions that were written and that the cache has not shown yet
 }
 
-// note keeps what an import has done, with its Cluster.
-func (l *reporter) note(ctx context.Context, c *fleet.Cluster, r clusterimport.Record) error {
+// writeRecord writes the result of an import to its Cluster.
+func (l *reporter) writeRecord(ctx context.Context, c *fleet.Cluster, r clusterimport.Record) error {
 	for try := 1; ; try++ {
 		noted, err := l.clusters.Patch(ctx, c, r.Note(c))
 		if kube.IsConflict(err) && try < tries {
@@ -47,40 +47,39 @@ func (l *reporter) note(ctx context.Context, c *fleet.Cluster, r clusterimport.R
 				continue
 			}
 		}
-		l.wrote(c, noted, err)
+		l.setWritten(c, noted, err)
 		if err != nil {
 			return err
 		}
-		return l.say(ctx, noted, noted, &r, nil)
+		return l.writeCondition(ctx, noted, noted, &r, nil)
 	}
 }
 
-// report writes the condition Imported of a Cluster as it was judged: it holds where
-// nothing has failed.
+// report writes condition Imported of a Cluster: True unless failed is an error.
 func (l *reporter) report(ctx context.Context, judged *fleet.Cluster, failed error) error {
 	c, ok := l.caches.Clusters.Get(kube.KeyOf(judged))
 	if !ok {
 		return nil
 	}
-	if l.doubtful(c) || !sameImport(judged, c) {
+	if l.mayBeOutdated(c) || !sameImport(judged, c) {
 		live, err := l.clusters.Get(ctx, kube.KeyOf(c))
 		if err != nil {
 			return kube.IgnoreGone(err)
 		}
-		l.caughtUp(c, live)
+		l.onLive(c, live)
 		c = live
 	}
 	var r *clusterimport.Record
 	if failed == nil {
 		r = clusterimport.RecordOf(judged)
 	}
-	return l.say(ctx, judged, c, r, failed)
+	return l.writeCondition(ctx, judged, c, r, failed)
 }
 
-// say writes the condition Imported of a Cluster, again if the Cluster has changed
-// meanwhile. reconcile.RequeueAfter says that it is no longer the Cluster that was
-// judged.
-func (l *reporter) say(ctx context.Context, judged, c *fleet.Cluster, r *clusterimport.Record, failed error) error {
+// writeCondition writes condition Imported, and repeats that if the Cluster has changed
+// meanwhile. It returns a reconcile.RequeueAfter if the Cluster asks for another import
+// now.
+func (l *reporter) writeCondition(ctx context.Context, judged, c *fleet.Cluster, r *clusterimport.Record, failed error) error {
 	for try := 1; ; try++ {
 		if !sameImport(judged, c) {
 			return reconcile.RequeueError(fleet.ReasonProgressing, lookSoon, errors.New("report the import: the Cluster has changed meanwhile"))
@@ -95,8 +94,8 @@ func (l *reporter) say(ctx context.Context, judged, c *fleet.Cluster, r *cluster
 	}
 }
 
-// sameImport reports whether two versions of a Cluster ask for the same and were
-// imported as one.
+// sameImport reports whether two versions of a Cluster ask for the same import and have
+// the same result.
 func sameImport(a, b *fleet.Cluster) bool {
 	return a.UID == b.UID && a.Generation == b.Generation && a.Status.AgentConfigChanged == b.Status.AgentConfigChanged &&
 		a.Annotations[clusterimport.AnnotationImported] == b.Annotations[clusterimport.AnnotationImported]
@@ -117,7 +116,7 @@ func (l *reporter) write(ctx context.Context, c *fleet.Cluster, r *clusterimport
 	}
 	was := condition.Find(c.Status.Conditions, fleet.ConditionImported)
 	written, err := l.clusters.PatchStatus(ctx, c, changed)
-	l.wrote(c, written, err)
+	l.setWritten(c, written, err)
 	if err != nil {
 		return err
 	}
@@ -130,9 +129,9 @@ func (l *reporter) write(ctx context.Context, c *fleet.Cluster, r *clusterimport
 // unknownVersion is the resourceVersion after a write whose answer was lost.
 const unknownVersion = "?"
 
-// wrote remembers that a Cluster was written: until the cache has that version, its
-// Cluster may be older than the last write.
-func (l *reporter) wrote(c, written *fleet.Cluster, err error) {
+// setWritten records that a Cluster was written: until the cache has that version, its
+// Cluster is outdated.
+func (l *reporter) setWritten(c, written *fleet.Cluster, err error) {
 	version := unknownVersion
 	switch {
 	case err == nil:
@@ -148,16 +147,17 @@ func (l *reporter) wrote(c, written *fleet.Cluster, err error) {
 	l.unseen[kube.KeyOf(c)] = version
 }
 
-// doubtful reports whether a Cluster of the cache may be older than the last write.
-func (l *reporter) doubtful(c *fleet.Cluster) bool {
+// mayBeOutdated reports whether a cached Cluster may be older than the last write.
+func (l *reporter) mayBeOutdated(c *fleet.Cluster) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	version, ok := l.unseen[kube.KeyOf(c)]
 	return ok && version != c.ResourceVersion
 }
 
-// caughtUp takes note that a Cluster of the cache is as the API server has it, if it is.
-func (l *reporter) caughtUp(c, live *fleet.Cluster) {
+// onLive drops the record of setWritten if a cached Cluster equals the one of the API
+// server.
+func (l *reporter) onLive(c, live *fleet.Cluster) {
 	if c.ResourceVersion != live.ResourceVersion {
 		return
 	}
@@ -166,8 +166,8 @@ func (l *reporter) caughtUp(c, live *fleet.Cluster) {
 	delete(l.unseen, kube.KeyOf(c))
 }
 
-// seen takes note of the version that the cache shows of a Cluster.
-func (l *reporter) seen(c *fleet.Cluster) {
+// onCached drops the record of setWritten if the cache has the written version.
+func (l *reporter) onCached(c *fleet.Cluster) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if version := l.unseen[kube.KeyOf(c)]; version == c.ResourceVersion {

@@ -42,14 +42,14 @@ type tokens struct {
 	secrets *kube.Store[*corev1.Secret]
 }
 
-// key is that of the token of a Cluster.
+// key returns the key of the registration token of a Cluster.
 func (l *tokens) key(c *fleet.Cluster) kube.Key {
 	return kube.Key{Namespace: c.Namespace, Name: naming.ImportToken(c.Name)}
 }
 
-// get returns the registration token of an import, and what its Secret says. A token
-// that an agent has registered with, or that ends soon, is replaced; until a new one is
-// ready, the error is reconcile.RequeueAfter.
+// get returns the registration token of an import, and the content of its Secret. It
+// replaces a token that an agent has used, or that expires soon. Until a new one is
+// ready, the error is a reconcile.RequeueAfter.
 func (l *tokens) get(ctx context.Context, c *fleet.Cluster) (*fleet.ClusterRegistrationToken, registration.Bootstrapping, error) {
 	none := registration.Bootstrapping{}
 	key := l.key(c)
@@ -62,9 +62,9 @@ func (l *tokens) get(ctx context.Context, c *fleet.Cluster) (*fleet.ClusterRegis
 		if err != nil && !kube.IsExists(err) {
 			return nil, none, err
 		}
-		return nil, none, underWay("the registration token is made")
+		return nil, none, inProgress("the registration token is made")
 	}
-	if l.spent(c, t) {
+	if l.isUsedUp(c, t) {
 		// A request of the same second may be older: the one that is made now would be taken to
 		// be spent as well, and the next one.
 		if age := l.now().Sub(t.CreationTimestamp.Time); age >= 0 && age < lookSoon {
@@ -73,10 +73,10 @@ func (l *tokens) get(ctx context.Context, c *fleet.Cluster) (*fleet.ClusterRegis
 		if err := l.tokens.Delete(ctx, key, kube.Exactly(t)); err != nil {
 			return nil, none, err
 		}
-		return nil, none, underWay("the registration token is replaced")
+		return nil, none, inProgress("the registration token is replaced")
 	}
 	if _, ready := l.caches.Values.Get(key); !ready {
-		return nil, none, underWay("the registration token is made")
+		return nil, none, inProgress("the registration token is made")
 	}
 	values, err := l.secrets.Get(ctx, key)
 	if err != nil {
@@ -88,28 +88,27 @@ func (l *tokens) get(ctx context.Context, c *fleet.Cluster) (*fleet.ClusterRegis
 			return t, b, err
 		}
 	}
-	return nil, none, underWay("the registration token is made") // those of the one before are going
+	return nil, none, inProgress("the registration token is made") // those of the one before are going
 }
 
-// spent reports whether a token is of no use for another import.
-func (l *tokens) spent(c *fleet.Cluster, t *fleet.ClusterRegistrationToken) bool {
+// isUsedUp reports whether a token cannot be used for another import.
+func (l *tokens) isUsedUp(c *fleet.Cluster, t *fleet.ClusterRegistrationToken) bool {
 	own := false
 	for _, ref := range t.OwnerReferences {
 		own = own || ref.UID == c.UID
 	}
 	left := t.CreationTimestamp.Add(importTokenTTL).Sub(l.now())
 	r := clusterimport.Record{Since: t.CreationTimestamp.Time}
-	return t.DeletionTimestamp == nil && (!own || left < tokenLeft || r.Arrived(granted(l.caches, c)))
+	return t.DeletionTimestamp == nil && (!own || left < tokenLeft || r.Arrived(grantedRequests(l.caches, c)))
 }
 
-// end deletes the registration token of an agent that works with its own
-// credential.
-func (l *tokens) end(ctx context.Context, f clusterimport.Facts) error {
+// deleteToken deletes the registration token of an agent that uses its own credential.
+func (l *tokens) deleteToken(ctx context.Context, f clusterimport.Facts) error {
 	t, ok := l.caches.Tokens.Get(l.key(f.Cluster))
 	if !ok {
 		return nil
 	}
-	for _, r := range granted(l.caches, f.Cluster) {
+	for _, r := range grantedRequests(l.caches, f.Cluster) {
 		if r.Status.Granted && !r.CreationTimestamp.Before(&t.CreationTimestamp) && l.used(r) {
 			return l.tokens.Delete(ctx, kube.KeyOf(t), kube.Exactly(t))
 		}
@@ -117,8 +116,9 @@ func (l *tokens) end(ctx context.Context, f clusterimport.Facts) error {
 	return nil
 }
 
-// underWay says that an import goes on at the next event. Not every event wakes it up:
-// those of a token that has the same name and belongs to another owner do not.
-func underWay(what string) error {
+// inProgress returns the error of an import that continues at the next event. It
+// requeues the Cluster too, because events of a token with another owner do not enqueue
+// it.
+func inProgress(what string) error {
 	return reconcile.RequeueError(fleet.ReasonProgressing, lookAgain, fmt.Errorf("install the agent: %s", what))
 }

@@ -42,14 +42,14 @@ type waves struct {
 
 // imports is the part of the loop for single Clusters that the waves use.
 type imports interface {
-	// concerns reports whether the manager installs the agent of a Cluster.
-	concerns(c *fleet.Cluster) bool
+	// installsAgentOf reports whether the manager installs the agent of a Cluster.
+	installsAgentOf(c *fleet.Cluster) bool
 	// facts gathers what is known of a Cluster.
 	facts(ctx context.Context, c *fleet.Cluster) (clusterimport.Facts, error)
-	// hasFailed reports whether the last import of a Cluster did not go through.
+	// hasFailed reports whether the last import of a Cluster failed.
 	hasFailed(key kube.Key) bool
-	// wake wakes a Cluster up.
-	wake(key kube.Key)
+	// enqueue enqueues a Cluster.
+	enqueue(key kube.Key)
 }
 
 func newWaves(cfg Config, caches *cache.Shared, events *kube.Recorder, log *logrus.Entry, l imports) *waves {
@@ -61,11 +61,11 @@ func newWaves(cfg Config, caches *cache.Shared, events *kube.Recorder, log *logr
 	return t
 }
 
-// wake makes the loop decide again, soon.
-func (t *waves) wake() { t.loop.AddAfter(wavesKey, wavesPause) }
+// enqueue makes the loop decide again soon.
+func (t *waves) enqueue() { t.loop.AddAfter(wavesKey, wavesPause) }
 
-// has reports whether a Cluster is next to get some terms.
-func (t *waves) has(key kube.Key, terms clusterimport.Terms) bool {
+// isNext reports whether a Cluster may get the address and certificates in terms now.
+func (t *waves) isNext(key kube.Key, terms clusterimport.Terms) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.given[key] == terms.Digest()
@@ -85,7 +85,7 @@ func (t *waves) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) 
 	clusters := map[string]*fleet.Cluster{}
 	unread := map[kube.Key]error{}
 	for _, c := range t.caches.Clusters.List("") {
-		if !t.cfg.Scope.Holds(c.Namespace) || !t.imports.concerns(c) {
+		if !t.cfg.Scope.Holds(c.Namespace) || !t.imports.installsAgentOf(c) {
 			continue
 		}
 		facts, err := t.imports.facts(ctx, c)
@@ -104,16 +104,16 @@ func (t *waves) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) 
 			given[keys[name]] = targets[name]
 		}
 	}
-	for _, key := range t.give(given, unread) {
-		t.imports.wake(key)
+	for _, key := range t.setNext(given, unread) {
+		t.imports.enqueue(key)
 	}
 	t.report(schedule, targets, clusters)
 	return kube.Result{After: schedule.After}, errors.Join(slices.Collect(maps.Values(unread))...)
 }
 
-// give replaces the turns of Clusters, except for unread ones, and returns the Clusters
-// with a new turn.
-func (t *waves) give(given map[kube.Key]string, unread map[kube.Key]error) (fresh []kube.Key) {
+// setNext replaces the Clusters that are next, except those whose Secret cannot be read
+// (unread), and returns the new ones.
+func (t *waves) setNext(given map[kube.Key]string, unread map[kube.Key]error) (fresh []kube.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key := range unread {
@@ -130,8 +130,8 @@ func (t *waves) give(given map[kube.Key]string, unread map[kube.Key]error) (fres
 	return fresh
 }
 
-// candidate is how it stands with a Cluster; false for one that has no agent yet,
-// or that a person waits for.
+// candidate returns the state of a Cluster; false if it has no agent yet, or waits for
+// a user.
 func (t *waves) candidate(f clusterimport.Facts) (clusterimport.Candidate, bool) {
 	c, r := f.Cluster, f.Record
 	if r == nil {
@@ -151,7 +151,7 @@ func (t *waves) candidate(f clusterimport.Facts) (clusterimport.Candidate, bool)
 		terms := f.Offer.Terms()
 		out.Target, out.Due = terms.Digest(), true
 		out.Reported = time.Time{} // that was about other terms
-		out.Running = t.has(key, terms)
+		out.Running = t.isNext(key, terms)
 	}
 	return out, true
 }

@@ -21,7 +21,7 @@ import (
 type noAgents struct{ agents }
 
 func (noAgents) OnBundle(func(old, b *fleet.Bundle)) {}
-func (noAgents) OnBrake(func())                      {}
+func (noAgents) OnSuspension(func())                 {}
 
 // The cache may know of an import only after the import has woken up the waves: they
 // are woken up when it does, and when anything else changes that they decide by.
@@ -60,7 +60,7 @@ func TestWavesWake(t *testing.T) {
 				stop()
 				return kube.Done, nil
 			})
-			l.clusterChanged(cluster(nil), changed)
+			l.onCluster(cluster(nil), changed)
 			if err := l.waves.loop.Run(ctx); err != nil { // until the waves are woken up
 				t.Error(err)
 			}

@@ -40,7 +40,7 @@ type Cluster struct {
 	deployments *kube.Store[*appsv1.Deployment]
 }
 
-// Dial is a connection to a cluster, which writes under the same names as c.
+// Dial returns a connection to a cluster. It writes with the same field manager as c.
 func Dial(c *kube.Client, a kubeconfig.Access, m clusterimport.Mark, p kube.ImportPolicy) (*Cluster, error) {
 	own, err := kube.ConnectImported(kube.Config{UserAgent: c.REST().UserAgent, FieldManager: c.FieldManager()}, a, p, requestLimit)
 	if err != nil {
@@ -49,7 +49,7 @@ func Dial(c *kube.Client, a kubeconfig.Access, m clusterimport.Mark, p kube.Impo
 	return New(own, m), nil
 }
 
-// New is the cluster of a connection.
+// New returns the cluster of an existing connection.
 func New(own *kube.Client, m clusterimport.Mark) *Cluster {
 	return &Cluster{
 		Client: own, Mark: m, secrets: kube.StoreOf[*corev1.Secret](own),
@@ -58,7 +58,7 @@ func New(own *kube.Client, m clusterimport.Mark) *Cluster {
 	}
 }
 
-// Identity is the UID of the cluster: that of its namespace kube-system.
+// Identity returns the UID of the cluster: that of its namespace kube-system.
 func (d *Cluster) Identity(ctx context.Context) (string, error) {
 	n, err := d.namespaces.Get(ctx, kube.Key{Name: metav1.NamespaceSystem})
 	if err != nil {
@@ -67,8 +67,8 @@ func (d *Cluster) Identity(ctx context.Context) (string, error) {
 	return string(n.UID), nil
 }
 
-// things are the objects of an agent, in the order in which they are made.
-func (d *Cluster) things(a registration.Agent, adoptFrom string) ([]thing, error) {
+// agentObjects returns the objects of an agent, in the order in which they are created.
+func (d *Cluster) agentObjects(a registration.Agent, adoptFrom string) ([]agentObject, error) {
 	a.Labels = ensure.Merged(a.Labels, d.Mark.Labels())
 	objects, err := a.Objects()
 	if err != nil {
@@ -77,10 +77,10 @@ func (d *Cluster) things(a registration.Agent, adoptFrom string) ([]thing, error
 	if adoptFrom != "" {
 		objects.ConfigMap.Data = ensure.Merged(objects.ConfigMap.Data, map[string]string{registration.KeyAdoptFrom: adoptFrom})
 	}
-	var out []thing
+	var out []agentObject
 	for _, o := range objects.List() {
 		o.SetAnnotations(ensure.Merged(o.GetAnnotations(), d.Mark.Annotations()))
-		t, err := d.thing(o)
+		t, err := d.agentObject(o)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ func (d *Cluster) things(a registration.Agent, adoptFrom string) ([]thing, error
 	return out, nil
 }
 
-func (d *Cluster) thing(o registration.Object) (thing, error) {
+func (d *Cluster) agentObject(o registration.Object) (agentObject, error) {
 	switch o := o.(type) {
 	case *corev1.ServiceAccount:
 		return newObject(d.Client, "ServiceAccount", o), nil

@@ -29,7 +29,7 @@ type unreachable struct {
 	cause  error
 }
 
-// Error returns the reason in words that are the same each time.
+// Error returns the reason. The text is the same for the same reason.
 func (u *unreachable) Error() string {
 	var dns *net.DNSError
 	var op *net.OpError
@@ -52,9 +52,9 @@ func timedOut(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// notAsked is why a request was not sent: its address, or that it has no TLS; nil
-// where it was sent.
-func notAsked(err error) error {
+// notSentReason returns why a request was not sent: its address is forbidden, or has no
+// TLS; nil if it was sent.
+func notSentReason(err error) error {
 	var p *reconcile.Terminal
 	if errors.As(err, &p) && (p.Reason == address.ReasonRefused || p.Reason == kube.ReasonPlainHTTP) {
 		return p
@@ -62,8 +62,9 @@ func notAsked(err error) error {
 	return nil
 }
 
-// refusal reports a server that is not asked. Its name may lead elsewhere later.
-func refusal(server string, why error) error {
+// refusedError returns the error for a server that the manager does not connect to. The
+// name of the server may resolve to another address later.
+func refusedError(server string, why error) error {
 	hint := ""
 	if reconcile.ReasonOf(why) == kube.ReasonPlainHTTP {
 		hint = ", which agentTLSMode strict does not allow: use https"
@@ -78,38 +79,38 @@ func IsUnreachable(err error) bool {
 	return errors.As(err, &u)
 }
 
-// Plain is an error of a request to a downstream cluster in the manager's own
-// words.
+// Plain returns the error of a request to a downstream cluster without texts of its
+// server.
 func Plain(server string, err error) error {
 	var status apierrors.APIStatus
 	switch {
-	case notAsked(err) != nil:
-		return refusal(server, notAsked(err))
+	case notSentReason(err) != nil:
+		return refusedError(server, notSentReason(err))
 	case errors.Is(err, kube.ErrTooLarge):
 		return reconcile.RequeueError(clusterimport.ReasonTooLarge, Retry,
-			fmt.Errorf("install the agent at %s: the answer to an attempt to %s is larger than what is read of it; is that an API server?", server, tried(err)))
+			fmt.Errorf("install the agent at %s: the answer to an attempt to %s is larger than what is read of it; is that an API server?", server, requestOf(err)))
 	case err == nil, reconcile.IsTerminal(err), reconcile.IsRequeue(err), IsUnreachable(err):
 		return err
 	case kube.IsDenied(err):
 		return reconcile.RequeueError(clusterimport.ReasonDenied, Retry,
 			fmt.Errorf("install the agent at %s: an admission webhook or policy of that cluster denies an attempt to %s: it has to let the kubeconfig's user do that",
-				server, tried(err)))
+				server, requestOf(err)))
 	case kube.IsUnauthorized(err):
 		return reconcile.RequeueError(clusterimport.ReasonRefused, Retry,
 			fmt.Errorf("install the agent at %s: the credential of the kubeconfig is not accepted (401): renew it", server))
 	case kube.IsForbidden(err):
 		return reconcile.RequeueError(clusterimport.ReasonRefused, Retry,
-			fmt.Errorf("install the agent at %s: the kubeconfig's user may not %s (403): it has to be an administrator", server, tried(err)))
+			fmt.Errorf("install the agent at %s: the kubeconfig's user may not %s (403): it has to be an administrator", server, requestOf(err)))
 	case errors.As(err, &status):
 		return reconcile.RequeueError(fleet.ReasonError, serverRetry,
-			fmt.Errorf("install the agent at %s: an attempt to %s is answered with %d", server, tried(err), status.Status().Code))
+			fmt.Errorf("install the agent at %s: an attempt to %s is answered with %d", server, requestOf(err), status.Status().Code))
 	}
 	return &unreachable{server: server, cause: err}
 }
 
-// tried returns the request that a store's error names, without the server's
+// requestOf returns the request that an error of a Store names, without the server's
 // answer.
-func tried(err error) string {
+func requestOf(err error) string {
 	for text := err.Error(); ; {
 		inner := errors.Unwrap(err)
 		if inner == nil {
@@ -122,7 +123,7 @@ func tried(err error) string {
 	}
 }
 
-// ReasonOf is the reason of a failed import in one word.
+// ReasonOf returns the reason of a failed import as one word.
 func ReasonOf(err error) string {
 	if IsUnreachable(err) {
 		return clusterimport.ReasonUnreachable

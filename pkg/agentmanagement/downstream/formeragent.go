@@ -11,16 +11,16 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// known reports whether the agent in a namespace works with a credential that
-// this manager has issued for this Cluster, or for one whose place it takes.
-func (d *Cluster) known(ctx context.Context, in string) (bool, error) {
-	of, err := d.worksFor(ctx, in)
+// isOwnAgent reports whether the agent in a namespace uses a credential that this
+// manager has issued for this Cluster, or for one that it replaces.
+func (d *Cluster) isOwnAgent(ctx context.Context, in string) (bool, error) {
+	of, err := d.clusterOfAgent(ctx, in)
 	return of != "" && (of == d.Mark.Workspace+"/"+d.Mark.Cluster || slices.Contains(d.Mark.Former, of)), err
 }
 
-// worksFor is the Cluster, "<namespace>/<name>", for which the credential of the
-// agent in a namespace was issued; empty: none of this manager's.
-func (d *Cluster) worksFor(ctx context.Context, in string) (string, error) {
+// clusterOfAgent returns the Cluster, "<namespace>/<name>", for which the credential of
+// the agent in a namespace was issued; empty if this manager did not issue it.
+func (d *Cluster) clusterOfAgent(ctx context.Context, in string) (string, error) {
 	s, err := d.secrets.Get(ctx, kube.Key{Namespace: in, Name: fleet.SecretAgent})
 	if err != nil {
 		return "", kube.IgnoreGone(err)
@@ -36,12 +36,12 @@ func (d *Cluster) worksFor(ctx context.Context, in string) (string, error) {
 	return d.Issued(ctx, account)
 }
 
-// Before is which of some Clusters the agent in one of some namespaces has worked for
-// until now: nil for none of them. Its credential says so, or the mark on its
-// Deployment.
-func (d *Cluster) Before(ctx context.Context, former []*fleet.Cluster, in []string) (*fleet.Cluster, error) {
+// FormerCluster returns the Cluster among former for which an agent in one of the
+// namespaces has worked; nil if there is none. The credential of the agent, or the mark
+// on its Deployment, names the Cluster.
+func (d *Cluster) FormerCluster(ctx context.Context, former []*fleet.Cluster, in []string) (*fleet.Cluster, error) {
 	for _, namespace := range in {
-		of, err := d.worksFor(ctx, namespace)
+		of, err := d.clusterOfAgent(ctx, namespace)
 		if err != nil {
 			return nil, err
 		}

@@ -24,15 +24,15 @@ type Order struct {
 	From      string // namespace of the agent before; empty: there was none elsewhere
 }
 
-// survey looks at all objects of an agent, and returns those that may be written. If a
-// required object belongs to another owner, that is a terminal error: then nothing has
-// been written.
-func (d *Cluster) survey(ctx context.Context, in string, all []thing) ([]thing, error) {
-	known, err := d.known(ctx, in)
+// writableObjects reads all objects of an agent, and returns those that may be written.
+// If another owner has a required object, it returns a terminal error before anything
+// is written.
+func (d *Cluster) writableObjects(ctx context.Context, in string, all []agentObject) ([]agentObject, error) {
+	known, err := d.isOwnAgent(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	var ours []thing
+	var ours []agentObject
 	for _, t := range all {
 		foreign, err := t.look(ctx, d.Mark, known)
 		switch {
@@ -57,27 +57,28 @@ func (d *Cluster) survey(ctx context.Context, in string, all []thing) ([]thing, 
 
 // Replace installs an agent in the place of any objects of this Cluster.
 func (d *Cluster) Replace(ctx context.Context, o Order, pull []*corev1.Secret) error {
-	all, err := d.things(o.Agent, o.From)
+	all, err := d.agentObjects(o.Agent, o.From)
 	if err != nil {
 		return err
 	}
-	ours, err := d.survey(ctx, o.Agent.Namespace, all)
+	ours, err := d.writableObjects(ctx, o.Agent.Namespace, all)
 	if err != nil {
 		return err
 	}
 	if err := d.Move(ctx, o); err != nil {
 		return err
 	}
-	return d.make(ctx, o.Agent.Namespace, ours, o.Bootstrap, pull)
+	return d.createObjects(ctx, o.Agent.Namespace, ours, o.Bootstrap, pull)
 }
 
-// make makes the namespace of an agent, its things, and what it registers with.
-func (d *Cluster) make(ctx context.Context, in string, ours []thing, b registration.Bootstrapping, pull []*corev1.Secret) error {
+// createObjects creates the namespace of an agent, its objects, and its bootstrap
+// Secret.
+func (d *Cluster) createObjects(ctx context.Context, in string, ours []agentObject, b registration.Bootstrapping, pull []*corev1.Secret) error {
 	if err := ensure.Namespace(ctx, d.namespaces, in, d.Mark.Labels()); err != nil {
 		return err
 	}
 	for _, s := range append(pull, d.bootstrap(in, b)) {
-		if err := d.secret(ctx, s); err != nil {
+		if err := d.writeSecret(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -89,7 +90,7 @@ func (d *Cluster) make(ctx context.Context, in string, ours []thing, b registrat
 	return nil
 }
 
-// bootstrap is the Secret that an agent registers with.
+// bootstrap returns the Secret that an agent registers with.
 func (d *Cluster) bootstrap(in string, b registration.Bootstrapping) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -100,9 +101,9 @@ func (d *Cluster) bootstrap(in string, b registration.Bootstrapping) *corev1.Sec
 	}
 }
 
-// secret writes a Secret, unless one of its name belongs to another owner: an image
-// pull secret of that name is then taken to be the one that is meant.
-func (d *Cluster) secret(ctx context.Context, want *corev1.Secret) error {
+// writeSecret writes a Secret, unless another owner has one of this name. Then it
+// assumes that this is the image pull secret which is meant.
+func (d *Cluster) writeSecret(ctx context.Context, want *corev1.Secret) error {
 	have, err := d.secrets.Get(ctx, kube.KeyOf(want))
 	switch {
 	case err != nil && !kube.IsGone(err):
@@ -113,14 +114,14 @@ func (d *Cluster) secret(ctx context.Context, want *corev1.Secret) error {
 	return ensure.Secret(ctx, d.secrets, want)
 }
 
-// Remake applies what an agent is made of, and removes what it was made of and is
-// not any more.
-func (d *Cluster) Remake(ctx context.Context, a registration.Agent, adoptFrom string) error {
-	all, err := d.things(a, adoptFrom)
+// Reapply applies the objects of an agent, and removes objects that the agent does not
+// have any more.
+func (d *Cluster) Reapply(ctx context.Context, a registration.Agent, adoptFrom string) error {
+	all, err := d.agentObjects(a, adoptFrom)
 	if err != nil {
 		return err
 	}
-	ours, err := d.survey(ctx, a.Namespace, all)
+	ours, err := d.writableObjects(ctx, a.Namespace, all)
 	if err != nil {
 		return err
 	}
@@ -135,16 +136,16 @@ func (d *Cluster) Remake(ctx context.Context, a registration.Agent, adoptFrom st
 	}
 	budget, class := o.Wished()
 	err = Discard(ctx, kube.StoreOf[*policyv1.PodDisruptionBudget](d.Client), a.Namespace, d.Mark.Manager, budget,
-		func(b *policyv1.PodDisruptionBudget) bool { return d.madeFor(b) })
+		func(b *policyv1.PodDisruptionBudget) bool { return d.isMadeForCluster(b) })
 	if err != nil {
 		return err
 	}
 	return Discard(ctx, kube.StoreOf[*schedulingv1.PriorityClass](d.Client), "", d.Mark.Manager, class,
-		func(c *schedulingv1.PriorityClass) bool { return d.madeFor(c) })
+		func(c *schedulingv1.PriorityClass) bool { return d.isMadeForCluster(c) })
 }
 
-// madeFor reports whether an object was made for the agent of this Cluster.
-func (d *Cluster) madeFor(o kube.Object) bool {
+// isMadeForCluster reports whether an object was made for the agent of this Cluster.
+func (d *Cluster) isMadeForCluster(o kube.Object) bool {
 	has := o.GetAnnotations()
 	for key, value := range d.Mark.Annotations() {
 		if has[key] != value {
@@ -154,8 +155,8 @@ func (d *Cluster) madeFor(o kube.Object) bool {
 	return true
 }
 
-// Discard deletes the objects of one kind that bear a manager's label and that goes
-// accepts, except the one named keep.
+// Discard deletes the objects of one kind that have the label of a manager and that
+// goes accepts, except the one named keep.
 func Discard[P kube.Object](ctx context.Context, store *kube.Store[P], in, manager, keep string, goes func(P) bool) error {
 	list, err := store.List(ctx, in, fleet.LabelManagerID+"="+manager)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// A thing is one object of an agent, of any kind.
-type thing interface {
+// A agentObject is one object of an agent, of any kind.
+type agentObject interface {
 	// look reads what is there, and says whose that is if it must be left alone.
 	look(ctx context.Context, m clusterimport.Mark, known bool) (foreign string, err error)
 	// apply writes the object as desired, unless it was last applied like that.
@@ -33,14 +33,14 @@ type object[P kube.Object] struct {
 	there      bool
 }
 
-func newObject[P kube.Object](c *kube.Client, kind string, want P) thing {
+func newObject[P kube.Object](c *kube.Client, kind string, want P) agentObject {
 	return &object[P]{kind: kind, store: kube.StoreOf[P](c), want: want}
 }
 
 func (o *object[P]) String() string { return o.kind + " " + kube.KeyOf(o.want).String() }
 
-// optional reports whether an agent can do without the object. A NetworkPolicy that lets
-// agents out may exist already, or another owner decides which traffic is allowed.
+// optional reports whether an agent works without the object. A NetworkPolicy that
+// permits its traffic may exist already, or another owner decides about traffic.
 func (o *object[P]) optional() bool { return o.kind == "NetworkPolicy" }
 
 func (o *object[P]) look(ctx context.Context, m clusterimport.Mark, known bool) (string, error) {

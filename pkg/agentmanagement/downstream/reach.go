@@ -16,13 +16,13 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// Reach asks an API server for its version, without a credential, and returns
-// the access with the authorities that its certificate is to be checked against
-// from then on. In mode system-store those are the system's, if they vouch for
-// it; else, and in mode strict, the kubeconfig's.
+// Reach requests the version of an API server without a credential, and returns the
+// access with the CAs that its certificate must be verified with. In mode system-store
+// these are the system's CAs, if they verify the certificate; else, and in mode strict,
+// the kubeconfig's.
 //
-// Nothing that the server says is in an error: the author of the kubeconfig chooses the
-// server that is asked, and would read the answer.
+// Errors contain nothing that the server says: the author of the kubeconfig chooses the
+// server, and would otherwise read answers of servers that the author cannot reach.
 func Reach(ctx context.Context, a kubeconfig.Access, mode string, policy kube.ImportPolicy) (kubeconfig.Access, error) {
 	if a.Insecure && mode == registration.TLSStrict {
 		return a, reconcile.TerminalError(clusterimport.ReasonUntrusted,
@@ -42,8 +42,8 @@ func Reach(ctx context.Context, a kubeconfig.Access, mode string, policy kube.Im
 	switch {
 	case err == nil:
 		_ = answer.Body.Close()
-	case notAsked(err) != nil:
-		return a, refusal(a.Server, notAsked(err))
+	case notSentReason(err) != nil:
+		return a, refusedError(a.Server, notSentReason(err))
 	case v.refused != nil:
 		return a, reconcile.RequeueError(clusterimport.ReasonUntrusted, Retry, fmt.Errorf("reach %s: its certificate is not to be trusted: %w", a.Server, v.refused))
 	default:
@@ -86,7 +86,7 @@ func (v *verifier) client(policy kube.ImportPolicy) (*http.Client, error) {
 	}, nil
 }
 
-// verify tries the system's authorities and then the kubeconfig's.
+// verify tries the system's CAs and then the kubeconfig's.
 func (v *verifier) verify(s tls.ConnectionState, name string) error {
 	if v.access.Insecure {
 		return nil

@@ -18,7 +18,7 @@ import (
 // is looked again.
 const podsGoing = 2 * time.Second
 
-// Move ends the agent that a Cluster had in another namespace. The error is
+// Move removes the agent that a Cluster had in another namespace. The error is a
 // reconcile.RequeueAfter while its pods are terminating.
 func (d *Cluster) Move(ctx context.Context, o Order) error {
 	if o.From == "" {
@@ -26,26 +26,26 @@ func (d *Cluster) Move(ctx context.Context, o Order) error {
 	}
 	old := o.Agent
 	old.Namespace = o.From
-	gone, err := d.leave(ctx, old)
+	gone, err := d.removeFormerAgent(ctx, old)
 	if err == nil && !gone {
 		err = reconcile.RequeueError(fleet.ReasonProgressing, podsGoing, fmt.Errorf("move the agent: its pods in namespace %q are going", o.From))
 	}
 	return err
 }
 
-// leave removes the agent that a Cluster had in another namespace: first its workload,
-// then its records, then its rights. It returns false while its pods are terminating.
-// What the agent deployed stays.
-func (d *Cluster) leave(ctx context.Context, a registration.Agent) (bool, error) {
-	known, err := d.known(ctx, a.Namespace)
+// removeFormerAgent removes the agent that a Cluster had in another namespace: first
+// its workload, then its records, then its rights. It returns false while its pods are
+// terminating. What the agent has deployed stays.
+func (d *Cluster) removeFormerAgent(ctx context.Context, a registration.Agent) (bool, error) {
+	known, err := d.isOwnAgent(ctx, a.Namespace)
 	if err != nil {
 		return false, err
 	}
-	all, err := d.things(a, "")
+	all, err := d.agentObjects(a, "")
 	if err != nil {
 		return false, err
 	}
-	ours := map[thing]bool{}
+	ours := map[agentObject]bool{}
 	for _, t := range all {
 		foreign, err := t.look(ctx, d.Mark, known)
 		if err != nil {
@@ -67,7 +67,7 @@ func (d *Cluster) leave(ctx context.Context, a registration.Agent) (bool, error)
 	// Its account is deleted last: while that exists and bears the mark, objects
 	// without a mark were this agent's as well.
 	known = known || ours[all[0]] && all[0].bears(d.Mark.Manager)
-	if err := d.forget(ctx, a, known); err != nil {
+	if err := d.deleteRecords(ctx, a, known); err != nil {
 		return false, err
 	}
 	for i := len(all) - 2; i >= 0; i-- {
@@ -80,15 +80,15 @@ func (d *Cluster) leave(ctx context.Context, a registration.Agent) (bool, error)
 	return true, nil
 }
 
-// forget deletes what an agent that is gone has written for itself: its credential, its
-// lease, its records of what it has accepted, and its reports. Objects without a mark
-// are deleted if the agent is known to have been this Cluster's. What it has deployed
-// stays, and so do Helm's records of that.
-func (d *Cluster) forget(ctx context.Context, a registration.Agent, known bool) error {
+// deleteRecords deletes what a removed agent has written for itself: its credential,
+// its lease, its records and its reports. If known, the agent was this Cluster's, and
+// objects without a mark are deleted too. What it has deployed stays, with the records
+// of Helm.
+func (d *Cluster) deleteRecords(ctx context.Context, a registration.Agent, known bool) error {
 	secrets := append([]string{fleet.SecretAgent, fleet.SecretAgentBootstrap}, a.ImagePullSecrets...)
 	for i, name := range secrets {
 		own := known && i < 2 // image pull secrets without a mark belong to others
-		if err := forgetOne(ctx, d, d.secrets, kube.Key{Namespace: a.Namespace, Name: name}, own); err != nil {
+		if err := deleteRecord(ctx, d, d.secrets, kube.Key{Namespace: a.Namespace, Name: name}, own); err != nil {
 			return err
 		}
 	}
@@ -96,11 +96,11 @@ func (d *Cluster) forget(ctx context.Context, a registration.Agent, known bool) 
 		return nil
 	}
 	lease := kube.Key{Namespace: a.Namespace, Name: fleet.SecretAgent}
-	if err := forgetOne(ctx, d, kube.StoreOf[*coordinationv1.Lease](d.Client), lease, true); err != nil {
+	if err := deleteRecord(ctx, d, kube.StoreOf[*coordinationv1.Lease](d.Client), lease, true); err != nil {
 		return err
 	}
 	for _, name := range []string{fleet.ConfigMapAgentContact, fleet.ConfigMapAgentJournal} {
-		if err := forgetOne(ctx, d, kube.StoreOf[*corev1.ConfigMap](d.Client), kube.Key{Namespace: a.Namespace, Name: name}, true); err != nil {
+		if err := deleteRecord(ctx, d, kube.StoreOf[*corev1.ConfigMap](d.Client), kube.Key{Namespace: a.Namespace, Name: name}, true); err != nil {
 			return err
 		}
 	}
@@ -119,8 +119,8 @@ func (d *Cluster) forget(ctx context.Context, a registration.Agent, known bool) 
 	return nil
 }
 
-// forgetOne deletes one object, unless it belongs to another owner.
-func forgetOne[P kube.Object](ctx context.Context, d *Cluster, store *kube.Store[P], key kube.Key, known bool) error {
+// deleteRecord deletes one object, unless it belongs to another owner.
+func deleteRecord[P kube.Object](ctx context.Context, d *Cluster, store *kube.Store[P], key kube.Key, known bool) error {
 	have, err := store.Get(ctx, key)
 	if err != nil {
 		return kube.IgnoreGone(err)

@@ -36,11 +36,11 @@ func TestMove(t *testing.T) {
 			}
 			agent := registration.Agent{Namespace: "former", Image: "agent"}
 			there := cluster(c.mark)
-			things, err := there.things(agent, "")
+			things, err := there.agentObjects(agent, "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := there.make(t.Context(), agent.Namespace, things, registration.Bootstrapping{}, nil); err != nil {
+			if err := there.createObjects(t.Context(), agent.Namespace, things, registration.Bootstrapping{}, nil); err != nil {
 				t.Fatal(err)
 			}
 			agent.Namespace = "new"

@@ -1,9 +1,8 @@
-// Package ensure creates objects that are missing and patches those that differ from
-// the desired ones. An object that does not differ costs no write.
+// Package ensure creates objects that are missing and patches those that differ. An
+// object that is as desired costs no write.
 //
-// It replaces wrangler's apply, which finds its objects by labels and annotations of
-// its own, one of them with the desired object. Objects of the reference have no such
-// marks, and users and agents should see no others than before.
+// It is used instead of wrangler's apply, which finds objects by labels and annotations
+// of its own. Objects may come from rancher/fleet, which does not set them.
 package ensure
 
 import (
@@ -28,9 +27,8 @@ type Unseen[P kube.Object] struct{}
 // Get returns nothing.
 func (Unseen[P]) Get(kube.Key) (none P, found bool) { return none, false }
 
-// Object creates an object, or updates an existing one to the desired state. copyOver
-// copies what matters besides metadata from want into have. Without a difference
-// nothing is sent.
+// Object creates an object, or patches an existing one that differs. copyOver copies
+// the compared fields besides metadata from want into have.
 func Object[P kube.Object](ctx context.Context, known Source[P], store *kube.Store[P], want P, copyOver func(have, want P)) error {
 	have, ok := known.Get(kube.KeyOf(want))
 	if !ok {
@@ -53,7 +51,7 @@ func Object[P kube.Object](ctx context.Context, known Source[P], store *kube.Sto
 	return err
 }
 
-// Merged returns have overlaid with want; have itself where that adds nothing.
+// Merged returns have overlaid with want; have itself if want adds nothing.
 func Merged(have, want map[string]string) map[string]string {
 	out := maps.Clone(have)
 	if out == nil && len(want) > 0 {
@@ -63,7 +61,7 @@ func Merged(have, want map[string]string) map[string]string {
 	return out
 }
 
-// Secret writes a Secret unless one with the same data is there.
+// Secret writes a Secret unless one with the same data exists.
 func Secret(ctx context.Context, secrets *kube.Store[*corev1.Secret], want *corev1.Secret) error {
 	have, err := secrets.Get(ctx, kube.KeyOf(want))
 	if kube.IsGone(err) {
@@ -82,7 +80,7 @@ func Secret(ctx context.Context, secrets *kube.Store[*corev1.Secret], want *core
 	return err
 }
 
-// Namespace makes a namespace unless it is there.
+// Namespace creates a namespace if it does not exist.
 func Namespace(ctx context.Context, namespaces *kube.Store[*corev1.Namespace], name string, labels map[string]string) error {
 	if _, err := namespaces.Get(ctx, kube.Key{Name: name}); !kube.IsGone(err) {
 		return err

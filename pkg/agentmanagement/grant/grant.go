@@ -1,5 +1,5 @@
-// Package grant writes the account of a registration token or of a request, and the
-// rights of that account.
+// Package grant writes the ServiceAccounts, tokens and rights of agents and
+// registration tokens.
 package grant
 
 import (
@@ -25,7 +25,7 @@ type Writer struct {
 	ClusterBindings *kube.Store[*rbacv1.ClusterRoleBinding]
 }
 
-// NewWriter makes a writer that knows from caches what is there.
+// NewWriter makes a Writer that compares objects with caches.
 func NewWriter(c *kube.Client, known *cache.Shared) Writer {
 	return Writer{
 		known:    known,
@@ -35,13 +35,14 @@ func NewWriter(c *kube.Client, known *cache.Shared) Writer {
 	}
 }
 
-// Account makes an account.
+// Account creates a ServiceAccount if it is missing.
 func (w Writer) Account(ctx context.Context, want *corev1.ServiceAccount) error {
 	return ensure.Object(ctx, w.known.Accounts, w.Accounts, want, copyNothing)
 }
 
-// WithToken makes an account and the Secret for its token, and returns the token;
-// it is empty until the API server has filled it in, which wakes the loop up.
+// WithToken creates a ServiceAccount and the Secret for its token, and returns the
+// token; it is empty until the API server has filled the Secret, which enqueues the
+// caller's key.
 func (w Writer) WithToken(ctx context.Context, account *corev1.ServiceAccount, secret *corev1.Secret) ([]byte, error) {
 	if err := w.Account(ctx, account); err != nil {
 		return nil, err
@@ -56,8 +57,9 @@ func (w Writer) WithToken(ctx context.Context, account *corev1.ServiceAccount, s
 	return have.Data[corev1.ServiceAccountTokenKey], nil
 }
 
-// AccountToken makes the Secret that the API server fills with the token of an account.
-// One that the reference has made is adopted: the cache selects Secrets by our labels.
+// AccountToken creates the Secret that the API server fills with the token of an
+// account. It adopts a Secret of rancher/fleet, because the cache selects Secrets by
+// this manager's labels.
 func (w Writer) AccountToken(ctx context.Context, want *corev1.Secret) error {
 	if _, ok := w.known.AccountTokens.Get(kube.KeyOf(want)); ok {
 		return nil
@@ -65,17 +67,17 @@ func (w Writer) AccountToken(ctx context.Context, want *corev1.Secret) error {
 	return ensure.Object(ctx, ensure.Unseen[*corev1.Secret]{}, w.Secrets, want, copyNothing)
 }
 
-// Role makes a Role, or gives it the rules that it is to have.
+// Role creates a Role, or sets its rules.
 func (w Writer) Role(ctx context.Context, want *rbacv1.Role) error {
 	return ensure.Object(ctx, w.known.Roles, w.Roles, want, copyRules)
 }
 
-// Binding makes a RoleBinding, or gives it the subjects that it is to have.
+// Binding creates a RoleBinding, or sets its subjects.
 func (w Writer) Binding(ctx context.Context, want *rbacv1.RoleBinding) error {
 	return ensure.Object(ctx, w.known.Bindings, w.Bindings, want, copySubjects)
 }
 
-// ClusterBinding makes a ClusterRoleBinding, or gives it the subjects that it is to have.
+// ClusterBinding creates a ClusterRoleBinding, or sets its subjects.
 func (w Writer) ClusterBinding(ctx context.Context, want *rbacv1.ClusterRoleBinding) error {
 	return ensure.Object(ctx, w.known.ClusterBindings, w.ClusterBindings, want, copyClusterSubjects)
 }

@@ -1,7 +1,4 @@
-// Package heartbeat counts the agents of the fleet and keeps the interval of their
-// check-ins, which package heartbeat of pkg/plan decides. The loop of package cluster
-// writes the interval on each Cluster. Package fleetstate finds out which agents have
-// missed check-ins.
+// Package heartbeat has the loop that decides how often agents check in.
 package heartbeat
 
 import (
@@ -36,8 +33,8 @@ type Loop struct {
 	report   func(kube.Key)
 }
 
-// New makes the loop. setting is how often agents are to check in; 0: the loop chooses.
-// report is called with each Cluster that has to be written.
+// New makes the loop. setting is the check-in interval of agents; 0: the loop chooses
+// it. It calls report with each Cluster that must be written.
 func New(setting time.Duration, caches *cache.Shared, log *logrus.Entry, report func(kube.Key)) *Loop {
 	l := &Loop{log: log, caches: caches, setting: setting, report: report}
 	l.loop = kube.NewController("rhythm", 1, l.Reconcile)
@@ -53,12 +50,12 @@ func New(setting time.Duration, caches *cache.Shared, log *logrus.Entry, report 
 // Runnables returns what is to run, for kube.Run.
 func (l *Loop) Runnables() []kube.Runner { return []kube.Runner{l.loop} }
 
-// Mark returns a Cluster with what its agent will get, as far as that is decided.
+// Mark returns a Cluster with the interval for its agent, if that is decided.
 func (l *Loop) Mark(c *fleet.Cluster) *fleet.Cluster {
 	return heartbeat.Report(c, time.Duration(l.interval.Load()))
 }
 
-// Reconcile decides again, and makes sure that every agent gets the result.
+// Reconcile decides the interval, and reports the Clusters whose agents need it.
 func (l *Loop) Reconcile(context.Context, kube.Key) (kube.Result, error) {
 	clusters := l.caches.Clusters.List("")
 	was := time.Duration(l.interval.Load())

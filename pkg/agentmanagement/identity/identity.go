@@ -1,5 +1,5 @@
-// Package identity reports on each Cluster which other agents claim its identity:
-// clones, and requests that wait for a user.
+// Package identity has the loop that reports on each Cluster which other agents claim
+// its identity.
 package identity
 
 import (
@@ -57,8 +57,8 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder
 // Runnables returns what is to run, for kube.Run.
 func (l *Loop) Runnables() []kube.Runner { return []kube.Runner{l.loop} }
 
-// onCluster records which agent reports in the status of a Cluster. It gets every
-// change, where the loop might see only the last of several.
+// onCluster records which agent reports in the status of a Cluster. It is called for
+// every change; Reconcile might see only the last of several.
 func (l *Loop) onCluster(old, c *fleet.Cluster) {
 	if c == nil {
 		l.mu.Lock()
@@ -80,8 +80,8 @@ func (l *Loop) onCluster(old, c *fleet.Cluster) {
 	l.loop.Add(kube.KeyOf(c))
 }
 
-// Reconcile brings the conditions DuplicateIdentity and RegistrationWaiting of one
-// Cluster in line with what was seen.
+// Reconcile writes the conditions DuplicateIdentity and RegistrationWaiting of one
+// Cluster.
 func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	c, ok := l.caches.Clusters.Get(key)
 	if !ok || withdrawal.Going(c) || registration.External(c) {

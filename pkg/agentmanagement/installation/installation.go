@@ -18,9 +18,9 @@ import (
 // attempts is how often two managers that start at once try to agree.
 const attempts = 5
 
-// Ensure reads ConfigMap fleet-installation of a namespace, makes it or brings
-// it up to date, and returns what it says. Several processes may call it at
-// once and get the same answer. It is called before a process takes a lease.
+// Ensure reads, creates or updates ConfigMap fleet-installation of a namespace, and
+// returns its content. Several processes may call it at once and get the same result. A
+// process calls it before it acquires a lease.
 func Ensure(ctx context.Context, c *kube.Client, namespace string) (registration.Installation, error) {
 	c = c.Loop("installation")
 	system, err := kube.StoreOf[*corev1.Namespace](c).Get(ctx, kube.Key{Name: "kube-system"})
@@ -30,7 +30,7 @@ func Ensure(ctx context.Context, c *kube.Client, namespace string) (registration
 	maps := kube.StoreOf[*corev1.ConfigMap](c)
 	for range attempts {
 		var i registration.Installation
-		if i, err = once(ctx, maps, namespace, string(system.UID)); err == nil {
+		if i, err = ensureOnce(ctx, maps, namespace, string(system.UID)); err == nil {
 			return i, nil
 		}
 		if !kube.IsConflict(err) && !kube.IsExists(err) {
@@ -40,7 +40,7 @@ func Ensure(ctx context.Context, c *kube.Client, namespace string) (registration
 	return registration.Installation{}, fmt.Errorf("identify the installation: %w", err)
 }
 
-func once(ctx context.Context, maps *kube.Store[*corev1.ConfigMap], namespace, clusterUID string) (registration.Installation, error) {
+func ensureOnce(ctx context.Context, maps *kube.Store[*corev1.ConfigMap], namespace, clusterUID string) (registration.Installation, error) {
 	key := kube.Key{Namespace: namespace, Name: fleet.ConfigMapInstallation}
 	have, err := maps.Get(ctx, key)
 	if err != nil && !kube.IsGone(err) {

@@ -18,17 +18,16 @@ import (
 // again; watches report most of its changes.
 const moveLook = 2 * time.Second
 
-// depart removes what earlier local agents have left in other namespaces, once the
-// present one works. The error is reconcile.RequeueAfter until that may be done, and
-// until it is done. All its state is in the Cluster: a manager that was stopped at any
-// point continues from there.
-func (l *Loop) depart(ctx context.Context, c *fleet.Cluster, a registration.Agent, access kube.Access) error {
+// removeFormerAgents removes earlier local agents in other namespaces, once the present
+// one works. The error is a reconcile.RequeueAfter until they are removed. All its
+// state is in the Cluster, so that a restarted manager continues.
+func (l *Loop) removeFormerAgents(ctx context.Context, c *fleet.Cluster, a registration.Agent, access kube.Access) error {
 	move := registration.LocalMoveOf(c)
 	if len(move.Leaves) == 0 {
 		return nil
 	}
 	if !l.cfg.Settings.Bootstrap.LocalAgentDisabled {
-		ordered, err := l.cfg.Agents.Ordered(ctx, c)
+		ordered, err := l.cfg.Agents.IsCurrent(ctx, c)
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ type installer struct {
 	secrets     *kube.Store[*corev1.Secret]
 }
 
-// newInstaller is an installer for the cluster of a connection with a token.
+// newInstaller makes an installer that connects like own, with a token.
 func newInstaller(own *kube.Client, token string) *installer {
 	return &installer{
 		token:      token,
@@ -72,7 +72,7 @@ func (i *installer) install(ctx context.Context, a registration.Agent) error {
 		func() error { return applyIfAny(ctx, i.classes, o.PriorityClass, o.PriorityClass != nil) },
 		func() error { return applyIfAny(ctx, i.budgets, o.Budget, o.Budget != nil) },
 		func() error { return applyOnce(ctx, i.deployments, o.Deployment) },
-		func() error { return i.drop(ctx, a, o, appliedHere) },
+		func() error { return i.deleteSuperfluous(ctx, a, o, appliedHere) },
 	} {
 		if err := apply(); err != nil {
 			return err
@@ -81,9 +81,9 @@ func (i *installer) install(ctx context.Context, a registration.Agent) error {
 	return nil
 }
 
-// drop deletes the optional objects of an agent that this manager made and that o no
-// longer has, if goes allows it.
-func (i *installer) drop(ctx context.Context, a registration.Agent, o registration.AgentObjects, goes func(kube.Object) bool) error {
+// deleteSuperfluous deletes the optional objects of an agent that this manager made and
+// that o does not contain, if goes permits it.
+func (i *installer) deleteSuperfluous(ctx context.Context, a registration.Agent, o registration.AgentObjects, goes func(kube.Object) bool) error {
 	id := a.Labels[fleet.LabelManagerID]
 	budget, class := o.Wished()
 	err := downstream.Discard(ctx, i.budgets, a.Namespace, id, budget, func(b *policyv1.PodDisruptionBudget) bool { return goes(b) })
@@ -94,15 +94,15 @@ func (i *installer) drop(ctx context.Context, a registration.Agent, o registrati
 }
 
 // appliedHere reports whether an installer has applied an object last. An object that
-// the agent has deployed itself since belongs to its own release, which removes it.
+// the agent has deployed since then belongs to the agent's own release.
 func appliedHere(o kube.Object) bool {
 	has := o.GetAnnotations()
 	return has[fleet.AnnotationInputHash] != "" && has[fleet.AnnotationHelmRelease] == ""
 }
 
-// remove deletes the objects of an agent that this manager has made: first
-// what runs, then its rights, then what it could register with. Its releases
-// and its records of them stay.
+// remove deletes the objects of an agent that this manager has made: first the
+// workload, then its rights, then its bootstrap Secret. The agent's releases and
+// records stay.
 func (i *installer) remove(ctx context.Context, a registration.Agent) error {
 	o, err := a.Objects()
 	if err != nil {
@@ -113,7 +113,7 @@ func (i *installer) remove(ctx context.Context, a registration.Agent) error {
 	for _, remove := range []func() error{
 		func() error { return removeOwn(ctx, i.deployments, kube.KeyOf(o.Deployment), id) },
 		func() error {
-			return i.drop(ctx, a, registration.AgentObjects{}, func(kube.Object) bool { return true })
+			return i.deleteSuperfluous(ctx, a, registration.AgentObjects{}, func(kube.Object) bool { return true })
 		},
 		func() error { return removeOwn(ctx, i.bindings, kube.KeyOf(o.ClusterRoleBinding), id) },
 		func() error { return removeOwn(ctx, i.roles, kube.KeyOf(o.ClusterRole), id) },
@@ -128,8 +128,8 @@ func (i *installer) remove(ctx context.Context, a registration.Agent) error {
 	return nil
 }
 
-// applyOnce applies an object unless it was last applied as it is now. Changes by users
-// stay until the desired object changes: scaling the agent down is a way to stop it.
+// applyOnce applies an object unless the same object was applied last. Users' changes
+// stay until the desired object changes: a user may scale the agent to zero to stop it.
 func applyOnce[P kube.Object](ctx context.Context, store *kube.Store[P], want P) error {
 	hash, err := registration.ObjectHash(want)
 	if err != nil {
@@ -152,7 +152,7 @@ func applyOnce[P kube.Object](ctx context.Context, store *kube.Store[P], want P)
 	return err
 }
 
-// refuseForeign refuses to change what bears the mark of another manager.
+// refuseForeign returns an error for an object with the mark of another manager.
 func refuseForeign(have, want kube.Object) error {
 	other := have.GetLabels()[fleet.LabelManagerID]
 	if other == "" || other == want.GetLabels()[fleet.LabelManagerID] {
@@ -165,7 +165,8 @@ func refuseForeign(have, want kube.Object) error {
 // reasonForeignAgent is why an agent is not installed: another manager's is there.
 const reasonForeignAgent = "ForeignAgent"
 
-// applyIfAny is for objects that not every agent has.
+// applyIfAny applies an object that not every agent has; there reports whether this one
+// has it.
 func applyIfAny[P kube.Object](ctx context.Context, store *kube.Store[P], want P, there bool) error {
 	if !there {
 		return nil
@@ -173,7 +174,7 @@ func applyIfAny[P kube.Object](ctx context.Context, store *kube.Store[P], want P
 	return applyOnce(ctx, store, want)
 }
 
-// removeOwn deletes an object that carries a manager's mark.
+// removeOwn deletes an object that has the mark of the manager id.
 func removeOwn[P kube.Object](ctx context.Context, store *kube.Store[P], key kube.Key, id string) error {
 	have, err := store.Get(ctx, key)
 	if kube.IsGone(err) {

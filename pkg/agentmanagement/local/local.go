@@ -42,14 +42,14 @@ type Config struct {
 type agents interface {
 	// Suspended reports whether the brake is on; OnBrake calls f when that may have changed.
 	Suspended() bool
-	OnBrake(f func())
-	// Wanted is the agent that a Cluster is to have; OnBundle calls f for each change of the
+	OnSuspension(f func())
+	// DesiredAgent is the agent that a Cluster is to have; OnBundle calls f for each change of the
 	// Bundle of an agent.
-	Wanted(ctx context.Context, c *fleet.Cluster) (registration.Agent, error)
+	DesiredAgent(ctx context.Context, c *fleet.Cluster) (registration.Agent, error)
 	OnBundle(f func(old, b *fleet.Bundle))
-	// Ordered reports whether what is asked of the agent's own deployment is what its Cluster
+	// IsCurrent reports whether what is asked of the agent's own deployment is what its Cluster
 	// says.
-	Ordered(ctx context.Context, c *fleet.Cluster) (bool, error)
+	IsCurrent(ctx context.Context, c *fleet.Cluster) (bool, error)
 }
 
 // A Loop makes the manager's own cluster a Cluster of the fleet and keeps its agent
@@ -108,13 +108,13 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, log *logrus.Entry) *L
 		credential: secret(fleet.SecretAgent), bootstrap: secret(fleet.SecretAgentBootstrap),
 	}
 	l.loop = kube.NewController("local", 1, l.Reconcile)
-	l.wakeUps()
+	l.addHandlers()
 	l.loop.Add(l.key)
 	return l
 }
 
-// wakeUps registers what may change the next step.
-func (l *Loop) wakeUps() {
+// addHandlers makes changes of objects enqueue the loop.
+func (l *Loop) addHandlers() {
 	v := l.caches
 	v.Clusters.OnChange(func(old, c *fleet.Cluster) {
 		moved := old != nil && c != nil && old.Status.Agent.Namespace != c.Status.Agent.Namespace
@@ -140,7 +140,7 @@ func (l *Loop) wakeUps() {
 	wake := func(_, _ *cache.Meta) { l.loop.Add(l.key) }
 	l.credential.OnChange(wake)
 	l.bootstrap.OnChange(wake)
-	l.cfg.Agents.OnBrake(func() { l.loop.Add(l.key) })
+	l.cfg.Agents.OnSuspension(func() { l.loop.Add(l.key) })
 	l.cfg.Agents.OnBundle(func(old, b *fleet.Bundle) { // the agent may have got another image
 		if cache.Either(old, b).Namespace == l.key.Namespace && cache.Either(old, b).Name == naming.AgentBundle(l.key.Name) {
 			l.loop.Add(l.key)
@@ -154,8 +154,8 @@ func (l *Loop) Runnables() []kube.Runner {
 }
 
 // Reconcile brings the objects of the manager's own cluster up to date: Cluster, group
-// and repository first, then the kubeconfig, then the agent, then what the agent needs
-// to register. The condition Imported of the Cluster reports how it went.
+// and GitRepo first, then the kubeconfig, then the agent, then its registration data.
+// It reports the result in condition Imported of the Cluster.
 func (l *Loop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	c, err := l.workspace(ctx)
 	if err != nil || c == nil || c.DeletionTimestamp != nil {
@@ -171,8 +171,8 @@ func (l *Loop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	return kube.Result{After: localResync}, l.report(ctx, c, err)
 }
 
-// workspace makes the workspace with Cluster, group and repository. It returns
-// nil where the Cluster has just been written: it comes back by the cache.
+// workspace creates the workspace with Cluster, group and GitRepo. It returns nil if it
+// has just written the Cluster: the watch event enqueues the loop again.
 func (l *Loop) workspace(ctx context.Context) (*fleet.Cluster, error) {
 	b := l.cfg.Settings.Bootstrap
 	have, ok := l.caches.Clusters.Get(l.key)
@@ -201,8 +201,8 @@ func (l *Loop) workspace(ctx context.Context) (*fleet.Cluster, error) {
 	return have, nil
 }
 
-// repo makes the GitRepo that the settings ask for. A GitRepo that the settings no
-// longer ask for stays: users may rely on it by now.
+// repo creates the GitRepo of the settings. It keeps a GitRepo that the settings do not
+// contain any more: users may rely on it.
 func (l *Loop) repo(ctx context.Context, want *fleet.GitRepo) error {
 	if want == nil {
 		return nil
@@ -222,14 +222,14 @@ func (l *Loop) repo(ctx context.Context, want *fleet.GitRepo) error {
 	return err
 }
 
-// agent installs the local agent, or removes it where it is disabled. It returns false
-// while something has to happen first.
+// agent installs the local agent, or removes it if it is disabled. It returns false
+// while something else must happen first.
 func (l *Loop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 	if b := l.cfg.Settings.Bootstrap; !b.LocalAgentDisabled && b.AgentNamespace == l.cfg.System.Namespace {
 		return false, reconcile.TerminalError(reasonForeignAgent, fmt.Errorf(
 			"install the local agent: namespace %q is where another manager of this cluster puts its agent; leave the chart value bootstrap.agentNamespace empty", l.cfg.System.Namespace))
 	}
-	endpoint, token, err := l.account(ctx)
+	endpoint, token, err := l.endpointAndToken(ctx)
 	if err != nil || len(token) == 0 {
 		return false, err
 	}
@@ -244,19 +244,19 @@ func (l *Loop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 		}
 		l.installer = newInstaller(own, access.Token)
 	}
-	agent, err := l.cfg.Agents.Wanted(ctx, c)
+	agent, err := l.cfg.Agents.DesiredAgent(ctx, c)
 	if err != nil {
 		return false, err
 	}
-	if err := l.place(ctx, c, agent, endpoint); err != nil {
+	if err := l.installOrRemove(ctx, c, agent, endpoint); err != nil {
 		return false, err
 	}
-	return true, l.depart(ctx, c, agent, access)
+	return true, l.removeFormerAgents(ctx, c, agent, access)
 }
 
-// place installs the agent in its namespace, or removes it if it is disabled. While the
-// agent must first be removed from another namespace, it stays as it is.
-func (l *Loop) place(ctx context.Context, c *fleet.Cluster, agent registration.Agent, e registration.Endpoint) error {
+// installOrRemove installs the agent in its namespace, or removes it if it is disabled.
+// While the agent must first be removed from another namespace, it does nothing.
+func (l *Loop) installOrRemove(ctx context.Context, c *fleet.Cluster, agent registration.Agent, e registration.Endpoint) error {
 	b := l.cfg.Settings.Bootstrap
 	switch {
 	case b.LocalAgentDisabled:
@@ -275,9 +275,10 @@ func (l *Loop) place(ctx context.Context, c *fleet.Cluster, agent registration.A
 	return l.register(ctx, c, e)
 }
 
-// account is where the manager's own API server is reached, and the token of
-// the chart's bootstrap account; that is empty until it is filled in.
-func (l *Loop) account(ctx context.Context) (registration.Endpoint, []byte, error) {
+// endpointAndToken returns the address of the manager's own API server, and the token
+// of the chart's bootstrap account; the token is empty until the API server has filled
+// it in.
+func (l *Loop) endpointAndToken(ctx context.Context) (registration.Endpoint, []byte, error) {
 	want := registration.BootstrapToken(l.cfg.System)
 	have, err := l.secrets.Get(ctx, kube.KeyOf(want))
 	if kube.IsGone(err) {

@@ -33,11 +33,11 @@ type someAgents struct {
 	brake    bool
 }
 
-func (a someAgents) Suspended() bool                                     { return a.brake }
-func (someAgents) OnBrake(func())                                        {}
-func (someAgents) OnBundle(func(old, b *fleet.Bundle))                   {}
-func (someAgents) Ordered(context.Context, *fleet.Cluster) (bool, error) { return true, nil }
-func (a someAgents) Wanted(_ context.Context, c *fleet.Cluster) (registration.Agent, error) {
+func (a someAgents) Suspended() bool                                       { return a.brake }
+func (someAgents) OnSuspension(func())                                     {}
+func (someAgents) OnBundle(func(old, b *fleet.Bundle))                     {}
+func (someAgents) IsCurrent(context.Context, *fleet.Cluster) (bool, error) { return true, nil }
+func (a someAgents) DesiredAgent(_ context.Context, c *fleet.Cluster) (registration.Agent, error) {
 	return agentrollout.Manager{Settings: a.settings, System: managertest.System}.Wanted(c)
 }
 

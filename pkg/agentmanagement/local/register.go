@@ -13,25 +13,25 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// register gives the agent what it needs to register, one step at a time; the
-// result of each step wakes the loop up.
+// register gives the agent the data that it needs to register, one step at a time; the
+// result of each step enqueues the loop.
 func (l *Loop) register(ctx context.Context, c *fleet.Cluster, e registration.Endpoint) error {
 	b := l.cfg.Settings.Bootstrap
 	want := registration.LocalToken(b)
 	observed := registration.LocalObserved{Granted: l.granted(l.caches.Requests.List(l.key.Namespace))}
 	_, observed.Token = l.caches.Tokens.Get(kube.KeyOf(want))
 	_, observed.Values = l.caches.Values.Get(kube.KeyOf(want))
-	credential, err := l.dataOf(ctx, l.credential, fleet.SecretAgent)
+	credential, err := l.secretData(ctx, l.credential, fleet.SecretAgent)
 	if err != nil {
 		return err
 	}
-	bootstrap, err := l.dataOf(ctx, l.bootstrap, fleet.SecretAgentBootstrap)
+	bootstrap, err := l.secretData(ctx, l.bootstrap, fleet.SecretAgentBootstrap)
 	if err != nil {
 		return err
 	}
 	// While it registers the agent keeps a word of its own in the Secret.
 	observed.Credential = len(credential[registration.KeyKubeconfig]) > 0
-	if observed.Bootstrap, err = l.bootstrapped(ctx, bootstrap, want, observed.Values); err != nil {
+	if observed.Bootstrap, err = l.bootstrapToken(ctx, bootstrap, want, observed.Values); err != nil {
 		return err
 	}
 	step, reason := registration.NextLocalStep(observed, b)
@@ -50,9 +50,8 @@ func (l *Loop) register(ctx context.Context, c *fleet.Cluster, e registration.En
 	return nil
 }
 
-// dataOf reads one of the agent's Secrets, if the cache has it; nil where there
-// is none.
-func (l *Loop) dataOf(ctx context.Context, known *cache.MetaCache, name string) (map[string][]byte, error) {
+// secretData reads one of the agent's Secrets, if the cache has it; else nil.
+func (l *Loop) secretData(ctx context.Context, known *cache.MetaCache, name string) (map[string][]byte, error) {
 	key := kube.Key{Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: name}
 	if _, ok := known.Get(key); !ok {
 		return nil, nil
@@ -64,9 +63,9 @@ func (l *Loop) dataOf(ctx context.Context, known *cache.MetaCache, name string) 
 	return s.Data, nil
 }
 
-// bootstrapped is the name of the registration token that the agent's Secret
-// holds; empty if it holds none, or an earlier one of the same name.
-func (l *Loop) bootstrapped(ctx context.Context, data map[string][]byte, t *fleet.ClusterRegistrationToken, values bool) (string, error) {
+// bootstrapToken returns the name of the registration token in the agent's Secret;
+// empty if there is none, or an earlier token of the same name.
+func (l *Loop) bootstrapToken(ctx context.Context, data map[string][]byte, t *fleet.ClusterRegistrationToken, values bool) (string, error) {
 	holds := registration.ReadBootstrapping(data)
 	if holds.TokenName != t.Name || !values {
 		return holds.TokenName, nil
@@ -82,7 +81,7 @@ func (l *Loop) bootstrapped(ctx context.Context, data map[string][]byte, t *flee
 	return holds.TokenName, nil
 }
 
-// granted reports whether one of some requests was granted for the Cluster.
+// granted reports whether one of the requests was granted for the Cluster.
 func (l *Loop) granted(requests []*fleet.ClusterRegistration) bool {
 	for _, r := range requests {
 		if r.Status.Granted && r.Status.ClusterName == l.key.Name {
@@ -92,8 +91,8 @@ func (l *Loop) granted(requests []*fleet.ClusterRegistration) bool {
 	return false
 }
 
-// dropCredential deletes the agent's credential, if no request is granted in
-// truth either: the caches of both kinds may be a moment apart.
+// dropCredential deletes the agent's credential, if the API server has no granted
+// request either: the caches of both kinds may differ in time.
 func (l *Loop) dropCredential(ctx context.Context, done func()) error {
 	requests, err := l.requests.List(ctx, l.key.Namespace, "")
 	if err != nil || l.granted(requests) {
@@ -104,10 +103,9 @@ func (l *Loop) dropCredential(ctx context.Context, done func()) error {
 		kube.Key{Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: fleet.SecretAgent}, kube.Precondition{})
 }
 
-// writeBootstrap writes the Secret that the agent registers with, if it has no
-// credential in truth either: it writes that before it removes the other Secret, and
-// the caches of both may be a moment apart. It reaches its manager the way that the
-// manager itself does.
+// writeBootstrap writes the agent's bootstrap Secret, if the API server has no
+// credential of the agent either: the caches of both may differ in time. The agent
+// reaches the manager by the address that the manager itself uses.
 func (l *Loop) writeBootstrap(ctx context.Context, t *fleet.ClusterRegistrationToken, e registration.Endpoint, done func()) error {
 	agent := kube.Key{Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: fleet.SecretAgent}
 	if has, err := l.secrets.Get(ctx, agent); kube.IgnoreGone(err) != nil || err == nil && len(has.Data[registration.KeyKubeconfig]) > 0 {

@@ -78,7 +78,7 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder
 		if !moveChanges(old, c) {
 			return
 		}
-		for _, s := range m.same(cache.Either(old, c)) {
+		for _, s := range m.siblings(cache.Either(old, c)) {
 			m.loop.Add(kube.KeyOf(s))
 			if s.DeletionTimestamp != nil {
 				cfg.Wake(kube.KeyOf(s)) // it may have waited for this
@@ -91,15 +91,15 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder
 // Runnables returns what is to run, for kube.Run.
 func (m *Loop) Runnables() []kube.Runner { return []kube.Runner{m.loop} }
 
-// moveChanges reports whether a change of a Cluster matters to its move, or to that of
-// another one whose place it takes. Its agent's later signs of life do not.
+// moveChanges reports whether a change of a Cluster matters to its move, or to the move
+// of another Cluster of the same management Cluster. Later heartbeats do not.
 func moveChanges(old, c *fleet.Cluster) bool {
 	return cache.ClusterChanged(old, c) || old.Status.Agent.LastSeen.IsZero() != c.Status.Agent.LastSeen.IsZero() ||
 		!reflect.DeepEqual(condition.Find(old.Status.Conditions, fleet.ConditionMoving), condition.Find(c.Status.Conditions, fleet.ConditionMoving))
 }
 
-// same are all Clusters of the management Cluster of one that has one, and itself.
-func (m *Loop) same(c *fleet.Cluster) []*fleet.Cluster {
+// siblings returns all Clusters of the same management Cluster, with c.
+func (m *Loop) siblings(c *fleet.Cluster) []*fleet.Cluster {
 	name := c.Labels[fleet.LabelManagementCluster]
 	if name == "" {
 		return nil
@@ -107,9 +107,9 @@ func (m *Loop) same(c *fleet.Cluster) []*fleet.Cluster {
 	return m.caches.Clusters.ByIndex(byRancher, name)
 }
 
-// Former are the Clusters whose place one takes; rancher.ErrUnseen where that is not known.
+// Former returns the Clusters that c replaces; rancher.ErrUnseen if that is not known.
 func (m *Loop) Former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster, error) {
-	same := m.same(c)
+	same := m.siblings(c)
 	if len(same) < 2 {
 		return nil, nil
 	}
@@ -123,9 +123,9 @@ func (m *Loop) Former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster, 
 	return workspace.Former(c, owner, same), nil
 }
 
-// Carry gives a new Cluster what users had set on the one whose place it takes, and
-// notes that it does.
-func (m *Loop) Carry(ctx context.Context, c, before *fleet.Cluster) error {
+// CarryOver copies to a new Cluster what users had set on the Cluster that it replaces,
+// and records that on it.
+func (m *Loop) CarryOver(ctx context.Context, c, before *fleet.Cluster) error {
 	from, err := m.clusters.Get(ctx, kube.KeyOf(before)) // the cache lacks fields
 	if err != nil {
 		return err
@@ -143,15 +143,15 @@ func (m *Loop) Carry(ctx context.Context, c, before *fleet.Cluster) error {
 	return nil
 }
 
-// Stays reports whether a Cluster that is deleted has to stay for now because it
-// moves, and says on it for what. next is when to look again.
-func (m *Loop) Stays(ctx context.Context, c *fleet.Cluster) (stays bool, next kube.Result, err error) {
+// MustStay reports whether a Cluster that is being deleted must stay because it moves
+// to another workspace, and reports on it why. next is when to ask again.
+func (m *Loop) MustStay(ctx context.Context, c *fleet.Cluster) (stays bool, next kube.Result, err error) {
 	if !slices.Contains(c.Finalizers, fleet.FinalizerCluster) {
 		return false, kube.Done, nil
 	}
 	d, err := m.departure(ctx, c)
 	if errors.Is(err, rancher.ErrUnseen) { // who takes a move for a removal loses workloads
-		return true, kube.Result{After: rancher.Again}, m.say(ctx, c, workspace.ReasonRancherUnseen,
+		return true, kube.Result{After: rancher.Again}, m.writeCondition(ctx, c, workspace.ReasonRancherUnseen,
 			fmt.Sprintf("whether it moves to another workspace is not known, and so it stays: %v", err))
 	}
 	if err != nil {
@@ -168,10 +168,10 @@ func (m *Loop) Stays(ctx context.Context, c *fleet.Cluster) (stays bool, next ku
 			return true, kube.Done, err
 		}
 	}
-	return true, kube.Result{After: after}, m.say(ctx, c, workspace.ReasonMovesAway, why)
+	return true, kube.Result{After: after}, m.writeCondition(ctx, c, workspace.ReasonMovesAway, why)
 }
 
-// departure gathers what is known of a Cluster that is deleted.
+// departure gathers the facts about a Cluster that is being deleted.
 func (m *Loop) departure(ctx context.Context, c *fleet.Cluster) (workspace.Departure, error) {
 	d := workspace.Departure{Since: m.cfg.Now().Sub(c.DeletionTimestamp.Time)}
 	if c.Labels[fleet.LabelManagementCluster] == "" || c.Spec.KubeConfigSecret == "" || registration.External(c) {
@@ -195,21 +195,21 @@ func (m *Loop) departure(ctx context.Context, c *fleet.Cluster) (workspace.Depar
 		d.To = "" // it is not there that this manager would make it
 		return d, nil
 	}
-	same := m.same(c)
+	same := m.siblings(c)
 	d.New = workspace.Successor(c, d.To, same)
 	if d.New == nil {
 		return d, nil
 	}
-	d.Recognised = recognises(d.New, c, same)
-	if at, ok := m.arrived(d.New); ok {
+	d.Recognised = hasAgentOf(d.New, c, same)
+	if at, ok := m.arrivedSince(d.New); ok {
 		d.Arrived, d.ArrivedFor = true, m.cfg.Now().Sub(at)
 	}
 	return d, nil
 }
 
-// recognises reports whether the agent of a Cluster was found to work for another one,
-// or for one between them: a cluster may move again before it has arrived.
-func recognises(c, former *fleet.Cluster, same []*fleet.Cluster) bool {
+// hasAgentOf reports whether the agent of c was found to have worked for former, or for
+// a Cluster between them: a cluster may move again before its first move is complete.
+func hasAgentOf(c, former *fleet.Cluster, same []*fleet.Cluster) bool {
 	for range same {
 		if workspace.Recognises(c, former) {
 			return true
@@ -223,8 +223,9 @@ func recognises(c, former *fleet.Cluster, same []*fleet.Cluster) bool {
 	return false
 }
 
-// arrived is since when the agent of a Cluster works for it.
-func (m *Loop) arrived(c *fleet.Cluster) (time.Time, bool) {
+// arrivedSince returns since when the agent of a Cluster works for it; false: it does
+// not.
+func (m *Loop) arrivedSince(c *fleet.Cluster) (time.Time, bool) {
 	r := clusterimport.RecordOf(c)
 	if r == nil || c.Status.Agent.LastSeen.IsZero() {
 		return time.Time{}, false
@@ -238,8 +239,8 @@ func (m *Loop) arrived(c *fleet.Cluster) (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// Reconcile writes on a Cluster where it comes from, as long as the former Cluster is
-// there. The former Cluster has a condition of its own that says what it waits for.
+// Reconcile writes on a Cluster which Cluster it replaces, while that exists. The
+// former Cluster has a condition that says what it waits for.
 func (m *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	c, ok := m.caches.Clusters.Get(key)
 	if !ok || c.DeletionTimestamp != nil {
@@ -254,7 +255,7 @@ func (m *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 	}
 	for _, f := range former {
 		if says := condition.Find(f.Status.Conditions, fleet.ConditionMoving); f.DeletionTimestamp != nil && says != nil {
-			return kube.Done, m.say(ctx, c, workspace.ReasonArrives, workspace.Arriving(f, says.Message))
+			return kube.Done, m.writeCondition(ctx, c, workspace.ReasonArrives, workspace.Arriving(f, says.Message))
 		}
 	}
 	if condition.Find(c.Status.Conditions, fleet.ConditionMoving) == nil {
@@ -270,8 +271,8 @@ func (m *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 	return kube.Done, nil
 }
 
-// say writes the condition Moving.
-func (m *Loop) say(ctx context.Context, c *fleet.Cluster, reason, why string) error {
+// writeCondition writes condition Moving.
+func (m *Loop) writeCondition(ctx context.Context, c *fleet.Cluster, reason, why string) error {
 	changed := c.DeepCopy()
 	changed.Status.Conditions = condition.Set(c.Status.Conditions, workspace.Moving(c, reason, why), m.cfg.Now())
 	_, err := m.clusters.PatchStatus(ctx, c, changed)

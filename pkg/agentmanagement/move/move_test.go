@@ -32,7 +32,7 @@ func start(c *kube.Client) []kube.Runner {
 			if !ok || c.DeletionTimestamp == nil {
 				return kube.Done, nil
 			}
-			stays, next, err := l.Stays(ctx, c)
+			stays, next, err := l.MustStay(ctx, c)
 			if err != nil || stays {
 				return next, err
 			}

@@ -40,14 +40,14 @@ type Reader struct {
 	err  error // why there is none
 }
 
-// NewReader makes a reader that asks under the name of a client.
+// NewReader makes a Reader that uses a client.
 func NewReader(c *kube.Client) Reader {
 	live, err := kube.NewLive(c)
 	return Reader{live, err}
 }
 
-// get reads an object; nil where there is none. For a kind that is not served, or not
-// now, the error is reconcile.RequeueAfter.
+// get reads an object; nil if it does not exist. If the kind is not served, or not now,
+// the error is a reconcile.RequeueAfter.
 func (r Reader) get(ctx context.Context, kind schema.GroupVersionKind, key kube.Key) (*unstructured.Unstructured, error) {
 	if key.Name == "" {
 		return nil, nil
@@ -65,8 +65,8 @@ func (r Reader) get(ctx context.Context, kind schema.GroupVersionKind, key kube.
 	return o, err
 }
 
-// ManagementOf is the management Cluster of a Fleet Cluster; nil where it has none. The
-// error is as get's; ErrUnseen also where it is there and cannot be read.
+// ManagementOf returns the management Cluster of a Fleet Cluster; nil if it has none.
+// Errors are those of get, and ErrUnseen for an object that cannot be read.
 func (r Reader) ManagementOf(ctx context.Context, c *fleet.Cluster) (*management.Cluster, error) {
 	o, err := r.get(ctx, managementKind, kube.Key{Name: c.Labels[fleet.LabelManagementCluster]})
 	if o == nil || err != nil {
@@ -82,16 +82,16 @@ func (r Reader) ManagementOf(ctx context.Context, c *fleet.Cluster) (*management
 // Proof returns what Rancher's objects say about the Secret that a Cluster names.
 // Objects that may not be read prove nothing.
 func (r Reader) Proof(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
-	out, err := r.look(ctx, c)
+	out, err := r.gatherProof(ctx, c)
 	if errors.Is(err, ErrUnseen) || reconcile.IsRequeue(err) {
 		return clusterimport.Proof{}, nil
 	}
 	return out, err
 }
 
-// look gathers a proof. The provisioning Cluster is named like the Secret without its
-// suffix, or like the Fleet Cluster.
-func (r Reader) look(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
+// gatherProof gathers a proof. The provisioning Cluster has the name of the Secret
+// without its suffix, or the name of the Fleet Cluster.
+func (r Reader) gatherProof(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
 	m, err := r.ManagementOf(ctx, c)
 	if m == nil || err != nil {
 		return clusterimport.Proof{}, err

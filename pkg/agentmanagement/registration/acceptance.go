@@ -17,15 +17,15 @@ const (
 	reasonClaimWaits      = "RegistrationWaiting"
 )
 
-// handed returns the state of the credentials of granted requests, by name.
-func (l *Loop) handed(requests []*fleet.ClusterRegistration) map[string]registration.Handed {
+// credentialStates returns the state of the credentials of granted requests, by name.
+func (l *Loop) credentialStates(requests []*fleet.ClusterRegistration) map[string]registration.Handed {
 	out := map[string]registration.Handed{}
 	for _, r := range requests {
 		h := registration.Handed{Fetchable: len(l.caches.Credentials.ByIndex(cache.ByRequest, kube.KeyOf(r).String())) > 0}
-		if made, ok := l.made(r); ok {
+		if made, ok := l.accountCreated(r); ok {
 			h.Over = registration.CredentialLeft(made, l.cfg.Now()) == 0
 		}
-		if since, ok := l.uses.of(r); ok {
+		if since, ok := l.uses.usedSince(r); ok {
 			h.Used, h.For = true, l.cfg.Now().Sub(since)
 		}
 		out[r.Name] = h
@@ -33,8 +33,8 @@ func (l *Loop) handed(requests []*fleet.ClusterRegistration) map[string]registra
 	return out
 }
 
-// made is when the account of a request was made.
-func (l *Loop) made(r *fleet.ClusterRegistration) (time.Time, bool) {
+// accountCreated returns when the account of a request was created.
+func (l *Loop) accountCreated(r *fleet.ClusterRegistration) (time.Time, bool) {
 	a, ok := l.caches.Accounts.Get(kube.Key{Namespace: l.cfg.System.RegistrationNamespace(), Name: registration.Account(r)})
 	if !ok {
 		return time.Time{}, false
@@ -42,15 +42,14 @@ func (l *Loop) made(r *fleet.ClusterRegistration) (time.Time, bool) {
 	return a.CreationTimestamp.Time, true
 }
 
-// accepted reports whether a person has accepted a request, regardless of other
-// requests.
+// accepted reports whether a user has accepted a request, regardless of other requests.
 func (l *Loop) accepted(r *fleet.ClusterRegistration, siblings []*fleet.ClusterRegistration) bool {
 	c, ok := l.caches.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 	return ok && registration.Accepted(r, c, siblings)
 }
 
-// hold notes that a request waits for a person, and says so once.
-func (l *Loop) hold(ctx context.Context, r *fleet.ClusterRegistration, c *fleet.Cluster, claim registration.Claim) error {
+// reportWaiting records that a request waits for a user, and reports that once.
+func (l *Loop) reportWaiting(ctx context.Context, r *fleet.ClusterRegistration, c *fleet.Cluster, claim registration.Claim) error {
 	if r.Status.ClusterName == c.Name {
 		return nil
 	}
@@ -65,8 +64,8 @@ func (l *Loop) hold(ctx context.Context, r *fleet.ClusterRegistration, c *fleet.
 	return nil
 }
 
-// registered says that a Cluster which had a credential has another one now.
-func (l *Loop) registered(r *fleet.ClusterRegistration, c *fleet.Cluster, claim registration.Claim) {
+// reportReplaced reports that a Cluster which had a credential has another one now.
+func (l *Loop) reportReplaced(r *fleet.ClusterRegistration, c *fleet.Cluster, claim registration.Claim) {
 	if !claim.Again {
 		return
 	}

@@ -16,14 +16,14 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// answer gives a request its Cluster and its credential. If something has to happen
-// first, it returns, and the event enqueues the request again.
+// answer gives a request its Cluster and its credential. If something else must happen
+// first, it returns; that event enqueues the request again.
 func (l *Loop) answer(ctx context.Context, r *fleet.ClusterRegistration, siblings []*fleet.ClusterRegistration) (kube.Result, error) {
 	t, err := l.tokenOf(r)
 	if err != nil {
 		return kube.Done, err
 	}
-	c, err := l.assign(ctx, r)
+	c, err := l.findOrMakeCluster(ctx, r)
 	if err != nil || c == nil {
 		return kube.Done, err
 	}
@@ -33,13 +33,13 @@ func (l *Loop) answer(ctx context.Context, r *fleet.ClusterRegistration, sibling
 	}
 	claim := registration.JudgeClaim(r, c, t, siblings, l.cfg.Settings)
 	if claim.Waits != "" {
-		return kube.Done, l.hold(ctx, r, c, claim)
+		return kube.Done, l.reportWaiting(ctx, r, c, claim)
 	}
 	own := map[string]string{fleet.LabelManagerID: l.cfg.System.ManagerID}
 	if err := ensure.Namespace(ctx, l.namespaces, l.cfg.System.RegistrationNamespace(), own); err != nil {
 		return kube.Done, err
 	}
-	token, err := l.grant(ctx, registration.GrantAgent(r, c, namespace, l.cfg.System))
+	token, err := l.ensureGrant(ctx, registration.GrantAgent(r, c, namespace, l.cfg.System))
 	if err != nil || len(token) == 0 {
 		return kube.Done, err
 	}
@@ -54,13 +54,13 @@ func (l *Loop) answer(ctx context.Context, r *fleet.ClusterRegistration, sibling
 		return kube.Done, err
 	}
 	l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).Info("cluster registered")
-	l.registered(r, c, claim)
+	l.reportReplaced(r, c, claim)
 	return kube.Result{After: registration.CredentialLifetime}, nil
 }
 
-// assign finds the Cluster of a request, or makes it and returns nil: the new
-// one comes through the cache.
-func (l *Loop) assign(ctx context.Context, r *fleet.ClusterRegistration) (*fleet.Cluster, error) {
+// findOrMakeCluster returns the Cluster of a request. It creates a missing Cluster and
+// returns nil: the watch event of the new Cluster enqueues the request.
+func (l *Loop) findOrMakeCluster(ctx context.Context, r *fleet.ClusterRegistration) (*fleet.Cluster, error) {
 	candidates := l.caches.Clusters.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID))
 	a := registration.Assign(r, candidates)
 	if a.Name != "" { // the name may be taken by a Cluster with another clientID
@@ -78,7 +78,7 @@ func (l *Loop) assign(ctx context.Context, r *fleet.ClusterRegistration) (*fleet
 		return nil, err
 	}
 	labels, dropped := registration.AcceptedLabels(r.Spec.ClusterLabels, l.cfg.Settings.IgnoreClusterRegistrationLabels)
-	group, err := l.intoGroup(ctx, r, labels)
+	group, err := l.addGroupLabels(ctx, r, labels)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (l *Loop) assign(ctx context.Context, r *fleet.ClusterRegistration) (*fleet
 	return nil, err
 }
 
-// tokenOf is the registration token that a request was made with.
+// tokenOf returns the registration token that a request was made with.
 func (l *Loop) tokenOf(r *fleet.ClusterRegistration) (*fleet.ClusterRegistrationToken, error) {
 	name := r.Labels[fleet.LabelRegistrationToken]
 	t, ok := l.caches.Tokens.Get(kube.Key{Namespace: r.Namespace, Name: name})
@@ -106,18 +106,18 @@ func (l *Loop) tokenOf(r *fleet.ClusterRegistration) (*fleet.ClusterRegistration
 	return t, nil
 }
 
-// grant makes an agent's account and its rights, and returns the account's
-// token, empty until the API server has filled it in.
-func (l *Loop) grant(ctx context.Context, g registration.Grant) ([]byte, error) {
+// ensureGrant creates an agent's account and its rights, and returns the account's
+// token; it is empty until the API server has filled it in.
+func (l *Loop) ensureGrant(ctx context.Context, g registration.Grant) ([]byte, error) {
 	token, err := l.grants.WithToken(ctx, g.ServiceAccount, g.Secret)
 	if err != nil {
 		return nil, err
 	}
-	return token, bind(ctx, l.grants, g)
+	return token, ensureRights(ctx, l.grants, g)
 }
 
-// bind makes the rights of an agent's account.
-func bind(ctx context.Context, w grant.Writer, g registration.Grant) error {
+// ensureRights creates the rights of an agent's account.
+func ensureRights(ctx context.Context, w grant.Writer, g registration.Grant) error {
 	if err := w.Role(ctx, g.StatusRole); err != nil {
 		return err
 	}
@@ -135,10 +135,10 @@ func bind(ctx context.Context, w grant.Writer, g registration.Grant) error {
 	return err
 }
 
-// keep maintains the rights of a granted request, and ends the handover in time. A
-// grant without an account in the registration namespace is one of an older manager, or
-// lost: a new request is needed either way.
-func (l *Loop) keep(ctx context.Context, r *fleet.ClusterRegistration) (kube.Result, error) {
+// maintain keeps the rights of a granted request, and ends the delivery of its
+// credential in time. If the account is missing, an older manager made the grant, or it
+// is lost: the agent needs a new request then.
+func (l *Loop) maintain(ctx context.Context, r *fleet.ClusterRegistration) (kube.Result, error) {
 	c, ok := l.caches.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return kube.Done, nil
@@ -147,14 +147,15 @@ func (l *Loop) keep(ctx context.Context, r *fleet.ClusterRegistration) (kube.Res
 		return kube.Done, nil
 	}
 	if namespace, ok := registration.DeploymentNamespace(c); ok && namespaceStands(l.caches, namespace) {
-		if err := bind(ctx, l.grants, registration.GrantAgent(r, c, namespace, l.cfg.System).For(l.credentials.holders(r, c))); err != nil {
+		if err := ensureRights(ctx, l.grants, registration.GrantAgent(r, c, namespace, l.cfg.System).For(l.credentials.accountsWithRights(r, c))); err != nil {
 			return kube.Done, err
 		}
 	}
 	return l.endHandover(ctx, r)
 }
 
-// namespaceStands reports whether a cluster's namespace is there and stays.
+// namespaceStands reports whether a cluster's namespace exists and is not being
+// deleted.
 func namespaceStands(caches *cache.Shared, name string) bool {
 	n, ok := caches.Namespaces.Get(kube.Key{Name: name})
 	return ok && n.DeletionTimestamp == nil

@@ -19,11 +19,11 @@ const reasonGroup = "GroupUnfit"
 // groupRetry is how often a group is looked at again that does not fit.
 const groupRetry = 15 * time.Second
 
-// intoGroup adds to the labels of a new Cluster those of the group that the
-// request's token names, and returns that group, empty: none; they win. A cluster that belongs into a group never
-// comes in without: where the group is gone or labels do not lead into it, the
-// request waits, and an event on it says so.
-func (l *Loop) intoGroup(ctx context.Context, r *fleet.ClusterRegistration, labels map[string]string) (string, error) {
+// addGroupLabels adds the labels of the group that the request's token names to the
+// labels of a new Cluster; they win. It returns that group; empty if there is none. If
+// the group does not exist, or the labels do not select it, the request waits, and an
+// event says so: a Cluster never joins without its group.
+func (l *Loop) addGroupLabels(ctx context.Context, r *fleet.ClusterRegistration, labels map[string]string) (string, error) {
 	t, err := l.tokenOf(r)
 	if err != nil {
 		return "", err

@@ -14,12 +14,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// handOver writes an agent's credential, and the right to read it.
+// handOver writes the Secret with an agent's credential, and the right to read it.
 func (l *Loop) handOver(ctx context.Context, h registration.Handover) error {
 	have, err := l.grants.Secrets.Get(ctx, kube.KeyOf(h.Secret))
 	if err == nil && !slices.Equal(cache.RequestOf(have), cache.RequestOf(h.Secret)) {
 		workspace, _, _ := registration.RequestOf(h.Secret)
-		have, err = nil, l.replace(ctx, have, workspace)
+		have, err = nil, l.deleteExpired(ctx, have, workspace)
 	}
 	if err != nil && !kube.IsGone(err) {
 		return err
@@ -36,11 +36,11 @@ func (l *Loop) handOver(ctx context.Context, h registration.Handover) error {
 	return l.grants.Binding(ctx, h.RoleBinding)
 }
 
-// replace deletes a credential that another request left behind, so that the time to
-// fetch it starts again. While the credential can be fetched it stays: in the same
-// workspace the agent has asked twice, in another one a second agent uses the same
-// words.
-func (l *Loop) replace(ctx context.Context, have *corev1.Secret, workspace string) error {
+// deleteExpired deletes a credential that another request has left, so that the time to
+// fetch it starts again. It keeps a credential that can still be fetched: in the same
+// workspace the agent has requested twice; in another workspace a second agent uses the
+// same client random.
+func (l *Loop) deleteExpired(ctx context.Context, have *corev1.Secret, workspace string) error {
 	for _, key := range cache.RequestOf(have) {
 		r, ok := l.caches.Requests.Get(kube.ParseKey(key))
 		switch {
@@ -54,12 +54,12 @@ func (l *Loop) replace(ctx context.Context, have *corev1.Secret, workspace strin
 	return l.grants.Secrets.Delete(ctx, kube.KeyOf(have), kube.Exactly(have))
 }
 
-// mayFetch reports whether a credential's time is not over yet.
+// mayFetch reports whether the time to fetch a credential has not passed.
 func (l *Loop) mayFetch(s *corev1.Secret) bool {
 	return registration.CredentialLeft(s.CreationTimestamp.Time, l.cfg.Now()) > 0
 }
 
-// endHandover deletes a credential whose time to be fetched is over.
+// endHandover deletes a credential that was not fetched in time.
 func (l *Loop) endHandover(ctx context.Context, r *fleet.ClusterRegistration) (kube.Result, error) {
 	next := kube.Done
 	for _, s := range l.caches.Credentials.ByIndex(cache.ByRequest, kube.KeyOf(r).String()) {

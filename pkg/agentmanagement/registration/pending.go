@@ -28,7 +28,7 @@ type tooManyPending struct {
 	until time.Time
 }
 
-// checkPending returns an error as long as the token of a request may create no further
+// checkPending returns an error while the token of a request must not create another
 // Cluster.
 func (l *Loop) checkPending(r *fleet.ClusterRegistration) error {
 	t, err := l.tokenOf(r)

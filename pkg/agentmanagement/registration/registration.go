@@ -1,8 +1,7 @@
-// Package registration answers ClusterRegistrations. It finds or makes the Cluster,
-// grants an account its rights, and hands the account's token to the agent. It also
-// offers agents another credential. It keeps the rights as long as the request exists,
-// and revokes them when the request is deleted. Packages registration and credential of
-// pkg/plan decide.
+// Package registration has the loop that answers ClusterRegistrations: it finds or
+// creates the Cluster, creates the account and rights of the agent, and delivers the
+// token. It maintains the rights while the request exists, and revokes them when it is
+// deleted. The decisions are in pkg/plan/registration and pkg/plan/credential.
 package registration
 
 import (
@@ -76,24 +75,24 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder
 	v.Clusters.OnChange(l.onCluster)
 	v.Tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
 		if old == nil {
-			l.wakeAll(v.Requests.ByIndex(cache.ByToken, kube.KeyOf(t).String()))
+			l.enqueueAll(v.Requests.ByIndex(cache.ByToken, kube.KeyOf(t).String()))
 		}
 	})
 	v.Namespaces.OnChange(func(old, n *cache.Meta) {
-		l.wakeAll(v.Requests.ByIndex(cache.ByCluster, registration.NamespaceOwner(cache.Either(old, n))))
+		l.enqueueAll(v.Requests.ByIndex(cache.ByCluster, registration.NamespaceOwner(cache.Either(old, n))))
 	})
 	// Objects without their request are deleted, missing ones are created again, and a
 	// completed token is handed over.
-	v.Accounts.OnChange(cache.IfNewOrGone(func(a *corev1.ServiceAccount) { l.wakeRequest(a) }))
-	v.Roles.OnChange(cache.IfGone(func(r *rbacv1.Role) { l.wakeRequest(r) }))
-	v.Bindings.OnChange(cache.IfNewOrGone(func(b *rbacv1.RoleBinding) { l.wakeRequest(b) }))
-	v.ClusterBindings.OnChange(cache.IfNewOrGone(func(b *rbacv1.ClusterRoleBinding) { l.wakeRequest(b) }))
+	v.Accounts.OnChange(cache.IfNewOrGone(func(a *corev1.ServiceAccount) { l.enqueueRequestOf(a) }))
+	v.Roles.OnChange(cache.IfGone(func(r *rbacv1.Role) { l.enqueueRequestOf(r) }))
+	v.Bindings.OnChange(cache.IfNewOrGone(func(b *rbacv1.RoleBinding) { l.enqueueRequestOf(b) }))
+	v.ClusterBindings.OnChange(cache.IfNewOrGone(func(b *rbacv1.ClusterRoleBinding) { l.enqueueRequestOf(b) }))
 	v.AccountTokens.OnChange(func(old, s *cache.Meta) {
-		if s != nil && l.uses.see(s) {
+		if s != nil && l.uses.observe(s) {
 			l.onCredential(s)
 			return
 		}
-		l.wakeRequest(cache.Either(old, s))
+		l.enqueueRequestOf(cache.Either(old, s))
 	})
 	v.Credentials.OnChange(cache.IfNewOrGone(l.onCredential))
 	return l
@@ -102,19 +101,19 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder
 // Runnables returns what is to run, for kube.Run.
 func (l *Loop) Runnables() []kube.Runner { return []kube.Runner{l.loop} }
 
-// onRequest wakes a request up, and those of the same client where its answer
-// may change theirs.
+// onRequest enqueues a request, and the requests of the same client that its answer may
+// affect.
 func (l *Loop) onRequest(old, r *fleet.ClusterRegistration) {
 	if r == nil {
 		l.loop.Add(kube.KeyOf(old))
-		l.wakeAll(l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(old.Namespace, old.Spec.ClientID)))
+		l.enqueueAll(l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(old.Namespace, old.Spec.ClientID)))
 		return
 	}
 	l.loop.Add(kube.KeyOf(r))
 	granted := r.Status.Granted && (old == nil || !old.Status.Granted)
 	ends := r.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil)
 	if granted || ends {
-		l.wakeAll(l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID)))
+		l.enqueueAll(l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID)))
 	}
 }
 
@@ -125,29 +124,29 @@ func (l *Loop) onCluster(old, c *fleet.Cluster) {
 	if c == nil {
 		c = old
 	}
-	l.wakeAll(l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(c.Namespace, c.Spec.ClientID)))
-	l.wakeAll(l.caches.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String()))
+	l.enqueueAll(l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(c.Namespace, c.Spec.ClientID)))
+	l.enqueueAll(l.caches.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String()))
 }
 
-// onCredential wakes the request of a credential up, and those that may only
-// repeat it.
+// onCredential enqueues the request of a credential, and the requests of the same
+// client.
 func (l *Loop) onCredential(s *cache.Meta) {
-	l.wakeRequest(s)
+	l.enqueueRequestOf(s)
 	for _, key := range cache.RequestOf(s) {
 		if r, ok := l.caches.Requests.Get(kube.ParseKey(key)); ok {
-			l.wakeAll(l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID)))
+			l.enqueueAll(l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID)))
 		}
 	}
 }
 
-func (l *Loop) wakeAll(requests []*fleet.ClusterRegistration) {
+func (l *Loop) enqueueAll(requests []*fleet.ClusterRegistration) {
 	for _, r := range requests {
 		l.loop.Add(kube.KeyOf(r))
 	}
 }
 
-// wakeRequest wakes the request up that an object was made for.
-func (l *Loop) wakeRequest(o metav1.Object) {
+// enqueueRequestOf enqueues the request that an object was made for.
+func (l *Loop) enqueueRequestOf(o metav1.Object) {
 	for _, key := range cache.RequestOf(o) {
 		l.loop.Add(kube.ParseKey(key))
 	}
@@ -168,19 +167,19 @@ func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 		return kube.Done, nil
 	}
 	if c, ok := l.caches.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName}); ok && r.Status.Granted && registration.Released(c) {
-		return kube.Done, l.drop(ctx, r, "its Cluster is deleted")
+		return kube.Done, l.deleteRequest(ctx, r, "its Cluster is deleted")
 	}
 	siblings := registration.Present(l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(r.Namespace, r.Spec.ClientID)))
-	standing, left := registration.StandingOf(r, siblings, l.handed(siblings), registration.Overlap(l.cfg.Settings.AgentCheckinInterval))
+	standing, left := registration.StandingOf(r, siblings, l.credentialStates(siblings), registration.Overlap(l.cfg.Settings.AgentCheckinInterval))
 	switch standing {
 	case registration.Superseded:
-		return kube.Done, l.drop(ctx, r, "a newer request was granted")
+		return kube.Done, l.deleteRequest(ctx, r, "a newer request was granted")
 	case registration.Repeated:
-		return kube.Done, l.drop(ctx, r, "it repeats a request that was granted")
+		return kube.Done, l.deleteRequest(ctx, r, "it repeats a request that was granted")
 	case registration.Unused:
-		return kube.Done, l.drop(ctx, r, "its credential was not used, and the one before is in use")
+		return kube.Done, l.deleteRequest(ctx, r, "its credential was not used, and the one before is in use")
 	case registration.Outgoing:
-		next, err := l.keep(ctx, r)
+		next, err := l.maintain(ctx, r)
 		return next.Sooner(left), err
 	case registration.Waiting:
 		if !r.Status.Granted && !l.accepted(r, siblings) {
@@ -189,11 +188,11 @@ func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 	case registration.Newest:
 	}
 	if r.Status.Granted {
-		next, err := l.keep(ctx, r)
+		next, err := l.maintain(ctx, r)
 		if err != nil {
 			return next, err
 		}
-		return l.credentials.tend(ctx, r, next)
+		return l.credentials.maintain(ctx, r, next)
 	}
 	next, err := l.answer(ctx, r, siblings)
 	if reconcile.IsTerminal(err) {
@@ -202,14 +201,14 @@ func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 	return next, err
 }
 
-// drop deletes a request; what it was granted is deleted afterwards.
-func (l *Loop) drop(ctx context.Context, r *fleet.ClusterRegistration, reason string) error {
+// deleteRequest deletes a request; revoke then deletes what it was granted.
+func (l *Loop) deleteRequest(ctx context.Context, r *fleet.ClusterRegistration, reason string) error {
 	l.log.WithField("workspace", r.Namespace).WithField("reason", reason).Info("registration deleted")
 	return l.requests.Delete(ctx, kube.KeyOf(r), kube.Exactly(r))
 }
 
-// revoke deletes what was granted to a request that is gone or being deleted: first the
-// account, which ends its token, then its bindings. Roles are deleted by their owner
+// revoke deletes what a deleted request was granted: first the account, which
+// invalidates its token, then its bindings. Roles are deleted by their owner
 // references.
 func (l *Loop) revoke(ctx context.Context, key kube.Key) error {
 	accounts := l.caches.Accounts.ByIndex(cache.ByRequest, key.String())
@@ -244,13 +243,14 @@ func (l *Loop) revoke(ctx context.Context, key kube.Key) error {
 	return nil
 }
 
-// stillNeeded is an error while what a request that is gone was granted is still needed:
-// the request went with its namespace, and the agent may have something to uninstall.
+// stillNeeded returns an error while the grant of a deleted request is still needed:
+// the request was deleted with its namespace, and the agent may have something to
+// uninstall.
 func (l *Loop) stillNeeded(ctx context.Context, request kube.Key, accounts []*corev1.ServiceAccount) error {
 	if len(accounts) == 0 {
 		return nil
 	}
-	waits, err := l.cfg.Terminating.WorkspaceWaits(ctx, request.Namespace)
+	waits, err := l.cfg.Terminating.HasPendingBundles(ctx, request.Namespace)
 	if err != nil || !waits {
 		return err
 	}
@@ -258,7 +258,7 @@ func (l *Loop) stillNeeded(ctx context.Context, request kube.Key, accounts []*co
 		"take the credential of request %q back: its workspace is being deleted, and a person has not decided about its bundles", request))
 }
 
-// names lists objects for a log line, sorted.
+// names returns the sorted names of objects, for a log line.
 func names[P kube.Object](objects []P) []string {
 	var out []string
 	for _, o := range objects {

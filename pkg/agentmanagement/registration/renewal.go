@@ -34,8 +34,8 @@ type credentials struct {
 	since    time.Time // the start of this process
 }
 
-// accountsOf are the names of the accounts that were made for an agent's request,
-// sorted. Those that only renew are not among them.
+// accountsOf returns the sorted names of the accounts that were made for an agent's
+// request, without those that only renew credentials.
 func (l credentials) accountsOf(r *fleet.ClusterRegistration) []string {
 	var out []string
 	for _, a := range l.caches.Accounts.ByIndex(cache.ByRequest, kube.KeyOf(r).String()) {
@@ -47,9 +47,10 @@ func (l credentials) accountsOf(r *fleet.ClusterRegistration) []string {
 	return out
 }
 
-// holders are the accounts with the rights of a request: those that there are, and
-// the one that the agent was offered, which the cache may not know yet.
-func (l credentials) holders(r *fleet.ClusterRegistration, c *fleet.Cluster) []string {
+// accountsWithRights returns the accounts that need the rights of a request: the
+// existing ones, and the one that the agent was offered, which the cache may not have
+// yet.
+func (l credentials) accountsWithRights(r *fleet.ClusterRegistration, c *fleet.Cluster) []string {
 	out := l.accountsOf(r)
 	o, err := credential.ParseOffer(c.Annotations[fleet.AnnotationCredential])
 	if err == nil && strings.HasPrefix(o.Account, registration.Account(r)) && !slices.Contains(out, o.Account) {
@@ -59,9 +60,9 @@ func (l credentials) holders(r *fleet.ClusterRegistration, c *fleet.Cluster) []s
 	return out
 }
 
-// tend maintains the credential of a granted request, if this manager manages its
-// Cluster. next is when the request is looked at anyway.
-func (l credentials) tend(ctx context.Context, r *fleet.ClusterRegistration, next kube.Result) (kube.Result, error) {
+// maintain keeps the credential of a granted request valid, if this manager manages its
+// Cluster. next is when the request is reconciled anyway.
+func (l credentials) maintain(ctx context.Context, r *fleet.ClusterRegistration, next kube.Result) (kube.Result, error) {
 	c, ok := l.caches.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return next, nil
@@ -70,13 +71,13 @@ func (l credentials) tend(ctx context.Context, r *fleet.ClusterRegistration, nex
 	return next.Sooner(after), err
 }
 
-// credential makes sure that the agent of a granted request uses the credential that it
-// is to use. It returns when to look again; 0: when something changes.
+// credential makes sure that the agent of a granted request gets the credential that it
+// should use. It returns when to check again; 0: after an event.
 //
-//  1. gather: the accounts of the request, and what stands on its Cluster
+//  1. gather: the accounts of the request, and the annotations of its Cluster
 //  2. decide: credential.Decide (pure)
-//  3. apply:  the account, its rights, who may fetch its token; what goes, once
-//     the agent has said that it does without; then the offer
+//  3. apply:  the account, its rights, and the right to fetch its token; then delete
+//     accounts that the agent does not use any more; then the offer
 //  4. report: the condition Credential of the Cluster
 func (l credentials) credential(ctx context.Context, r *fleet.ClusterRegistration, c *fleet.Cluster) (time.Duration, error) {
 	namespace, ok := registration.DeploymentNamespace(c)
@@ -90,16 +91,16 @@ func (l credentials) credential(ctx context.Context, r *fleet.ClusterRegistratio
 		Seen: credential.LastSign(c, r.CreationTimestamp.Time), Now: l.cfg.Now(), Since: l.since,
 	})
 	if p.Account == "" {
-		return p.After, l.sayCredential(ctx, c, p)
+		return p.After, l.writeCondition(ctx, c, p)
 	}
 	if p.Offer != "" {
 		if p.Settled {
-			l.uses.note(kube.KeyOf(r).String())
+			l.uses.setUsed(kube.KeyOf(r).String())
 		}
-		if err := l.provide(ctx, r, c, p); err != nil {
+		if err := l.applyPlan(ctx, r, c, p); err != nil {
 			return 0, err
 		}
-		if err := bind(ctx, l.grants, registration.GrantAgent(r, c, namespace, l.cfg.System).For(p.Holders)); err != nil {
+		if err := ensureRights(ctx, l.grants, registration.GrantAgent(r, c, namespace, l.cfg.System).For(p.Holders)); err != nil {
 			return 0, err
 		}
 	}
@@ -114,12 +115,12 @@ func (l credentials) credential(ctx context.Context, r *fleet.ClusterRegistratio
 		l.events.Event(c, kube.Normal, reasonRotated, "the agent uses a new credential; the one before is void")
 		l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("agent", p.Account).Info("credential rotated")
 	}
-	return p.After, l.sayCredential(ctx, offered, p)
+	return p.After, l.writeCondition(ctx, offered, p)
 }
 
-// provide creates the account and rights of the offered credential, and removes those
-// that it no longer needs.
-func (l credentials) provide(ctx context.Context, r *fleet.ClusterRegistration, c *fleet.Cluster, p credential.Plan) error {
+// applyPlan creates the account and rights of the offered credential, and deletes the
+// rights that it does not need any more.
+func (l credentials) applyPlan(ctx context.Context, r *fleet.ClusterRegistration, c *fleet.Cluster, p credential.Plan) error {
 	g := registration.GrantCredential(r, c, p, l.cfg.System)
 	account, err := l.ensureAccount(ctx, g.ServiceAccount)
 	if err != nil {
@@ -137,11 +138,11 @@ func (l credentials) provide(ctx context.Context, r *fleet.ClusterRegistration, 
 		}
 	case credential.Leave:
 	}
-	if err := l.provideRenewal(ctx, g, p); err != nil {
+	if err := l.applyRenewal(ctx, g, p); err != nil {
 		return err
 	}
 	if len(p.Fetch) == 0 {
-		return l.unbind(ctx, g)
+		return l.revokeFetch(ctx, g)
 	}
 	if err := l.grants.Role(ctx, g.Fetch); err != nil {
 		return err
@@ -149,8 +150,8 @@ func (l credentials) provide(ctx context.Context, r *fleet.ClusterRegistration, 
 	return l.grants.Binding(ctx, g.FetchBinding)
 }
 
-// provideRenewal makes or removes the account that may renew the credential.
-func (l credentials) provideRenewal(ctx context.Context, g registration.CredentialGrant, p credential.Plan) error {
+// applyRenewal creates or deletes the account that may renew the credential.
+func (l credentials) applyRenewal(ctx context.Context, g registration.CredentialGrant, p credential.Plan) error {
 	if p.Renewal == credential.Leave {
 		return nil
 	}
@@ -184,8 +185,8 @@ func (l credentials) provideRenewal(ctx context.Context, g registration.Credenti
 	return nil
 }
 
-// unbind revokes the right to fetch tokens.
-func (l credentials) unbind(ctx context.Context, g registration.CredentialGrant) error {
+// revokeFetch revokes the right to fetch tokens.
+func (l credentials) revokeFetch(ctx context.Context, g registration.CredentialGrant) error {
 	if have, ok := l.caches.Bindings.Get(kube.KeyOf(g.FetchBinding)); ok {
 		if err := l.grants.Bindings.Delete(ctx, kube.KeyOf(have), kube.Exactly(have)); err != nil {
 			return err
@@ -197,7 +198,7 @@ func (l credentials) unbind(ctx context.Context, g registration.CredentialGrant)
 	return nil
 }
 
-// ensureAccount makes an account, and returns it as the API server has it.
+// ensureAccount creates an account, and returns it as stored.
 func (l credentials) ensureAccount(ctx context.Context, want *corev1.ServiceAccount) (*corev1.ServiceAccount, error) {
 	if have, ok := l.caches.Accounts.Get(kube.KeyOf(want)); ok {
 		return have, nil
@@ -209,7 +210,7 @@ func (l credentials) ensureAccount(ctx context.Context, want *corev1.ServiceAcco
 	return made, err
 }
 
-// remove deletes a token that lasts.
+// remove deletes the Secret of a token that does not expire.
 func (l credentials) remove(ctx context.Context, s *corev1.Secret) error {
 	have, ok := l.caches.AccountTokens.Get(kube.KeyOf(s))
 	if !ok {
@@ -218,8 +219,8 @@ func (l credentials) remove(ctx context.Context, s *corev1.Secret) error {
 	return l.grants.Secrets.Delete(ctx, kube.KeyOf(have), kube.Exactly(have))
 }
 
-// dropAccounts deletes the accounts that the agent does without. Their tokens end
-// with them.
+// dropAccounts deletes the accounts that the agent does not use any more. Their tokens
+// become invalid.
 func (l credentials) dropAccounts(ctx context.Context, c *fleet.Cluster, p credential.Plan) error {
 	for _, name := range p.Drop {
 		have, ok := l.caches.Accounts.Get(kube.Key{Namespace: l.cfg.System.RegistrationNamespace(), Name: name})
@@ -235,8 +236,8 @@ func (l credentials) dropAccounts(ctx context.Context, c *fleet.Cluster, p crede
 	return nil
 }
 
-// sayCredential writes the condition Credential, or removes it.
-func (l credentials) sayCredential(ctx context.Context, c *fleet.Cluster, p credential.Plan) error {
+// writeCondition writes condition Credential, or removes it.
+func (l credentials) writeCondition(ctx context.Context, c *fleet.Cluster, p credential.Plan) error {
 	was, is := condition.Find(c.Status.Conditions, fleet.ConditionCredential), registration.CredentialCondition(c, p)
 	changed := c.DeepCopy()
 	switch {

@@ -26,8 +26,9 @@ type uses struct {
 
 func newUses(now func() time.Time) *uses { return &uses{now: now, since: map[string]time.Time{}} }
 
-// see notes the Secret of a token. It is true if that is a change.
-func (u *uses) see(s *cache.Meta) bool {
+// observe records whether the token in a Secret was used. It reports whether that is
+// new.
+func (u *uses) observe(s *cache.Meta) bool {
 	changes := false
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -39,23 +40,24 @@ func (u *uses) see(s *cache.Meta) bool {
 	return changes
 }
 
-// forget a request that is gone.
+// forget drops the record of a deleted request.
 func (u *uses) forget(key string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.since, key)
 }
 
-// of is since when the token of a request is in use; false: it is not.
-func (u *uses) of(r *fleet.ClusterRegistration) (time.Time, bool) {
+// usedSince returns since when the token of a request is in use; false: it is not.
+func (u *uses) usedSince(r *fleet.ClusterRegistration) (time.Time, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	since, ok := u.since[kube.KeyOf(r).String()]
 	return since, ok
 }
 
-// note takes a request's credential to be in use, because its agent says so.
-func (u *uses) note(request string) {
+// setUsed records that a request's credential is in use, because its agent reports
+// that.
+func (u *uses) setUsed(request string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if _, known := u.since[request]; !known {
@@ -63,10 +65,10 @@ func (u *uses) note(request string) {
 	}
 }
 
-// Used reports whether the token that a request was granted has been used at the API
-// server. The cache knows that before the loop does.
+// Used reports whether the token of a request has been used at the API server. It reads
+// the cache, which is ahead of the loop.
 func (l *Loop) Used(r *fleet.ClusterRegistration) bool {
-	if _, used := l.uses.of(r); used {
+	if _, used := l.uses.usedSince(r); used {
 		return true
 	}
 	s, ok := l.caches.AccountTokens.Get(kube.Key{

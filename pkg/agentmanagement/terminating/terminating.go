@@ -1,5 +1,5 @@
-// Package terminating finds the workspaces that are being deleted and whose Bundles
-// wait for a person, or for agents that uninstall.
+// Package terminating reports which workspaces are being deleted while their Bundles
+// wait for a user, or for agents that uninstall.
 package terminating
 
 import (
@@ -32,21 +32,22 @@ type Workspaces struct {
 	waits map[string]time.Time // workspaces that waited then
 }
 
-// New makes what knows them; now is the clock.
+// New makes a Workspaces; now is the clock.
 func New(c *kube.Client, now func() time.Time) *Workspaces {
 	return &Workspaces{client: c, now: now, waits: map[string]time.Time{}}
 }
 
-// Ends reports whether the namespace of a workspace is being deleted, or is gone.
-func (t *Workspaces) Ends(ctx context.Context, workspace string) (bool, error) {
+// IsDeleted reports whether the namespace of a workspace is being deleted, or does not
+// exist.
+func (t *Workspaces) IsDeleted(ctx context.Context, workspace string) (bool, error) {
 	ns, err := t.client.NamespaceLifetime(ctx, workspace)
 	return ns.Ending() != "", err
 }
 
-// ClusterWaits reports whether a Cluster that is being deleted has to stay: it goes
-// with its namespace or its kind, and not because a person has deleted it.
-func (t *Workspaces) ClusterWaits(ctx context.Context, c *fleet.Cluster) (bool, error) {
-	if waits, err := t.WorkspaceWaits(ctx, c.Namespace); waits || err != nil {
+// ClusterMustStay reports whether a Cluster that is being deleted must stay: it is
+// deleted with its namespace or its kind, and not by a user.
+func (t *Workspaces) ClusterMustStay(ctx context.Context, c *fleet.Cluster) (bool, error) {
+	if waits, err := t.HasPendingBundles(ctx, c.Namespace); waits || err != nil {
 		return waits, err
 	}
 	kind, err := t.client.KindLifetime(ctx, "Cluster")
@@ -56,10 +57,10 @@ func (t *Workspaces) ClusterWaits(ctx context.Context, c *fleet.Cluster) (bool, 
 	return t.bundlesWait(ctx, c.Namespace, true)
 }
 
-// WorkspaceWaits reports whether a workspace is being deleted and has Bundles with
+// HasPendingBundles reports whether a workspace is being deleted and has Bundles with
 // deployments.
-func (t *Workspaces) WorkspaceWaits(ctx context.Context, workspace string) (bool, error) {
-	if t.waited(workspace) {
+func (t *Workspaces) HasPendingBundles(ctx context.Context, workspace string) (bool, error) {
+	if t.waitedLately(workspace) {
 		return true, nil
 	}
 	ns, err := t.client.NamespaceLifetime(ctx, workspace)
@@ -75,7 +76,7 @@ func (t *Workspaces) WorkspaceWaits(ctx context.Context, workspace string) (bool
 	return waits, err
 }
 
-func (t *Workspaces) waited(workspace string) bool {
+func (t *Workspaces) waitedLately(workspace string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.now().Sub(t.waits[workspace]) < undecidedFor {
@@ -85,8 +86,8 @@ func (t *Workspaces) waited(workspace string) bool {
 	return false
 }
 
-// bundlesWait reports whether a workspace has Bundles whose finalizer the controller
-// has not removed; deleted restricts that to those that are being deleted.
+// bundlesWait reports whether a workspace has Bundles with the manager's finalizer;
+// deleted restricts that to Bundles that are being deleted.
 func (t *Workspaces) bundlesWait(ctx context.Context, workspace string, deleted bool) (bool, error) {
 	list, err := t.client.ListMeta(ctx, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{Namespace: workspace})
 	if kube.IsGone(err) {

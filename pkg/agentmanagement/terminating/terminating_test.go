@@ -70,11 +70,11 @@ func TestClusterWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 			waits := New(client, time.Now)
-			got, err := waits.ClusterWaits(t.Context(), &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "c"}})
+			got, err := waits.ClusterMustStay(t.Context(), &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "c"}})
 			if err != nil || got != c.cluster {
 				t.Errorf("%s: got %v, %v", c.why, got, err)
 			}
-			got, err = New(client, time.Now).WorkspaceWaits(t.Context(), "ws")
+			got, err = New(client, time.Now).HasPendingBundles(t.Context(), "ws")
 			if err != nil || got != c.standing {
 				t.Errorf("%s: the credential: got %v, %v", c.why, got, err)
 			}

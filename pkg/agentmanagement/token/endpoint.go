@@ -46,20 +46,20 @@ func newEndpoint(settings registration.Settings, changed func()) *endpoint {
 	return l
 }
 
-// problem describes a fault of the address that agents get; empty if none is
-// known.
-func (l *endpoint) problem() string {
+// trustProblem returns why agents cannot trust the manager's address; empty if they
+// can, or if that is unknown.
+func (l *endpoint) trustProblem() string {
 	if t := l.trouble.Load(); t != nil {
 		return *t
 	}
 	return ""
 }
 
-// Reconcile shakes hands with the manager's own address and sends nothing. An
-// address that cannot be reached from here proves nothing: agents may.
+// Reconcile makes a TLS handshake with the manager's own address. An address that
+// cannot be reached from here proves nothing: agents may reach it.
 func (l *endpoint) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	s := l.settings
-	err := shake(ctx, s.APIServerURL, s.APIServerCA, s.AgentTLSMode == registration.TLSStrict)
+	err := checkTrust(ctx, s.APIServerURL, s.APIServerCA, s.AgentTLSMode == registration.TLSStrict)
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -74,9 +74,9 @@ func (l *endpoint) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, erro
 	return kube.Result{After: endpointLook}, nil
 }
 
-// shake returns why an agent with this address and authority would not trust the server
-// there; nil where it would, or where that is unknown.
-func shake(ctx context.Context, address string, ca []byte, strict bool) error {
+// checkTrust returns why an agent with this address and CA would not trust the server;
+// nil if it would, or if that is unknown.
+func checkTrust(ctx context.Context, address string, ca []byte, strict bool) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" {
 		return nil

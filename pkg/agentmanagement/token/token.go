@@ -1,6 +1,7 @@
-// Package token makes for each ClusterRegistrationToken an account that may request a
-// Cluster, and the Secret that agents are installed with. It deletes tokens that have
-// ended, and warns of an address of the manager that agents cannot trust.
+// Package token has the loop that creates, for each ClusterRegistrationToken, an
+// account that may create ClusterRegistrations, and the Secret that agents are
+// installed with. It deletes expired tokens, and warns of an address of the manager
+// that agents cannot trust. The decisions are in pkg/plan/registration.
 package token
 
 import (
@@ -72,19 +73,19 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder
 		}
 		l.loop.Add(kube.KeyOf(t))
 	})
-	caches.AccountTokens.OnChange(func(old, s *cache.Meta) { l.wakeOwner(cache.Either(old, s)) })
-	caches.Values.OnChange(func(old, s *cache.Meta) { l.wakeOwner(cache.Either(old, s)) })
-	caches.Accounts.OnChange(cache.IfGone(func(a *corev1.ServiceAccount) { l.wakeOwner(a) }))
-	caches.Roles.OnChange(cache.IfGone(func(r *rbacv1.Role) { l.wakeOwner(r) }))
-	caches.Bindings.OnChange(cache.IfGone(func(b *rbacv1.RoleBinding) { l.wakeOwner(b) }))
+	caches.AccountTokens.OnChange(func(old, s *cache.Meta) { l.enqueueOwner(cache.Either(old, s)) })
+	caches.Values.OnChange(func(old, s *cache.Meta) { l.enqueueOwner(cache.Either(old, s)) })
+	caches.Accounts.OnChange(cache.IfGone(func(a *corev1.ServiceAccount) { l.enqueueOwner(a) }))
+	caches.Roles.OnChange(cache.IfGone(func(r *rbacv1.Role) { l.enqueueOwner(r) }))
+	caches.Bindings.OnChange(cache.IfGone(func(b *rbacv1.RoleBinding) { l.enqueueOwner(b) }))
 	return l
 }
 
 // Runnables returns what is to run, for kube.Run.
 func (l *Loop) Runnables() []kube.Runner { return []kube.Runner{l.loop, l.endpoint.loop} }
 
-// wakeOwner wakes the token up that owns an object.
-func (l *Loop) wakeOwner(o metav1.Object) {
+// enqueueOwner enqueues the token that owns an object.
+func (l *Loop) enqueueOwner(o metav1.Object) {
 	for _, ref := range o.GetOwnerReferences() {
 		if ref.Kind == "ClusterRegistrationToken" {
 			l.loop.Add(kube.Key{Namespace: o.GetNamespace(), Name: ref.Name})
@@ -92,12 +93,12 @@ func (l *Loop) wakeOwner(o metav1.Object) {
 	}
 }
 
-// Reconcile brings the account and the Secret of one token in line with it.
+// Reconcile brings the account and the Secret of one token up to date.
 //
-//  1. gather: the token, from the cache
-//  2. decide: registration.JudgeToken, GrantToken (pure)
-//  3. apply:  the account with its right, then the Secret of values
-//  4. report: ClusterRegistrationToken.status, once
+// 1. gather: the token, from the cache
+// 2. decide: registration.JudgeToken, GrantToken (pure)
+// 3. apply:  the account with its right, then the Secret of values
+// 4. report: ClusterRegistrationToken.status, once
 func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	t, ok := l.caches.Tokens.Get(key)
 	if !ok || t.DeletionTimestamp != nil {
@@ -110,11 +111,11 @@ func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 		l.log.WithField("workspace", t.Namespace).WithField("reason", verdict.Delete).Info("registration token deleted")
 		return kube.Done, l.tokens.Delete(ctx, key, kube.Exactly(t))
 	}
-	ready, err := l.apply(ctx, t)
+	ready, err := l.ensureAccount(ctx, t)
 	if err != nil || !ready {
 		return kube.Result{After: verdict.Left}, err // it ends also where it is never finished
 	}
-	l.warn(t)
+	l.warnUntrusted(t)
 	changed := t.DeepCopy()
 	changed.Status.SecretName = t.Name
 	changed.Status.Expires = verdict.Expires
@@ -122,11 +123,11 @@ func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 	return kube.Result{After: verdict.Left}, err
 }
 
-// warn emits an event that no agent will be able to register with a token: when the
-// token's values were written, or when that has become so. A restart of the manager
-// alone causes no event.
-func (l *Loop) warn(t *fleet.ClusterRegistrationToken) {
-	text := l.endpoint.problem()
+// warnUntrusted emits an event if agents cannot register with a token because of the
+// manager's address: when the token's values were written, or when the address has
+// become bad. A restart of the manager causes no event.
+func (l *Loop) warnUntrusted(t *fleet.ClusterRegistrationToken) {
+	text := l.endpoint.trustProblem()
 	_, written := l.written.Load(t.UID)
 	if text == "" || !written && !l.endpoint.other.Load() {
 		return
@@ -136,9 +137,9 @@ func (l *Loop) warn(t *fleet.ClusterRegistrationToken) {
 	}
 }
 
-// apply makes what stands behind a token. It is false while the API server has
-// not filled in the account's token.
-func (l *Loop) apply(ctx context.Context, t *fleet.ClusterRegistrationToken) (bool, error) {
+// ensureAccount creates the account, rights and Secret of a token; false: the API
+// server has not filled in the account's token yet.
+func (l *Loop) ensureAccount(ctx context.Context, t *fleet.ClusterRegistrationToken) (bool, error) {
 	g := registration.GrantToken(t, l.cfg.System)
 	bearer, err := l.grants.WithToken(ctx, g.ServiceAccount, g.Secret)
 	if err != nil {
@@ -156,9 +157,9 @@ func (l *Loop) apply(ctx context.Context, t *fleet.ClusterRegistrationToken) (bo
 	return true, l.putValues(ctx, t, string(bearer))
 }
 
-// putValues writes the Secret that bears the token's name. It adopts a Secret of the
-// reference, even if its values are the same: caches select Secrets by our labels. A
-// Secret of that name and another type stays as it is.
+// putValues writes the Secret with the token's name. It adopts a Secret of
+// rancher/fleet, even if its values are the same: caches select Secrets by this
+// manager's labels. It does not change a Secret of another type.
 func (l *Loop) putValues(ctx context.Context, t *fleet.ClusterRegistrationToken, bearer string) error {
 	want, err := registration.TokenSecret(t, l.cfg.System, l.cfg.Settings, bearer)
 	if err != nil {
