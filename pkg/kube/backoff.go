@@ -28,10 +28,10 @@ const (
 	backoffLast  = 20 * time.Second
 )
 
-// Next returns the delay after one more failure.
+// Next returns the delay after another failure.
 func (b *Backoff) Next() time.Duration {
 	if b.series.Duration == 0 {
-		first, last := orElse(b.First, backoffFirst), orElse(b.Last, backoffLast)
+		first, last := orDefault(b.First, backoffFirst), orDefault(b.Last, backoffLast)
 		b.series = wait.Backoff{Duration: min(first, last) / 2, Cap: last / 2, Factor: 2, Jitter: 1, Steps: math.MaxInt}
 	}
 	return b.series.Step()
@@ -43,7 +43,7 @@ func (b *Backoff) Reset() { b.series = wait.Backoff{} }
 // Wait waits for the next delay, or until ctx ends.
 func (b *Backoff) Wait(ctx context.Context) error { return Sleep(ctx, b.Next()) }
 
-// Sleep waits for d, or until ctx ends, and returns then why.
+// Sleep waits for d, or until ctx ends; then it returns the error of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -55,32 +55,32 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Patient returns the same connection for caches. Where it goes over a Conn, a request
-// to list or watch waits while the Conn is down. It is sent again after an answer that
-// may change later: refused rights and credentials, a server that is overloaded,
-// broken, or does not serve the kind yet. So a cache resumes where it was as soon as
-// the Conn is up, without client-go's own delays, which grow to a minute.
+// Patient returns the same connection for caches. On a Conn, a list or watch waits
+// while the Conn is down. It is sent again after an answer that may change later: 401
+// or 403, or the answer of a server that is overloaded, broken, or does not serve the
+// kind yet. So a cache continues as soon as the Conn is up, without the delays of
+// client-go, which grow to a minute.
 func (c *Client) Patient() *Client { return c.with(patient) }
 
 // Probing returns the same connection for requests that find out whether a Conn is up.
 func (c *Client) Probing() *Client { return c.with(probing) }
 
+// with returns the same connection in another mode of its Conn.
 func (c *Client) with(m connMode) *Client {
 	if c.cfg.Line == nil {
 		return c
 	}
 	cfg := c.cfg
-	cfg.REST = cfg.Line.attach(cfg.REST, m)
+	cfg.REST = cfg.Line.use(cfg.REST, m)
 	return &Client{cfg: cfg, scheme: c.scheme, loop: c.loop}
 }
 
-// retry sends a request until it has an answer that is worth passing on, or its
-// context ends.
+// retry sends a request until its answer is final, or its context ends.
 func (l *Conn) retry(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	var delays Backoff
 	for {
-		changes, err := l.untilUp(ctx)
+		changes, err := l.waitUntilUp(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -93,13 +93,13 @@ func (l *Conn) retry(req *http.Request) (*http.Response, error) {
 		}
 		delay := delays.Next()
 		if err == nil {
-			if final(resp) {
+			if isFinal(resp) {
 				return resp, nil
 			}
 			delay = max(delay, retryAfter(resp))
 			_ = resp.Body.Close()
 		} else {
-			changes = nil // what brings the line up again must not make us hurry
+			changes = nil // an event that the Conn is up must not shorten this delay
 		}
 		t := time.NewTimer(delay)
 		select {
@@ -111,9 +111,9 @@ func (l *Conn) retry(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// untilUp waits until the connection is up, and returns a channel that is closed when
-// its state changes next.
-func (l *Conn) untilUp(ctx context.Context) (<-chan struct{}, error) {
+// waitUntilUp waits until the Conn is up, and returns a channel that is closed when its
+// state changes next.
+func (l *Conn) waitUntilUp(ctx context.Context) (<-chan struct{}, error) {
 	for {
 		l.mu.Lock()
 		cause, changes, ended := l.cause, l.changed, l.ended
@@ -133,28 +133,28 @@ func (l *Conn) untilUp(ctx context.Context) (<-chan struct{}, error) {
 	}
 }
 
-// final reports whether an answer to a list or watch will be the same next time.
-func final(resp *http.Response) bool {
+// isFinal reports whether a list or watch would get the same answer again.
+func isFinal(resp *http.Response) bool {
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusRequestTimeout, http.StatusTooManyRequests,
 		http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable:
 		return false
 	case http.StatusGatewayTimeout:
-		return fromTheFuture(resp)
+		return isTooLargeVersion(resp)
 	}
 	return true
 }
 
-// fromTheFuture reports whether the server says that it does not know the asked version
-// yet: it was restored, and the cache has to start again. The answer can be read again
-// from its beginning afterwards.
-func fromTheFuture(resp *http.Response) bool {
-	return bytes.Contains(beginningOf(resp), []byte("ResourceVersionTooLarge"))
+// isTooLargeVersion reports whether the server answers that it does not know the
+// requested resourceVersion yet: it was restored, and the cache has to start again. The
+// body of the answer can still be read completely.
+func isTooLargeVersion(resp *http.Response) bool {
+	return bytes.Contains(peekBody(resp), []byte("ResourceVersionTooLarge"))
 }
 
-// beginningOf reads the first 64 KiB of an answer. The answer can be read afterwards as
-// if nothing had been read.
-func beginningOf(resp *http.Response) []byte {
+// peekBody returns the first 64 KiB of the body of an answer. The body can still be
+// read completely.
+func peekBody(resp *http.Response) []byte {
 	const enough = 64 << 10
 	text, err := io.ReadAll(io.LimitReader(resp.Body, enough))
 	resp.Body = &reread{Reader: io.MultiReader(bytes.NewReader(text), resp.Body), Closer: resp.Body}
@@ -169,7 +169,7 @@ type reread struct {
 	io.Closer
 }
 
-// retryAfter is for how long the server asks to be left alone.
+// retryAfter returns the delay that the server asks for.
 func retryAfter(resp *http.Response) time.Duration {
 	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 	if err != nil || seconds < 0 {
@@ -178,8 +178,8 @@ func retryAfter(resp *http.Response) time.Duration {
 	return min(time.Duration(seconds)*time.Second, backoffLast)
 }
 
-// watches reports whether a request is a watch.
-func watches(req *http.Request) bool {
+// isWatch reports whether a request is a watch.
+func isWatch(req *http.Request) bool {
 	on, err := strconv.ParseBool(req.URL.Query().Get("watch"))
 	return err == nil && on
 }

@@ -26,6 +26,7 @@ type Watch struct {
 	Fields    string // field selector
 }
 
+// tweak sets the selectors of a list or watch.
 func (w Watch) tweak(opts *metav1.ListOptions) {
 	opts.LabelSelector, opts.FieldSelector = w.Labels, w.Fields
 }
@@ -40,14 +41,14 @@ type Cache[P Object] struct {
 	listed    bool // see NewListed
 }
 
-// NewCache returns a cache that holds nothing until it runs. transform, where not nil,
-// is called once for each object before it is stored and removes what is never read;
-// managedFields are removed after it ran. Indexes and handlers are added before it
-// runs.
+// NewCache returns a cache that is empty until it runs. transform, if not nil, is
+// called once for each object before it is stored; it removes what is never read.
+// managedFields are removed after it. Indexes and handlers must be added before the
+// cache runs.
 func NewCache[P Object](c *Client, w Watch, transform func(P)) *Cache[P] {
 	k := kindFor[P](c)
 	opts := &lassocache.Options{Namespace: w.Namespace, Resync: noResync, TweakList: w.tweak}
-	return finish(k.gvk.Kind, lassocache.NewCache(newOf[P](), k.list, k.client, opts), transform)
+	return newCacheOf(k.gvk.Kind, lassocache.NewCache(newOf[P](), k.list, k.client, opts), transform)
 }
 
 // A listable is what it takes to list the objects of a kind.
@@ -57,8 +58,8 @@ type listable struct {
 	list   runtime.Object // an empty one
 }
 
-// kindFor finds out about the kind of P. It panics for a kind that the client's
-// scheme does not hold: a mistake of the program.
+// kindFor returns what is needed to list and watch the kind of P. It panics for a kind
+// that is not in the client's scheme, which is an error of the program.
 func kindFor[P Object](c *Client) listable {
 	info, err := c.kindOf(newOf[P]())
 	if err != nil {
@@ -75,9 +76,8 @@ func kindFor[P Object](c *Client) listable {
 	return listable{kindInfo: info, client: client.NewClient(info.gvr, info.gvk.Kind, info.namespaced, rc, 0), list: list}
 }
 
-// NewMetaCache returns a cache of the metadata of any kind. Its resource is guessed
-// from the kind without a mapper, as for NewCache: use it for built-in kinds and
-// Fleet's own.
+// NewMetaCache returns a cache of the metadata of a kind. As NewCache, it derives the
+// resource from the kind without discovery: use it for built-in kinds and Fleet's own.
 func NewMetaCache(c *Client, gvk schema.GroupVersionKind, w Watch, transform func(*metav1.PartialObjectMetadata)) *Cache[*metav1.PartialObjectMetadata] {
 	cl, err := metadata.NewForConfig(c.cfg.REST)
 	if err != nil {
@@ -93,10 +93,10 @@ func NewMetaCache(c *Client, gvk schema.GroupVersionKind, w Watch, transform fun
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(cl, info.gvr, w.Namespace, noResync,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, w.tweak).Informer()
-	return finish(gvk.Kind, informer, transform)
+	return newCacheOf(gvk.Kind, informer, transform)
 }
 
-func finish[P Object](name string, informer cache.SharedIndexInformer, transform func(P)) *Cache[P] {
+func newCacheOf[P Object](name string, informer cache.SharedIndexInformer, transform func(P)) *Cache[P] {
 	err := informer.SetTransform(func(in any) (any, error) {
 		if obj, ok := in.(P); ok {
 			if transform != nil {
@@ -122,11 +122,11 @@ func (c *Cache[P]) Index(name string, f func(P) []string) {
 	}
 }
 
-// OnChange calls f for every change, one at a time and in order: old is nil
-// for an object that is new here, and changed is nil for one that is gone
-// (old is then the last known state). An object that was deleted and made again
-// under its name is two changes, also where the watch missed the deletion. f must
-// be quick and must not change what it is given.
+// OnChange calls f for every change, one at a time and in order. old is nil for a new
+// object; changed is nil for a deleted one, and old is then its last known state. An
+// object that was deleted and created again under the same name causes two calls, also
+// if the watch missed the deletion. f must return quickly and must not change the
+// objects.
 func (c *Cache[P]) OnChange(f func(old, changed P)) {
 	var none P
 	handler, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -157,8 +157,8 @@ func (c *Cache[P]) OnChange(f func(old, changed P)) {
 	c.handlers = append(c.handlers, handler)
 }
 
-// OnError calls f when listing or watching fails; the cache goes on trying
-// with a growing delay.
+// OnError calls f when a list or watch fails; the cache tries again with a growing
+// delay.
 func (c *Cache[P]) OnError(f func(error)) {
 	_ = c.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { f(err) })
 }
@@ -173,12 +173,13 @@ func (c *Cache[P]) Get(key Key) (P, bool) {
 	return in.(P), true
 }
 
-// List returns all objects of a namespace, or all where it is empty, in no order.
+// List returns all objects of a namespace, in no order; of all namespaces if namespace
+// is empty.
 func (c *Cache[P]) List(namespace string) []P {
 	if namespace != "" {
 		return c.ByIndex(cache.NamespaceIndex, namespace)
 	}
-	return typed[P](c.informer.GetStore().List())
+	return convertAll[P](c.informer.GetStore().List())
 }
 
 // ByIndex returns all objects for which the index has the value, in no order.
@@ -187,10 +188,11 @@ func (c *Cache[P]) ByIndex(name, value string) []P {
 	if err != nil {
 		panic(fmt.Sprintf("kube: index %s of %s: %v", name, c.name, err))
 	}
-	return typed[P](found)
+	return convertAll[P](found)
 }
 
-func typed[P Object](in []any) []P {
+// convertAll converts the objects of an informer to P.
+func convertAll[P Object](in []any) []P {
 	out := make([]P, 0, len(in))
 	for _, o := range in {
 		out = append(out, o.(P))
@@ -198,8 +200,8 @@ func typed[P Object](in []any) []P {
 	return out
 }
 
-// HasSynced reports whether the first list has arrived, and whether every handler has
-// got all of it.
+// HasSynced reports whether the first list has arrived and every handler has been
+// called for all of its objects.
 func (c *Cache[P]) HasSynced() bool {
 	for _, h := range c.handlers {
 		if !h.HasSynced() {

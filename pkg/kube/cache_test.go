@@ -20,7 +20,7 @@ func TestOnChangeReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := fcache.NewFakeControllerSource()
 		informer := cache.NewSharedIndexInformer(server, &corev1.ConfigMap{}, noResync, cache.Indexers{})
-		c := finish[*corev1.ConfigMap]("ConfigMap", informer, nil)
+		c := newCacheOf[*corev1.ConfigMap]("ConfigMap", informer, nil)
 		var got []string
 		c.OnChange(func(old, changed *corev1.ConfigMap) {
 			uid := func(m *corev1.ConfigMap) string {

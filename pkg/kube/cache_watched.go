@@ -7,8 +7,8 @@ import (
 )
 
 // OnWatchedDeletion calls f for every object whose deletion the watch reported, with
-// its last known state. An object that a later list does not have any more is not
-// passed to f: it is unknown why it is missing.
+// its last known state. It does not call f for an object that is missing in a later
+// list: the reason is unknown.
 func (c *Cache[P]) OnWatchedDeletion(f func(last P)) {
 	handler, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		DeleteFunc: func(in any) {

@@ -26,7 +26,8 @@ type fastDecoder struct {
 	scheme *runtime.Scheme
 }
 
-// SupportedMediaTypes returns those of the serializer below, JSON's with our decoders.
+// SupportedMediaTypes returns the media types of the wrapped serializer; JSON has our
+// decoders.
 func (s fastDecoder) SupportedMediaTypes() []runtime.SerializerInfo {
 	infos := append([]runtime.SerializerInfo(nil), s.NegotiatedSerializer.SupportedMediaTypes()...)
 	for i := range infos {
@@ -50,7 +51,7 @@ type fastObject struct {
 	scheme *runtime.Scheme
 }
 
-// Decode decodes as the library does. into may be nil.
+// Decode decodes an object as the wrapped serializer does. into may be nil.
 func (s fastObject) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	gvk, ok := kindIn(data)
 	if !ok {
@@ -71,15 +72,15 @@ func (s fastObject) Decode(data []byte, defaults *schema.GroupVersionKind, into 
 	return into, &gvk, nil
 }
 
-// kindIn is the kind of an object whose text begins with it: apiVersion first
-// for custom resources, kind first for the built-in ones.
+// kindIn returns the kind of an object whose JSON begins with it: apiVersion first for
+// custom resources, kind first for built-in ones.
 func kindIn(data []byte) (schema.GroupVersionKind, bool) {
 	var kind string
-	version, rest, ok := member(data, `{"apiVersion":"`)
+	version, rest, ok := readMember(data, `{"apiVersion":"`)
 	if ok {
-		kind, _, ok = member(rest, `,"kind":"`)
-	} else if kind, rest, ok = member(data, `{"kind":"`); ok {
-		version, _, ok = member(rest, `,"apiVersion":"`)
+		kind, _, ok = readMember(rest, `,"kind":"`)
+	} else if kind, rest, ok = readMember(data, `{"kind":"`); ok {
+		version, _, ok = readMember(rest, `,"apiVersion":"`)
 	}
 	if !ok {
 		return schema.GroupVersionKind{}, false
@@ -91,8 +92,8 @@ func kindIn(data []byte) (schema.GroupVersionKind, bool) {
 // longestName bounds what is looked at for an apiVersion or a kind.
 const longestName = 256
 
-// member reads a plain text after a prefix.
-func member(data []byte, prefix string) (text string, rest []byte, ok bool) {
+// readMember reads a JSON string without escapes after a prefix.
+func readMember(data []byte, prefix string) (text string, rest []byte, ok bool) {
 	rest, ok = bytes.CutPrefix(data, []byte(prefix))
 	if !ok {
 		return "", data, false
@@ -107,14 +108,14 @@ func member(data []byte, prefix string) (text string, rest []byte, ok bool) {
 // fastEvent reads the envelope of watch events.
 type fastEvent struct{ runtime.Serializer }
 
-// Decode decodes as the library does, except that the event shares its bytes with data.
-// They are read before the next event comes.
+// Decode decodes a watch event as the wrapped serializer does, except that the event
+// shares its bytes with data. The caller uses them before the next event arrives.
 func (s fastEvent) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	event, ok := into.(*metav1.WatchEvent)
 	if !ok {
 		return s.Serializer.Decode(data, defaults, into)
 	}
-	kind, rest, ok := member(data, `{"type":"`)
+	kind, rest, ok := readMember(data, `{"type":"`)
 	if !ok {
 		return s.Serializer.Decode(data, defaults, into)
 	}
@@ -134,8 +135,8 @@ func (s fastEvent) Decode(data []byte, defaults *schema.GroupVersionKind, into r
 // lineFramer takes one line of a watch for one event.
 type lineFramer struct{ runtime.Framer }
 
-// NewFrameReader reads a frame at a time; where the buffer is too short the rest
-// comes with the next reads, announced by io.ErrShortBuffer.
+// NewFrameReader returns a reader of one frame at a time. If the buffer is too short,
+// Read returns io.ErrShortBuffer, and the next calls return the rest.
 func (lineFramer) NewFrameReader(r io.ReadCloser) io.ReadCloser {
 	return &lines{Closer: r, from: bufio.NewReaderSize(r, 16<<10)}
 }
@@ -144,10 +145,10 @@ type lines struct {
 	io.Closer
 	from *bufio.Reader
 	rest []byte // of what was read of the line
-	open bool   // the line goes on after that
+	open bool   // the line continues after the buffered part
 }
 
-// Read fills p with as much of a line as it takes.
+// Read fills p with the next part of a line.
 func (l *lines) Read(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, io.ErrShortBuffer
@@ -169,7 +170,7 @@ func (l *lines) Read(p []byte) (n int, err error) {
 	}
 }
 
-// next reads on: the rest of an open line, else a line that is not empty.
+// next reads the rest of a line that was begun, else the next line that is not empty.
 func (l *lines) next(begun bool) error {
 	for {
 		inside := l.open || begun

@@ -39,8 +39,8 @@ func NewRecorder(c *Client, process string) *Recorder {
 	return &Recorder{process: process, client: c.Loop("events"), queue: make(chan *eventsv1.Event, 1000), now: time.Now}
 }
 
-// Event reports that something happened to obj: kind is Normal or Warning, reason one
-// PascalCase word. It never blocks. Callers report a change once: there is no series
+// Event emits an event about obj: kind is Normal or Warning, reason one PascalCase
+// word. It never blocks. Callers emit an event once for a change: there is no series
 // and no count.
 func (r *Recorder) Event(obj Object, kind, reason, message string) {
 	info, err := r.client.kindOf(obj)
@@ -91,7 +91,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// write sends an event until the API server has answered, or has had its tries.
+// write sends an event until the API server has answered, a limited number of times.
 func (r *Recorder) write(ctx context.Context, e *eventsv1.Event) {
 	delays := r.delays
 	for try := 1; ; try++ {

@@ -10,8 +10,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// As returns the same connection with the rights of another user, whom the user of this
-// one must be allowed to impersonate. Without a user it is the connection itself.
+// As returns the same connection with the rights of another user, which the user of
+// this one must be allowed to impersonate. If user is empty, it returns the connection
+// itself.
 func (c *Client) As(user string) *Client {
 	if user == "" {
 		return c
@@ -21,6 +22,7 @@ func (c *Client) As(user string) *Client {
 	return &Client{cfg: cfg, scheme: c.scheme, loop: c.loop}
 }
 
+// impersonating returns a copy of cfg that impersonates a user.
 func impersonating(cfg *rest.Config, user string) *rest.Config {
 	out := rest.CopyConfig(cfg)
 	out.Impersonate = rest.ImpersonationConfig{UserName: user}
@@ -34,7 +36,8 @@ type Reader struct {
 	objects dynamic.Interface
 }
 
-// As reads with the rights of another user; see Client.As. It sends no request.
+// As returns a Reader with the rights of another user; see Client.As. It sends no
+// request.
 func (l *Live) As(user string) (*Reader, error) {
 	if user == "" {
 		return &Reader{live: l, objects: l.objects}, nil

@@ -50,11 +50,10 @@ type ImportPolicy struct {
 	Via http.RoundTripper
 }
 
-// ConnectImported prepares a connection to the API server of a kubeconfig, which
-// is not trusted: of each answer at most 4 MiB are read, of all answers together
-// 32 MiB, of each list 20 pages. ErrTooLarge is in the error of what is larger.
-// Addresses are judged when they are dialled, those of proxies included. cfg.REST
-// is ignored. timeout is for one request.
+// ConnectImported prepares a connection to the API server of a kubeconfig that is not
+// trusted. It reads at most 4 MiB of each answer, 32 MiB of all answers, and 20 pages
+// of each list; the error of more contains ErrTooLarge. It checks addresses when it
+// dials them, also those of proxies. It ignores cfg.REST. timeout is for one request.
 func ConnectImported(cfg Config, a kubeconfig.Access, p ImportPolicy, timeout time.Duration) (*Client, error) {
 	server, err := RESTOf(a)
 	if err != nil {
@@ -71,9 +70,9 @@ func ConnectImported(cfg Config, a kubeconfig.Access, p ImportPolicy, timeout ti
 	return Connect(cfg)
 }
 
-// Transport returns an HTTP transport that keeps to the policy, and to the bounds of
-// ConnectImported. proxy is the environment's where nil. Idle connections that it keeps
-// are closed by themselves.
+// Transport returns an HTTP transport that follows the policy and the limits of
+// ConnectImported. If proxy is nil, the proxy of the environment is used. Idle
+// connections are closed after a while.
 func (p ImportPolicy) Transport(secured *tls.Config, proxy func(*http.Request) (*url.URL, error)) http.RoundTripper {
 	if secured == nil {
 		secured = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -103,7 +102,7 @@ type importTransport struct {
 	left   atomic.Int64 // bytes of answers that may still be read
 }
 
-// RoundTrip sends a request, if it may go where it goes to.
+// RoundTrip sends a request, if the policy permits its address.
 func (t *importTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := t.check(req.URL); err != nil {
 		if req.Body != nil {
@@ -123,6 +122,7 @@ func (t *importTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
+// check returns an error for an address that the policy does not permit.
 func (t *importTransport) check(u *url.URL) error {
 	if t.policy.TLSOnly && u.Scheme != "https" {
 		return reconcile.TerminalError(ReasonPlainHTTP, errPlainHTTP)
@@ -138,7 +138,7 @@ type importedAnswer struct {
 	left  int64
 }
 
-// Read reads the next piece; ErrTooLarge where there is more than is read.
+// Read reads the next part of the body; ErrTooLarge after the limit.
 func (a *importedAnswer) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
 	a.left -= int64(n)
@@ -148,9 +148,9 @@ func (a *importedAnswer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// more returns an error if a list has too many pages, on a connection whose server is
-// not trusted.
-func (c *Client) more(pages int) error {
+// checkPages returns an error for too many pages of a list from a server that is not
+// trusted.
+func (c *Client) checkPages(pages int) error {
 	if c.cfg.maxPages > 0 && pages >= c.cfg.maxPages {
 		return fmt.Errorf("more than %d pages: %w", c.cfg.maxPages, ErrTooLarge)
 	}

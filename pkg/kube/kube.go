@@ -41,7 +41,7 @@ type Key struct {
 	Name      string
 }
 
-// String returns "namespace/name", or the name alone where there is no namespace.
+// String returns "namespace/name", or the name of a cluster-scoped object.
 func (k Key) String() string {
 	if k.Namespace == "" {
 		return k.Name
@@ -49,7 +49,7 @@ func (k Key) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// ParseKey reads what Key.String wrote.
+// ParseKey parses the result of Key.String.
 func ParseKey(s string) Key {
 	if ns, name, ok := strings.Cut(s, "/"); ok {
 		return Key{Namespace: ns, Name: name}
@@ -107,19 +107,18 @@ func Connect(cfg Config) (*Client, error) {
 			return nil, fmt.Errorf("build scheme: %w", err)
 		}
 	}
-	cfg.REST = unlimited(cfg.REST, cfg.UserAgent)
+	cfg.REST = withoutRateLimit(cfg.REST, cfg.UserAgent)
 	c := &Client{cfg: cfg, scheme: scheme}
 	if cfg.Line == nil {
 		return c, nil
 	}
-	c.cfg.REST = cfg.Line.attach(cfg.REST, ordinary)
+	c.cfg.REST = cfg.Line.use(cfg.REST, ordinary)
 	_, err := c.restClient() // an error now, not a panic of a store later
 	return c, err
 }
 
-// RESTConfig reads a kubeconfig file; with an empty path it is the
-// configuration that a pod finds in its own cluster. KUBECONFIG and the
-// user's home are not looked at.
+// RESTConfig reads a kubeconfig file; with an empty path it returns the configuration
+// of a pod in its own cluster. It ignores KUBECONFIG and the user's home.
 func RESTConfig(path string) (*rest.Config, error) {
 	if path == "" {
 		return rest.InClusterConfig()
@@ -135,7 +134,7 @@ func RESTConfig(path string) (*rest.Config, error) {
 // so that audit logs distinguish loops.
 func (c *Client) Loop(name string) *Client {
 	cfg := c.cfg
-	cfg.REST = unlimited(c.cfg.REST, fmt.Sprintf("%s (%s)", c.cfg.UserAgent, name))
+	cfg.REST = withoutRateLimit(c.cfg.REST, fmt.Sprintf("%s (%s)", c.cfg.UserAgent, name))
 	return &Client{cfg: cfg, scheme: c.scheme, loop: name}
 }
 
@@ -146,11 +145,11 @@ func (c *Client) REST() *rest.Config { return rest.CopyConfig(c.cfg.REST) }
 // FieldManager returns the name under which this connection writes.
 func (c *Client) FieldManager() string { return c.cfg.FieldManager }
 
-// Scheme knows the kinds that stores and caches can be made of.
+// Scheme returns the scheme with the kinds of stores and caches.
 func (c *Client) Scheme() *runtime.Scheme { return c.scheme }
 
-// unlimited is a copy of cfg without client-side rate limits.
-func unlimited(cfg *rest.Config, agent string) *rest.Config {
+// withoutRateLimit returns a copy of cfg without client-side rate limits.
+func withoutRateLimit(cfg *rest.Config, agent string) *rest.Config {
 	out := rest.CopyConfig(cfg)
 	out.QPS, out.Burst, out.RateLimiter = -1, 0, nil
 	if agent != "" {
@@ -159,7 +158,8 @@ func unlimited(cfg *rest.Config, agent string) *rest.Config {
 	return out
 }
 
-// restClient is made on first use: one for all kinds of this connection.
+// restClient returns the one REST client for all kinds of this connection, made on
+// first use.
 func (c *Client) restClient() (rest.Interface, error) {
 	c.once.Do(func() {
 		cfg := rest.CopyConfig(c.cfg.REST)
@@ -169,7 +169,7 @@ func (c *Client) restClient() (rest.Interface, error) {
 	return c.rest, c.err
 }
 
-// kindOf finds the kind, the resource and the scope of a Go type.
+// kindOf returns the kind, the resource and the scope of a Go type.
 func (c *Client) kindOf(obj runtime.Object) (kindInfo, error) {
 	gvks, _, err := c.scheme.ObjectKinds(obj)
 	if err != nil {
@@ -192,8 +192,7 @@ type kindInfo struct {
 	namespaced bool
 }
 
-// clusterScoped lists the cluster-scoped kinds of the groups in the scheme
-// that Fleet touches.
+// clusterScoped reports whether a kind in the scheme that Fleet uses is cluster-scoped.
 func clusterScoped(gk schema.GroupKind) bool {
 	switch gk.Group {
 	case "":

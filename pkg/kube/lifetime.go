@@ -14,8 +14,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// GetMeta reads the metadata of one object of any kind of the scheme, and nothing
-// else of it. A missing object is ErrGone.
+// GetMeta reads only the metadata of one object of a kind in the scheme. A missing
+// object is ErrGone.
 func (c *Client) GetMeta(ctx context.Context, gvk schema.GroupVersionKind, key Key) (*metav1.PartialObjectMetadata, error) {
 	cl, info, err := c.metadataOf(gvk)
 	if err != nil {
@@ -29,8 +29,7 @@ func (c *Client) GetMeta(ctx context.Context, gvk schema.GroupVersionKind, key K
 	return out, wrap("get", info.gvr.Resource, key, err)
 }
 
-// metadataOf returns the client's one client for metadata, and how the API has a kind of
-// the scheme.
+// metadataOf returns the client for metadata, and the resource of a kind in the scheme.
 func (c *Client) metadataOf(gvk schema.GroupVersionKind) (metadata.Interface, kindInfo, error) {
 	obj, err := c.scheme.New(gvk)
 	if err != nil {
@@ -45,9 +44,8 @@ func (c *Client) metadataOf(gvk schema.GroupVersionKind) (metadata.Interface, ki
 }
 
 // NamespaceLifetime asks the API server, not a cache, since when a namespace exists and
-// whether it is being deleted. The objects of a namespace are deleted after the
-// deletion of the namespace itself has begun, so a look after an object was seen to be
-// deleted is conclusive.
+// whether it is being deleted. The deletion of a namespace begins before that of its
+// objects, so that the answer after the deletion of an object is conclusive.
 func (c *Client) NamespaceLifetime(ctx context.Context, name string) (withdrawal.Lifetime, error) {
 	return c.lifetime(ctx, fmt.Sprintf("namespace %q", name), corev1.SchemeGroupVersion.WithKind("Namespace"), name)
 }
@@ -62,6 +60,7 @@ func (c *Client) KindLifetime(ctx context.Context, kind string) (withdrawal.Life
 	return c.lifetime(ctx, fmt.Sprintf("kind %q", name), apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), name)
 }
 
+// lifetime reads since when an object exists; words name it in errors.
 func (c *Client) lifetime(ctx context.Context, words string, gvk schema.GroupVersionKind, name string) (withdrawal.Lifetime, error) {
 	l := withdrawal.Lifetime{Name: words}
 	m, err := c.GetMeta(ctx, gvk, Key{Name: name})

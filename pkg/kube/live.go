@@ -39,7 +39,7 @@ type Live struct {
 	asked time.Time // when the mapper was last emptied
 }
 
-// NewLive returns a reader over a connection. It asks discovery on first use, and again
+// NewLive returns a reader of live objects. It uses discovery on first use, and again
 // at most every 5 s while a kind is unknown.
 func NewLive(c *Client) (*Live, error) {
 	cfg := c.REST()
@@ -59,8 +59,8 @@ func NewLive(c *Client) (*Live, error) {
 	return &Live{cfg: cfg, objects: objects, metadata: md, mapper: mapper}, nil
 }
 
-// Get reads one object. A missing object is ErrGone; a kind that the server
-// does not serve is reconcile.RequeueAfter.
+// Get reads one object. A missing object is ErrGone; a kind that the server does not
+// serve is a reconcile.RequeueAfter.
 func (l *Live) Get(ctx context.Context, gvk schema.GroupVersionKind, key Key) (*unstructured.Unstructured, error) {
 	return l.get(ctx, l.objects, gvk, key)
 }
@@ -81,8 +81,8 @@ func (l *Live) get(ctx context.Context, objects dynamic.Interface, gvk schema.Gr
 	return obj, nil
 }
 
-// ScopeOf reports whether a kind is namespaced. A kind that the server does not
-// serve is reconcile.RequeueAfter.
+// ScopeOf reports whether a kind is namespaced. The error for a kind that the server
+// does not serve is a reconcile.RequeueAfter.
 func (l *Live) ScopeOf(_ context.Context, gvk schema.GroupVersionKind) (namespaced bool, err error) {
 	mapping, err := l.mapping(gvk)
 	if err != nil {
@@ -91,9 +91,11 @@ func (l *Live) ScopeOf(_ context.Context, gvk schema.GroupVersionKind) (namespac
 	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
+// mapping returns the resource of a kind, and asks discovery again if the kind is
+// unknown.
 func (l *Live) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	mapping, err := l.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if meta.IsNoMatchError(err) && l.refresh() {
+	if meta.IsNoMatchError(err) && l.resetMapper() {
 		mapping, err = l.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
 	if meta.IsNoMatchError(err) {
@@ -106,8 +108,8 @@ func (l *Live) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	return mapping, nil
 }
 
-// refresh empties the mapper, unless that was done a moment ago.
-func (l *Live) refresh() bool {
+// resetMapper empties the discovery cache, unless that was done a moment ago.
+func (l *Live) resetMapper() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if time.Since(l.asked) < unknownKindDelay {
@@ -118,11 +120,10 @@ func (l *Live) refresh() bool {
 	return true
 }
 
-// WatchMeta watches the metadata of all objects of a kind that a label selector
-// matches, in all namespaces, and calls f for each change, one at a time: old is nil
-// for one that is new here, changed is nil for one that is gone or has lost its label.
-// stop ends the watch; so does ctx. The metadata are stripped, as drift.Stripped leaves
-// them.
+// WatchMeta watches the metadata of all objects of a kind with a label, in all
+// namespaces, and calls f for each change, one at a time. old is nil for a new object;
+// changed is nil for an object that was deleted or has lost its label. stop or the end
+// of ctx ends the watch. The metadata is stripped by drift.Stripped.
 func (l *Live) WatchMeta(ctx context.Context, gvk schema.GroupVersionKind, selector string,
 	f func(old, changed *metav1.PartialObjectMetadata),
 ) (stop func(), err error) {
@@ -143,7 +144,7 @@ func (l *Live) WatchMeta(ctx context.Context, gvk schema.GroupVersionKind, selec
 	return cancel, nil
 }
 
-// stripped makes metadata small before they are kept.
+// stripped strips metadata before the cache stores it.
 func stripped(in any) (any, error) {
 	if o, ok := in.(*metav1.PartialObjectMetadata); ok {
 		drift.Stripped(o)
@@ -151,8 +152,7 @@ func stripped(in any) (any, error) {
 	return in, nil
 }
 
-// CRDOf reads the CRD that brings a kind. A kind that comes without one is
-// ErrGone.
+// CRDOf reads the CRD of a kind. A kind without a CRD is ErrGone.
 func (l *Live) CRDOf(ctx context.Context, gvk schema.GroupVersionKind) (*unstructured.Unstructured, error) {
 	mapping, err := l.mapping(gvk)
 	if err != nil {
@@ -171,7 +171,7 @@ type Summary struct {
 	Message       []string
 }
 
-// Summarize judges a live object by the rules that Rancher uses.
+// Summarize returns the state of a live object by the rules of Rancher.
 func Summarize(obj *unstructured.Unstructured) Summary {
 	s := summary.Summarize(obj)
 	return Summary{State: s.State, Error: s.Error, Transitioning: s.Transitioning, Message: s.Message}

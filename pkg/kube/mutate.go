@@ -13,19 +13,20 @@ import (
 // delay between them: each begins with the object as it is then.
 var attempts = wait.Backoff{Steps: 6}
 
-// Mutate changes an object outside of its status. It calls change with a copy of seen, and
-// sends the difference. If another writer was faster, it reads the object and calls change
-// again. An error of change ends it. An object that is missing, or that another one of the
-// same name has replaced, is ErrGone.
+// Mutate changes an object outside of its status. It calls change with a copy of seen,
+// and sends the difference. After a conflict it reads the object and calls change
+// again. An error of change ends it. If the object is missing, or was replaced by
+// another one of the same name, it returns ErrGone.
 func (s *Store[P]) Mutate(ctx context.Context, seen P, change func(P) error) (P, error) {
 	return s.mutate(ctx, seen, change, s.Patch)
 }
 
-// MutateStatus is Mutate for the status and nothing else.
+// MutateStatus is Mutate for the status only.
 func (s *Store[P]) MutateStatus(ctx context.Context, seen P, change func(P) error) (P, error) {
 	return s.mutate(ctx, seen, change, s.PatchStatus)
 }
 
+// mutate implements Mutate and MutateStatus, which differ in patch.
 func (s *Store[P]) mutate(ctx context.Context, seen P, change func(P) error, patch func(ctx context.Context, old, changed P) (P, error)) (out P, err error) {
 	old, stale := seen, false
 	err = retry.RetryOnConflict(attempts, func() error {
@@ -47,7 +48,7 @@ func (s *Store[P]) mutate(ctx context.Context, seen P, change func(P) error, pat
 	return out, err
 }
 
-// getSame reads an object that must have a UID.
+// getSame reads an object and returns ErrGone if its UID differs.
 func (s *Store[P]) getSame(ctx context.Context, key Key, uid types.UID) (P, error) {
 	got, err := s.Get(ctx, key)
 	if err == nil && got.GetUID() != uid {
@@ -57,8 +58,8 @@ func (s *Store[P]) getSame(ctx context.Context, key Key, uid types.UID) (P, erro
 	return got, err
 }
 
-// Ensure creates an object, or changes the one of its name as Mutate does. Both are tried
-// again if the object appears or disappears in between.
+// Ensure creates an object, or changes the existing one as Mutate does. It repeats that
+// if the object is created or deleted in between.
 func (s *Store[P]) Ensure(ctx context.Context, want P, change func(P) error) (out P, err error) {
 	err = retry.OnError(attempts, IsGone, func() error {
 		out, err = s.Create(ctx, want)

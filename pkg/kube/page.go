@@ -8,10 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Each calls f for each object that w selects, and ends with f's first error. It asks
-// for size objects at a time, and keeps none of them: of large objects no more than
-// that many are in memory. If the list takes so long that its snapshot expires, Each
-// returns an error, and f has seen a part.
+// Each calls f for each object that w selects, and returns f's first error. It reads
+// size objects at a time and keeps none. If the list takes so long that its snapshot
+// expires, Each returns an error after f has got a part of the objects.
 func (s *Store[P]) Each(ctx context.Context, w Watch, size int64, f func(P) error) error {
 	opts := metav1.ListOptions{Limit: size}
 	w.tweak(&opts)
@@ -43,8 +42,7 @@ func (s *Store[P]) Each(ctx context.Context, w Watch, size int64, f func(P) erro
 	}
 }
 
-// ListMeta reads the metadata of all objects of a kind that w selects, and nothing
-// else of them.
+// ListMeta reads only the metadata of all objects of a kind that w selects.
 func (c *Client) ListMeta(ctx context.Context, gvk schema.GroupVersionKind, w Watch) ([]*metav1.PartialObjectMetadata, error) {
 	cl, info, err := c.metadataOf(gvk)
 	if err != nil {
@@ -64,7 +62,7 @@ func (c *Client) ListMeta(ctx context.Context, gvk schema.GroupVersionKind, w Wa
 		if list.Continue == "" {
 			return out, nil
 		}
-		if err := c.more(page); err != nil {
+		if err := c.checkPages(page); err != nil {
 			return nil, wrap("list", info.gvr.Resource, Key{Namespace: w.Namespace}, err)
 		}
 		opts.Continue = list.Continue

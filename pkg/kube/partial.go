@@ -11,8 +11,9 @@ import (
 // object that was read into one of them and written as a whole would lose the rest.
 var partial = map[string]bool{management.Group: true, provisioning.Group: true}
 
-// whole refuses to replace an object of a partial kind.
-func (s *Store[P]) whole(verb string, key Key) error {
+// refusePartial returns an error for a replacement of an object whose Go type lacks
+// fields.
+func (s *Store[P]) refusePartial(verb string, key Key) error {
 	if !partial[s.kind.gvk.Group] {
 		return nil
 	}

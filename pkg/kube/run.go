@@ -22,9 +22,9 @@ type source interface {
 }
 
 // Run starts the caches among parts, waits until each has its first list, and then runs
-// the rest. It returns when ctx ends, with nil, or when a part fails, with its error;
-// in both cases after all parts have stopped. report is called for every failed run of
-// a loop.
+// the other parts. It returns nil when ctx ends, or the error of a part that fails; in
+// both cases after all parts have stopped. It calls report for every failed
+// reconciliation.
 func Run(ctx context.Context, report func(loop string, key Key, err error), parts ...Runner) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var sources []source
@@ -38,14 +38,14 @@ func Run(ctx context.Context, report func(loop string, key Key, err error), part
 			if report != nil {
 				p.onError = func(key Key, err error) { report(p.name, key, err) }
 			}
-			context.AfterFunc(ctx, p.queue.ShutDown) // its queue works already; ctx may end before it starts
+			p.shutDownAfter(ctx) // the queue delays keys already, and ctx may end before p runs
 			rest = append(rest, p)
 		default:
 			rest = append(rest, p)
 		}
 	}
 	group.Go(func() error {
-		if err := waitFor(ctx, sources); err != nil {
+		if err := waitForSync(ctx, sources); err != nil {
 			return nil // ctx has ended; its owner knows why
 		}
 		for _, p := range rest {
@@ -60,8 +60,8 @@ func Run(ctx context.Context, report func(loop string, key Key, err error), part
 	return err
 }
 
-// waitFor returns when all sources are synced, or with ctx's error.
-func waitFor(ctx context.Context, sources []source) error {
+// waitForSync returns when all sources have synced, or with ctx's error.
+func waitForSync(ctx context.Context, sources []source) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for _, s := range sources {

@@ -32,7 +32,7 @@ type Store[P Object] struct {
 }
 
 // StoreOf returns the store of one kind, for example StoreOf[*fleet.Bundle](c). It
-// panics for a type that the client's scheme does not know, which is a fault of the
+// panics for a type that is not in the client's scheme, which is an error of the
 // program.
 func StoreOf[P Object](c *Client) *Store[P] {
 	info, err := c.kindOf(newOf[P]())
@@ -48,11 +48,11 @@ func StoreOf[P Object](c *Client) *Store[P] {
 		client: client.NewClient(info.gvr, info.gvk.Kind, info.namespaced, rc, 0),
 		scheme: c.scheme,
 		field:  c.cfg.FieldManager,
-		more:   c.more,
+		more:   c.checkPages,
 	}
 }
 
-// newOf makes an empty object of P's type.
+// newOf returns an empty object of P's type.
 func newOf[P Object]() P {
 	var p P
 	return reflect.New(reflect.TypeOf(p).Elem()).Interface().(P)
@@ -62,11 +62,11 @@ func newOf[P Object]() P {
 func (s *Store[P]) Get(ctx context.Context, key Key) (P, error) {
 	out := newOf[P]()
 	err := s.client.Get(ctx, key.Namespace, key.Name, out, metav1.GetOptions{})
-	return s.result("get", key, out, err)
+	return s.wrapResult("get", key, out, err)
 }
 
-// List reads all objects of a namespace (all namespaces where empty) that a
-// label selector matches (all where empty).
+// List reads all objects of a namespace that a label selector matches. An empty
+// namespace means all namespaces, an empty selector all objects.
 func (s *Store[P]) List(ctx context.Context, namespace, selector string) ([]P, error) {
 	var out []P
 	opts := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
@@ -96,53 +96,55 @@ func (s *Store[P]) List(ctx context.Context, namespace, selector string) ([]P, e
 	}
 }
 
-// Create makes an object and returns it as the server has it.
+// Create creates an object and returns it as stored.
 func (s *Store[P]) Create(ctx context.Context, obj P) (P, error) {
 	out := newOf[P]()
 	s.setKind(obj)
 	err := s.client.Create(ctx, obj.GetNamespace(), obj, out, metav1.CreateOptions{FieldManager: s.field})
-	return s.result("create", KeyOf(obj), out, err)
+	return s.wrapResult("create", KeyOf(obj), out, err)
 }
 
-// Update replaces an object, which must carry the resourceVersion it was read
-// with. It is refused for Rancher's kinds.
+// Update replaces an object, which must have the resourceVersion it was read with. It
+// refuses Rancher's kinds.
 func (s *Store[P]) Update(ctx context.Context, obj P) (P, error) {
 	out := newOf[P]()
-	if err := s.whole("update", KeyOf(obj)); err != nil {
+	if err := s.refusePartial("update", KeyOf(obj)); err != nil {
 		return out, err
 	}
 	s.setKind(obj)
 	err := s.client.Update(ctx, obj.GetNamespace(), obj, out, metav1.UpdateOptions{FieldManager: s.field})
-	return s.result("update", KeyOf(obj), out, err)
+	return s.wrapResult("update", KeyOf(obj), out, err)
 }
 
-// UpdateStatus replaces the status of an object, which must carry the
-// resourceVersion it was read with. It is refused for Rancher's kinds.
+// UpdateStatus replaces the status of an object, which must have the resourceVersion it
+// was read with. It refuses Rancher's kinds.
 func (s *Store[P]) UpdateStatus(ctx context.Context, obj P) (P, error) {
 	out := newOf[P]()
-	if err := s.whole("update status of", KeyOf(obj)); err != nil {
+	if err := s.refusePartial("update status of", KeyOf(obj)); err != nil {
 		return out, err
 	}
 	s.setKind(obj)
 	err := s.client.UpdateStatus(ctx, obj.GetNamespace(), obj, out, metav1.UpdateOptions{FieldManager: s.field})
-	return s.result("update status of", KeyOf(obj), out, err)
+	return s.wrapResult("update status of", KeyOf(obj), out, err)
 }
 
 // Patch sends the difference between old and changed outside of their status, as a JSON
-// merge patch that the server takes only if the object still has old's resourceVersion.
-// Without a difference it sends nothing, and returns old.
+// merge patch that the API server accepts only if the object still has old's
+// resourceVersion. Without a difference it sends nothing, and returns old.
 func (s *Store[P]) Patch(ctx context.Context, old, changed P) (P, error) {
 	patch, err := difference(old, changed, false)
 	return s.patch(ctx, old, patch, err)
 }
 
-// PatchStatus is Patch for the status and nothing else. The first status that an
-// object gets is sent whole, with its zeros: clients read them from the JSON.
+// PatchStatus is Patch for the status only. The first status of an object is sent
+// completely, with zero values: clients read them from the JSON.
 func (s *Store[P]) PatchStatus(ctx context.Context, old, changed P) (P, error) {
 	patch, err := difference(old, changed, true)
 	return s.patch(ctx, old, patch, err, "status")
 }
 
+// patch sends a merge patch with old's resourceVersion. It returns err, the error of
+// computing the patch, if that is not nil.
 func (s *Store[P]) patch(ctx context.Context, old P, patch fields, err error, sub ...string) (P, error) {
 	if err != nil || len(patch) == 0 {
 		return old, err
@@ -164,17 +166,16 @@ func (s *Store[P]) patch(ctx context.Context, old P, patch fields, err error, su
 	return s.PatchRaw(ctx, KeyOf(old), types.MergePatchType, data, sub...)
 }
 
-// PatchRaw sends a patch as it is. It carries no precondition except those in the
-// patch.
+// PatchRaw sends a patch unchanged. It has no precondition except those in the patch.
 func (s *Store[P]) PatchRaw(ctx context.Context, key Key, kind types.PatchType, data []byte, sub ...string) (P, error) {
 	out := newOf[P]()
 	err := s.client.Patch(ctx, key.Namespace, key.Name, kind, data, out, metav1.PatchOptions{FieldManager: s.field}, sub...)
-	return s.result("patch", key, out, err)
+	return s.wrapResult("patch", key, out, err)
 }
 
 // Apply sets the fields of obj by server-side apply, and takes them over from other
-// managers. It removes fields that this manager has set before and that obj no longer
-// has.
+// managers. It removes fields that this manager has set before and that obj does not
+// have.
 func (s *Store[P]) Apply(ctx context.Context, obj P) (P, error) {
 	s.setKind(obj)
 	data, err := applyBody(obj)
@@ -184,13 +185,13 @@ func (s *Store[P]) Apply(ctx context.Context, obj P) (P, error) {
 	return s.apply(ctx, obj, data)
 }
 
-// apply applies a body of an object.
+// apply sends the body of an apply.
 func (s *Store[P]) apply(ctx context.Context, obj P, data []byte) (P, error) {
 	out := newOf[P]()
 	force := true
 	opts := metav1.PatchOptions{FieldManager: s.field, Force: &force}
 	err := s.client.Patch(ctx, obj.GetNamespace(), obj.GetName(), types.ApplyPatchType, data, out, opts)
-	return s.result("apply", KeyOf(obj), out, err)
+	return s.wrapResult("apply", KeyOf(obj), out, err)
 }
 
 // A Precondition limits a deletion to the object that was meant. Empty fields
@@ -200,12 +201,11 @@ type Precondition struct {
 	ResourceVersion string
 }
 
-// Exactly is the precondition that an object is still the one that was seen, whatever
-// has become of its content.
+// Exactly returns the precondition that an object still has its UID; its content may
+// have changed.
 func Exactly(o metav1.Object) Precondition { return Precondition{UID: o.GetUID()} }
 
-// Delete removes an object in the background. It is no error if it is gone
-// already.
+// Delete deletes an object in the background. It returns nil for a missing object.
 func (s *Store[P]) Delete(ctx context.Context, key Key, p Precondition) error {
 	background := metav1.DeletePropagationBackground
 	opts := metav1.DeleteOptions{PropagationPolicy: &background}
@@ -222,7 +222,8 @@ func (s *Store[P]) Delete(ctx context.Context, key Key, p Precondition) error {
 	return IgnoreGone(err)
 }
 
-func (s *Store[P]) result(verb string, key Key, out P, err error) (P, error) {
+// wrapResult returns the result of a request, or its wrapped error.
+func (s *Store[P]) wrapResult(verb string, key Key, out P, err error) (P, error) {
 	if err != nil {
 		var none P
 		return none, wrap(verb, s.kind.gvk.Kind, key, err)
@@ -230,6 +231,7 @@ func (s *Store[P]) result(verb string, key Key, out P, err error) (P, error) {
 	return out, nil
 }
 
+// setKind sets the kind of an object to send: decoded objects have none.
 func (s *Store[P]) setKind(obj P) {
 	obj.GetObjectKind().SetGroupVersionKind(s.kind.gvk)
 }
@@ -237,15 +239,15 @@ func (s *Store[P]) setKind(obj P) {
 // fields are the fields of an object, each as JSON.
 type fields map[string]json.RawMessage
 
-// difference is the JSON merge patch from old to changed: of their status
-// alone, or of all but their status and what the server keeps in metadata.
-// Parts that read the same are not taken apart.
+// difference returns the JSON merge patch from old to changed: of their status if
+// status is true, else of everything but the status and server-managed metadata. It
+// does not descend into equal parts.
 func difference(old, changed any, status bool) (fields, error) {
-	a, err := parts(old, status)
+	a, err := patchableFields(old, status)
 	if err != nil {
 		return nil, err
 	}
-	b, err := parts(changed, status)
+	b, err := patchableFields(changed, status)
 	if err != nil {
 		return nil, err
 	}
@@ -280,8 +282,8 @@ func difference(old, changed any, status bool) (fields, error) {
 	return patch, nil
 }
 
-// parts are the fields of an object that a patch may change.
-func parts(obj any, status bool) (fields, error) {
+// patchableFields returns the fields of an object that a patch may change.
+func patchableFields(obj any, status bool) (fields, error) {
 	if status {
 		text, err := json.Marshal(statusOf(obj))
 		return fields{"status": text}, err
@@ -296,8 +298,8 @@ func parts(obj any, status bool) (fields, error) {
 	return m, nil
 }
 
-// statusOf is the status of an object, nil for a kind that has none. Writing
-// all of a large object to read its status again would be most of the work.
+// statusOf returns the status of an object; nil for a kind without status. To encode a
+// large object only for its status would cost more than the rest.
 func statusOf(obj any) any {
 	v := reflect.Indirect(reflect.ValueOf(obj)).FieldByName("Status")
 	if !v.IsValid() {
@@ -306,13 +308,13 @@ func statusOf(obj any) any {
 	return v.Addr().Interface()
 }
 
-// hasNoStatus reports whether nothing was ever written into an object's status.
+// hasNoStatus reports whether an object's status is empty.
 func hasNoStatus(obj any) bool {
 	status := reflect.ValueOf(statusOf(obj))
 	return status.IsValid() && status.Elem().IsZero()
 }
 
-// applyBody is an object without the fields that must not be applied.
+// applyBody returns an object without the fields that must not be applied.
 func applyBody(obj any) ([]byte, error) {
 	m, err := fieldsOf(obj)
 	if err != nil {
@@ -322,8 +324,7 @@ func applyBody(obj any) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// fieldsOf are the fields of an object, without what the server keeps in
-// metadata.
+// fieldsOf returns the fields of an object without server-managed metadata.
 func fieldsOf(obj any) (fields, error) {
 	data, err := json.Marshal(obj)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RequestToken fetches a token of a service account that ends after ttl, at least
-// ten minutes, or earlier where the API server allows no more. The token is bound
-// to nothing but the account.
+// RequestToken requests a token of a service account that expires after ttl (at least
+// ten minutes), or earlier if the API server allows no more. The token is bound only to
+// the account.
 func (c *Client) RequestToken(ctx context.Context, account Key, ttl time.Duration) (string, error) {
 	rc, err := c.restClient()
 	if err != nil {

@@ -39,9 +39,9 @@ type Lease struct {
 // not be renewed in time.
 var ErrLeaseLost = errors.New("lease lost")
 
-// Lead waits for a lease and calls f while it is held. When ctx ends, f ends
-// first and then the lease is given back, so that two holders never work at
-// once. It returns f's error, ErrLeaseLost, or nil when ctx ended.
+// Lead waits for a lease and calls f while it holds the lease. When ctx ends, f ends
+// first, and then the lease is released, so that two holders never work at once. It
+// returns f's error, ErrLeaseLost, or nil if ctx has ended.
 func Lead(ctx context.Context, c *Client, l Lease, f func(context.Context) error) error {
 	leases, err := coordinationv1.NewForConfig(c.Loop("lease").REST())
 	if err != nil {
@@ -63,13 +63,14 @@ type candidate struct {
 
 func (c candidate) client() coordinationv1.LeaseInterface { return c.leases.Leases(c.Namespace) }
 
-// run waits for the lease and serves. It is true if it has stepped back because the
-// lease was given back: asking again gets the lease.
+// run waits for the lease and calls f while it holds the lease. again reports that
+// another holder has released the lease meanwhile: the caller calls run again to
+// acquire it at once.
 func (t *term) run(ctx context.Context, c candidate, f func(context.Context) error) (again bool, err error) {
 	elect, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, func() {
-		if t.abstain() {
+		if t.preventStart() {
 			stop()
 		}
 	})()
@@ -82,9 +83,9 @@ func (t *term) run(ctx context.Context, c candidate, f func(context.Context) err
 	}}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:            lock,
-		LeaseDuration:   orElse(c.Duration, 30*time.Second),
-		RenewDeadline:   orElse(c.Renew, 25*time.Second),
-		RetryPeriod:     orElse(c.Retry, 10*time.Second),
+		LeaseDuration:   orDefault(c.Duration, 30*time.Second),
+		RenewDeadline:   orDefault(c.Renew, 25*time.Second),
+		RetryPeriod:     orDefault(c.Retry, 10*time.Second),
 		ReleaseOnCancel: true,
 		Name:            c.Name,
 		Callbacks: leaderelection.LeaderCallbacks{
@@ -107,16 +108,16 @@ func (t *term) run(ctx context.Context, c candidate, f func(context.Context) err
 	}
 	var vacant atomic.Bool
 	if c.Watched {
-		c.watch(waiting, func() {
-			if t.abstain() {
+		c.watchRelease(waiting, func() {
+			if t.preventStart() {
 				vacant.Store(true)
 				stop()
 			}
 		})
 	}
 	elector.Run(elect)
-	defer giveBack(c.client(), c.Lease)
-	if t.abstain() {
+	defer releaseLease(c.client(), c.Lease)
+	if t.preventStart() {
 		return vacant.Load() && ctx.Err() == nil, nil
 	}
 	<-t.done
@@ -135,7 +136,7 @@ type firstTake struct {
 	crashed atomic.Bool
 }
 
-// Get reads the record.
+// Get reads the record of the lease.
 func (f *firstTake) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := f.Interface.Get(ctx)
 	if err == nil {
@@ -144,7 +145,7 @@ func (f *firstTake) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	return record, raw, err
 }
 
-// Update writes the record; the first time that succeeds takes the lock.
+// Update writes the record; the first successful write acquires the lease.
 func (f *firstTake) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	err := f.Interface.Update(ctx, record)
 	if err == nil && !f.taken {
@@ -154,22 +155,22 @@ func (f *firstTake) Update(ctx context.Context, record resourcelock.LeaderElecti
 	return err
 }
 
-// watch reads the lease once, and then calls given when another holder gives it back,
-// until ctx ends. Where it has no right to watch, it ends.
-func (c candidate) watch(ctx context.Context, given func()) {
-	s := sight{identity: c.Identity}
+// watchRelease calls given when another holder releases the lease, until ctx ends. It
+// returns if it has no right to watch.
+func (c candidate) watchRelease(ctx context.Context, given func()) {
+	s := leaseWatch{identity: c.Identity}
 	have, err := c.client().Get(ctx, c.Name, metav1.GetOptions{})
 	if err != nil {
-		return // it was never taken, or is not there to be seen
+		return // the lease does not exist, or cannot be read
 	}
-	s.look(have)
+	s.isReleased(have)
 	go func() {
 		for ctx.Err() == nil {
 			w, err := c.client().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.Name, ResourceVersion: s.version})
 			if err != nil {
 				return
 			}
-			back, ok := s.until(w)
+			back, ok := s.waitReleased(w)
 			if back {
 				given()
 			}
@@ -181,15 +182,16 @@ func (c candidate) watch(ctx context.Context, given func()) {
 	}()
 }
 
-// sight is a candidate's last look at a lease.
-type sight struct {
+// leaseWatch is a candidate's last look at a lease.
+type leaseWatch struct {
 	identity string // of the candidate
-	taken    bool   // another process has it
+	taken    bool   // another process holds the lease
 	version  string
 }
 
-// look reports whether another holder has given the lease back since the look before.
-func (s *sight) look(l *coordinationapi.Lease) (back bool) {
+// isReleased reports whether another holder has released the lease since the previous
+// call.
+func (s *leaseWatch) isReleased(l *coordinationapi.Lease) (back bool) {
 	s.version = l.ResourceVersion
 	holder := ""
 	if l.Spec.HolderIdentity != nil {
@@ -200,16 +202,16 @@ func (s *sight) look(l *coordinationapi.Lease) (back bool) {
 	return back
 }
 
-// until looks until the lease is given back or the watch ends. ok is false if the
-// version to watch from is too old: then the next Retry finds out.
-func (s *sight) until(w watch.Interface) (back, ok bool) {
+// waitReleased waits until the lease is released (back) or the watch ends. ok is false
+// if the version to watch from is too old: then the elector's next try finds out.
+func (s *leaseWatch) waitReleased(w watch.Interface) (back, ok bool) {
 	defer w.Stop()
 	for e := range w.ResultChan() {
 		l, ok := e.Object.(*coordinationapi.Lease)
 		if !ok || e.Type == watch.Error {
 			return false, false
 		}
-		if s.look(l) || e.Type == watch.Deleted && s.taken {
+		if s.isReleased(l) || e.Type == watch.Deleted && s.taken {
 			return true, true
 		}
 	}
@@ -220,10 +222,10 @@ func (s *sight) until(w watch.Interface) (back, ok bool) {
 // wait until the lease expires.
 const releaseTime = 5 * time.Second
 
-// giveBack makes sure that a lease is not ours any more. The elector gives it
-// back with one request, which fails where a renewal that was called off at
-// the same moment reaches the API server before it.
-func giveBack(leases coordinationv1.LeaseInterface, l Lease) {
+// releaseLease makes sure that this process does not hold a lease. The elector releases
+// it with one request, which fails if a cancelled renewal reaches the API server before
+// it.
+func releaseLease(leases coordinationv1.LeaseInterface, l Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 	defer cancel()
 	for ctx.Err() == nil {
@@ -248,8 +250,8 @@ type term struct {
 	done      chan struct{}
 }
 
-// abstain makes sure that f does not begin; it is false if it has begun.
-func (t *term) abstain() bool {
+// preventStart makes sure that f does not begin; false: it has begun.
+func (t *term) preventStart() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.abstained = !t.led
@@ -273,7 +275,7 @@ func (t *term) serve(ctx, lease context.Context, f func(context.Context) error) 
 	t.lost = lease.Err() != nil
 }
 
-func orElse(d, otherwise time.Duration) time.Duration {
+func orDefault(d, otherwise time.Duration) time.Duration {
 	if d > 0 {
 		return d
 	}

@@ -11,15 +11,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// NewListed returns a cache that lists once, when it runs, and never again: it holds
-// what existed then, and what Put adds to it. Everything else is as in NewCache.
+// NewListed returns a cache that lists once, when it runs: it has the objects of that
+// time, and those that Put adds. Everything else is as in NewCache.
 func NewListed[P Object](c *Client, w Watch, transform func(P)) *Cache[P] {
 	k := kindFor[P](c)
 	indexers := cache.Indexers{}
 	if k.namespaced {
 		indexers[cache.NamespaceIndex] = cache.MetaNamespaceIndexFunc
 	}
-	out := finish(k.gvk.Kind, cache.NewSharedIndexInformer(&lister{listable: k, watch: w}, newOf[P](), noResync, indexers), transform)
+	out := newCacheOf(k.gvk.Kind, cache.NewSharedIndexInformer(&lister{listable: k, watch: w}, newOf[P](), noResync, indexers), transform)
 	out.listed = true
 	return out
 }
@@ -27,9 +27,9 @@ func NewListed[P Object](c *Client, w Watch, transform func(P)) *Cache[P] {
 // Listed reports whether the cache was filled by one list and is not kept current.
 func (c *Cache[P]) Listed() bool { return c.listed }
 
-// Put replaces one object of a cache made by NewListed with a newer version, without
-// calling handlers. It does nothing to other caches, which learn it by their watch. The
-// object is the cache's from then on.
+// Put replaces one object of a cache made by NewListed by a newer version, without
+// calling handlers. It does nothing for other caches: their watch reports the object.
+// The cache owns the object from then on.
 func (c *Cache[P]) Put(obj P) {
 	if !c.listed {
 		return
@@ -54,7 +54,7 @@ func (l *lister) List(opts metav1.ListOptions) (runtime.Object, error) {
 	return l.ListWithContext(context.Background(), opts)
 }
 
-// ListWithContext reads the newest state.
+// ListWithContext lists the newest state.
 func (l *lister) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	l.watch.tweak(&opts)
 	opts.ResourceVersion = ""
@@ -63,27 +63,27 @@ func (l *lister) ListWithContext(ctx context.Context, opts metav1.ListOptions) (
 }
 
 // Watch calls WatchWithContext.
-func (l *lister) Watch(metav1.ListOptions) (watch.Interface, error) { return newSilence(), nil }
+func (l *lister) Watch(metav1.ListOptions) (watch.Interface, error) { return newEmptyWatch(), nil }
 
-// WatchWithContext returns a watch that never sends an event, and sends no request.
+// WatchWithContext returns a watch that never sends an event. It sends no request.
 func (l *lister) WatchWithContext(context.Context, metav1.ListOptions) (watch.Interface, error) {
-	return newSilence(), nil
+	return newEmptyWatch(), nil
 }
 
-// IsWatchListSemanticsUnSupported returns true: a watch does not send the initial
+// IsWatchListSemanticsUnSupported returns true: the watch does not send the initial
 // state.
 func (l *lister) IsWatchListSemanticsUnSupported() bool { return true }
 
-// silence is a watch without events.
-type silence struct {
+// emptyWatch is a watch without events.
+type emptyWatch struct {
 	once   sync.Once
 	events chan watch.Event
 }
 
-func newSilence() *silence { return &silence{events: make(chan watch.Event)} }
+func newEmptyWatch() *emptyWatch { return &emptyWatch{events: make(chan watch.Event)} }
 
 // Stop ends the watch.
-func (s *silence) Stop() { s.once.Do(func() { close(s.events) }) }
+func (s *emptyWatch) Stop() { s.once.Do(func() { close(s.events) }) }
 
 // ResultChan returns the channel that Stop closes.
-func (s *silence) ResultChan() <-chan watch.Event { return s.events }
+func (s *emptyWatch) ResultChan() <-chan watch.Event { return s.events }

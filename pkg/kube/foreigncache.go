@@ -11,8 +11,8 @@ import (
 )
 
 // NewForeignCache returns a cache of the metadata of a kind of another API, for example
-// of another project's CustomResourceDefinition. While the resource is not served it
-// holds nothing, and tries again.
+// of another project's CRD. While the resource is not served, it is empty and tries
+// again.
 func NewForeignCache(c *Client, resource schema.GroupVersionResource, w Watch, transform func(*metav1.PartialObjectMetadata)) *Cache[*metav1.PartialObjectMetadata] {
 	cl, err := metadata.NewForConfig(c.cfg.REST)
 	if err != nil {
@@ -20,5 +20,5 @@ func NewForeignCache(c *Client, resource schema.GroupVersionResource, w Watch, t
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(cl, resource, w.Namespace, noResync,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, w.tweak).Informer()
-	return finish(resource.GroupResource().String(), informer, transform)
+	return newCacheOf(resource.GroupResource().String(), informer, transform)
 }

@@ -19,7 +19,7 @@ func TestCommon(t *testing.T) {
 		"Null":    {"what is null is left", `{"a":null}`, `{"a":null}`, `{"a":null}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out := common(parsed(t, c.want), parsed(t, c.have))
+			out := commonFields(parsed(t, c.want), parsed(t, c.have))
 			if diff := cmp.Diff(parsed(t, c.out), out); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ApplyKept is Apply for a kind that may be that of an older chart. An API server
-// refuses an apply with a field that it does not know, and sets no other field.
-// ApplyKept sets the others without it. The result lacks what was left out.
+// ApplyKept is Apply for a kind whose CRD may be older. An API server refuses an apply
+// with an unknown field completely; ApplyKept then sets the known fields. The result
+// lacks the others.
 func (s *Store[P]) ApplyKept(ctx context.Context, obj P) (P, error) {
 	out, err := s.Apply(ctx, obj)
 	if !refusesBody(err) {
@@ -22,12 +22,12 @@ func (s *Store[P]) ApplyKept(ctx context.Context, obj P) (P, error) {
 	}
 	kept, other := s.keptBody(ctx, obj)
 	if other != nil || kept == nil {
-		return out, err // that was not why
+		return out, err // an unknown field was not the cause
 	}
 	return s.apply(ctx, obj, kept)
 }
 
-// refusesBody reports whether an API server could not do anything with what it was sent.
+// refusesBody reports whether an API server could not process the body of a request.
 // For a field that is unknown to server-side apply it answers 500.
 func refusesBody(err error) bool {
 	var status apierrors.APIStatus
@@ -38,9 +38,8 @@ func refusesBody(err error) bool {
 	return code == http.StatusInternalServerError || code == http.StatusBadRequest || code == http.StatusUnprocessableEntity
 }
 
-// keptBody returns the part of the body of an apply that the API server keeps, as a
-// dry-run create of a copy of the object shows it. It is nil if the server keeps all of
-// it.
+// keptBody returns the part of the body of an apply that the API server keeps; nil if
+// it keeps all. A dry-run create of a copy of the object shows that.
 func (s *Store[P]) keptBody(ctx context.Context, obj P) ([]byte, error) {
 	body, err := applyBody(obj)
 	if err != nil {
@@ -66,17 +65,17 @@ func (s *Store[P]) keptBody(ctx context.Context, obj P) ([]byte, error) {
 	if err := errors.Join(json.Unmarshal(body, &want), json.Unmarshal(left, &have)); err != nil {
 		return nil, err
 	}
-	both := common(want, have)
+	both := commonFields(want, have)
 	if reflect.DeepEqual(want, both) {
 		return nil, nil
 	}
 	return json.Marshal(both)
 }
 
-// common returns the parts of want that have also has, under the same name and with any
-// value. Lists of the same length are compared element by element; a list of another
-// length is that of have.
-func common(want, have any) any {
+// commonFields returns the parts of want that have also has, under the same name with
+// any value. It compares lists of the same length element by element; for lists of
+// different lengths it returns have's list.
+func commonFields(want, have any) any {
 	switch want := want.(type) {
 	case map[string]any:
 		have, ok := have.(map[string]any)
@@ -86,7 +85,7 @@ func common(want, have any) any {
 		out := map[string]any{}
 		for name, value := range want {
 			if there, ok := have[name]; ok {
-				out[name] = common(value, there)
+				out[name] = commonFields(value, there)
 			}
 		}
 		return out
@@ -100,7 +99,7 @@ func common(want, have any) any {
 		}
 		out := make([]any, len(want))
 		for i := range want {
-			out[i] = common(want[i], have[i])
+			out[i] = commonFields(want[i], have[i])
 		}
 		return out
 	}

@@ -21,13 +21,14 @@ const (
 	lastDelay  = 30 * time.Second
 )
 
-// Result says when a key wants to be looked at again without a wake-up.
+// Result says when a key is reconciled again without an event.
 type Result struct {
-	// After is the time from now; 0 means not before a wake-up.
+	// After is the delay until then; 0: only after an event.
 	After time.Duration
 }
 
-// Sooner returns a result that comes after a time at the latest; 0 changes nothing.
+// Sooner returns the result with the shorter of its delay and after; an after of 0
+// changes nothing.
 func (r Result) Sooner(after time.Duration) Result {
 	if after > 0 && (r.After == 0 || after < r.After) {
 		r.After = after
@@ -35,50 +36,49 @@ func (r Result) Sooner(after time.Duration) Result {
 	return r
 }
 
-// Done is Next for a key that waits for a wake-up.
+// Done is the Result of a key that is reconciled again only after an event.
 var Done = Result{}
 
-// A Controller works on keys with a number of workers, each key by one worker at a
-// time. A key that is added several times before a worker takes it is worked on once.
-// Wake-ups carry keys only.
+// A Controller reconciles keys with a number of workers, each key by one worker at a
+// time. A key that is added several times before a worker takes it is reconciled once.
 type Controller struct {
-	name      string
-	workers   int
-	reconcile func(context.Context, Key) (Result, error)
-	queue     workqueue.TypedRateLimitingInterface[Key]
-	order     *order
-	onError   func(Key, error)
-	onDone    func(result string, took time.Duration)
+	name       string
+	workers    int
+	reconcile  func(context.Context, Key) (Result, error)
+	queue      workqueue.TypedRateLimitingInterface[Key]
+	priorities *priorityQueue
+	onError    func(Key, error)
+	onDone     func(result string, took time.Duration)
 }
 
-// NewController makes a loop that calls reconcile. The error that reconcile returns
-// decides what follows: none forgets the key until Next or a wake-up;
-// reconcile.Terminal waits for a wake-up; reconcile.RequeueAfter tries again after its time;
-// any other error tries again after 5 ms, doubling up to 30 s.
+// NewController makes a Controller that calls reconcile. The error of reconcile decides
+// what follows. nil: the key waits for Result.After or an event. reconcile.Terminal: it
+// waits for an event. reconcile.RequeueAfter: it is reconciled again after that time.
+// Any other error: it is reconciled again after 5 ms, doubling up to 30 s.
 func NewController(name string, workers int, reconcile func(context.Context, Key) (Result, error)) *Controller {
-	o := newOrder()
+	o := newPriorityQueue()
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[Key](firstDelay, lastDelay)
 	base := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{Queue: o})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{Queue: base})
 	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 		workqueue.TypedRateLimitingQueueConfig[Key]{DelayingQueue: delaying})
-	return &Controller{name: name, workers: max(workers, 1), reconcile: reconcile, queue: queue, order: o}
+	return &Controller{name: name, workers: max(workers, 1), reconcile: reconcile, queue: queue, priorities: o}
 }
 
-// Name returns the loop's name, as it appears in logs, metrics and User-Agents.
+// Name returns the controller's name in logs, metrics and User-Agents.
 func (l *Controller) Name() string { return l.name }
 
-// OnDone sets a function that gets how each run ended ("ok", "wait", "permanent" or
-// "error") and how long it took. It must be set before the loop runs.
+// OnDone sets a function that gets the result ("ok", "wait", "permanent" or "error")
+// and the duration of each reconciliation. It must be called before Run.
 func (l *Controller) OnDone(f func(result string, took time.Duration)) { l.onDone = f }
 
-// Add wakes a key up.
+// Add enqueues a key.
 func (l *Controller) Add(key Key) { l.queue.Add(key) }
 
-// AddFirst wakes a key up ahead of all that were added by Add: it is for what
-// a person has just done.
+// AddFirst enqueues a key ahead of all keys that Add enqueued: it is for changes by
+// users.
 func (l *Controller) AddFirst(key Key) {
-	l.order.first(key)
+	l.priorities.markFirst(key)
 	l.queue.Add(key)
 }
 
@@ -89,10 +89,9 @@ func (l *Controller) AddAfter(key Key, after time.Duration) { l.queue.AddAfter(k
 // Len returns how many keys wait for a worker.
 func (l *Controller) Len() int { return l.queue.Len() }
 
-// Run works until ctx ends and then waits for the workers.
+// Run reconciles keys until ctx ends, and then waits for the workers.
 func (l *Controller) Run(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, l.queue.ShutDown)
-	defer stop()
+	defer l.shutDownAfter(ctx)()
 	var group errgroup.Group
 	for range l.workers {
 		group.Go(func() error {
@@ -104,7 +103,12 @@ func (l *Controller) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// processNext works on one key; it is false when the loop is over.
+// shutDownAfter shuts the queue down when ctx ends, unless cancel is called before.
+func (l *Controller) shutDownAfter(ctx context.Context) (cancel func() bool) {
+	return context.AfterFunc(ctx, l.queue.ShutDown)
+}
+
+// processNext reconciles one key; false: the queue is shut down.
 func (l *Controller) processNext(ctx context.Context) bool {
 	key, over := l.queue.Get()
 	if over {
@@ -115,7 +119,7 @@ func (l *Controller) processNext(ctx context.Context) bool {
 		return true
 	}
 	start := time.Now()
-	next, err := l.guarded(ctx, key)
+	next, err := l.reconcileSafely(ctx, key)
 	result := l.schedule(ctx, key, next, err)
 	if l.onDone != nil {
 		l.onDone(result, time.Since(start))
@@ -123,9 +127,9 @@ func (l *Controller) processNext(ctx context.Context) bool {
 	return true
 }
 
-// guarded turns a panic of reconcile into an error: one broken object must
-// not stop the others.
-func (l *Controller) guarded(ctx context.Context, key Key) (next Result, err error) {
+// reconcileSafely calls reconcile and turns a panic into an error: one broken object
+// must not stop the others.
+func (l *Controller) reconcileSafely(ctx context.Context, key Key) (next Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic in loop %s: %v\n%s", l.name, p, debug.Stack())
@@ -134,7 +138,8 @@ func (l *Controller) guarded(ctx context.Context, key Key) (next Result, err err
 	return l.reconcile(ctx, key)
 }
 
-// schedule decides from the result of a run when the key is enqueued again.
+// schedule decides from the result of a reconciliation when the key is enqueued again.
+// It returns the result for OnDone.
 func (l *Controller) schedule(ctx context.Context, key Key, next Result, err error) string {
 	var wait *reconcile.RequeueAfter
 	var permanent *reconcile.Terminal
@@ -164,9 +169,9 @@ func (l *Controller) schedule(ctx context.Context, key Key, next Result, err err
 	return result
 }
 
-// order is a queue in which keys that were marked as first overtake the rest;
-// otherwise first come, first served.
-type order struct {
+// A priorityQueue is a queue in which marked keys overtake the others; otherwise it is
+// first in, first out.
+type priorityQueue struct {
 	mu     sync.Mutex
 	marked map[Key]bool
 	items  []ranked
@@ -179,9 +184,9 @@ type ranked struct {
 	turn  uint64
 }
 
-func newOrder() *order { return &order{marked: map[Key]bool{}} }
+func newPriorityQueue() *priorityQueue { return &priorityQueue{marked: map[Key]bool{}} }
 
-func (o *order) first(key Key) {
+func (o *priorityQueue) markFirst(key Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range o.items {
@@ -195,10 +200,10 @@ func (o *order) first(key Key) {
 }
 
 // Touch is called when a key that waits already is added again.
-func (o *order) Touch(Key) {}
+func (o *priorityQueue) Touch(Key) {}
 
 // Push is called when a key joins the queue.
-func (o *order) Push(key Key) {
+func (o *priorityQueue) Push(key Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.count++
@@ -207,20 +212,20 @@ func (o *order) Push(key Key) {
 }
 
 // Len returns how many keys wait.
-func (o *order) Len() int {
+func (o *priorityQueue) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.items)
 }
 
 // Pop removes and returns the next key.
-func (o *order) Pop() Key {
+func (o *priorityQueue) Pop() Key {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return heap.Pop(o.heap()).(ranked).key
 }
 
-func (o *order) heap() *rankedHeap { return (*rankedHeap)(&o.items) }
+func (o *priorityQueue) heap() *rankedHeap { return (*rankedHeap)(&o.items) }
 
 type rankedHeap []ranked
 

@@ -54,7 +54,7 @@ func newFar(t *testing.T) *far {
 	line.limit = timeout
 	f.line = line
 	for _, m := range []connMode{ordinary, probing, patient} {
-		client, err := rest.HTTPClientFor(line.attach(cfg, m))
+		client, err := rest.HTTPClientFor(line.use(cfg, m))
 		if err != nil {
 			t.Fatal(err)
 		}

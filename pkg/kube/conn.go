@@ -20,7 +20,7 @@ import (
 // pingAfter + pingTime. Over HTTP/1.1, which has no pings on a busy connection, TCP's
 // keepalive takes 45 s.
 const (
-	pingAfter  = 10 * time.Second // silence after which the peer is asked whether it is there
+	pingAfter  = 10 * time.Second // idle time before a TCP keepalive probe
 	pingTime   = 5 * time.Second  // to answer that
 	answerTime = 20 * time.Second // to begin an answer, and between two pieces of it
 	dialTime   = 10 * time.Second
@@ -49,17 +49,16 @@ type Conn struct {
 
 	mu      sync.Mutex
 	conns   map[*wire]bool
-	cause   error         // why it is down; nil: it is not
+	cause   error         // why the Conn is down; nil: it is up
 	ended   bool          // by Close
 	bad     bool          // the last probe was refused
 	changed chan struct{} // closed when waiting may be worth an end
 }
 
 // NewConn returns a connection to the API server of a configuration, for a Config with
-// the same one. onLost, where not nil, is called in a goroutine of its own each time
-// the connection goes down. proxy is used where the configuration names none; nil: no
-// proxy. Wrappers of transports in the configuration see each request that is really
-// sent.
+// the same one. It calls onLost, if not nil, in a new goroutine each time the
+// connection goes down. proxy is used if the configuration names none; nil: no proxy.
+// Transport wrappers in the configuration see each request that is sent.
 func NewConn(cfg *rest.Config, proxy func(*http.Request) (*url.URL, error), onLost func()) (*Conn, error) {
 	secured, err := rest.TLSConfigFor(cfg)
 	if err != nil {
@@ -92,7 +91,7 @@ func (l *Conn) Down() error {
 	return l.cause
 }
 
-// Close closes all connections permanently: every request fails from now on.
+// Close closes all connections permanently: every later request fails.
 func (l *Conn) Close() {
 	l.mu.Lock()
 	l.cause, l.ended = ErrConnClosed, true
@@ -106,15 +105,15 @@ func (l *Conn) Close() {
 	l.transport.CloseIdleConnections()
 }
 
-// Open returns how many connections there are.
+// Open returns the number of open connections.
 func (l *Conn) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.conns)
 }
 
-// attach makes a configuration use the line.
-func (l *Conn) attach(cfg *rest.Config, m connMode) *rest.Config {
+// use returns a configuration that sends its requests over the Conn.
+func (l *Conn) use(cfg *rest.Config, m connMode) *rest.Config {
 	out := rest.CopyConfig(cfg)
 	if !strings.Contains(out.Host, "://") {
 		out.Host = "https://" + out.Host // else the scheme follows from TLS options
@@ -124,13 +123,13 @@ func (l *Conn) attach(cfg *rest.Config, m connMode) *rest.Config {
 	return out
 }
 
-// notifyWaiters wakes all waiters; the caller holds l.mu.
+// notifyWaiters wakes all waiters. The caller holds l.mu.
 func (l *Conn) notifyWaiters() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// markDown notes that a request got no answer.
+// markDown records that a request got no answer.
 func (l *Conn) markDown(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,8 +142,8 @@ func (l *Conn) markDown(err error) {
 	}
 }
 
-// answered notes what a request was answered.
-func (l *Conn) answered(status int, m connMode) {
+// onAnswer records the status of an answer.
+func (l *Conn) onAnswer(status int, m connMode) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
@@ -195,7 +194,7 @@ func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.conn.send(req, r.mode)
 }
 
-// send sends a request once, and notes the result.
+// send sends a request once, and records the result.
 func (l *Conn) send(req *http.Request, m connMode) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	timeout := time.AfterFunc(l.limit, func() { cancel(errSilent) })
@@ -213,11 +212,11 @@ func (l *Conn) send(req *http.Request, m connMode) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	l.answered(resp.StatusCode, m)
+	l.onAnswer(resp.StatusCode, m)
 	if m == probing {
 		resp.Header.Del("Retry-After") // else client-go tries again and again, and the probe never sees why
 	}
-	body := &answer{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, watch: watches(req)}
+	body := &answer{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, watch: isWatch(req)}
 	if m != patient {
 		body.limit = l.limit
 	}
@@ -234,7 +233,7 @@ type awayError struct{ cause error }
 func (e *awayError) Error() string { return e.cause.Error() }
 func (e *awayError) Unwrap() error { return e.cause }
 
-// Timeout and Temporary make it a net.Error: something that passes.
+// Timeout and Temporary make awayError a net.Error that client-go retries.
 func (e *awayError) Timeout() bool { return e.cause == errSilent } //nolint:errorlint // this very value
 // Temporary returns true: the server may come back.
 func (e *awayError) Temporary() bool { return true }
@@ -246,10 +245,10 @@ type answer struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	limit  time.Duration // for the next piece; 0: none
-	watch  bool          // an end by the line looks as if the server had ended it
+	watch  bool          // to the reader a close by the Conn looks like a close by the server
 }
 
-// Read reads the next piece.
+// Read reads the next part of the body.
 func (a *answer) Read(p []byte) (int, error) {
 	if a.limit > 0 {
 		timeout := time.AfterFunc(a.limit, func() { a.cancel(errSilent) })
@@ -273,7 +272,7 @@ func (a *answer) Close() error {
 	return err
 }
 
-// dial opens a connection that Close can end.
+// dial opens a connection that Conn.Close closes.
 func (l *Conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTime, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}}
 	conn, err := d.DialContext(ctx, network, address)
