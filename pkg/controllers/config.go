@@ -14,7 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
-// Leases of the roles. The names are the reference's, which has none for
+// Leases of the roles. The names are those of rancher/fleet, which has none for
 // cleanup: of two managers in one namespace only one works.
 const (
 	LeaseController = "fleet-controller-leader-election-shard"

@@ -67,6 +67,7 @@ type GitJob struct {
 	ImageScans bool
 }
 
+// worker returns the configuration of package gitrepo.
 func (j GitJob) worker(c Config, remotes *git.Remotes, read *bundlesource.Reader) gitrepo.Config {
 	cfg := gitrepo.Config{Namespace: c.Namespace, Scope: c.Scope, Remotes: remotes, Reader: read, Workers: j.Workers, ImageScans: j.ImageScans}
 	if !j.NoOCIStorage {

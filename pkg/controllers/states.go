@@ -65,7 +65,7 @@ func (s *samples) state(family string, all []string, is string, names, values []
 	}
 }
 
-func words() []string {
+func stateNames() []string {
 	var out []string
 	for _, state := range fleet.States {
 		out = append(out, string(state))
@@ -73,6 +73,7 @@ func words() []string {
 	return out
 }
 
+// bundle adds the samples of a Bundle.
 func (s *samples) bundle(b *fleet.Bundle) {
 	names := []string{"name", "namespace", "commit", "repo", "generation"}
 	values := []string{b.Name, b.Namespace, b.Labels[fleet.LabelCommit], b.Labels[fleet.LabelRepoName], generation(b.Generation)}
@@ -83,17 +84,19 @@ func (s *samples) bundle(b *fleet.Bundle) {
 	} {
 		s.send("bundle_"+family, n, names, values)
 	}
-	s.state("bundle_state", words(), orReady(b.Status.Display.State), names, values)
+	s.state("bundle_state", stateNames(), orReady(b.Status.Display.State), names, values)
 }
 
+// deployment adds the samples of a BundleDeployment.
 func (s *samples) deployment(bd *fleet.BundleDeployment) {
 	l := bd.Labels
 	names := []string{"name", "namespace", "cluster_name", "cluster_namespace", "repo", "commit", "bundle", "bundle_namespace", "generation"}
 	values := []string{bd.Name, bd.Namespace, l[fleet.LabelCluster], l[fleet.LabelClusterNamespace], l[fleet.LabelRepoName],
 		l[fleet.LabelCommit], l[fleet.LabelBundleName], l[fleet.LabelBundleNamespace], generation(bd.Generation)}
-	s.state("bundledeployment_state", words(), bd.Status.Display.State, names, values)
+	s.state("bundledeployment_state", stateNames(), bd.Status.Display.State, names, values)
 }
 
+// cluster adds the samples of a Cluster.
 func (s *samples) cluster(c *fleet.Cluster) {
 	names := []string{"name", "namespace", "cluster_name", "cluster_display_name", "generation"}
 	values := []string{c.Name, c.Namespace, c.Labels[fleet.LabelManagementCluster], c.Labels[fleet.LabelDisplayName], generation(c.Generation)}
@@ -113,6 +116,7 @@ func (s *samples) cluster(c *fleet.Cluster) {
 	s.state("cluster_state", states, is, names, values)
 }
 
+// group adds the samples of a ClusterGroup.
 func (s *samples) group(g *fleet.ClusterGroup) {
 	names := []string{"name", "namespace", "generation"}
 	values := []string{g.Name, g.Namespace, generation(g.Generation)}
@@ -127,6 +131,7 @@ func (s *samples) group(g *fleet.ClusterGroup) {
 	s.state("cluster_group_state", []string{string(fleet.NotReady), string(fleet.Ready)}, readyOrNot(st.Display.State), names, values)
 }
 
+// repo adds the samples of a GitRepo.
 func (s *samples) repo(r *fleet.GitRepo) {
 	names := []string{"name", "namespace", "repo", "branch", "paths"}
 	values := []string{r.Name, r.Namespace, r.Spec.Repo, r.Spec.Branch, strings.Join(r.Spec.Paths, ";")}

@@ -9,8 +9,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
-	"github.com/fleetworkspace/fleet/pkg/plan/support"
-	"github.com/fleetworkspace/fleet/pkg/plan/view"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
@@ -30,12 +28,12 @@ type base struct {
 // queues are the queues of all controllers of this package.
 type queues struct {
 	bundleQueue     *kube.Controller     // Bundles
-	withdrawalQueue *kube.Controller     // BundleDeployments on their way out
+	withdrawalQueue *kube.Controller     // BundleDeployments that are being withdrawn
 	heartbeatQueue  *kube.Controller     // Clusters: which are offline
 	silenceQueue    *kube.Controller     // Bundles: which clusters do not answer
 	contentQueue    *kube.Controller     // Contents
-	pruneQueue      *kube.Controller     // GitRepos whose Bundles are asked to go, or whose releases would be replaced
-	copyQueue       *kube.Controller     // copies of what deployments take along
+	pruneQueue      *kube.Controller     // GitRepos with a prune request, or whose releases would be replaced
+	copyQueue       *kube.Controller     // copies of downstream resources
 	moveQueue       *kube.Controller     // Clusters that have moved to another workspace
 	deletionQueue   *kube.Controller     // namespaces of Bundles that are being deleted
 	status          map[string]*reporter // by kind
@@ -86,38 +84,7 @@ func (e *base) observe(b *fleet.Bundle) {
 	e.enqueue(e.table.SetBundle(b))
 }
 
-// holdReason returns why the manager must not write new versions in a namespace; empty:
-// it may. restricted reports that a policy of the namespace forbids it, and not a
-// suspension of the whole fleet.
-func (e *base) holdReason(namespace string) (why string, restricted bool) {
-	var limits []support.Limit
-	for kind, c := range e.cache.limits {
-		for _, o := range c.List(namespace) {
-			limits = append(limits, support.Limit{Kind: kind, Name: o.Name})
-		}
-	}
-	if text := support.FailClosed(limits); text != "" {
-		return text, true
-	}
-	return e.suspension()
-}
-
-// suspension returns why the manager must not write new versions anywhere: a user has
-// run "fleet suspend --all". Its second result is false: a suspension is no policy of
-// one namespace.
-func (e *base) suspension() (why string, restricted bool) {
-	cm, ok := e.cache.suspension.Get(kube.Key{Namespace: e.cfg.Namespace, Name: fleet.ConfigMapBrake})
-	if !ok {
-		return "", false
-	}
-	state := view.ParseBrake(cm.Data)
-	if !state.On {
-		return "", false
-	}
-	state.Since = nil // messages do not contain times
-	return state.Text(time.Time{}), false
-}
-
+// logFor returns a log entry with the fields of a Bundle.
 func (e *base) logFor(key kube.Key) *logrus.Entry {
 	fields := logrus.Fields{"workspace": key.Namespace, "bundle": key.Name}
 	if b, ok := e.table.Bundle(key); ok {

@@ -224,13 +224,13 @@ func (e *budgets) writeHeldAnnotation(ctx context.Context, obj kube.Object, text
 	switch o := obj.(type) {
 	case *fleet.Bundle:
 		changed := o.DeepCopy()
-		setHeldAnnotation(changed, text)
+		putHeldAnnotation(changed, text)
 		if o, err = e.bundles.Patch(ctx, o, changed); err == nil {
 			e.observe(o)
 		}
 	case *fleet.GitRepo:
 		changed := o.DeepCopy()
-		setHeldAnnotation(changed, text)
+		putHeldAnnotation(changed, text)
 		if o, err = e.repos.Patch(ctx, o, changed); err == nil {
 			o.ManagedFields = nil
 			e.enqueue(e.table.SetRepo(o))
@@ -242,7 +242,8 @@ func (e *budgets) writeHeldAnnotation(ctx context.Context, obj kube.Object, text
 	return err
 }
 
-func setHeldAnnotation(obj kube.Object, text string) {
+// putHeldAnnotation sets the annotation of an object; an empty text removes it.
+func putHeldAnnotation(obj kube.Object, text string) {
 	all := obj.GetAnnotations()
 	delete(all, fleet.AnnotationDeletionHeld)
 	if text != "" {

@@ -50,7 +50,7 @@ func (e *withdrawals) removeBundle(ctx context.Context, b *fleet.Bundle) (kube.R
 	if reason == "" {
 		reason = why
 	}
-	e.enqueue(e.table.SetPlan(key, deletionPlan(b, reason))) // even if a step fails: others wait for each
+	e.enqueue(e.table.SetPlan(key, deletionPlan(b, reason))) // also after an error: other Bundles wait for each deployment
 	switch {
 	case err != nil:
 		return kube.Done, err
@@ -75,7 +75,7 @@ func deletionPlan(b *fleet.Bundle, withdrawing string) fleetstate.Plan {
 // left.
 func (e *withdrawals) withdrawAll(ctx context.Context, b *fleet.Bundle) (blocked string, rest bool, err error) {
 	key := kube.KeyOf(b)
-	hold, _ := e.suspension()
+	hold := e.suspension()
 	e.setWaiting(key)
 	turn := e.slots.newTurn()
 	deployments, _ := e.table.Deployments(key)
@@ -174,6 +174,7 @@ func (e *withdrawals) keepDeployments(ctx context.Context, b *fleet.Bundle) (kub
 	return kube.Done, e.removeFinalizer(ctx, b, 0)
 }
 
+// markKept marks a deployment that stays although its Bundle is deleted.
 func (e *withdrawals) markKept(ctx context.Context, bd *fleet.BundleDeployment) error {
 	changed := bd.DeepCopy()
 	if changed.Annotations == nil {

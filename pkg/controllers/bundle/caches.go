@@ -21,6 +21,7 @@ const annotationContent = "cache.fleet.cattle.io/content"
 // read here.
 const annotationApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
+// limitingKinds returns the kinds of policy objects that may restrict a namespace.
 func limitingKinds() []string { return support.Limiting() }
 
 // makeCaches makes the informers; b shares the texts of objects.

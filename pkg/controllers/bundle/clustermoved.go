@@ -63,12 +63,12 @@ func (e *moveController) reconcileMoved(ctx context.Context, key kube.Key) (kube
 	to := kube.ParseKey(old.Annotations[workspace.AnnotationWithdrawIn])
 	c, ok := e.table.Cluster(to)
 	if !ok {
-		return kube.Done, nil // it is no longer a move; the one who ordered it sees that
+		return kube.Done, nil // the Cluster does not move any more; the agentmanagement role handles that
 	}
 	place, ok := registration.DeploymentNamespace(c)
 	agent, known := e.table.AgentOf(to)
 	from, had := registration.DeploymentNamespace(old)
-	hold, _ := e.suspension()
+	hold := e.suspension()
 	switch {
 	case !ok || !known || agent.Life == summary.NeverSeen || hold != "" || !e.table.Settled():
 		return kube.Result{After: movedRetry}, nil

@@ -106,7 +106,7 @@ func (e *contentController) contentHeld(c *metav1.PartialObjectMetadata) bool {
 func (e *contentController) partsOf(index *metav1.PartialObjectMetadata) []*metav1.PartialObjectMetadata {
 	n, err := content.Parts(index)
 	if err != nil {
-		return nil // parts of nothing are swept as such
+		return nil // parts without index are deleted one by one
 	}
 	var out []*metav1.PartialObjectMetadata
 	for i := range n {

@@ -101,9 +101,9 @@ type newest struct {
 	inputs  string
 	id      string
 	outcome string
-	release release.ID          // that the version makes; zero where it was not worked out
-	version *deployment.Version // nil where it was not worked out this time
-	late    bool                // working it out took too long, perhaps of a busy machine
+	release release.ID          // release of the version; zero if it was not rendered
+	version *deployment.Version // nil if it was not rendered this time
+	late    bool                // rendering took too long, perhaps on a busy machine
 }
 
 // A decision is the result of decide for one Bundle.
@@ -123,8 +123,8 @@ type decision struct {
 	// write makes unavailable.
 	countsUnavailable bool
 	late              bool // of a pair
-	next              int  // pairs before it were written
-	delta             bool // writing has changed a Want
+	next              int  // index of the first pair that is not written
+	delta             bool // a write has changed a Desired
 }
 
 // A staleDeployment is a deployment that must be withdrawn, and the reason.

@@ -104,7 +104,7 @@ func (e *copyController) reconcileCopy(ctx context.Context, key kube.Key) (kube.
 		err = e.secrets.Delete(ctx, kube.KeyOf(there), p)
 	}
 	if kube.IsConflict(err) {
-		return kube.Result{After: copyGrace}, nil // it was written just now
+		return kube.Result{After: copyGrace}, nil // the copy was written just now
 	}
 	return kube.Done, err
 }

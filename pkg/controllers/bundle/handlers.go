@@ -99,6 +99,8 @@ func orOld[T any](a, b *T) *T {
 	return a
 }
 
+// onBundle updates the table after a change of a Bundle, and enqueues what the change
+// affects.
 func (e *eventHandlers) onBundle(old, changed *fleet.Bundle) {
 	if changed == nil {
 		key := kube.KeyOf(old)
@@ -127,13 +129,15 @@ func (e *eventHandlers) onBundle(old, changed *fleet.Bundle) {
 		e.bundleQueue.Add(key)
 	case old.Generation != changed.Generation,
 		(old.DeletionTimestamp == nil) != (changed.DeletionTimestamp == nil):
-		e.bundleQueue.AddFirst(key) // a person waits for it
+		e.bundleQueue.AddFirst(key) // a user is waiting
 	case !maps.Equal(old.Labels, changed.Labels), !slices.Equal(old.Finalizers, changed.Finalizers),
 		contentID(old) != contentID(changed), pullResult(old) != pullResult(changed):
 		e.bundleQueue.AddFirst(key)
 	}
 }
 
+// onDeployment updates the table after a change of a BundleDeployment, and enqueues
+// what the change affects.
 func (e *eventHandlers) onDeployment(old, changed *fleet.BundleDeployment) {
 	if changed == nil {
 		e.enqueueDelayed(e.table.RemoveDeployment(old))
@@ -174,6 +178,8 @@ func changedByOther(known, changed *fleet.BundleDeployment) bool {
 			!maps.Equal(known.Annotations, changed.Annotations) || len(known.Finalizers) != len(changed.Finalizers))
 }
 
+// onCluster updates the table after a change of a Cluster, and enqueues what the change
+// affects.
 func (e *eventHandlers) onCluster(old, changed *fleet.Cluster) {
 	if changed == nil {
 		key := kube.KeyOf(old)
@@ -187,6 +193,8 @@ func (e *eventHandlers) onCluster(old, changed *fleet.Cluster) {
 	e.targeting.clusterChanged(changed, change)
 }
 
+// onGroup updates the table after a change of a ClusterGroup, and enqueues the Bundles
+// of clusters that have joined or left it.
 func (e *eventHandlers) onGroup(old, changed *fleet.ClusterGroup) {
 	var delta fleetstate.Changes
 	var changes []fleetstate.ClusterChange
@@ -202,6 +210,8 @@ func (e *eventHandlers) onGroup(old, changed *fleet.ClusterGroup) {
 	}
 }
 
+// onRepo updates the table after a change of a GitRepo, and enqueues what the change
+// affects.
 func (e *eventHandlers) onRepo(old, changed *fleet.GitRepo) {
 	if changed == nil {
 		e.table.RemoveRepo(kube.KeyOf(old))
@@ -252,7 +262,7 @@ func (e *eventHandlers) onSecret(old, changed *metav1.PartialObjectMetadata) {
 	}
 	bd, ok := e.table.Deployment(key)
 	if !ok && changed != nil && changed.Labels[fleet.LabelBundleName] != "" {
-		e.withdrawalQueue.AddAfter(key, orphanGrace) // its deployment may be on its way, or gone already
+		e.withdrawalQueue.AddAfter(key, orphanGrace) // its deployment may be about to be written, or deleted already
 	}
 	if changed == nil && (e.pairs.isWriting(key) || ok && bd.Spec.ValuesHash != "") {
 		e.pairs.markStale(key)

@@ -51,6 +51,7 @@ func (e *pairState) storeVersions(key kube.Key, d *decision) {
 	e.versions[key] = d.versions
 }
 
+// dropCompiled makes the next reconciliation of a Bundle compile it again.
 func (e *pairState) dropCompiled(key kube.Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -68,6 +69,7 @@ func (e *pairState) markStale(key kube.Key) {
 	e.stale[key] = true
 }
 
+// isWriting reports whether a deployment is being written.
 func (e *pairState) isWriting(key kube.Key) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -56,7 +56,7 @@ func (e *pruneController) reconcilePrune(ctx context.Context, key kube.Key) (kub
 		e.deletionBudget.setPruneApproved(key, "")
 	}
 	l := e.budgets.repoLossOf(repo, own, marked)
-	if len(marked)+len(l.replaced) == 0 { // nothing is asked, or it is gone; what comes later wakes us up
+	if len(marked)+len(l.replaced) == 0 { // no removal is requested; later requests enqueue the GitRepo
 		return kube.Done, e.budgets.clearHeld(ctx, subject, repo)
 	}
 	if why, _ := e.holdReason(key.Namespace); why != "" || !e.table.Settled() {
@@ -126,7 +126,7 @@ func (e *pruneController) prune(ctx context.Context, repo *fleet.GitRepo, marked
 		}
 		err = e.bundles.Delete(ctx, kube.KeyOf(b), kube.Precondition{UID: b.UID, ResourceVersion: b.ResourceVersion})
 		if kube.IsConflict(err) {
-			next = kube.Result{After: pruneSoon} // it was written meanwhile: the watch reports it
+			next = kube.Result{After: pruneSoon} // another client has written the Bundle: the watch enqueues the GitRepo
 			continue
 		}
 		if err != nil {

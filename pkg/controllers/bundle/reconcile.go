@@ -87,7 +87,7 @@ func (e *bundleController) gather(ctx context.Context, b *fleet.Bundle) (*snapsh
 	s := &snapshot{key: kube.KeyOf(b), bundle: b, known: known{moves: e.table.Moves()}}
 	refused := e.sources.refusedOf(s.key)
 	if s.parts, s.compiledErr = e.content.findContent(b); s.compiledErr == nil {
-		s.compiled, s.compiledErr = e.compiled(ctx, b) // before the clusters: their changes are judged by it
+		s.compiled, s.compiledErr = e.compiled(ctx, b) // before the clusters: changes of these are compared with it
 		if err := e.copies.gatherSources(ctx, s); s.compiledErr == nil {
 			s.compiledErr = err
 		}
@@ -147,11 +147,12 @@ func compiledFrom(compiled *deployment.Compiled, b *fleet.Bundle) bool {
 	return old.UID == b.UID && old.Generation == b.Generation && maps.Equal(old.Labels, b.Labels) && contentID(old) == contentID(b)
 }
 
+// readValues reads the Secret with the values of a Bundle into entry.
 func (e *bundleController) readValues(ctx context.Context, b *fleet.Bundle, entry *compiledEntry) error {
 	secret, err := e.secrets.Get(ctx, kube.KeyOf(b))
 	switch {
 	case kube.IsGone(err):
-		return nil // NewKit says that it waits
+		return nil // compiling the Bundle reports the wait
 	case err != nil:
 		return err
 	case secret.Type != fleet.SecretTypeBundleValues:
@@ -208,7 +209,7 @@ func (e *bundleController) observeForeign(b *fleet.Bundle) (kube.Result, error) 
 	deployments, seen := e.table.Deployments(key)
 	p := fleetstate.Plan{
 		Generation: b.Generation, Complete: true, Foreign: true, Named: fleetstate.NamedBy(b),
-		Waiting: true, Seen: seen, // whatever comes is looked at
+		Waiting: true, Seen: seen, // later events are handled
 		Wants: make(map[kube.Key]fleetstate.Desired, len(deployments)),
 	}
 	for cluster, bd := range deployments {

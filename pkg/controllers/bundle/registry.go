@@ -48,6 +48,7 @@ func (e *contentController) checkCredential(b *fleet.Bundle) error {
 		"waits for Secret %q, which says in which registry the files are", b.Spec.ContentsID))
 }
 
+// credentialOf returns the key of the Secret with the registry of a Bundle.
 func credentialOf(b *fleet.Bundle) kube.Key {
 	return kube.Key{Namespace: b.Namespace, Name: b.Spec.ContentsID}
 }
@@ -82,7 +83,7 @@ func (e *contentController) ensureCredentials(ctx context.Context, s *snapshot, 
 		return fmt.Errorf("read from Secret %q: %w", secret.Name, err)
 	}
 	for _, p := range outdated {
-		err := e.putCopy(ctx, kube.Key{Namespace: p.place.Namespace, Name: secret.Name}, versionOf(secret), data)
+		err := e.writeRegistryCopy(ctx, kube.Key{Namespace: p.place.Namespace, Name: secret.Name}, versionOf(secret), data)
 		if err != nil && !kube.IsTerminating(err) && !kube.IsGone(err) { // writing the deployment reports these
 			return fmt.Errorf("give cluster %q what it takes to read from the registry: %w", p.key, err)
 		}
@@ -90,7 +91,8 @@ func (e *contentController) ensureCredentials(ctx context.Context, s *snapshot, 
 	return nil
 }
 
-func (e *contentController) putCopy(ctx context.Context, key kube.Key, version string, data map[string][]byte) error {
+// writeRegistryCopy writes the copy of a registry's Secret for a cluster.
+func (e *contentController) writeRegistryCopy(ctx context.Context, key kube.Key, version string, data map[string][]byte) error {
 	want := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace, Name: key.Name,

@@ -15,7 +15,7 @@ import (
 type repoLoss struct {
 	repo            *fleet.GitRepo
 	bundles, marked []*fleet.Bundle
-	approved        bool                       // the marked ones may go already
+	approved        bool                       // the marked Bundles may be deleted already
 	replaced        map[kube.Key]*replacements // by Bundle, of those that are to be judged or are held
 	newest          time.Time                  // when the newest of these came
 	unplanned       bool                       // some Bundle was not looked at since it was written

@@ -96,6 +96,7 @@ type batchTurn struct {
 	answers []func() error // that came and were not looked at
 }
 
+// newTurn begins the first time slice of a Bundle.
 func (s *slots) newTurn() *batchTurn { return &batchTurn{slots: s, until: s.now().Add(slice)} }
 
 // renew begins another slice.
@@ -154,12 +155,14 @@ func newBatch(size int) batch {
 	return make(batch, size)
 }
 
+// acquire waits until another creation may begin; it does nothing for other writes.
 func (b batch) acquire(e writeKind) {
 	if b != nil && e == create {
 		b <- struct{}{}
 	}
 }
 
+// release ends a creation; it does nothing for other writes.
 func (b batch) release(e writeKind) {
 	if b != nil && e == create {
 		<-b

@@ -150,7 +150,7 @@ func (s *sources) watch(namespace string) {
 			gvk.Kind = "ConfigMap"
 		}
 		cache := kube.NewMetaCache(s.client, gvk, w, stripSource)
-		cache.OnError(func(error) {}) // tried again by the cache
+		cache.OnError(func(error) {}) // the cache tries again
 		cache.OnChange(func(old, changed *metav1.PartialObjectMetadata) { s.onChange(kind, old, changed) })
 		ctx := s.ctx
 		go func() { _ = cache.Run(ctx) }()

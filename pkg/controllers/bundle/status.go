@@ -122,7 +122,7 @@ func (e *statusController) reportRepo(ctx context.Context, key kube.Key) (int, e
 		return 0, nil
 	}
 	status := *repo.Status.DeepCopy()
-	if repo.DeletionTimestamp == nil { // else it only says that its deletion is held
+	if repo.DeletionTimestamp == nil { // otherwise only condition DeletionHeld is written
 		status = summary.GitRepoStatus(repo, sources, e.now())
 	}
 	status.Conditions = e.setDeletionHeld(status.Conditions, fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: key}, repo.Generation)

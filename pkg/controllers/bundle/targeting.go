@@ -132,6 +132,7 @@ func (e *targeting) followNamespaces(c *kube.Client) {
 	})
 }
 
+// stripOwned keeps the annotation of a namespace that names its Cluster.
 func stripOwned(m *metav1.PartialObjectMetadata) {
 	keepAnnotations(m, fleet.AnnotationCluster, fleet.AnnotationClusterNamespace)
 	m.Labels = nil

@@ -48,6 +48,7 @@ func (e *budgets) unorderedReason(ctx context.Context, b *fleet.Bundle, list []*
 	return "", nil
 }
 
+// usesGroups reports whether a target of a Bundle names or selects ClusterGroups.
 func usesGroups(b *fleet.Bundle) bool {
 	for i := range b.Spec.Targets {
 		if t := &b.Spec.Targets[i]; t.ClusterGroup != "" || t.ClusterGroupSelector != nil {
@@ -77,6 +78,7 @@ func (e *budgets) lacksGroup(b *fleet.Bundle) bool {
 	return false
 }
 
+// anyGroup reports whether f accepts a group that is not being deleted.
 func anyGroup(groups []*fleet.ClusterGroup, f func(*fleet.ClusterGroup) bool) bool {
 	for _, g := range groups {
 		if g.DeletionTimestamp == nil && f(g) {

@@ -176,7 +176,7 @@ func (e *withdrawals) withdrawOrDelete(ctx context.Context, bundle kube.Key, l *
 	if changed.Annotations == nil {
 		changed.Annotations = map[string]string{}
 	}
-	changed.Annotations[fleet.AnnotationWithdrawn] = rand.Text() // the id of the order: no two are the same
+	changed.Annotations[fleet.AnnotationWithdrawn] = rand.Text() // the unique id of the order
 	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerBundleDeployment })
 	got, err := e.deployments.Patch(ctx, l.bd, changed)
 	if kube.IsGone(err) {
@@ -200,7 +200,7 @@ func (e *withdrawals) deleteDeployment(ctx context.Context, bd *fleet.BundleDepl
 		return err
 	}
 	if len(bd.Finalizers) > 0 {
-		return nil // the event of its end comes later
+		return nil // its deletion event comes later
 	}
 	return e.deleteValues(ctx, key, bd.UID)
 }
@@ -223,7 +223,7 @@ func (e *withdrawals) deleteValues(ctx context.Context, key kube.Key, erased typ
 	}
 	err := e.secrets.Delete(ctx, key, kube.Precondition{UID: meta.UID, ResourceVersion: meta.ResourceVersion})
 	if kube.IsConflict(err) {
-		return nil // it was written since, for a new deployment
+		return nil // the Secret was written since, for a new deployment
 	}
 	return err
 }
@@ -284,7 +284,7 @@ func (e *withdrawals) withdrawOrphan(ctx context.Context, bundle kube.Key, l *st
 		e.orphanSince(key, false)
 		return kube.Done, nil
 	}
-	if l.bd.Annotations[fleet.AnnotationKept] != "" { // a person has let its Bundle go
+	if l.bd.Annotations[fleet.AnnotationKept] != "" { // a user has deleted the Bundle and keeps the deployment
 		return kube.Done, nil
 	}
 	since := e.orphanSince(key, true)

@@ -19,7 +19,7 @@ type work struct {
 	*decision
 	resumed  bool
 	turn     *batchTurn // nil before the first
-	creating batch      // of which so many are under way
+	creating batch      // limits how many creations are in progress
 }
 
 // applyDecision writes one time slice of a decision, and stores the rest for later
@@ -41,7 +41,7 @@ func (e *bundleController) applyDecision(ctx context.Context, w *work) (kube.Res
 		e.pairs.saveWork(w)
 		return again, nil
 	case w.resumed:
-		return again, nil // what has come meanwhile was not looked at
+		return again, nil // events of the meantime were not handled
 	case reconcile.IsRequeue(w.compiledErr):
 		return kube.Result{After: valuesRetry}, nil
 	}

@@ -299,7 +299,7 @@ func (e *guards) listHeld(ctx context.Context, workspace, text string, done bool
 	}
 	before := ns.Annotations[fleet.AnnotationDeletionHeld]
 	changed := ns.DeepCopy()
-	setHeldAnnotation(changed, text)
+	putHeldAnnotation(changed, text)
 	if done {
 		delete(changed.Annotations, fleet.AnnotationApproveDeletion)
 	}

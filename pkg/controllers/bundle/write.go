@@ -58,7 +58,7 @@ func (e *bundleController) apply(ctx context.Context, w *work) (rest bool, err e
 			return e.write(ctx, w.snapshot, p)
 		}, func(err error) error { return w.recordAnswer(p, err) })
 	}
-	if rest && !w.countsUnavailable { // where moving uses the budget, every answer may change the next step
+	if rest && !w.countsUnavailable { // if writes use a limit, every answer may change the next step
 		if err = w.turn.handleAnswers(); err == nil {
 			return true, nil
 		}

@@ -1,5 +1,5 @@
 // Package display writes status.display of BundleDeployments whose agent does not write
-// it: the agents of the reference leave it to the manager. Agents of this project write
+// it: the agents of rancher/fleet leave it to the manager. Agents of this project write
 // it themselves, together with the rest of the status.
 package display
 
@@ -68,6 +68,8 @@ func (d *Controller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	return kube.Done, nil
 }
 
+// decide returns the display that a deployment should have; false: the manager does not
+// write it.
 func (d *Controller) decide(bd *fleet.BundleDeployment) (fleet.BundleDeploymentDisplay, bool) {
 	agent, mine := d.cfg.Reporter(bd)
 	if !mine {

@@ -63,7 +63,8 @@ type bundleRow struct {
 	entriesAt uint64              // and which clusters
 }
 
-func (t *core) bundle(key kube.Key) *bundleRow {
+// bundleRowOf returns the row of a Bundle, and adds it if it is missing.
+func (t *core) bundleRowOf(key kube.Key) *bundleRow {
 	row := t.bundles[key]
 	if row == nil {
 		row = &bundleRow{key: key, cells: map[kube.Key]*placement{}}
@@ -79,12 +80,14 @@ func (row *bundleRow) planned() bool {
 	return row.plan != nil && row.plan.Complete && row.plan.Generation == row.obj.Generation && row.plan.Named == row.named
 }
 
+// dropBundle removes a row that has neither a Bundle nor placements.
 func (t *core) dropBundle(row *bundleRow) {
 	if row.obj == nil && len(row.cells) == 0 {
 		delete(t.bundles, row.key)
 	}
 }
 
+// owners returns the names of the GitRepo and the HelmOp of a Bundle.
 func (t *core) owners(bundle kube.Key) (repo, helmOp string) {
 	row := t.bundles[bundle]
 	if row == nil {
@@ -108,7 +111,7 @@ func (t bundleTable) SetBundle(b *fleet.Bundle) Changes {
 	if t.departed.known[b.UID] {
 		return changed
 	}
-	row := t.bundle(kube.KeyOf(b))
+	row := t.bundleRowOf(kube.KeyOf(b))
 	if row.obj != nil && row.obj.UID == b.UID && !newer(b.ResourceVersion, row.obj.ResourceVersion) {
 		return changed
 	}
@@ -117,12 +120,14 @@ func (t bundleTable) SetBundle(b *fleet.Bundle) Changes {
 	}
 	row.obj = b
 	t.setNamedContent(row, NamedBy(b), &changed)
-	t.setOwner(row, owner(b, fleet.LabelRepoName), owner(b, fleet.LabelHelmOpName), &changed)
+	t.setOwner(row, ownerByLabel(b, fleet.LabelRepoName), ownerByLabel(b, fleet.LabelHelmOpName), &changed)
 	changed.add(Subject{KindBundle, row.key}, row.counts.final())
 	return changed
 }
 
-func owner(b *fleet.Bundle, label string) kube.Key {
+// ownerByLabel returns the object that a label of a Bundle names; the zero key if it
+// names none.
+func ownerByLabel(b *fleet.Bundle, label string) kube.Key {
 	if name := b.Labels[label]; name != "" {
 		return kube.Key{Namespace: b.Namespace, Name: name}
 	}
@@ -145,7 +150,7 @@ func (t bundleTable) setOwner(row *bundleRow, repo, helmOp kube.Key, changed *Ch
 	}
 	row.repo, row.helmOp = repo, helmOp
 	if repo.Name != "" {
-		r := t.repo(repo)
+		r := t.repoRowOf(repo)
 		r.bundles[row.key] = true
 		for i, n := range row.counts {
 			r.counts[i] += n
@@ -174,7 +179,7 @@ func (t bundleTable) RemoveBundle(key kube.Key) Changes {
 	t.setOwner(row, kube.Key{}, kube.Key{}, &changed)
 	row.obj, row.plan, row.complete = nil, nil, 0
 	t.dropBundle(row)
-	if t.loaded && !t.settled { // it may have been the last one that was not planned
+	if t.loaded && !t.settled { // it may have been the last Bundle that was not planned
 		t.settleIfPlanned(&changed)
 	}
 	return changed
@@ -195,7 +200,7 @@ func (t bundleTable) SetPlan(key kube.Key, p Plan) Changes {
 		row.complete = p.Generation
 	}
 	if p.Waiting && p.Seen != row.changed {
-		changed.Plan = append(changed.Plan, key) // what it waits for may have come meanwhile
+		changed.Plan = append(changed.Plan, key) // its wait may be over
 	}
 	changed.add(Subject{KindBundle, key}, row.counts.final())
 	if r := t.repos[row.repo]; r != nil {
@@ -207,6 +212,7 @@ func (t bundleTable) SetPlan(key kube.Key, p Plan) Changes {
 	return changed
 }
 
+// setPlan stores a plan, and updates the placements that it affects.
 func (t bundleTable) setPlan(row *bundleRow, p *Plan, changed *Changes) {
 	if old := row.plan; old != nil && old.Content != "" && old.Content != p.Content {
 		delete(t.contents[old.Content], row.key)
@@ -320,6 +326,7 @@ func (t bundleTable) Siblings(key kube.Key) []kube.Key {
 	return out
 }
 
+// siblings returns the rows of the other Bundles of the same GitRepo or HelmOp, sorted.
 func (t bundleTable) siblings(key kube.Key) []*bundleRow {
 	row := t.bundles[key]
 	if row == nil {

@@ -49,7 +49,7 @@ type Candidate struct {
 	Offline  bool
 	Silent   bool // it has left a promotion unanswered for too long
 	Deleting bool
-	Emptied  bool // a user wants nothing to be deployed to it
+	Emptied  bool // a user has ordered that everything is withdrawn
 	// Protocol is the protocol of the agent; Unseen reports that it has never reported.
 	Protocol int
 	Unseen   bool
@@ -219,9 +219,9 @@ func (t clusterTable) Cluster(key kube.Key) (*fleet.Cluster, bool) {
 // Agent describes the agent of a cluster.
 type Agent struct {
 	Life     summary.Life
-	Protocol int       // 0: the reference's, or never seen
-	Alive    time.Time // when it was last known to live, by our clock
-	Deleting bool      // its Cluster is being deleted, and that is not held
+	Protocol int       // 0: of rancher/fleet, or never seen
+	Alive    time.Time // when the agent was last known to run, by the manager's clock
+	Deleting bool      // its Cluster is being deleted without a hold
 }
 
 // AgentOf returns what is known of the agent of a cluster; false if the Cluster does
@@ -258,6 +258,7 @@ func (t clusterTable) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.Cluste
 	return row.obj, v, true
 }
 
+// deploymentViews returns the views of all desired deployments of a cluster.
 func (t *core) deploymentViews(key kube.Key) []*summary.Deployment {
 	var out []*summary.Deployment
 	for c := range t.onCluster[key] {
@@ -314,6 +315,8 @@ func (t clusterTable) RemoveGroup(key kube.Key) (Changes, []ClusterChange) {
 	return t.setGroups(key.Namespace, key)
 }
 
+// setGroups computes the groups of all clusters of a namespace again after a change of
+// one group.
 func (t clusterTable) setGroups(namespace string, group kube.Key) (Changes, []ClusterChange) {
 	var changed Changes
 	var changes []ClusterChange

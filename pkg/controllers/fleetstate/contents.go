@@ -27,6 +27,7 @@ func (t *core) countContents(was, is *fleet.BundleDeployment, changed *Changes) 
 	}
 }
 
+// contentsOf returns the ids of the contents that a deployment holds.
 func contentsOf(bd *fleet.BundleDeployment) []string {
 	if bd == nil || orderOf(bd) != "" {
 		return nil

@@ -2,31 +2,31 @@ package fleetstate
 
 import "k8s.io/apimachinery/pkg/types"
 
-// maxDeparted is how many objects are remembered to be gone: more than answers
-// to requests can be under way.
-const maxDeparted = 4096
+// maxDeletedUIDs is how many deleted objects are remembered: more than requests can be
+// in progress.
+const maxDeletedUIDs = 4096
 
-// departed remembers which objects the watches have reported as deleted. The answer to
-// one of our requests may arrive later. It is outdated, and must not bring the object
-// back.
-type departed struct {
+// deletedUIDs remembers which objects the watches have reported as deleted. The answer
+// to an earlier request of the manager may arrive later: it is outdated, and the table
+// ignores it.
+type deletedUIDs struct {
 	known map[types.UID]bool
 	order []types.UID // a ring, the oldest at next
 	next  int
 }
 
-func (d *departed) add(uid types.UID) {
+func (d *deletedUIDs) add(uid types.UID) {
 	if uid == "" || d.known[uid] {
 		return
 	}
 	if d.known == nil {
 		d.known = map[types.UID]bool{}
 	}
-	if len(d.order) < maxDeparted {
+	if len(d.order) < maxDeletedUIDs {
 		d.order = append(d.order, uid)
 	} else {
 		delete(d.known, d.order[d.next])
-		d.order[d.next], d.next = uid, (d.next+1)%maxDeparted
+		d.order[d.next], d.next = uid, (d.next+1)%maxDeletedUIDs
 	}
 	d.known[uid] = true
 }

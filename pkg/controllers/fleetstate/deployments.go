@@ -64,7 +64,7 @@ func (t deploymentTable) SetDeployment(bd *fleet.BundleDeployment) Changes {
 	if leaves {
 		t.markChanged(c, &changed)
 	}
-	row := t.bundle(bundle)
+	row := t.bundleRowOf(bundle)
 	row.changed++
 	if row.plan != nil && row.plan.Waiting {
 		changed.Plan = append(changed.Plan, bundle)
@@ -86,6 +86,7 @@ func (t deploymentTable) RemoveDeployment(bd *fleet.BundleDeployment) Changes {
 	return changed
 }
 
+// clearDeployment removes the deployment of a placement.
 func (t deploymentTable) clearDeployment(c *placement, key kube.Key, changed *Changes) {
 	delete(t.deployments, key)
 	t.countContents(c.bd, nil, changed)
@@ -98,6 +99,7 @@ func (t deploymentTable) clearDeployment(c *placement, key kube.Key, changed *Ch
 	t.dropPlacement(c)
 }
 
+// orderOf returns the order to withdraw a deployment; empty if there is none.
 func orderOf(bd *fleet.BundleDeployment) string { return bd.Annotations[fleet.AnnotationWithdrawn] }
 
 // PairOf returns the Bundle and the Cluster of a known deployment.

@@ -52,7 +52,7 @@ type bundleRows struct {
 	bundles     map[kube.Key]*bundleRow
 	repos       map[kube.Key]*repoRow
 	deployments map[kube.Key]*placement // by BundleDeployment
-	departed    departed
+	departed    deletedUIDs
 	spread      map[string]int   // deployments by the namespace of their Bundles
 	targets     []rollout.Target // room for BundleFacts
 	loaded      bool             // all Bundles of the start are here
@@ -141,6 +141,7 @@ func (c *placement) isPendingCreate() bool { return c.bd == nil && c.want != nil
 // counts holds the number of deployments in each state.
 type counts [8]int
 
+// add adds n to the number of deployments in a state.
 func (c *counts) add(s fleet.BundleState, n int) { c[s.Rank()] += n }
 
 // final reports whether no deployment is in a transitional state.
@@ -156,7 +157,7 @@ func (c *counts) final() bool {
 // placementOf returns the placement of a Bundle on a cluster, and creates it if it is
 // missing.
 func (t *core) placementOf(bundle, cluster kube.Key) *placement {
-	row := t.bundle(bundle)
+	row := t.bundleRowOf(bundle)
 	c := row.cells[cluster]
 	if c == nil {
 		c = &placement{bundle: bundle, cluster: cluster}
@@ -226,7 +227,7 @@ func (t *core) countPlacement(c *placement, s fleet.BundleState, counted bool, n
 	if !counted {
 		return
 	}
-	row := t.bundle(c.bundle)
+	row := t.bundleRowOf(c.bundle)
 	row.counts.add(s, n)
 	if repo := t.repos[row.repo]; repo != nil {
 		repo.counts.add(s, n)
@@ -239,7 +240,7 @@ func (t *core) countPlacement(c *placement, s fleet.BundleState, counted bool, n
 
 // markChanged marks the statuses of all objects that show a placement as changed.
 func (t *core) markChanged(c *placement, changed *Changes) {
-	row := t.bundle(c.bundle)
+	row := t.bundleRowOf(c.bundle)
 	changed.add(Subject{KindBundle, c.bundle}, row.counts.final())
 	if repo := t.repos[row.repo]; repo != nil {
 		changed.add(Subject{KindGitRepo, row.repo}, repo.counts.final())
@@ -292,6 +293,7 @@ type Return struct {
 	Away    time.Duration // how long it did not report
 }
 
+// add marks the status of an object as changed.
 func (n *Changes) add(s Subject, final bool) {
 	if n.Status == nil {
 		n.Status = make(map[Subject]bool, 4)

@@ -553,12 +553,12 @@ func TestAnswersOfThePast(t *testing.T) {
 		t.Errorf("the watch cannot bring objects back: %s", got)
 	}
 
-	var d departed
-	for n := range 3 * maxDeparted {
+	var d deletedUIDs
+	for n := range 3 * maxDeletedUIDs {
 		d.add(types.UID(fmt.Sprint(n)))
 	}
-	if len(d.known) != maxDeparted || d.known["0"] || !d.known[types.UID(fmt.Sprint(3*maxDeparted-1))] {
-		t.Errorf("the last %d are remembered, got %d", maxDeparted, len(d.known))
+	if len(d.known) != maxDeletedUIDs || d.known["0"] || !d.known[types.UID(fmt.Sprint(3*maxDeletedUIDs-1))] {
+		t.Errorf("the last %d are remembered, got %d", maxDeletedUIDs, len(d.known))
 	}
 }
 

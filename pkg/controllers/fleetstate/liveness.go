@@ -17,7 +17,7 @@ const annotationHeartbeat = "cache.fleet.cattle.io/sign"
 // A Heartbeat is the last sign of life of an agent.
 type Heartbeat struct {
 	Time     time.Time // by the API server's clock; zero: none yet
-	Protocol int       // of the agent; 0: the reference's agent
+	Protocol int       // of the agent; 0: an agent of rancher/fleet
 }
 
 // ExtractHeartbeat stores the last heartbeat of the agent, from managedFields, on a
@@ -58,7 +58,7 @@ func heartbeatOf(c *fleet.Cluster) Heartbeat {
 		}
 		holds := m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), lastSeen)
 		switch {
-		case !holds && (last || protocol == 0): // under that name the reference also deploys Clusters
+		case !holds && (last || protocol == 0): // rancher/fleet also writes Clusters under this name
 		case holds && !last, m.Time.After(s.Time), m.Time.Time.Equal(s.Time) && protocol < s.Protocol:
 			s, last = Heartbeat{Time: m.Time.Time, Protocol: protocol}, holds
 		}
@@ -72,7 +72,7 @@ func heartbeatOf(c *fleet.Cluster) Heartbeat {
 // protocolOf returns the protocol that the field manager name of an agent states; false
 // if the writer is not an agent.
 func protocolOf(manager string) (int, bool) {
-	if manager == fleet.FieldManagerRelease { // the reference's agent has one name for everything
+	if manager == fleet.FieldManagerRelease { // the agent of rancher/fleet uses one name for everything
 		return 0, true
 	}
 	number, ok := strings.CutPrefix(manager, fleet.FieldManagerAgentPrefix)
@@ -146,7 +146,7 @@ func (t clusterTable) MissedDeadline(key kube.Key) (bool, time.Duration) {
 	}
 	left := row.policy().Deadline(t.checkin) - t.now().Sub(row.lastAlive)
 	if left > 0 {
-		return false, min(left, heartbeat.Missed*t.checkin) // it may think better of coming so late
+		return false, min(left, heartbeat.Missed*t.checkin) // the agent may check in more often from now on
 	}
 	return row.life == summary.Online, 0
 }
@@ -178,7 +178,7 @@ func (t clusterTable) SetOffline(key kube.Key) Changes {
 	changed.add(Subject{KindCluster, key}, row.counts.final())
 	t.touchGroups(key.Namespace, &changed)
 	for c := range t.onCluster[key] {
-		b := t.bundle(c.bundle)
+		b := t.bundleRowOf(c.bundle)
 		b.changed++
 		if b.plan != nil && b.plan.Waiting || b.obj != nil && b.obj.DeletionTimestamp != nil {
 			changed.Plan = append(changed.Plan, c.bundle)

@@ -12,7 +12,8 @@ type repoRow struct {
 	counts  counts
 }
 
-func (t *core) repo(key kube.Key) *repoRow {
+// repoRowOf returns the row of a GitRepo, and adds it if it is missing.
+func (t *core) repoRowOf(key kube.Key) *repoRow {
 	r := t.repos[key]
 	if r == nil {
 		r = &repoRow{bundles: map[kube.Key]bool{}}
@@ -21,6 +22,7 @@ func (t *core) repo(key kube.Key) *repoRow {
 	return r
 }
 
+// dropRepo removes a row that has neither a GitRepo nor Bundles.
 func (t *core) dropRepo(key kube.Key) {
 	if r := t.repos[key]; r != nil && r.obj == nil && len(r.bundles) == 0 {
 		delete(t.repos, key)
@@ -35,7 +37,7 @@ func (t repoTable) SetRepo(obj *fleet.GitRepo) Changes {
 	if t.departed.known[obj.UID] {
 		return changed
 	}
-	r := t.repo(kube.KeyOf(obj))
+	r := t.repoRowOf(kube.KeyOf(obj))
 	if r.obj != nil && r.obj.UID == obj.UID && !newer(obj.ResourceVersion, r.obj.ResourceVersion) {
 		return changed
 	}

@@ -20,7 +20,7 @@ import (
 // start every debt begins again.
 type pendingAck struct {
 	since  time.Time // zero: the cluster owes nothing
-	silent bool      // it was confirmed that it has let SilentAfter pass
+	silent bool      // the cluster is confirmed to be silent
 }
 
 // An Overdue is a deployment whose cluster should have reported.
@@ -106,7 +106,7 @@ func (t *core) onNewVersion(c *placement, old *fleet.BundleDeployment, changed *
 	if row := t.clusters[c.cluster]; row != nil && row.pendingAck.since.IsZero() {
 		row.pendingAck.since = t.now()
 	}
-	if b := t.bundle(c.bundle); b.due.IsZero() {
+	if b := t.bundleRowOf(c.bundle); b.due.IsZero() {
 		b.due = t.now().Add(rollout.SilentAfter)
 		changed.Promoted = append(changed.Promoted, c.bundle)
 	}
@@ -168,7 +168,7 @@ func (t *core) settlePendingAck(row *clusterRow, key kube.Key, changed *Changes)
 // because the cluster has changed.
 func (t *core) markClusterChanged(key kube.Key, changed *Changes) {
 	for c := range t.onCluster[key] {
-		b := t.bundle(c.bundle)
+		b := t.bundleRowOf(c.bundle)
 		b.changed++
 		if b.plan != nil && b.plan.Waiting {
 			changed.Plan = append(changed.Plan, c.bundle)

@@ -24,6 +24,7 @@ const (
 // are not implemented, so a namespace that has one is left alone.
 var limiting = []string{"GitRepoRestriction", "Policy"}
 
+// makeCaches makes the caches that the worker reads.
 func (w *Worker) makeCaches(c *kube.Client) {
 	w.cache.repos = kube.NewCache(c, kube.Watch{}, stripRepo)
 	w.cache.repos.Index(bySecret, func(r *fleet.GitRepo) []string {

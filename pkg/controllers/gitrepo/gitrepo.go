@@ -31,10 +31,10 @@ import (
 
 // Config configures the worker.
 type Config struct {
-	// Namespace is where Fleet itself runs: the brake and the known hosts are
-	// there.
+	// Namespace is where Fleet itself runs. It contains the ConfigMaps of the suspension
+	// and of known_hosts.
 	Namespace string
-	// Scope is what this process looks after; the zero Scope if it is the only one.
+	// Scope selects the GitRepos of this process; the zero Scope selects all.
 	Scope scope.Scope
 	// Remotes reads repositories. The caller closes it.
 	Remotes *git.Remotes

@@ -51,7 +51,7 @@ func addLintWarnings(tree hashedTree, set bundle.Set, before map[bundle.Dir]lint
 func digestOfFiles(tree hashedTree, r bundle.Result) [sha256.Size]byte {
 	text := make([]byte, 0, 256)
 	for _, name := range r.Inputs.Paths() {
-		hash, _ := tree.Hash(name) // none: it is not there
+		hash, _ := tree.Hash(name) // empty: the file does not exist
 		text = append(text, name+"\x00"+hash+"\x00"...)
 	}
 	if r.Bundle != nil {

@@ -263,7 +263,7 @@ func hostError(heads map[git.Reference]gitrepo.Head) error {
 // again, it enqueues the other remotes of the host, spread over a short time.
 func (p *poller) updateHost(name, id string, interval time.Duration, heads map[git.Reference]gitrepo.Head) {
 	h, err := p.hosts[name], hostError(heads)
-	if err == nil { // it answered, though perhaps not as we like
+	if err == nil { // the host answered, perhaps with an error
 		if h == nil {
 			return
 		}
@@ -300,7 +300,7 @@ func (p *poller) storeHeads(r *remote, j *job, heads map[git.Reference]gitrepo.H
 			r.heads[f.ref] = last
 		}
 		if !found {
-			continue // it came meanwhile, and has asked for itself
+			continue // this follower is new, and has enqueued the remote itself
 		}
 		asked, ok := j.wants[key]
 		waited := ok && f.has != asked

@@ -14,7 +14,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
-	"github.com/fleetworkspace/fleet/pkg/plan/view"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
@@ -56,7 +55,7 @@ func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Result, erro
 			return kube.Done, nil // the answer arrives soon, and enqueues the GitRepo
 		}
 	}
-	if !w.owns(key) { // it was passed on meanwhile
+	if !w.owns(key) { // another manager reconciles the GitRepo now
 		return kube.Done, nil
 	}
 	if err := w.report(ctx, facts); err != nil {
@@ -158,49 +157,6 @@ func (w *Worker) limits(namespace string) []support.Limit {
 		}
 	}
 	return list
-}
-
-// suspended returns why the whole fleet is suspended ("fleet suspend --all"); empty if
-// it is not.
-func (w *Worker) suspended() string {
-	m, ok := w.cache.config.Get(kube.Key{Namespace: w.cfg.Namespace, Name: fleet.ConfigMapBrake})
-	if !ok {
-		return ""
-	}
-	brake := view.ParseBrake(m.Data)
-	if !brake.On {
-		return ""
-	}
-	brake.Since = nil // messages do not contain times
-	return brake.Text(time.Time{})
-}
-
-// report writes the status if it has changed, and emits events for new errors.
-func (w *Worker) report(ctx context.Context, facts gitrepo.Facts) error {
-	var old, now fleet.GitRepoStatus
-	_, err := w.repos.MutateStatus(ctx, facts.Repo, func(repo *fleet.GitRepo) error {
-		old, facts.Repo = repo.Status, repo
-		now = gitrepo.Status(facts, w.now())
-		repo.Status = now
-		return nil
-	})
-	if err != nil {
-		return kube.IgnoreGone(err)
-	}
-	for _, n := range gitrepo.Changes(old, now) {
-		if n.Reason != facts.Read.Reason || n.Message != facts.Read.Message { // each of those has an event
-			w.recordEvents(facts.Repo, n)
-		}
-	}
-	return nil
-}
-
-func (w *Worker) recordEvents(repo *fleet.GitRepo, n gitrepo.Notice) {
-	kind := kube.Normal
-	if n.Warning {
-		kind = kube.Warning
-	}
-	w.events.Event(repo, kind, n.Reason, n.Message)
 }
 
 // addFinalizer adds the finalizer to a GitRepo, so that it is not deleted before its

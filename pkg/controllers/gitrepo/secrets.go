@@ -265,6 +265,7 @@ func missingSecret(key kube.Key, field string, there []string) error {
 	return reconcile.TerminalError(fleet.EventFailedValidatingSecret, errors.New(text))
 }
 
+// unusable returns the error for a Secret that cannot be used.
 func unusable(key kube.Key, err error) error {
 	return reconcile.TerminalError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q: %w", key.Name, err))
 }

@@ -113,6 +113,7 @@ func bundlesOf(set bundle.Set) []string {
 	return list
 }
 
+// namesInBundle returns the names in the files of one bundle.
 func namesInBundle(r bundle.Result) (n names) {
 	if r.Bundle == nil {
 		return n

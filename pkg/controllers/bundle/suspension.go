@@ -1,0 +1,41 @@
+package bundle
+
+import (
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/support"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// holdReason returns why the manager must not write new versions in a namespace; empty:
+// it may. restricted reports that a policy of the namespace forbids it, and not a
+// suspension of the whole fleet.
+func (e *base) holdReason(namespace string) (why string, restricted bool) {
+	var limits []support.Limit
+	for kind, c := range e.cache.limits {
+		for _, o := range c.List(namespace) {
+			limits = append(limits, support.Limit{Kind: kind, Name: o.Name})
+		}
+	}
+	if text := support.FailClosed(limits); text != "" {
+		return text, true
+	}
+	return e.suspension(), false
+}
+
+// suspension returns why the manager must not write new versions anywhere: a user has
+// run "fleet suspend --all". It is empty if the fleet is not suspended.
+func (e *base) suspension() string {
+	cm, ok := e.cache.suspension.Get(kube.Key{Namespace: e.cfg.Namespace, Name: fleet.ConfigMapBrake})
+	if !ok {
+		return ""
+	}
+	state := view.ParseBrake(cm.Data)
+	if !state.On {
+		return ""
+	}
+	state.Since = nil // messages do not contain times
+	return state.Text(time.Time{})
+}

@@ -1,0 +1,24 @@
+package gitrepo
+
+import (
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// suspended returns why the whole fleet is suspended ("fleet suspend --all"); empty if
+// it is not.
+func (w *Worker) suspended() string {
+	m, ok := w.cache.config.Get(kube.Key{Namespace: w.cfg.Namespace, Name: fleet.ConfigMapBrake})
+	if !ok {
+		return ""
+	}
+	state := view.ParseBrake(m.Data)
+	if !state.On {
+		return ""
+	}
+	state.Since = nil // messages do not contain times
+	return state.Text(time.Time{})
+}
