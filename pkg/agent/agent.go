@@ -150,7 +150,7 @@ func run(ctx context.Context, cfg Config, health *ownCluster, down *kube.Client,
 	}
 	kept := newCredentialBackup(a.base)
 	crds := kube.NewMetaCache(down.Loop("kinds"), crdKind, kube.Watch{}, nil)
-	crds.OnError(func(error) {}) // tried again by the cache; the loops say what fails
+	crds.OnError(func(error) {}) // the cache tries again; the loops log what fails
 	crds.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
 		switch {
 		case changed == nil:
@@ -163,7 +163,7 @@ func run(ctx context.Context, cfg Config, health *ownCluster, down *kube.Client,
 		return kube.Run(ctx, a.report, crds, a.registrar.bootstrap, kept, kube.RunnerFunc(kept.rewriteDeleted), a.settings.watch(), a.deploy.Loop(), a.events.recorder, kube.RunnerFunc(a.deploy.Orphans().Count), a.orphans)
 	})
 	group.Go(func() error { return a.connection.serve(ctx) })
-	a.deploy.Sessions().EnqueueAll() // what was accepted before continues, with or without a manager
+	a.deploy.Sessions().EnqueueAll() // accepted deployments are maintained with or without a manager
 	err = group.Wait()
 	a.events.journal.store()
 	return err
@@ -297,4 +297,5 @@ type signal struct {
 
 func newSignal() *signal { return &signal{done: make(chan struct{})} }
 
+// set makes the event happen; later calls do nothing.
 func (o *signal) set() { o.Do(func() { close(o.done) }) }

@@ -17,14 +17,14 @@ import (
 const (
 	reasonAway        = "ManagerAway"        // no connection
 	reasonSilent      = "ManagerSilent"      // a connection, and no answer
-	reasonFailing     = "ManagerFailing"     // it answers that it is broken
-	reasonBusy        = "ManagerBusy"        // it answers that it has too much to do
-	reasonDenied      = "RequestDenied"      // admission there denies what this agent writes
-	reasonCertificate = "CertificateRefused" // it is not one that this agent was set up to trust
-	reasonCredential  = "CredentialRefused"  // it does not know this agent (any more)
-	reasonEnded       = "CredentialEnded"    // it has ended, and is not renewed any more
-	reasonRights      = "RightsRefused"      // it knows this agent, and lets it do nothing
-	reasonUnknown     = "ClusterUnknown"     // it has no such Cluster
+	reasonFailing     = "ManagerFailing"     // the manager answers with another error
+	reasonBusy        = "ManagerBusy"        // the manager answers with 429
+	reasonDenied      = "RequestDenied"      // admission of the manager denies the agent's writes
+	reasonCertificate = "CertificateRefused" // the manager's certificate is not trusted by the agent
+	reasonCredential  = "CredentialRefused"  // the manager does not accept the credential (any more)
+	reasonEnded       = "CredentialEnded"    // the credential has expired, and the manager does not renew it any more
+	reasonRights      = "RightsRefused"      // the manager accepts the credential, which has no rights
+	reasonUnknown     = "ClusterUnknown"     // the manager has no such Cluster
 	reasonUnusable    = "CredentialUnusable" // the credential cannot even be tried
 )
 

@@ -35,7 +35,7 @@ func newCredentialBackup(b *base) *credentialBackup {
 		}, nil),
 		base: b, gone: make(chan struct{}, 1),
 	}
-	s.OnError(func(error) {}) // tried again by the cache
+	s.OnError(func(error) {}) // the cache tries again
 	s.OnChange(func(_, changed *corev1.Secret) { s.observeSecret(changed) })
 	return s
 }

@@ -17,7 +17,7 @@ func (s *session) observeOffer(ans checkin.Answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), renewalLimit)
 	defer cancel()
 	if s.rotator.Observe(ctx, ans.Credential, s.mode.next(s.cred.Cluster.String(), time.Now())) {
-		s.soon() // the manager waits for it
+		s.soon() // the manager waits for this check-in
 	}
 }
 

@@ -25,8 +25,8 @@ type identityCheck struct {
 
 	mu     sync.Mutex
 	judge  registration.IdentityCheck
-	claim  bool // it is said with the next check-in
-	joined bool // the agent has registered, and not said so yet
+	claim  bool // the next check-in contains the UID of the cluster
+	joined bool // the agent has registered, and no check-in has reported that yet
 	warned bool
 }
 

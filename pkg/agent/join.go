@@ -24,7 +24,7 @@ const (
 	reasonRejoining  = "RegistersAgain"         // a token is there, and why it is used
 	reasonRejoined   = "RegisteredAgain"        // the new credential has worked
 	reasonNotNeeded  = "TokenNotNeeded"         // a token is there, and why it is not used
-	reasonPending    = "RegistrationUnanswered" // the manager takes its time
+	reasonPending    = "RegistrationUnanswered" // the manager has not answered the request yet
 )
 
 // idleJoin is how often an agent without a credential checks whether it has been given

@@ -29,7 +29,7 @@ const (
 	keyReason  = "reason"  // why not, in one word
 	keyError   = "error"   // the same in the words of the last error
 	keyHint    = "hint"    // what helps
-	keyNext    = "next"    // when the agent connects next, RFC 3339; only of one with a schedule
+	keyNext    = "next"    // when an agent with a schedule connects next, RFC 3339
 	// keyRestored is when the manager was found to have become older, RFC 3339.
 	keyRestored = "restored"
 	// keyVersion is the highest version of the manager's objects that was seen when
@@ -101,7 +101,7 @@ func (c *managerState) setReached(url string, m registration.Mark) (back bool, e
 	back = !c.current || c.data[keyReached] != "true"
 	c.current = true
 	if back {
-		defer c.nudge()
+		defer c.signalChange()
 	}
 	want := c.persistentData(url)
 	want[keyReached], want[keyManager] = "true", ""
@@ -124,7 +124,7 @@ func (c *managerState) setLost(url string, t trouble, cause error) (changes bool
 	if !changes {
 		return false, nil
 	}
-	defer c.nudge()
+	defer c.signalChange()
 	want := c.persistentData(url)
 	want[keyReached], want[keyRefused] = "false", strconv.FormatBool(t.refused())
 	want[keyReason], want[keyError], want[keyHint] = t.reason, cause.Error(), t.hint
@@ -154,7 +154,7 @@ func (c *managerState) setUntried() {
 	c.current = false
 }
 
-func (c *managerState) nudge() {
+func (c *managerState) signalChange() {
 	select {
 	case c.changes <- struct{}{}:
 	default:
@@ -193,6 +193,7 @@ func (c *managerState) nextConnection() time.Time {
 	return at
 }
 
+// timestamp returns the current time in the form of the ConfigMap.
 func (c *managerState) timestamp() string { return c.now().UTC().Format(time.RFC3339) }
 
 // writeConfigMap writes the ConfigMap if its content changes.

@@ -21,7 +21,7 @@ const reasonOrphaned = "Orphaned"
 
 // Policies for orphans.
 const (
-	OrphansKept      = "keep"    // they stay until a person removes them
+	OrphansKept      = "keep"    // they stay until a user removes them
 	OrphansCollected = "collect" // they are uninstalled after a while
 )
 

@@ -26,10 +26,10 @@ type Overview struct {
 	Cluster    string // "<namespace>/<name>" at the manager
 	URL        string // of the manager
 	Reached    bool   // the manager answered the last check-in
-	Refused    bool   // it answers, but refuses the credential
+	Refused    bool   // the manager answers, and refuses the credential
 	Since      time.Time
 	Ends       time.Time // when the credential ends, unless it is renewed before; zero: it lasts
-	Reason     string    // why it is not reached, in one word
+	Reason     string    // why the manager is not reached, in one word
 	Error      string    // the same in the words of the last error
 	Hint       string    // what helps
 	// Next is when an agent with a schedule connects next; zero for one that is

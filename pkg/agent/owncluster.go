@@ -17,8 +17,8 @@ type ownCluster struct {
 	namespace string // of the agent
 
 	mu   sync.Mutex
-	code int    // by which the API server refuses the agent; 0: it does not
-	soon func() // sends a check-in at once; nil: nothing is connected
+	code int    // status by which the API server refuses the agent; 0: it refuses nothing
+	soon func() // makes the agent check in at once; nil: the agent is not connected
 }
 
 // judgeAnswers returns a connection to the agent's own cluster whose answers the
@@ -66,12 +66,15 @@ func (o *ownCluster) onAnswer(r *http.Request, code int) {
 	}
 }
 
+// refusal returns the status by which the API server refuses the agent; 0: it refuses
+// nothing.
 func (o *ownCluster) refusal() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.code
 }
 
+// set stores the status of a refusal, and makes the agent check in if it is new.
 func (o *ownCluster) set(code int) {
 	o.mu.Lock()
 	changes, soon := o.code != code, o.soon

@@ -96,13 +96,13 @@ func (ss *sessions) connectOnce(ctx context.Context, cred register.Credential, r
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	work := deployments(cred, up)
-	work.CheckIn = nil // the answer is there, and the list comes after it
+	work.CheckIn = nil // the manager has answered, and the list comes after its answer
 	ss.deploy.Attach(work)
 	listed := make(chan error, 1)
 	listing, stop := context.WithCancel(ctx)
 	go func() { listed <- up.List(listing) }()
 	if s.awaitWorkDone(ctx, up, work) {
-		s.checkIn(ctx, up) // reports orphans, and carries the journal
+		s.checkIn(ctx, up) // the check-in reports orphans and the journal
 	}
 	stop()
 	return <-listed

@@ -125,7 +125,7 @@ type session struct {
 	rotator *credential.Rotator // of that
 	known   *signal             // the manager's id
 	alone   *signal             // the agent may act for the Cluster
-	relist  func()              // ends the session, to begin it again
+	relist  func()              // ends the session, so that a new one begins
 	soon    func()              // checks in at once
 
 	version uint64 // of the Cluster, as answered last
@@ -171,7 +171,7 @@ func (s *session) onAnswer(ans checkin.Answer) {
 	}
 	if back {
 		s.log.WithField("manager", s.cred.URL()).Info("manager reached")
-		s.deploy.EnqueueAll() // reports what happened meanwhile
+		s.deploy.EnqueueAll() // these report what happened while the manager was away
 	}
 	s.observeOffer(ans)
 }

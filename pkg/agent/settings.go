@@ -42,7 +42,7 @@ func (s *settings) watch() *kube.Cache[*corev1.ConfigMap] {
 	c := kube.NewCache[*corev1.ConfigMap](s.down.Loop("settings"), kube.Watch{
 		Namespace: s.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapAgent,
 	}, nil)
-	c.OnError(func(error) {}) // tried again by the cache
+	c.OnError(func(error) {}) // the cache tries again
 	c.OnChange(func(_, cm *corev1.ConfigMap) {
 		if cm != nil {
 			s.apply(cm)

@@ -34,7 +34,7 @@ const (
 
 // An Answer is what the agent learns by a check-in.
 type Answer struct {
-	Mark registration.Mark // the manager; zero if it does not say
+	Mark registration.Mark // the mark of the manager; zero if it has none
 	// Version is the resourceVersion of the Cluster.
 	Version string
 	// Interval is how often the manager wants the agent to check in; 0: it does not
@@ -121,6 +121,7 @@ func (c *CheckIn) Soon() { signal(c.wake) }
 // at the same moment do not check in at once.
 func (c *CheckIn) Doubt() { signal(c.doubt) }
 
+// signal puts a value into a channel, unless it has one.
 func signal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -145,10 +146,10 @@ func (c *CheckIn) Run(ctx context.Context) error {
 			at = c.nextTry(failures, now)
 		} else {
 			failures = 0
-			c.cfg.OnAnswer(answer) // may change what is next
+			c.cfg.OnAnswer(answer) // may change the time of the next check-in
 			at = c.cfg.Next(now)
 			if c.rival.claim && c.rival.seen <= proof {
-				c.Soon() // whether the other one is alive is soon known
+				c.Soon() // the next answer shows whether the other agent runs
 			}
 		}
 		if !c.waitForNext(ctx, max(0, at.Sub(now)), err != nil) {
@@ -173,7 +174,7 @@ func (c *CheckIn) waitForNext(ctx context.Context, wait time.Duration, failed bo
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	wake, doubt := c.wake, c.doubt
-	if failed { // the delays are the answer to both
+	if failed { // after a failure only the delay counts
 		wake, doubt = nil, nil
 	}
 	select {
@@ -189,7 +190,7 @@ func (c *CheckIn) waitForNext(ctx context.Context, wait time.Duration, failed bo
 		case <-t.C:
 		}
 	}
-	if failed { // the next check-in covers doubts and reports that came meanwhile
+	if failed { // the next check-in answers earlier signals too
 		drainSignal(c.wake)
 		drainSignal(c.doubt)
 	}
@@ -229,7 +230,7 @@ func (c *CheckIn) Once(ctx context.Context) (Answer, error) {
 	out.Duplicate, out.Younger = c.rival.judgeInstance(cluster.Status.Agent.Instance, moving)
 	out.ClusterUID, out.Rival = cluster.Status.Agent.ClusterUID, c.rival.claim
 	if out.ClusterUID == c.cfg.ClusterUID && differentClusters(c.cfg.Instance, out.Duplicate) {
-		out.Younger = false // the other one finds that the identity is not its own
+		out.Younger = false // the other agent then finds that the identity is not its own
 	}
 	return out, nil
 }
@@ -337,15 +338,15 @@ func differentClusters(one, other string) bool {
 // other as a rival.
 type rivalry struct {
 	own   string
-	other string // seen instead of the own
+	other string // other instance that was seen
 	seen  int    // how often
 	quiet int    // check-ins since
-	claim bool   // write the own name with the next check-in
+	claim bool   // write the own instance with the next check-in
 }
 
 // Rivalry limits.
 const (
-	proof    = 2 // sights of another instance
+	proof    = 2 // answers with another instance
 	allQuiet = 4 // check-ins without one after which it is over: each of two writes at every third at least
 )
 

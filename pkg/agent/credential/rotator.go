@@ -29,9 +29,9 @@ const againAfter = 5 * time.Minute
 
 // Reasons of events.
 const (
-	ReasonTaken     = "CredentialTaken"     // another one, as the manager offered
-	ReasonRecovered = "CredentialRecovered" // it had ended, and there is a new one
-	ReasonNotTaken  = "CredentialNotTaken"  // it could not be fetched, or does not work
+	ReasonTaken     = "CredentialTaken"     // the agent uses another credential, which the manager offered
+	ReasonRecovered = "CredentialRecovered" // the credential had expired, and the agent has a new one
+	ReasonNotTaken  = "CredentialNotTaken"  // the offered credential could not be fetched, or does not work
 )
 
 // Config says whose credential it is.
@@ -221,7 +221,7 @@ func (k *Rotator) tryToken(ctx context.Context, token string) error {
 func (k *Rotator) renew(ctx context.Context) {
 	offer, err := plan.ParseOffer(k.offer)
 	if err != nil {
-		return // not one that was offered: it has another source
+		return // no offered credential: the token has another source
 	}
 	got, err := k.fetchTokens(ctx, offer)
 	if err == nil {
@@ -292,7 +292,7 @@ func (k *Rotator) fetchWithRenewal(ctx context.Context, o plan.Offer) (tokens, e
 		return tokens{}, err
 	}
 	renewal, err := requestToken(ctx, up, kube.Key{Namespace: o.Namespace, Name: o.Renewal}, o.Life.RenewalTTL())
-	if err != nil { // the one that there is may still do for the next time
+	if err != nil { // the present renewal token may work the next time
 		k.cfg.Log.WithField("error", err.Error()).Warn("renewal token not renewed")
 		renewal = k.renewal
 	}

@@ -51,7 +51,7 @@ func (d *dependencies) forget(name string) {
 // the wait, and no timer.
 func (d *dependencies) waitForDependencies(s *snapshot) error {
 	self := dependency.Node{Name: s.name, Labels: s.labels, State: fleet.WaitApplied, DependsOn: s.spec.DependsOn}
-	d.setWaiting(self) // first: what changes after this enqueues it again
+	d.setWaiting(self) // first: later changes enqueue the deployment again
 	if len(self.DependsOn) == 0 {
 		return nil
 	}

@@ -176,6 +176,7 @@ func (c *copies) deleteCopies(ctx context.Context, s *snapshot, keep map[helm.Co
 		func(ref helm.CopyRef) bool { return keep[ref] }, func(ref helm.CopyRef) string { return others[ref] })
 }
 
+// addRefs adds the copies that the options of a deployment name to a set.
 func addRefs(to map[helm.CopyRef]bool, name string, o fleet.BundleDeploymentOptions) {
 	for _, dr := range o.DownstreamResources {
 		to[helm.CopyRef{Kind: strings.ToLower(dr.Kind), Namespace: helm.IDOf(name, o).Namespace, Name: dr.Name}] = true

@@ -49,9 +49,9 @@ func (f *failures) handleFailure(ctx context.Context, s *snapshot, err error) er
 		left := f.sharing.graceLeft(s)
 		failure.Waiting = left > 0
 		s.requeueAfter(min(f.attempts.addFailure(s), sharedDelay))
-		s.requeueAfter(left) // or the wait would count as none up to sharedDelay too late
+		s.requeueAfter(left) // otherwise the status would change up to sharedDelay too late
 	case errors.As(err, &wait) && madeOnCluster(reason):
-		failure.Waiting = reason == release.ReasonNoValues // of the others the reference says ErrApplied, too
+		failure.Waiting = reason == release.ReasonNoValues // rancher/fleet reports ErrApplied for all other waits, too
 		s.requeueAfter(min(f.attempts.addFailure(s), bringDelay))
 	case errors.As(err, &wait) && !needsChange(reason):
 		f.attempts.setTried(s)

@@ -51,7 +51,7 @@ func (r *formerReleases) remove(ctx context.Context, s *snapshot) error {
 func (r *formerReleases) withdraw(ctx context.Context, s *snapshot, id release.ID) (gone bool, err error) {
 	f := *s
 	f.wanted.ID, f.wanted.Order = id, orderRenamed
-	f.wanted.KeepResources, f.wanted.Abandon, f.wanted.Stale = false, false, false // the release says whether objects stay
+	f.wanted.KeepResources, f.wanted.Abandon, f.wanted.Stale = false, false, false // an annotation in the release says whether objects are kept
 	for _, o := range []*fleet.BundleDeploymentOptions{&f.spec.Options, &f.rec.Spec.Options} {
 		if o.TargetNamespace != "" {
 			o.TargetNamespace = id.Namespace // to which it was limited

@@ -73,6 +73,7 @@ func inherited(s *snapshot) store.Record {
 
 const notInstalled = "not installed: "
 
+// withoutPrefix returns the message of a condition without the prefix of rancher/fleet.
 func withoutPrefix(message string) string {
 	if len(message) > len(notInstalled) && message[:len(notInstalled)] == notInstalled {
 		return message[len(notInstalled):]

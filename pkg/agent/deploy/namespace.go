@@ -202,6 +202,7 @@ type namespaceMeta struct {
 	tries int // that failed in a row
 }
 
+// namespaceMetaOf returns one text of everything that applyMeta sets, to compare it.
 func namespaceMetaOf(namespace string, o fleet.BundleDeploymentOptions) string {
 	text, _ := json.Marshal([]any{namespace, o.ServiceAccount, o.NamespaceLabels, o.NamespaceAnnotations}) //nolint:errchkjson // texts only
 	return string(text)

@@ -48,7 +48,7 @@ func (l *releases) waitForPredecessor(ctx context.Context, s *snapshot) error {
 }
 
 // agentName is the name of an agent's Deployment, or StatefulSet in old versions
-// of the reference, and of its lease.
+// of rancher/fleet, and of its lease.
 const agentName = "fleet-agent"
 
 // agentLives reports whether there is an agent in a namespace: a workload that runs it

@@ -75,7 +75,7 @@ func (r *reconciler) maintain(ctx context.Context, s *snapshot) (kube.Result, er
 		objects, err = r.correct(ctx, s, objects)
 	}
 	if err != nil && !reconcile.IsTerminal(err) {
-		return kube.Done, err // the cluster's API is away; what was reported stays
+		return kube.Done, err // the cluster's API server does not answer; the status stays
 	}
 	err = r.reports.reportOutcome(ctx, s, objects, err)
 	s.requeueAfter(r.drift.Next(s.name))

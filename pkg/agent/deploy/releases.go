@@ -102,6 +102,7 @@ func (l *releases) resumeCorrection(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
+// log returns a log entry for an action.
 func (l *releases) log(s *snapshot, a release.Action) *logrus.Entry {
 	return l.to.WithFields(logrus.Fields{
 		"deployment": s.name, "action": string(a.Verb), "reason": a.Reason, "commit": s.labels[fleet.LabelCommit],

@@ -36,13 +36,13 @@ func (r *reports) reportOutcome(ctx context.Context, s *snapshot, objects []repo
 	}
 	if blind != nil {
 		f.Blind = blind.Error()
-		s.requeueAfter(refusedDelay) // it may be a right that is missing
+		s.requeueAfter(refusedDelay) // a right may be missing
 	}
 	r.acts.setState(s, f)
 	r.dependencies.setState(s, f)
 	var errs []error
 	if s.session != nil && s.bd != nil {
-		if s.accepted() && s.rec.UID != s.bd.UID { // or a restart would take what the manager says next for the first it says
+		if s.accepted() && s.rec.UID != s.bd.UID { // otherwise the agent would not recognize an old request after a restart
 			errs = append(errs, r.records.save(ctx, s))
 		}
 		errs = append(errs, writeStatus(ctx, r.status, s, f))

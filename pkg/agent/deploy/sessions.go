@@ -142,6 +142,7 @@ func (ss *Sessions) Unfinished(session *Session) []string {
 	return out
 }
 
+// isFinished reports whether a deployment of a session is done; see Unfinished.
 func (ss *Sessions) isFinished(session *Session, bd *fleet.BundleDeployment) bool {
 	if order := bd.Annotations[fleet.AnnotationWithdrawn]; order != "" {
 		return report.Answered(bd, order)
@@ -161,6 +162,7 @@ func enqueueSiblings(s *Session, of *fleet.BundleDeployment, which func(*fleet.B
 	}
 }
 
+// anySibling selects every deployment for enqueueSiblings.
 func anySibling(*fleet.BundleDeployment) bool { return true }
 
 // sameRepository reports whether two deployments are made from the same GitRepo

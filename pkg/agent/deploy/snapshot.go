@@ -22,7 +22,7 @@ type snapshot struct {
 	bd        *fleet.BundleDeployment // nil if the manager is away or lacks it; shared, read-only
 	answers   uint64                  // of the manager to check-ins, before mark was read
 	mark      registration.Mark       // of the manager
-	judged    bool                    // whether the manager's list is an old one was known before the rest
+	judged    bool                    // the guard had judged the manager's list before the other fields were read
 	rec       store.Record
 	hasRecord bool // rec is in the store
 
@@ -32,10 +32,10 @@ type snapshot struct {
 	observed release.Observed
 
 	failure    *report.Failure
-	frozen     bool          // nothing of it may be changed, since it may not be where it is
+	frozen     bool          // the deployment may not use its namespace: nothing of it may be changed
 	correction string        // why drift could not be corrected
-	contested  string        // who changes back what is corrected
-	after      time.Duration // when to look again; 0: not before a change
+	contested  string        // which client reverts corrections
+	after      time.Duration // when to run again; 0: after an event
 	conflicts  *conflicts    // of this run
 }
 
@@ -112,7 +112,7 @@ func (s *snapshot) updateRecord() {
 	if s.rec.UID != s.bd.UID || s.rec.Generation != s.bd.Generation {
 		s.rec.Version = s.bd.ResourceVersion
 	}
-	if !past { // else the newest generation is remembered, to know later orders from the past
+	if !past { // else the newest generation is stored, to recognize old orders later
 		s.rec.Generation = s.bd.Generation
 	}
 	s.rec.Epoch, s.rec.UID = s.mark.Epoch, s.bd.UID

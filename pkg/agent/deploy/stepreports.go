@@ -60,7 +60,7 @@ func newStepReporter(now func() time.Time, onAct func(Act)) *stepReporter {
 // stepTaken reports a step and its result.
 func (l *stepReporter) stepTaken(s *snapshot, a release.Action, stepTaken time.Duration, err error) {
 	act := Act{Took: stepTaken, Verb: a.Verb, Result: OK, Reason: a.Reason, Message: s.releaseAndCommit()}
-	if a.Verb != release.Install && a.Verb != release.Upgrade { // whose reasons say it all
+	if a.Verb != release.Install && a.Verb != release.Upgrade { // their reasons are sufficient
 		act.Message += ": " + a.Message
 	}
 	if err != nil {
@@ -106,6 +106,7 @@ func (l *stepReporter) driftCorrected(s *snapshot, a drift.Attempt) {
 	l.report(s, act)
 }
 
+// resultOf returns the result of a step that returned err.
 func resultOf(err error) Result {
 	switch {
 	case reconcile.IsTerminal(err):
@@ -146,6 +147,7 @@ func differences(changed []fleet.ModifiedStatus) string {
 	return strings.Join(texts, ", ")
 }
 
+// difference returns one changed object and its changed fields as text.
 func difference(m fleet.ModifiedStatus) string {
 	text := m.Kind + " " + m.Name
 	if m.Namespace != "" {

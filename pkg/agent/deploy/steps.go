@@ -16,8 +16,8 @@ type ending int
 
 const (
 	more     ending = iota // there may be another step
-	maintain               // the release stays: its live objects are looked at, and reported
-	over                   // there is nothing to look at; the run ends
+	maintain               // the release stays: the run checks and reports its live objects
+	over                   // there are no live objects; the run ends
 )
 
 // A stepper handles the action that was decided for a release: it takes the step, or

@@ -112,12 +112,12 @@ func (w *withdrawals) acknowledge(ctx context.Context, s *snapshot, a release.Ac
 		return w.reportStuck(ctx, s, err)
 	}
 	if len(s.rec.Former) > 0 {
-		return nil // another bundle is about to take it over
+		return nil // another bundle is about to take over the former release
 	}
 	if err := w.dropAll(ctx, s); err != nil {
 		return err
 	}
-	w.guard.KeepVersion() // the record that said it is gone
+	w.guard.KeepVersion() // the deleted record held a version
 	if s.bd == nil {
 		w.releases.log(s, a).Info("withdrawal carried out")
 		return nil
@@ -126,7 +126,7 @@ func (w *withdrawals) acknowledge(ctx context.Context, s *snapshot, a release.Ac
 	if s.requeueAfter(after); err != nil || s.after > 0 {
 		return err
 	}
-	enqueueSiblings(s.session, s.bd, anySibling, w.enqueue) // some may have lost objects to it
+	enqueueSiblings(s.session, s.bd, anySibling, w.enqueue) // these may have lost objects to the withdrawn deployment
 	w.releases.log(s, a).Info("withdrawal answered")
 	w.acts.decisionMade(s, a)
 	return nil
@@ -158,7 +158,7 @@ func (w *withdrawals) reportStuck(ctx context.Context, s *snapshot, err error) e
 	if s.bd == nil {
 		return nil
 	}
-	return writeStatus(ctx, w.status, s, report.Found{ // without the id of what runs: it is ErrApplied
+	return writeStatus(ctx, w.status, s, report.Found{ // without an applied id the state is ErrApplied
 		Release: fmt.Sprintf("%s:%d", s.observed.ID, s.observed.Revision),
 		Failure: &report.Failure{Reason: reconcile.ReasonOf(err), Message: "uninstall: " + err.Error()},
 	})

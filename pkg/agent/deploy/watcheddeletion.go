@@ -12,11 +12,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// A manager that knows no orders, the reference's, removes a deployment by
-// deleting its object. Whether such a manager has written the object is what the
-// object says, or else the mark on the Cluster. To an agent that watches the deletion
-// it is an order. One that only finds the object missing knows nothing, unless it has
-// kept that the object was about to go: it may have been lost.
+// A manager of rancher/fleet gives no orders to withdraw: it deletes the
+// BundleDeployment. Its label, or else the mark on the Cluster, says which manager has
+// written it. If the agent watches the deletion, the deletion is an order. If the agent
+// only finds the object missing, the object may have been lost: that is an order only if
+// the record says that the object was being deleted.
 
 // orderOfDeletion is the prefix of the order that a watched deletion implies.
 const orderOfDeletion = "deleted "
@@ -42,7 +42,7 @@ func (d *deletions) add(bd *fleet.BundleDeployment) {
 	d.last[bd.Name] = bd
 }
 
-func (d *deletions) take(name string) *fleet.BundleDeployment {
+func (d *deletions) remove(name string) *fleet.BundleDeployment {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	bd := d.last[name]
@@ -66,7 +66,7 @@ func (d *deletions) onDeleted(s *Session, last *fleet.BundleDeployment) {
 // before the agent carries it out. If the BundleDeployment exists again, it is no
 // order.
 func (d *deletions) recordOrder(ctx context.Context, name string) error {
-	last := d.take(name)
+	last := d.remove(name)
 	if last == nil {
 		return nil
 	}

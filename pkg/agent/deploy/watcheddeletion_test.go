@@ -39,7 +39,7 @@ func TestWatchedDeletion(t *testing.T) {
 			d := &deletions{link: newLink(), records: records{store.New(client, "agent")}, enqueue: func(string) { enqueued++ }}
 			d.link.mark.Store(&registration.Mark{ID: "m", Protocol: c.protocol})
 			d.onDeleted(&Session{}, &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u", Labels: c.labels}})
-			if noted := d.take("web") != nil; noted != c.order || enqueued > 0 != c.order {
+			if noted := d.remove("web") != nil; noted != c.order || enqueued > 0 != c.order {
 				t.Errorf("%s: noted %v, enqueued %d times", c.why, noted, enqueued)
 			}
 		})

@@ -29,9 +29,9 @@ const (
 type Outcome struct {
 	Objects   []report.Object
 	Failure   string        // why drift could not be corrected
-	Contested string        // who changes back what is corrected
+	Contested string        // which client reverts corrections
 	Attempt   *Attempt      // nil: there was nothing to correct now
-	After     time.Duration // when to look again; 0: not before a change
+	After     time.Duration // when to run again; 0: after an event
 }
 
 // An Attempt is one correction.
@@ -104,7 +104,7 @@ func (m *Monitor) correct(ctx context.Context, rel Release, d *deployment, chang
 	m.lookAgainAt(rel, d, due)
 	out.Objects, err = m.Inspect(ctx, rel)
 	if len(d.dueObjects(modified(out.Objects), m.cfg.Now(), out)) > 0 {
-		out.requeueAfter(pause) // another writer was faster than the second look, or it had no effect
+		out.requeueAfter(pause) // another client was faster than the second read, or the correction had no effect
 	}
 	return err
 }
@@ -259,6 +259,7 @@ func changedAt(changed []fleet.ModifiedStatus, at map[ref]bool) []fleet.Modified
 	return slices.DeleteFunc(slices.Clone(changed), func(m fleet.ModifiedStatus) bool { return !at[refOf(m)] })
 }
 
+// modified returns the differences of objects that differ.
 func modified(objects []report.Object) []fleet.ModifiedStatus {
 	var out []fleet.ModifiedStatus
 	for _, o := range objects {

@@ -77,7 +77,7 @@ type Monitor struct {
 	mu          sync.Mutex
 	deployments map[string]*deployment // by name
 	// names are deployments by the hash of their object set. All whose name begins
-	// with "fleet-agent" share one set, as in the reference.
+	// with "fleet-agent" share one set, as in rancher/fleet.
 	names map[string]map[string]bool
 }
 

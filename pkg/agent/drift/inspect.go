@@ -44,6 +44,7 @@ type rules struct {
 	ignored []map[string]string
 }
 
+// rulesOf returns the rules of a deployment's options.
 func rulesOf(o fleet.BundleDeploymentOptions) rules {
 	out := rules{ignored: o.Conditions}
 	if o.Diff != nil {

@@ -18,8 +18,8 @@ import (
 type LiveStatus struct {
 	State     fleet.BundleState
 	Since     time.Time // when the running revision was deployed; zero if none is
-	Corrected bool      // that revision put back what others had changed
-	Message   string    // the first thing that is wrong
+	Corrected bool      // that revision was a correction of drift
+	Message   string    // the first problem
 }
 
 // Look returns the state of a deployment's live objects, without a manager. It changes

@@ -150,6 +150,8 @@ func identify(ctx context.Context, cfg Config, settings registration.AgentConfig
 	return string(ns.UID), nil
 }
 
+// kubeconfigOf returns a kubeconfig for the manager of a bootstrap Secret, with a
+// token.
 func kubeconfigOf(b registration.Bootstrapping, token string) ([]byte, error) {
 	const name = "fleet"
 	out := clientcmdapi.NewConfig()

@@ -46,7 +46,7 @@ func NewBootstrapWatcher(down *kube.Client, namespace string) *BootstrapWatcher 
 		}, nil),
 		key: kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap}, changed: make(chan struct{}, 1),
 	}
-	l.OnError(func(error) {}) // tried again by the cache
+	l.OnError(func(error) {}) // the cache tries again
 	l.OnChange(func(old, changed *corev1.Secret) {
 		if changed != nil && l.HasSynced() && (old == nil || !bootstrapOf(old).Same(bootstrapOf(changed))) {
 			l.mu.Lock()
@@ -58,6 +58,7 @@ func NewBootstrapWatcher(down *kube.Client, namespace string) *BootstrapWatcher 
 	return l
 }
 
+// bootstrapOf returns the registration data in a bootstrap Secret.
 func bootstrapOf(s *corev1.Secret) Bootstrap {
 	return Bootstrap{registration.ReadBootstrapping(s.Data)}
 }

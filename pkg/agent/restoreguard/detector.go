@@ -17,7 +17,7 @@ type detector struct {
 	highest  uint64 // that was seen
 	restored uint64 // of the first list with a lower one; 0: there was none
 	judged   List
-	old      map[string]string // what that list said, by name; see requestText
+	old      map[string]string // the requests in that list, by name; see requestText
 	suspect  time.Time         // since when an object has a lower version than before
 	kept     bool              // the versions of the agent's records were taken in
 	doubted  map[string]bool   // new objects with lower versions than others before, by name

@@ -64,7 +64,7 @@ type Guard struct {
 // deployment is what the guard remembers of one deployment until the agent ends.
 type deployment struct {
 	order       string    // to withdraw, that was seen last
-	heldFrom    time.Time // since when something is held that is not written down
+	heldFrom    time.Time // since when a request is held that is not in the record
 	replacedUID types.UID // an object that is another than the accepted one
 	asked       uint64    // how many answers there were when it was first seen
 }
@@ -97,7 +97,7 @@ type Request struct {
 type Assessment struct {
 	Stale        bool          // it may be from before a restore
 	MayBeRemoved bool          // the agent may have removed the deployment by an order that the manager lost
-	HeldFor      time.Duration // how long it has been held for one of these
+	HeldFor      time.Duration // how long the request has been held for one of these reasons
 }
 
 // Observe stores a version of an object in the manager's cache; before is nil for a new
@@ -135,7 +135,7 @@ func (g *Guard) Judge(l List, m registration.Mark) {
 	}
 	version := l.Version()
 	if version == "" {
-		return // the list is there, its version will be in a moment
+		return // the informer sets the version after the list
 	}
 	manager := MarkText(m)
 	if g.detector.firstTime() {
@@ -202,7 +202,7 @@ func (g *Guard) Hold(q Request) (save bool) {
 		rec.HeldFor, d.heldFrom = rec.HeldFor+passed, now
 	}
 	if !q.Known {
-		return false // there is no mark to keep it with
+		return false // without a mark the version cannot be stored
 	}
 	rec.Held = q.heldText()
 	if rec.HeldSince == nil {

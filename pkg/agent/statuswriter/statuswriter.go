@@ -76,7 +76,7 @@ type deployment struct {
 	unreported unreported
 
 	reported any  // the session that knows how the deployment is; Writer.mu
-	moving   bool // and that it is about to change; Writer.mu
+	moving   bool // the reported state is about to change; Writer.mu
 }
 
 // New makes a writer that has written nothing.
@@ -180,7 +180,7 @@ func writeStatus(ctx context.Context, s Session, object *fleet.BundleDeployment,
 	if !s.Cache.Listed() {
 		return err
 	}
-	if kube.IsConflict(err) { // it has changed since the list, and no watch reports that
+	if kube.IsConflict(err) { // the object has changed since the list, and no watch reports that
 		fresh, readErr := s.Statuses.Get(ctx, kube.KeyOf(object))
 		if readErr != nil {
 			return readErr

@@ -49,6 +49,7 @@ func (p Payload) split() (pieces [][]byte, beside []byte, tail *Values) {
 	return append(pieces, data), beside, tail
 }
 
+// valuesOf describes values that are stored after the content: their size and digest.
 func valuesOf(data []byte) *Values {
 	sum := sha256.Sum256(data)
 	return &Values{Bytes: len(data), Digest: hex.EncodeToString(sum[:])}

@@ -276,6 +276,7 @@ func (s *Store) Drop(ctx context.Context, key Key) error {
 	return s.dropChunks(ctx, key, r.Chunks, 0)
 }
 
+// dropChunks deletes the Secrets of the chunks from up to, and without, to.
 func (s *Store) dropChunks(ctx context.Context, key Key, from, to int) error {
 	for i := max(to, 1); i < from; i++ {
 		if err := s.secrets.Delete(ctx, kube.Key{Namespace: s.namespace, Name: chunkName(key, i)}, kube.Precondition{}); err != nil {
@@ -348,6 +349,7 @@ func (s *Store) overwrite(ctx context.Context, secret *corev1.Secret) (*corev1.S
 	return s.secrets.Update(ctx, secret)
 }
 
+// chunk returns the Secret for chunk i of a payload.
 func (s *Store) chunk(key Key, i int, data []byte) *corev1.Secret {
 	out := s.secret(key, i)
 	out.Labels[labelChunkOf] = chunkName(key, 0)
@@ -355,6 +357,7 @@ func (s *Store) chunk(key Key, i int, data []byte) *corev1.Secret {
 	return out
 }
 
+// secret returns the Secret for chunk i, without data.
 func (s *Store) secret(key Key, i int) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -365,6 +368,7 @@ func (s *Store) secret(key Key, i int) *corev1.Secret {
 	}
 }
 
+// keyOf returns the key of a record's Secret.
 func (s *Store) keyOf(key Key) kube.Key {
 	return kube.Key{Namespace: s.namespace, Name: chunkName(key, 0)}
 }
