@@ -80,7 +80,7 @@ func (l *assignLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	}
 	m, ok := l.view.management.Get(key)
 	if !ok || m.DeletionTimestamp != nil {
-		return kube.Done, nil // Rancher's finalizers remove what Rancher keeps of it
+		return kube.Done, nil // Rancher's finalizers remove Rancher's own data
 	}
 	if name, ok := plan.Assign(m, l.view.setting(plan.SettingDefaultWorkspace)); ok {
 		changed := m.DeepCopy()
@@ -89,7 +89,7 @@ func (l *assignLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 			return kube.Done, fmt.Errorf("assign cluster %q to workspace %q: %w", m.Name, name, err)
 		}
 		l.log.WithField("workspace", name).WithField("cluster", m.Name).Info("cluster assigned")
-		return kube.Done, nil // the change comes back
+		return kube.Done, nil // the watch event enqueues the key again
 	}
 	return kube.Done, l.writeProvisioning(ctx, m)
 }
@@ -103,7 +103,7 @@ func (l *assignLoop) writeProvisioning(ctx context.Context, m *management.Cluste
 		return nil
 	}
 	if _, ok := l.view.namespaces.Get(kube.Key{Name: want.Namespace}); !ok {
-		return l.ensureLocalNamespace(ctx, want.Namespace) // it wakes this up
+		return l.ensureLocalNamespace(ctx, want.Namespace) // the watch event enqueues the key again
 	}
 	halves := l.view.provisioning.ByIndex(byLegacy, m.Name)
 	for _, p := range halves {
@@ -115,7 +115,7 @@ func (l *assignLoop) writeProvisioning(ctx context.Context, m *management.Cluste
 	if err != nil {
 		return err
 	}
-	want.Annotations[plan.AnnotationMapped] = digest // by it, what is taken back is noticed
+	want.Annotations[plan.AnnotationMapped] = digest // so that a value that a user removes is noticed
 	if live, ok := l.view.provisioning.Get(kube.KeyOf(want)); ok {
 		same, err := plan.Holds(comparedFields(live), comparedFields(want))
 		if err != nil || live.DeletionTimestamp != nil {
@@ -126,7 +126,7 @@ func (l *assignLoop) writeProvisioning(ctx context.Context, m *management.Cluste
 		}
 		if emptied, ok := plan.Emptied(live, want); ok {
 			_, err := l.provisioning.Patch(ctx, live, emptied)
-			return err // the change comes back
+			return err // the watch event enqueues the key again
 		}
 	}
 	written, err := l.provisioning.ApplyKept(ctx, want)
@@ -136,12 +136,12 @@ func (l *assignLoop) writeProvisioning(ctx context.Context, m *management.Cluste
 	same, err := plan.Holds(comparedFields(written), comparedFields(want))
 	if err != nil || same {
 		l.short.forget(kube.KeyOf(want))
-		return err // the change comes back
+		return err // the watch event enqueues the key again
 	}
 	if err := l.short.set(kube.KeyOf(want), digest, comparedFields(written)); err != nil {
 		return err
 	}
-	return l.deleteFormer(ctx, m, halves) // nothing need come back
+	return l.deleteFormer(ctx, m, halves) // nothing else depends on this write
 }
 
 // ensureLocalNamespace creates the namespace of the local cluster, as Rancher does at
@@ -163,7 +163,7 @@ func (l *assignLoop) ensureLocalNamespace(ctx context.Context, namespace string)
 func (l *assignLoop) deleteFormer(ctx context.Context, m *management.Cluster, halves []*provisioning.Cluster) error {
 	home := kube.Key{Namespace: m.Spec.FleetWorkspaceName, Name: m.Name}
 	if c, ok := l.view.clusters.Get(home); !ok || c.Annotations[plan.AnnotationMappedFrom] != home.String() {
-		return nil // it wakes this up
+		return nil // the watch event enqueues the key again
 	}
 	for _, p := range halves {
 		if !plan.OldHalf(p, m) || !plan.MadeOf(p, m) || p.DeletionTimestamp != nil {

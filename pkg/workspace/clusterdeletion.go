@@ -31,7 +31,7 @@ type deletionLoop struct {
 	missing *missingTimes
 
 	mu    sync.Mutex
-	asked map[kube.Key]bool // that were seen to be deleted
+	asked map[kube.Key]bool // provisioning Clusters that were seen with a deletion timestamp
 }
 
 func newDeletionLoop(p ports) *deletionLoop {
@@ -47,6 +47,8 @@ func newDeletionLoop(p ports) *deletionLoop {
 	return l
 }
 
+// onProvisioning enqueues a changed provisioning Cluster, and records whether its
+// deletion was seen.
 func (l *deletionLoop) onProvisioning(old, p *provisioning.Cluster) {
 	key := kube.KeyOf(orOld(old, p))
 	if p != nil {
@@ -67,12 +69,14 @@ func (l *deletionLoop) setDeletionSeen(key kube.Key, asked bool) {
 	}
 }
 
+// wasDeletionSeen reports whether setDeletionSeen has recorded a deletion.
 func (l *deletionLoop) wasDeletionSeen(key kube.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.asked[key]
 }
 
+// onManagement enqueues the provisioning Cluster of a management Cluster.
 func (l *deletionLoop) onManagement(m *management.Cluster) {
 	if from := plan.ProvisionedFrom(m); from != "" {
 		l.loop.Add(kube.ParseKey(from))

@@ -155,7 +155,7 @@ func (l *clusterLoop) writeCluster(ctx context.Context, want *fleet.Cluster) (ku
 	want.Annotations[plan.AnnotationMapped] = digest
 	if live, ok := l.view.clusters.Get(kube.KeyOf(want)); ok {
 		if live.DeletionTimestamp != nil || plan.Rancherly(l.mode, live.Annotations) {
-			return kube.Done, nil // it is made again when it is gone; or it is Rancher's
+			return kube.Done, nil // the event of its deletion enqueues the key; or Rancher manages it
 		}
 		same, err := plan.Holds(comparedClusterFields(live), comparedClusterFields(want))
 		if err != nil || same {

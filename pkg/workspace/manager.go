@@ -31,7 +31,7 @@ const process = "workspace"
 type Config struct {
 	Mode plan.Mode
 	Now  func() time.Time                           // the clock; time.Now where nil
-	Look time.Duration                              // how often it looks for Rancher; 15 s where 0
+	Look time.Duration                              // how often the manager checks for Rancher; 15 s if 0
 	Fail func(loop string, key kube.Key, err error) // gets every failed run
 }
 
@@ -135,7 +135,7 @@ func (h *Manager) runLoops(ctx context.Context, seen map[string]bool) error {
 	s, err := h.open(ctx, seen)
 	if err != nil {
 		h.log.WithError(err).Warn("Rancher's kinds cannot be read yet")
-		_ = kube.Sleep(ctx, lookAgain) // it ends early with the manager
+		_ = kube.Sleep(ctx, lookAgain) // ends early if the manager ends
 		return nil
 	}
 	h.log.Info("Rancher's kinds are there")
@@ -152,7 +152,7 @@ type ports struct {
 	served map[string]bool // the kinds that are there, by the names of their definitions
 	part   *part
 	view   *caches
-	wake   func() // lets every loop look at everything
+	wake   func() // enqueues all objects of every loop
 }
 
 // A loopSet is what runs while Rancher's kinds are there.
@@ -184,7 +184,7 @@ func (h *Manager) open(ctx context.Context, seen map[string]bool) (*loopSet, err
 	if seen[kindWorkspace] {
 		s.spaces = newNamespaceLoop(p, s.capi)
 	}
-	if h.cfg.Mode != plan.WithRancher { // it gives nothing then, and may not look at roles
+	if h.cfg.Mode != plan.WithRancher { // the loops give no rights then, and may not read roles
 		s.give = newRightsLoops(p)
 	}
 	s.presence = newPresence(p, h.cfg.Look, s.give.enqueueAll)

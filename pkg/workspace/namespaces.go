@@ -205,9 +205,9 @@ func (l *namespaceLoop) reconcileOrphan(ctx context.Context, key kube.Key, ns *m
 		return kube.Result{After: left}, nil
 	}
 	if _, err := l.workspaces.Get(ctx, key); !kube.IsGone(err) {
-		return kube.Done, err // as the API server itself says
+		return kube.Done, err // by the API server, not the cache
 	}
-	repos, err := l.repos.List(ctx, ns.Name, "") // one that yields nothing has no bundles
+	repos, err := l.repos.List(ctx, ns.Name, "") // GitRepos may have no Bundles yet
 	if err != nil {
 		return kube.Done, err
 	}
@@ -231,6 +231,7 @@ func (l *namespaceLoop) restoreWorkspace(ctx context.Context, ns *meta) error {
 	return nil
 }
 
+// setFinalizers patches the finalizers of a FleetWorkspace.
 func (l *namespaceLoop) setFinalizers(ctx context.Context, w *management.FleetWorkspace, list []string) error {
 	changed := w.DeepCopy()
 	changed.Finalizers = list

@@ -19,16 +19,16 @@ type presence struct {
 	log        *logrus.Entry
 	mode       plan.Mode
 	now        func() time.Time
-	interval   time.Duration // at which it looks
+	interval   time.Duration // between two decisions
 	part       *part
 	view       *caches
-	wake       func() // lets every loop look at everything
-	wakeRights func() // lets those look that give rights
+	wake       func() // enqueues all objects of every loop
+	wakeRights func() // enqueues everything of the loops that give rights
 
 	kick    chan struct{} // something is to be seen of Rancher
 	mu      sync.Mutex
 	renewed metav1.MicroTime // as the lease says
-	seen    time.Time        // when that was seen first, by our clock
+	seen    time.Time        // when the renewal was seen first, by the manager's clock
 }
 
 func newPresence(ports ports, interval time.Duration, wakeRights func()) *presence {
@@ -104,7 +104,7 @@ func (p *presence) gather() plan.Sightings {
 	}
 	l, ok := p.view.leases.Get(rancherLease)
 	if !ok {
-		return s // one without a holder was given back: Rancher may be restarting
+		return s // a lease without a holder was released: Rancher may be restarting
 	}
 	if d := l.Spec.LeaseDurationSeconds; d != nil {
 		s.Held = time.Duration(*d) * time.Second

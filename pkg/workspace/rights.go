@@ -146,7 +146,7 @@ func (s *ownedKind[P]) ensureAll(ctx context.Context, want, live []P, other **na
 func (s *ownedKind[P]) adoptExisting(ctx context.Context, want P, other **nameTaken) error {
 	live, err := s.store.Get(ctx, kube.KeyOf(want))
 	if err != nil {
-		return err // it is gone meanwhile: once more
+		return err // the object was deleted meanwhile: try again
 	}
 	if plan.Ours(live, want) && !plan.Rancherly(s.mode, live.GetAnnotations()) {
 		return s.repair(ctx, live, want)
@@ -214,6 +214,7 @@ func (s *ownedKind[P]) deleteUnwanted(ctx context.Context, want, live []P) error
 	return nil
 }
 
+// byKey returns objects by their keys.
 func byKey[P kube.Object](list []P) map[kube.Key]P {
 	out := make(map[kube.Key]P, len(list))
 	for _, o := range list {
@@ -234,8 +235,8 @@ func stripRights(m metav1.Object) { m.SetAnnotations(nil) }
 type eventReporter struct {
 	log    *logrus.Entry
 	events *kube.Recorder
-	key    string   // of the object's name in logs; empty: the text has it
-	said   sync.Map // of each object, by its UID: what was said last
+	key    string   // field for the object's name in logs; empty: the text has the name
+	said   sync.Map // by UID of the object: the last text
 }
 
 // report emits an event about a problem of an object.

@@ -121,9 +121,9 @@ func (l *creatorLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 	if ok {
 		switch {
 		case w.DeletionTimestamp != nil:
-			return kube.Done, nil // they go with it, not before: it may be held
+			return kube.Done, nil // the rights are deleted with the namespace, which may be held
 		case !there, ns.DeletionTimestamp != nil:
-			return kube.Done, nil // the namespace wakes this up
+			return kube.Done, nil // an event of the namespace enqueues the workspace
 		}
 		if action, _ := plan.For(w, ns); action == plan.Create || action == plan.Adopt {
 			want = plan.OfCreator(w)

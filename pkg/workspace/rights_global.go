@@ -68,7 +68,7 @@ func newGlobalLoop(p ports) *globalLoop {
 // onWorkspace enqueues every role if a workspace has become one in which GlobalRoles
 // give rights, or has ceased to be one. held is true if an object was created in it.
 func (l *globalLoop) onWorkspace(name string, held bool) {
-	is := l.setOpen(name, held)
+	is := l.isOpen(name, held)
 	l.mu.Lock()
 	was := l.open[name]
 	if is {
@@ -82,7 +82,9 @@ func (l *globalLoop) onWorkspace(name string, held bool) {
 	}
 }
 
-func (l *globalLoop) setOpen(name string, held bool) bool {
+// isOpen reports whether GlobalRoles give rights in a workspace. held is true if an
+// object was created in it, which the caches may lack.
+func (l *globalLoop) isOpen(name string, held bool) bool {
 	w, ok := l.view.workspaces.Get(kube.Key{Name: name})
 	if !ok {
 		return false
@@ -98,13 +100,14 @@ func (l *globalLoop) setOpen(name string, held bool) bool {
 func (l *globalLoop) openWorkspaces() []string {
 	var out []string
 	for _, w := range l.view.workspaces.List("") {
-		if l.setOpen(w.Name, false) {
+		if l.isOpen(w.Name, false) {
 			out = append(out, w.Name)
 		}
 	}
 	return out
 }
 
+// addHandlers makes changes of objects enqueue the GlobalRoles that they affect.
 func (l *globalLoop) addHandlers() {
 	v := l.view
 	v.workspaces.OnChange(func(old, w *management.FleetWorkspace) { l.onWorkspace(orOld(old, w).Name, false) })
@@ -166,6 +169,7 @@ func (l *globalLoop) enqueueAll() {
 	}
 }
 
+// enqueueDeleted enqueues a GlobalRole that does not exist any more.
 func (l *globalLoop) enqueueDeleted(name string) {
 	for _, end := range plan.RoleEnds() {
 		if role, ok := strings.CutSuffix(name, "-"+end); ok {

@@ -94,7 +94,7 @@ type settingsWatch struct {
 	log    *logrus.Entry
 	crd    *metaCache
 	change chan struct{} // the CustomResourceDefinition has changed
-	fresh  chan struct{} // what is said has changed
+	fresh  chan struct{} // the settings have changed
 
 	mu    sync.Mutex
 	known bool
@@ -110,6 +110,7 @@ func newSettingsWatch(c *kube.Client, log *logrus.Entry) *settingsWatch {
 	return t
 }
 
+// signal puts a value into a channel, unless it has one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

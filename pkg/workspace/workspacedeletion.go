@@ -102,7 +102,7 @@ func (l *namespaceLoop) handleDeletion(ctx context.Context, w *management.FleetW
 		if ns.DeletionTimestamp == nil {
 			return kube.Done, l.namespaces.Delete(ctx, kube.KeyOf(ns), kube.Precondition{UID: ns.UID})
 		}
-		return kube.Done, nil // its end wakes this up
+		return kube.Done, nil // the event of its deletion enqueues the key
 	}
 	return kube.Done, l.removeFinalizer(ctx, w)
 }
