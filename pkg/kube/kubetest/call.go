@@ -44,12 +44,12 @@ type answer struct {
 	body   io.ReadCloser
 }
 
-// text is an answer in JSON.
+// text returns an answer with a JSON body.
 func text(code int, body []byte) answer {
 	return answer{code: code, body: io.NopCloser(bytes.NewReader(body))}
 }
 
-// refusal is the answer that an error is.
+// refusal returns the answer of an API server for an error.
 func refusal(err error) answer {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {
@@ -129,7 +129,7 @@ func bodyOf(req *http.Request) ([]byte, error) {
 	return io.ReadAll(req.Body)
 }
 
-// read understands a request. Without a call the answer is given already.
+// read parses a request. If it returns no call, the answer is final.
 func (s handler) read(req *http.Request, body []byte) (*call, answer) {
 	c := &call{ctx: req.Context(), query: req.URL.Query(), contentType: req.Header.Get("Content-Type"), body: body}
 	c.At, c.Query = time.Now(), req.URL.RawQuery
@@ -162,7 +162,7 @@ func (s handler) read(req *http.Request, body []byte) (*call, answer) {
 	return c, answer{}
 }
 
-// readMore understands what a request asks for besides its path.
+// readMore parses the parts of a request besides its path.
 func (s handler) readMore(c *call, req *http.Request) error {
 	c.Verb = verbOf(req.Method, c)
 	c.Body = string(c.body)
@@ -229,7 +229,7 @@ func namespaceIn(parts []string) (namespace string, rest []string) {
 	return parts[1], parts[2:]
 }
 
-// refuse fails the test: the server was asked for something that it cannot do.
+// refuse fails the test, because the server does not implement what was requested.
 func (s handler) refuse(format string, args ...any) error {
 	message := "kubetest " + fmt.Sprintf(format, args...)
 	s.t.Error(message)
@@ -238,7 +238,7 @@ func (s handler) refuse(format string, args ...any) error {
 	}}
 }
 
-// serve carries a call out.
+// serve carries out a call.
 func (s handler) serve(c *call) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

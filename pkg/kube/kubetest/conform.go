@@ -24,9 +24,8 @@ const rootAuthority = "kube-root-ca.crt"
 const timeout = time.Minute
 
 // Conform tests what the server of this package and real API servers have in common.
-// cfg leads to a server that serves Fleet's kinds. collect makes its garbage collector
-// and its namespace controller work; nil: they run by themselves. Each test has a
-// namespace of its own.
+// cfg is of a server with Fleet's kinds. collect runs its garbage collector and
+// namespace controller; nil: they run by themselves. Each test has its own namespace.
 func Conform(t *testing.T, cfg *rest.Config, collect func()) {
 	if collect == nil {
 		collect = func() {}
@@ -87,7 +86,7 @@ func newConformity(t *testing.T, cfg *rest.Config, collect func()) *conformity {
 	return c
 }
 
-// as is a connection under another field manager.
+// as returns a connection with another field manager.
 func (c *conformity) as(manager string) *kube.Client {
 	c.Helper()
 	client, err := kube.Connect(kube.Config{REST: c.cfg, UserAgent: manager + "/v0", FieldManager: manager})
@@ -97,7 +96,7 @@ func (c *conformity) as(manager string) *kube.Client {
 	return client
 }
 
-// ok takes a result that must not be an error.
+// ok returns a function that returns a result, and fails the test for an error.
 func ok[P kube.Object](c *conformity) func(P, error) P {
 	c.Helper()
 	return func(p P, err error) P {
@@ -109,7 +108,7 @@ func ok[P kube.Object](c *conformity) func(P, error) P {
 	}
 }
 
-// refused checks the kind of an error.
+// refused fails the test unless is accepts the error.
 func (c *conformity) refused(err error, is func(error) bool, what string) {
 	c.Helper()
 	if !is(err) {
@@ -119,7 +118,7 @@ func (c *conformity) refused(err error, is func(error) bool, what string) {
 
 func (c *conformity) key(name string) kube.Key { return kube.Key{Namespace: c.ns, Name: name} }
 
-// configMap makes a ConfigMap.
+// configMap creates a ConfigMap.
 func (c *conformity) configMap(name string, labels map[string]string) *corev1.ConfigMap {
 	c.Helper()
 	return c.okMap(c.configMaps.Create(c.Context(), c.newConfigMap(name, labels)))
@@ -129,7 +128,7 @@ func (c *conformity) newConfigMap(name string, labels map[string]string) *corev1
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: name, Labels: labels}, Data: map[string]string{"key": "value"}}
 }
 
-// cluster makes a custom object, named "cluster", of a kind with a status.
+// cluster creates a custom object, named "cluster", of a kind with a status.
 func (c *conformity) cluster() *fleet.Cluster {
 	c.Helper()
 	return c.okCluster(c.clusters.Create(c.Context(), &fleet.Cluster{
@@ -138,7 +137,7 @@ func (c *conformity) cluster() *fleet.Cluster {
 	}))
 }
 
-// watching begins a watch that ends with the test.
+// watching starts a watch that ends with the test.
 func (c *conformity) watching(opts metav1.ListOptions) *watching {
 	c.Helper()
 	w, err := c.dynamic.Resource(configMapKind).Namespace(c.ns).Watch(c.Context(), opts)
@@ -154,8 +153,8 @@ type watching struct {
 	watch.Interface
 }
 
-// next is the next event, without bookmarks in between and what controllers put into
-// each namespace.
+// next returns the next event. It skips bookmarks, and objects that controllers create
+// in each namespace.
 func (w *watching) next() watch.Event {
 	w.Helper()
 	end := time.NewTimer(timeout)
@@ -188,7 +187,7 @@ func (w *watching) wants(kind watch.EventType, name string) metav1.Object {
 	return o
 }
 
-// until reads events up to one of an object that is gone.
+// until reads events up to the deletion of an object.
 func (w *watching) until(gone string) {
 	w.Helper()
 	for {

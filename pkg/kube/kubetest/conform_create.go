@@ -51,7 +51,7 @@ func (c *conformity) generateName() {
 	c.refused(err, apierrors.IsInvalid, "the object has no name")
 }
 
-// Nothing is made in a namespace that is missing or is being deleted.
+// The server creates no object in a namespace that does not exist or is being deleted.
 func (c *conformity) namespaces() {
 	ns := ok[*corev1.Namespace](c)(c.spaces.Get(c.Context(), kube.Key{Name: c.ns}))
 	if ns.Status.Phase != corev1.NamespaceActive || ns.Labels["kubernetes.io/metadata.name"] != c.ns {

@@ -30,7 +30,8 @@ func (c *conformity) delete() {
 	}
 }
 
-// An object with finalizers stays, marked, until the last of them is removed.
+// An object with finalizers stays, with a deletion timestamp, until the last finalizer
+// is removed.
 func (c *conformity) finalizers() {
 	made := c.cluster()
 	held := made.DeepCopy()
@@ -66,7 +67,7 @@ func (c *conformity) finalizers() {
 	c.refused(err, kube.IsGone, "the last finalizer is removed")
 }
 
-// owned makes an owner and an object that it owns, named "dependent".
+// owned creates an owner and an object that it owns, named "dependent".
 func (c *conformity) owned() (owner *corev1.ConfigMap, w *watching) {
 	owner = c.configMap("owner", nil)
 	dependent := c.newConfigMap("dependent", nil)
@@ -87,7 +88,7 @@ func (c *conformity) owners() {
 	w.wants(watch.Deleted, "dependent")
 }
 
-// In a foreground deletion the owner goes last.
+// A foreground deletion deletes the owner last.
 func (c *conformity) foreground() {
 	owner, w := c.owned()
 	opts := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}
@@ -117,7 +118,8 @@ func dataOf(o *unstructured.Unstructured) map[string]string {
 	return out
 }
 
-// managersOf are the entries of an object's managed fields: manager/operation/subresource.
+// managersOf returns the entries of an object's managed fields:
+// manager/operation/subresource.
 func managersOf(o metav1.Object) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range o.GetManagedFields() {

@@ -16,7 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// namesOf are names in the order of the list.
+// namesOf returns the names in the order of the list.
 func namesOf[P metav1.Object](list []P) []string {
 	var out []string
 	for _, o := range list {
@@ -63,7 +63,7 @@ func (c *conformity) list() {
 	}
 }
 
-// The pages of a list are of one version.
+// All pages of a list have the same resourceVersion.
 func (c *conformity) pages() {
 	for i := range 5 {
 		c.configMap(fmt.Sprintf("page-%d", i), map[string]string{"paged": "yes"})
@@ -136,7 +136,7 @@ func (c *conformity) discovery() {
 	}
 }
 
-// A watch reports what happens after a version, in order.
+// A watch reports the changes after a resourceVersion, in order.
 func (c *conformity) watch() {
 	before := c.configMap("before", nil)
 	made := c.configMap("made", nil)
@@ -158,8 +158,8 @@ func (c *conformity) watch() {
 	w.wants(watch.Added, "after")
 }
 
-// An object that begins to match is added for the watch; one that no longer matches is
-// deleted.
+// An object that begins to match the selector is added for the watch; an object that
+// ceases to match is deleted.
 func (c *conformity) watchSelected() {
 	before := c.configMap("before", nil)
 	w := c.watching(metav1.ListOptions{ResourceVersion: before.ResourceVersion, LabelSelector: "color=red"})
@@ -183,7 +183,7 @@ func (c *conformity) watchSelected() {
 	one.wants(watch.Added, "other")
 }
 
-// A watch can begin with all that there is, and marks the end of that.
+// A watch can begin with all existing objects, and marks their end by a bookmark.
 func (c *conformity) watchInitial() {
 	c.configMap("b", map[string]string{"watched": "yes"})
 	a := c.configMap("a", map[string]string{"watched": "yes"})

@@ -45,7 +45,7 @@ func (c *conformity) update() {
 	c.refused(err, kube.IsGone, "there is no such object")
 }
 
-// The status is written by its subresource alone, and nothing else by that.
+// Only the status subresource writes the status, and it writes nothing else.
 func (c *conformity) status() {
 	made := c.cluster()
 	if made.Status.Namespace != "" {
@@ -73,7 +73,7 @@ func (c *conformity) status() {
 	c.refused(err, kube.IsConflict, "the status was changed since")
 }
 
-// A generation rises with each change outside of metadata and status.
+// Each change outside of metadata and status increases the generation.
 func (c *conformity) generation() {
 	made := c.cluster()
 	labelled := made.DeepCopy()

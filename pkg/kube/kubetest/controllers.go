@@ -25,9 +25,9 @@ import (
 )
 
 // CollectGarbage does what the garbage collector and the namespace controller of a
-// cluster do, until nothing is left to do: dependents whose owners are gone are
-// deleted, foreground and orphan deletions are finished, namespaces that are being
-// deleted are emptied and removed.
+// cluster do, until nothing is left to do: it deletes dependents whose owners do not
+// exist, completes foreground and orphan deletions, and empties and deletes namespaces
+// that are being deleted.
 func (s *Server) CollectGarbage() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,7 @@ func (s *Server) CollectGarbage() {
 // A collector does the work of the garbage collector and the namespace controller.
 type collector struct{ *Server }
 
-// owners are all objects, by their UIDs.
+// owners returns all objects by their UIDs.
 func (s collector) owners() map[types.UID]*record {
 	out := map[types.UID]*record{}
 	for _, res := range s.resources {
@@ -60,7 +60,7 @@ func (s collector) owners() map[types.UID]*record {
 	return out
 }
 
-// collect does what is to be done about one object.
+// collect handles one object.
 func (s collector) collect(res *resource, r *record, owners map[types.UID]*record) error {
 	if res.objects[kube.KeyOf(r)] != r {
 		return nil // something else was done about it in this round
@@ -102,8 +102,8 @@ func (s collector) collect(res *resource, r *record, owners map[types.UID]*recor
 	return err
 }
 
-// serves reports whether the kind of an owner is one of the server's: for another kind
-// it is unknown whether the owner is gone.
+// serves reports whether the server has the kind of an owner. For other kinds it is
+// unknown whether the owner exists.
 func (s collector) serves(ref metav1.OwnerReference) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s collector) serves(ref metav1.OwnerReference) bool {
 	return false
 }
 
-// finish ends a deletion that waits for the object's dependents.
+// finish completes a deletion that waits for the object's dependents.
 func (s collector) finish(res *resource, r *record) error {
 	if r.GetDeletionTimestamp() == nil {
 		return nil
@@ -151,7 +151,7 @@ func (s collector) finish(res *resource, r *record) error {
 	return err
 }
 
-// empty deletes what is in a namespace, and the namespace once nothing is.
+// empty deletes the objects in a namespace, and an empty namespace.
 func (s collector) empty(res *resource, ns *record) error {
 	left := len(ns.GetFinalizers()) > 0
 	for _, other := range s.resources {
@@ -173,9 +173,9 @@ func (s collector) empty(res *resource, ns *record) error {
 	return err
 }
 
-// InstallKinds makes the CustomResourceDefinitions of Fleet's kinds, and lets an hour pass:
-// objects that are as old as their kind look like those of a kind that was made again. It
-// is for tests in a bubble of fake time.
+// InstallKinds creates the CRDs of Fleet's kinds, and lets an hour pass: objects as old
+// as their kind look like those of a kind that was deleted and created again. It is for
+// tests in a synctest bubble.
 func (s *Server) InstallKinds() {
 	store := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](s.Connect("kubetest"))
 	for _, k := range fleet.Kinds() {
@@ -187,8 +187,8 @@ func (s *Server) InstallKinds() {
 	time.Sleep(time.Hour)
 }
 
-// FillAccountTokens does what the token controller of a cluster does: each Secret for a
-// token of a service account that is there gets one.
+// FillAccountTokens does what the token controller of a cluster does: it fills each
+// Secret for the token of an existing service account.
 func (s *Server) FillAccountTokens() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 // fromProtobuf reads what clients of built-in kinds send.
 var fromProtobuf = protobuf.NewSerializer(scheme, scheme)
 
-// fieldsOf reads a body into fields.
+// fieldsOf parses a body into fields.
 func (s handler) fieldsOf(c *call) (map[string]any, error) {
 	if c.content != nil {
 		return c.content, nil
@@ -68,8 +68,8 @@ func (s handler) object(c *call) (*unstructured.Unstructured, error) {
 	return c.res.normal(c, &unstructured.Unstructured{Object: content})
 }
 
-// normal is an object as the server keeps it: of the kind of its resource, in its
-// namespace, and for a built-in kind without fields that are unknown or empty.
+// normal returns an object as the server stores it: with the kind of its resource and
+// its namespace, and for a built-in kind without unknown or empty fields.
 func (r *resource) normal(c *call, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if gvk := obj.GroupVersionKind(); gvk != r.GroupVersionKind {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the object is a %s and not a %s", gvk, r.GroupVersionKind))
@@ -127,7 +127,7 @@ func (c *call) withinLimit(r *resource, obj *unstructured.Unstructured) error {
 	return apierrors.NewInvalid(r.GroupKind(), obj.GetName(), field.ErrorList{field.TooLong(field.NewPath("data"), "", dataLimit)})
 }
 
-// defaults sets what API servers set in the kinds that Fleet makes most of.
+// defaults sets the defaults of API servers for the kinds that Fleet creates most.
 func (r *resource) defaults(obj *unstructured.Unstructured) error {
 	if r.Group != "" {
 		return nil
@@ -166,7 +166,7 @@ func secretDefaults(obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// deleteOptions reads the body of a deletion, which may be empty.
+// deleteOptions parses the body of a deletion, which may be empty.
 func (s handler) deleteOptions(c *call) (metav1.DeleteOptions, error) {
 	var out metav1.DeleteOptions
 	if len(c.body) > 0 {

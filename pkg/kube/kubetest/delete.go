@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// delete deletes an object. One with finalizers stays until they are gone.
+// delete deletes an object. An object with finalizers stays until these are removed.
 func (s handler) delete(c *call) (answer, error) {
 	opts, err := s.deleteOptions(c)
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *call) precondition(live *record, p *metav1.Preconditions) error {
 	return nil
 }
 
-// remove deletes an object, or marks it as one that is being deleted and returns it.
+// remove deletes an object, or sets its deletion timestamp and returns it.
 func (s *Server) remove(res *resource, live *record, opts metav1.DeleteOptions) (kept *record, err error) {
 	obj := live.DeepCopy()
 	wait := map[metav1.DeletionPropagation]string{

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// discover answers what is asked about the API and not about objects.
+// discover answers discovery requests.
 func (s handler) discover(path string) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +41,7 @@ func (s handler) discover(path string) answer {
 	return text(http.StatusOK, body)
 }
 
-// groups are all API groups with a name. Each has one version.
+// groups returns all API groups with a name. Each has one version.
 func (s handler) groups() []metav1.APIGroup {
 	seen := map[string]metav1.APIGroup{}
 	for r := range s.resources {
@@ -59,7 +59,7 @@ func (s handler) groups() []metav1.APIGroup {
 	return out
 }
 
-// kindsOf are the resources of a group and their subresources.
+// kindsOf returns the resources of a group and their subresources.
 func (s handler) kindsOf(gv schema.GroupVersion) []metav1.APIResource {
 	var out []metav1.APIResource
 	for gvr, r := range s.resources {

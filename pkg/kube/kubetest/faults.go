@@ -48,7 +48,7 @@ type Fault struct {
 	met    int
 }
 
-// String returns what has not happened yet.
+// String returns what the fault still waits for: the requests that it matches.
 func (f *Fault) String() string { return fmt.Sprintf("requests %+v were to meet %s", f.match, f.words) }
 
 // Lift ends a fault.
@@ -58,15 +58,14 @@ func (f *Fault) Lift() {
 	f.lifted = true
 }
 
-// Met returns how many requests have met the fault.
+// Met returns how many requests the fault has answered.
 func (f *Fault) Met() int {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	return f.met
 }
 
-// meet returns the fault that a request meets; nil: none. If several match, it is the
-// oldest.
+// meet returns the oldest fault that matches a request; nil if there is none.
 func (s *Server) meet(r Request) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +96,8 @@ func (s *Server) Conflict(times int, m Match) *Fault {
 		fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again")))
 }
 
-// Busy answers with 429: the client is to come again after a time, of whole seconds.
-// client-go waits for that and sends the request again by itself.
+// Busy answers with 429 and a Retry-After of whole seconds. client-go waits for it and
+// sends the request again.
 func (s *Server) Busy(times int, m Match, after time.Duration) *Fault {
 	f := s.fail(times, m, "429", apierrors.NewTooManyRequests("too many requests, please try again later", int(after/time.Second)))
 	f.header = http.Header{"Retry-After": {strconv.Itoa(int(after / time.Second))}}
@@ -116,13 +115,13 @@ func (s *Server) Forbid(times int, m Match) *Fault {
 	return s.fail(times, m, "403", apierrors.NewForbidden(schema.GroupResource{Resource: m.Resource}, m.Name, why))
 }
 
-// Refuse answers with 401: the credential is not known.
+// Refuse answers with 401: the credential is not accepted.
 func (s *Server) Refuse(times int, m Match) *Fault {
 	return s.fail(times, m, "401", apierrors.NewUnauthorized("Unauthorized"))
 }
 
-// Deny answers with 401 in the name of an admission webhook, as the API server does when
-// Rancher's webhook denies a write.
+// Deny answers with 401 in the form of a denial by an admission webhook, as the API
+// server does when Rancher's webhook denies a write.
 func (s *Server) Deny(times int, m Match) *Fault {
 	return s.fail(times, m, "a denial", apierrors.NewUnauthorized(DeniedText))
 }
@@ -130,17 +129,17 @@ func (s *Server) Deny(times int, m Match) *Fault {
 // DeniedText is the message of a denial by Deny.
 const DeniedText = `admission webhook "rancher.cattle.io.test" denied the request: Unauthorized`
 
-// Expired answers a list or a watch with 410: the version is too old.
+// Expired answers a list or a watch with 410: its resourceVersion is too old.
 func (s *Server) Expired(times int, m Match) *Fault {
 	return s.fail(times, m, "410", apierrors.NewResourceExpired("the resourceVersion for the provided list is too old"))
 }
 
-// CutAfter carries a request out, and cuts the connection before the answer.
+// CutAfter carries out a request, and closes the connection before the answer.
 func (s *Server) CutAfter(times int, m Match) *Fault {
 	return s.fail(times, m, "a cut after they were carried out", nil)
 }
 
-// HoldWatches makes all watches of a resource late: they get no event until release is
+// HoldWatches delays all watches of a resource: they get no event until release is
 // called.
 func (s *Server) HoldWatches(gvr schema.GroupVersionResource) (release func()) {
 	hold := func(n int) {
@@ -154,7 +153,7 @@ func (s *Server) HoldWatches(gvr schema.GroupVersionResource) (release func()) {
 	return func() { hold(-1) }
 }
 
-// CutWatches ends all watches of a resource, as a server does that is restarted.
+// CutWatches ends all watches of a resource, as a restarted server does.
 func (s *Server) CutWatches(gvr schema.GroupVersionResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,8 +162,8 @@ func (s *Server) CutWatches(gvr schema.GroupVersionResource) {
 	r.report()
 }
 
-// ForgetHistory compacts: watches from versions before now, and lists that were
-// begun, are answered with 410. Watches that run go on.
+// ForgetHistory compacts the history: watches from earlier versions, and lists that
+// were begun, are answered with 410. Running watches continue.
 func (s *Server) ForgetHistory() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +173,7 @@ func (s *Server) ForgetHistory() {
 	s.pages = map[string]page{}
 }
 
-// resource finds a resource for a test.
+// resource returns a resource for a test.
 func (s *Server) resource(gvr schema.GroupVersionResource) *resource {
 	r := s.resources[gvr]
 	if r == nil {

@@ -76,7 +76,7 @@ func (unconverted) ConvertFieldLabel(_ schema.GroupVersionKind, label, value str
 	return label, value, nil
 }
 
-// manage notes in an object's managed fields who has set what.
+// manage records in an object's managed fields which client has set which fields.
 func (c *call) manage(live, next *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	m, err := c.res.fieldManager(c.Subresource)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *call) manage(live, next *unstructured.Unstructured) (*unstructured.Unst
 	return out.(*unstructured.Unstructured), nil
 }
 
-// merge applies an object to what there is.
+// merge applies an object to the existing one.
 func (c *call) merge(live, applied *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	m, err := c.res.fieldManager(c.Subresource)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *call) merge(live, applied *unstructured.Unstructured) (*unstructured.Un
 	return out.(*unstructured.Unstructured), nil
 }
 
-// empty is an object of the kind that has only its name.
+// empty returns an object of the kind with only its name.
 func (c *call) empty() *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{}}
 	out.SetGroupVersionKind(c.res.GroupVersionKind)
@@ -119,8 +119,8 @@ func (c *call) empty() *unstructured.Unstructured {
 	return out
 }
 
-// same reports whether two versions of an object differ in nothing but times of
-// managed fields and the version itself: API servers do not write then.
+// same reports whether two versions of an object differ only in times of managed fields
+// and in the resourceVersion: API servers do not write such a version.
 func same(a, b *unstructured.Unstructured) (bool, error) {
 	x, err := json.Marshal(timeless(a))
 	if err != nil {

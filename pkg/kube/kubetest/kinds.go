@@ -35,7 +35,7 @@ type Kind struct {
 	Custom     bool // a CustomResourceDefinition brings it
 }
 
-// resource is where the kind is served.
+// resource returns the resource of the kind.
 func (k Kind) resource() schema.GroupVersionResource {
 	if k.Plural == "" {
 		gvr, _ := meta.UnsafeGuessKindToResource(k.GroupVersionKind)
@@ -44,8 +44,8 @@ func (k Kind) resource() schema.GroupVersionResource {
 	return k.GroupVersion().WithResource(k.Plural)
 }
 
-// builtIn are the kinds that every API server has, as far as Fleet touches them.
-// Flags: c cluster scoped, s status, g generation.
+// builtIn returns the built-in kinds that Fleet uses. Flags: c cluster scoped, s
+// status, g generation.
 func builtIn() []Kind {
 	var out []Kind
 	for gv, kinds := range map[schema.GroupVersion]string{
@@ -74,7 +74,7 @@ func builtIn() []Kind {
 	return out
 }
 
-// custom are the kinds of Fleet and of Rancher that this project has types of.
+// custom returns the kinds of Fleet and of Rancher for which this project has types.
 func custom() []Kind {
 	var out []Kind
 	for _, k := range fleet.Kinds() {
@@ -112,13 +112,13 @@ func newResource(k Kind) *resource {
 	return &resource{Kind: k, objects: map[kube.Key]*record{}, changes: make(chan struct{}), managers: map[string]*managedfields.FieldManager{}}
 }
 
-// report wakes watches up.
+// report wakes the watches of the resource.
 func (r *resource) report() {
 	close(r.changes)
 	r.changes = make(chan struct{})
 }
 
-// known is the Go type of a built-in kind; nil where there is none.
+// known returns the Go type of a built-in kind; nil if there is none.
 func (k Kind) known() runtime.Object {
 	if k.Custom {
 		return nil

@@ -62,8 +62,8 @@ type Server struct {
 	}
 }
 
-// New makes a server that has the namespaces default and kube-system and nothing
-// else. It is closed when the test ends.
+// New makes a server with only the namespaces default and kube-system. It is closed
+// when the test ends.
 func New(t testing.TB) *Server {
 	s := &Server{t: t, done: make(chan struct{}), resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}, owners: map[string]tokenOwner{}}
 	for _, k := range builtIn() {
@@ -80,7 +80,7 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Serve adds a kind to those that the server serves.
+// Serve adds a kind.
 func (s *Server) Serve(k Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *Server) REST() *rest.Config {
 	return &rest.Config{Host: "http://kubetest", WrapTransport: func(http.RoundTripper) http.RoundTripper { return s }}
 }
 
-// Connect returns a connection to the server under a field manager.
+// Connect returns a connection to the server with a field manager.
 func (s *Server) Connect(manager string) *kube.Client {
 	c, err := kube.Connect(kube.Config{REST: s.REST(), UserAgent: manager + "/v0", FieldManager: manager})
 	if err != nil {
@@ -102,9 +102,8 @@ func (s *Server) Connect(manager string) *kube.Client {
 	return c
 }
 
-// Close ends all watches; every later request fails. A fault that was to happen a
-// number of times and that no request met fails the test: the test does not test
-// what it says.
+// Close ends all watches; every later request fails. It fails the test if a fault with
+// a number of times was not met: then the test does not test what it says.
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +119,7 @@ func (s *Server) Close() {
 	close(s.done)
 }
 
-// MakeNamespace makes a namespace unless it is there.
+// MakeNamespace creates a namespace if it does not exist.
 func (s *Server) MakeNamespace(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +153,7 @@ type Request struct {
 	Terminating bool // refused because the namespace is being deleted
 }
 
-// writes reports whether a request asks for a change.
+// writes reports whether a request is a write.
 func (r Request) writes() bool {
 	return !slices.Contains([]string{"get", "list", "watch"}, r.Verb)
 }
@@ -168,19 +167,19 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s: %d", r.Verb, where, kube.Key{Namespace: r.Namespace, Name: r.Name}, r.Code)
 }
 
-// Requests returns all requests that the server was sent, in order.
+// Requests returns all requests, in order.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Writes returns those requests that asked for a change, regardless of the answer.
+// Writes returns the requests that are writes, whatever was answered.
 func (s *Server) Writes() []Request {
 	return slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.writes() })
 }
 
-// note records an answer.
+// note records the answer to a request.
 func (s *Server) note(r Request, code int) {
 	r.Code = code
 	s.mu.Lock()

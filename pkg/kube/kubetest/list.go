@@ -50,7 +50,7 @@ func (s handler) list(c *call) (answer, error) {
 	return s.pageOf(c, p, int(limit))
 }
 
-// pageOf writes the first objects of a page, and keeps the rest.
+// pageOf writes the first objects of a page, and stores the rest.
 func (s handler) pageOf(c *call, p page, limit int) (answer, error) {
 	md := map[string]any{"resourceVersion": strconv.FormatInt(p.version, 10)}
 	now := p.rest
@@ -81,7 +81,7 @@ func (s handler) pageOf(c *call, p page, limit int) (answer, error) {
 	return text(http.StatusOK, body), err
 }
 
-// sorted is all selected objects in the order of API servers.
+// sorted returns the selected objects in the order of API servers.
 func (r *resource) sorted(selects func(*record) bool) []*record {
 	var out []*record
 	for _, o := range r.objects {
@@ -95,8 +95,7 @@ func (r *resource) sorted(selects func(*record) bool) []*record {
 	return out
 }
 
-// checkVersion refuses a list of a version that the server does not know, or does not
-// keep.
+// checkVersion refuses a list of a resourceVersion that is unknown or compacted.
 func (s handler) checkVersion(c *call) error {
 	asked, err := number(c, "resourceVersion")
 	if err != nil {
@@ -111,14 +110,14 @@ func (s handler) checkVersion(c *call) error {
 	return nil
 }
 
-// tooLarge says that the server does not know a version yet.
+// tooLarge returns the error for a resourceVersion that the server does not have yet.
 func tooLarge(asked, current int64) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", asked, current), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
 	return err
 }
 
-// number reads a number of the query; 0 where there is none.
+// number returns a number of the query; 0 if it is missing.
 func number(c *call, name string) (int64, error) {
 	given := c.query.Get(name)
 	if given == "" {
@@ -131,7 +130,7 @@ func number(c *call, name string) (int64, error) {
 	return n, nil
 }
 
-// selection is the objects that a list or a watch asks for.
+// selection returns a function that selects the objects of a list or a watch.
 func (s handler) selection(c *call) (func(*record) bool, error) {
 	byLabel, err := labels.Parse(c.query.Get("labelSelector"))
 	if err != nil {
@@ -152,7 +151,7 @@ func (s handler) selection(c *call) (func(*record) bool, error) {
 	}, nil
 }
 
-// fields are the fields that a field selector can use.
+// fields returns the fields for field selectors.
 func (r *resource) fields(o *record) fields.Set {
 	out := fields.Set{"metadata.name": o.GetName()}
 	if r.Namespaced {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// patch changes an object, or applies it.
+// patch patches or applies an object.
 func (s handler) patch(c *call) (answer, error) {
 	form, _, _ := mime.ParseMediaType(c.contentType)
 	if types.PatchType(form) == types.ApplyPatchType {
@@ -84,7 +84,7 @@ func (c *call) fromJSON(body []byte) (*unstructured.Unstructured, error) {
 	return c.res.normal(c, &unstructured.Unstructured{Object: content})
 }
 
-// apply applies an object on the server's side: it is made where it is not there.
+// apply is server-side apply. It creates an object that does not exist.
 func (s handler) apply(c *call) (answer, error) {
 	if c.query.Get("fieldManager") == "" {
 		return answer{}, apierrors.NewBadRequest("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch")
@@ -126,7 +126,7 @@ func (s handler) apply(c *call) (answer, error) {
 	}))
 }
 
-// applyNew makes an object that is applied.
+// applyNew creates an applied object.
 func (s handler) applyNew(c *call, applied *unstructured.Unstructured) (*record, error) {
 	if err := s.admit(c); err != nil {
 		return nil, err

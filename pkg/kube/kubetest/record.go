@@ -28,8 +28,8 @@ func newRecord(obj *unstructured.Unstructured) (*record, error) {
 	return &record{obj, text}, nil
 }
 
-// text is the record in JSON, apiVersion first as API servers write it; partial is its
-// metadata alone.
+// text returns the record as JSON, apiVersion first as API servers write it; partial:
+// only its metadata.
 func (r *record) text(partial bool) ([]byte, error) {
 	if !partial {
 		return r.json, nil
@@ -39,8 +39,8 @@ func (r *record) text(partial bool) ([]byte, error) {
 	})
 }
 
-// item returns the record as it is in a list. API servers leave the kind of built-in
-// objects out there.
+// item returns the record as an item of a list. API servers omit the kind of built-in
+// objects there.
 func (r *record) item(k Kind, partial bool) (json.RawMessage, error) {
 	if partial || k.Custom {
 		return r.text(partial)
@@ -51,7 +51,7 @@ func (r *record) item(k Kind, partial bool) (json.RawMessage, error) {
 	return json.Marshal(bare)
 }
 
-// at is the record under another version.
+// at returns the record with another resourceVersion.
 func (r *record) at(version int64) (*record, error) {
 	obj := r.DeepCopy()
 	obj.SetResourceVersion(strconv.FormatInt(version, 10))
@@ -65,7 +65,7 @@ type change struct {
 	was, is *record
 }
 
-// event is the change as those see it who selected objects.
+// event returns the event of a change for a watch that selects objects.
 func (c change) event(selects func(*record) bool) (watch.EventType, *record, error) {
 	before, after := c.was != nil && selects(c.was), c.is != nil && selects(c.is)
 	switch {
@@ -89,8 +89,8 @@ func (c *call) live() (*record, error) {
 	return r, nil
 }
 
-// commit makes obj the object's next version; gone removes the object with it. The
-// caller holds s.mu.
+// commit stores obj as the next version of an object; gone deletes it. The caller holds
+// s.mu.
 func (s *Server) commit(res *resource, obj *unstructured.Unstructured, gone bool) (*record, error) {
 	obj.SetResourceVersion(strconv.FormatInt(s.version+1, 10))
 	next, err := newRecord(obj)

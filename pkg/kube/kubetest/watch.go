@@ -40,7 +40,7 @@ type stream struct {
 	buf   bytes.Buffer
 }
 
-// watch answers with the changes that follow. The caller holds s.mu.
+// watch answers with a stream of changes. The caller holds s.mu.
 func (s handler) watch(c *call) (answer, error) {
 	selects, err := s.selection(c)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s handler) watch(c *call) (answer, error) {
 	return answer{code: http.StatusOK, body: w}, err
 }
 
-// begin sends events for all objects that exist.
+// begin sends events for all existing objects.
 func (w *stream) begin(mark bool) error {
 	for _, r := range w.res.sorted(w.selects) {
 		if err := w.report(watch.Added, r); err != nil {
@@ -90,7 +90,7 @@ func (w *stream) begin(mark bool) error {
 	return w.bookmark(map[string]any{metav1.InitialEventsAnnotationKey: "true"})
 }
 
-// end410 ends a watch that asks for what was forgotten.
+// end410 ends a watch from a compacted resourceVersion.
 func (w *stream) end410(from int64) error {
 	w.over = true
 	status := expired(from, w.res.lost)
@@ -102,7 +102,7 @@ func (w *stream) end410(from int64) error {
 	return w.line(watch.Error, body)
 }
 
-// bookmark sends the version up to which all events were sent.
+// bookmark sends the resourceVersion up to which all events were sent.
 func (w *stream) bookmark(annotations map[string]any) error {
 	md := map[string]any{"resourceVersion": strconv.FormatInt(w.after, 10), "creationTimestamp": nil}
 	if annotations != nil {
@@ -164,7 +164,8 @@ func (w *stream) Read(p []byte) (int, error) {
 	}
 }
 
-// mark writes a bookmark if the watch asked for bookmarks; last ends the watch with it.
+// mark sends a bookmark if the watch asked for bookmarks; last: the watch ends after
+// it.
 func (w *stream) mark(last bool) error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -175,7 +176,7 @@ func (w *stream) mark(last bool) error {
 	return w.bookmark(nil)
 }
 
-// next returns bytes to read, or a channel to wait for.
+// next returns bytes to read, or a channel to wait on.
 func (w *stream) next(p []byte) (n int, changes <-chan struct{}, err error) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -194,7 +195,7 @@ func (w *stream) next(p []byte) (n int, changes <-chan struct{}, err error) {
 	return 0, w.res.changes, nil
 }
 
-// catchUp writes what has changed since the last look.
+// catchUp writes the changes since the previous call.
 func (w *stream) catchUp() error {
 	log := w.res.log
 	for _, step := range log[sort.Search(len(log), func(i int) bool { return log[i].version > w.after }):] {

@@ -17,7 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// create makes an object. The caller holds s.mu.
+// create creates an object. The caller holds s.mu.
 func (s handler) create(c *call) (*record, error) {
 	obj, err := s.object(c)
 	if err != nil {
@@ -50,7 +50,8 @@ func (s handler) create(c *call) (*record, error) {
 	return s.write(c, obj)
 }
 
-// begin sets what the server sets in a new object, and removes what it does not take.
+// begin sets the fields that the server sets in a new object, and removes those that it
+// ignores.
 func (s handler) begin(res *resource, obj *unstructured.Unstructured) {
 	s.uids++
 	obj.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
@@ -75,7 +76,7 @@ func (r *resource) isNamespace() bool { return r.Group == "" && r.Kind.Kind == "
 // now is the time in the precision of the API.
 func now() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Second)) }
 
-// admit refuses what is to be made in a namespace that is not there or is being
+// admit refuses to create an object in a namespace that does not exist or is being
 // deleted.
 func (s handler) admit(c *call) error {
 	if !c.res.Namespaced {
@@ -138,7 +139,8 @@ func (c *call) current(live *record, obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// replace writes the next version of an object. manage notes who has set what.
+// replace stores the next version of an object. manage records which client has set
+// which fields.
 func (s handler) replace(c *call, live *record, obj *unstructured.Unstructured,
 	manage func(*unstructured.Unstructured) (*unstructured.Unstructured, error),
 ) (*record, error) {
@@ -156,7 +158,7 @@ func (s handler) replace(c *call, live *record, obj *unstructured.Unstructured,
 	return s.write(c, next)
 }
 
-// merged is obj with what a client cannot change taken from the live object.
+// merged returns obj with the fields that a client cannot change from the live object.
 func (c *call) merged(live, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	status := live.Object["status"]
 	if c.Subresource == "status" {
@@ -189,7 +191,7 @@ func (c *call) merged(live, obj *unstructured.Unstructured) (*unstructured.Unstr
 	return obj, nil
 }
 
-// sameSpec reports whether two versions are equal in everything that raises the
+// sameSpec reports whether two versions are equal in everything that increases the
 // generation.
 func sameSpec(k Kind, a, b map[string]any) bool {
 	names := map[string]bool{}
@@ -219,8 +221,8 @@ func setOrDrop(in map[string]any, name string, value any) {
 	in[name] = value
 }
 
-// write commits an object, unless the call is a dry run. One that is being deleted and
-// has no finalizer any more goes.
+// write commits an object, except in a dry run. An object with a deletion timestamp and
+// without finalizers is deleted.
 func (s handler) write(c *call, obj *unstructured.Unstructured) (*record, error) {
 	if c.dryRun {
 		return newRecord(obj)

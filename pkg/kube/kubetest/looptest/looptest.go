@@ -76,7 +76,7 @@ var faults = []fault{
 	}},
 }
 
-// Run tests a loop in one situation: with nothing that goes wrong, and with everything.
+// Run tests a loop in one situation: without faults, and with each fault.
 func Run(t *testing.T, l Loop) {
 	t.Helper()
 	l = l.defaults()
@@ -91,7 +91,7 @@ func Run(t *testing.T, l Loop) {
 	l.watches(t, sent)
 }
 
-// Undisturbed tests a loop in one situation, with nothing that goes wrong.
+// Undisturbed tests a loop in one situation without faults.
 func Undisturbed(t *testing.T, l Loop) {
 	t.Helper()
 	l.defaults().undisturbed(t)
@@ -113,7 +113,8 @@ func (l Loop) defaults() Loop {
 	return l
 }
 
-// undisturbed returns all requests until the loop rests, and how many were its writes.
+// undisturbed returns all requests until the loop rests, and how many of them are its
+// writes.
 func (l Loop) undisturbed(t *testing.T) (sent []kubetest.Request, writes int) {
 	t.Helper()
 	l.play(t, func(*World) {}, func(w *World) {
@@ -133,8 +134,8 @@ func (l Loop) undisturbed(t *testing.T) (sent []kubetest.Request, writes int) {
 	return sent, writes
 }
 
-// faults lets each request fail. A process that has heard of its writes in time may do
-// without one of them.
+// faults lets each request fail, in a World of its own. A loop whose watch has reported
+// a write in time may not send the request: then the fault is lifted.
 func (l Loop) faults(t *testing.T, sent []kubetest.Request) {
 	for _, m := range l.steps(sent) {
 		for _, f := range faults {
@@ -193,14 +194,14 @@ func (l Loop) watches(t *testing.T, sent []kubetest.Request) {
 	}
 }
 
-// end checks the result and the rest.
+// end checks the result, and that the loop rests.
 func (l Loop) end(w *World) {
 	w.Pass(l.Settles)
 	l.Then(w)
 	w.Rests(min(10*time.Minute, l.Rests))
 }
 
-// steps are the requests that are to fail, each once, without events.
+// steps returns the requests that should fail, each once, without events.
 func (l Loop) steps(sent []kubetest.Request) []kubetest.Match {
 	var out []kubetest.Match
 	for _, r := range sent {
@@ -215,7 +216,7 @@ func (l Loop) steps(sent []kubetest.Request) []kubetest.Match {
 	return out
 }
 
-// watched are the kinds that the process watches.
+// watched returns the kinds that the process watches.
 func watched(sent []kubetest.Request) []schema.GroupVersionResource {
 	var out []schema.GroupVersionResource
 	for _, r := range sent {

@@ -58,8 +58,8 @@ type process struct {
 // errDead is the error of requests of a process that has ended.
 var errDead = errors.New("this process has ended")
 
-// RoundTrip sends a request, unless the process has ended. It ends the process after the
-// last write that it is to live for, before the answer.
+// RoundTrip sends a request, unless the process has ended. It ends the process after
+// its last write, before the answer.
 func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 	if p.dead.Load() {
 		return nil, errDead
@@ -76,7 +76,7 @@ func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Start starts a process that begins with nothing.
+// Start starts a new process, with empty memory.
 func (w *World) Start() {
 	w.Helper()
 	p := &process{next: w.Server}
@@ -102,7 +102,7 @@ func (w *World) Start() {
 	synctest.Wait()
 }
 
-// Stop ends the process, and waits until it has ended.
+// Stop ends the process, and waits for its end.
 func (w *World) Stop() {
 	w.Helper()
 	if err := w.process.stop(); err != nil && !w.process.dead.Load() {
@@ -110,15 +110,15 @@ func (w *World) Stop() {
 	}
 }
 
-// Restart ends the process, and starts another one.
+// Restart ends the process, and starts a new one.
 func (w *World) Restart() {
 	w.Helper()
 	w.Stop()
 	w.Start()
 }
 
-// Pass lets time pass, in which the controllers of a cluster work. A process that has died
-// is started again.
+// Pass lets time pass, in which the controllers of the cluster work. It starts a
+// process that has ended again.
 func (w *World) Pass(d time.Duration) {
 	w.Helper()
 	for passed := time.Duration(0); passed < d; {
@@ -139,7 +139,7 @@ func (w *World) Pass(d time.Duration) {
 	}
 }
 
-// Rests checks that nothing is written for some time, except what is written regularly.
+// Rests checks that nothing is written for some time, except regular writes.
 func (w *World) Rests(d time.Duration) {
 	w.Helper()
 	before := len(w.Server.Writes())
@@ -149,7 +149,7 @@ func (w *World) Rests(d time.Duration) {
 	}
 }
 
-// Must ends the test for an error.
+// Must ends the test if err is not nil.
 func (w *World) Must(err error) {
 	w.Helper()
 	if err != nil {
@@ -165,7 +165,7 @@ func Make[P kube.Object](w *World, o P) P {
 	return made
 }
 
-// Read reads an object; it is the zero value where there is none.
+// Read reads an object; it returns the zero value if there is none.
 func Read[P kube.Object](w *World, namespace, name string) P {
 	w.Helper()
 	o, err := kube.StoreOf[P](w.User).Get(w.Context(), kube.Key{Namespace: namespace, Name: name})
@@ -177,7 +177,8 @@ func Read[P kube.Object](w *World, namespace, name string) P {
 	return o
 }
 
-// Names are those of the objects of a kind in a namespace, sorted by the server.
+// Names returns the names of the objects of a kind in a namespace, sorted by the
+// server.
 func Names[P kube.Object](w *World, namespace string) []string {
 	w.Helper()
 	list, err := kube.StoreOf[P](w.User).List(w.Context(), namespace, "")
@@ -189,8 +190,7 @@ func Names[P kube.Object](w *World, namespace string) []string {
 	return out
 }
 
-// Change patches an object, and its status, as the user; again where it was changed in
-// between.
+// Change patches an object and its status as the user. After a conflict it tries again.
 func Change[P kube.Object](w *World, namespace, name string, change func(P)) {
 	w.Helper()
 	store, key := kube.StoreOf[P](w.User), kube.Key{Namespace: namespace, Name: name}
