@@ -72,7 +72,8 @@ func (e *livenessController) reconcileSilence(ctx context.Context, key kube.Key)
 	return kube.Result{After: after}, nil
 }
 
-// confirmSilence reads the last reports of a cluster from the API server.
+// confirmSilence reads the deployment and the Cluster from the API server, stores them
+// in the table, and marks the cluster as silent if that shows no new report.
 func (e *livenessController) confirmSilence(ctx context.Context, o fleetstate.Overdue) error {
 	bd, err := e.deployments.Get(ctx, o.Deployment)
 	if err != nil && !kube.IsGone(err) {
