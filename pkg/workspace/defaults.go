@@ -30,7 +30,7 @@ type defaultsLoop struct {
 	view         *caches
 	spaces       bool // there is the kind of workspaces
 	loop         *kube.Controller
-	reported     eventReporter
+	problems     eventReporter
 	workspaces   *kube.Store[*management.FleetWorkspace]
 	management   *kube.Store[*management.Cluster]
 	provisioning *kube.Store[*provisioning.Cluster]
@@ -40,7 +40,7 @@ func newDefaultsLoop(p ports) *defaultsLoop {
 	c := p.client.Loop("rancher-defaults")
 	l := &defaultsLoop{
 		log: p.log, part: p.part, view: p.view, spaces: p.served[kindWorkspace],
-		reported: eventReporter{log: p.log, events: p.events}, workspaces: kube.StoreOf[*management.FleetWorkspace](c),
+		problems: eventReporter{log: p.log, events: p.events}, workspaces: kube.StoreOf[*management.FleetWorkspace](c),
 		management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
 	}
 	l.loop = kube.NewController("rancher-defaults", 1, l.Reconcile)
@@ -128,9 +128,9 @@ func (l *defaultsLoop) ensureDefaultWorkspace(ctx context.Context) error {
 	}
 	w := plan.DefaultWorkspace(name, ns)
 	if s, ok := l.view.settings.Get(kube.Key{Name: plan.SettingDefaultWorkspace}); ok && w == nil {
-		l.reported.report(s, reasonSetting, fmt.Sprintf("setting %s of Rancher: %q belongs to the system and cannot be a workspace: choose another name", s.Name, name))
+		l.problems.report(s, reasonSetting, fmt.Sprintf("setting %s of Rancher: %q belongs to the system and cannot be a workspace: choose another name", s.Name, name))
 	} else if ok {
-		l.reported.clear(s)
+		l.problems.clear(s)
 	}
 	if w == nil {
 		return nil
@@ -197,9 +197,9 @@ func (l *defaultsLoop) scheduling() (*fleet.AgentSchedulingCustomization, error)
 		switch {
 		case !ok:
 		case name == broken:
-			l.reported.report(s, reasonSetting, err.Error())
+			l.problems.report(s, reasonSetting, err.Error())
 		case err == nil:
-			l.reported.clear(s)
+			l.problems.clear(s)
 		}
 	}
 	return defaults, err

@@ -157,14 +157,14 @@ type ports struct {
 
 // A loopSet is what runs while Rancher's kinds are there.
 type loopSet struct {
-	view     *caches
-	capi     clusterAPI
-	presence *presence
-	clusters *clusterLoop
-	assign   *assignLoop
-	spaces   *namespaceLoop // nil without the kind of workspaces
-	moves    *deletionLoop
-	give     *rightsLoops // nil where Rancher always maps
+	view       *caches
+	capi       clusterAPI
+	presence   *presence
+	clusters   *clusterLoop
+	assign     *assignLoop
+	namespaces *namespaceLoop // nil without the kind of workspaces
+	deletions  *deletionLoop
+	rights     *rightsLoops // nil where Rancher always maps
 }
 
 // open makes the loops for the kinds that exist. The loops do nothing before part is
@@ -180,23 +180,23 @@ func (h *Manager) open(ctx context.Context, seen map[string]bool) (*loopSet, err
 	if s.capi, err = openClusterAPI(ctx, seen[kindClusterAPI], c); err != nil {
 		return nil, err
 	}
-	s.clusters, s.assign, s.moves = newClusterLoop(p), newAssignLoop(p), newDeletionLoop(p)
+	s.clusters, s.assign, s.deletions = newClusterLoop(p), newAssignLoop(p), newDeletionLoop(p)
 	if seen[kindWorkspace] {
-		s.spaces = newNamespaceLoop(p, s.capi)
+		s.namespaces = newNamespaceLoop(p, s.capi)
 	}
 	if h.cfg.Mode != plan.WithRancher { // the loops give no rights then, and may not read roles
-		s.give = newRightsLoops(p)
+		s.rights = newRightsLoops(p)
 	}
-	s.presence = newPresence(p, h.cfg.Look, s.give.enqueueAll)
+	s.presence = newPresence(p, h.cfg.Look, s.rights.enqueueAll)
 	return s, nil
 }
 
 func (s *loopSet) runnables() []kube.Runner {
-	parts := append(s.view.runnables(), s.presence, s.clusters.loop, s.assign.loop, s.moves.loop)
-	if s.spaces != nil {
-		parts = append(parts, s.view.workspaces, s.spaces.loop)
+	parts := append(s.view.runnables(), s.presence, s.clusters.loop, s.assign.loop, s.deletions.loop)
+	if s.namespaces != nil {
+		parts = append(parts, s.view.workspaces, s.namespaces.loop)
 	}
-	parts = append(parts, s.give.runnables()...)
+	parts = append(parts, s.rights.runnables()...)
 	if s.capi.cache != nil {
 		parts = append(parts, kube.RunnerFunc(s.capi.cache.Run)) // not waited for
 	}
@@ -205,9 +205,9 @@ func (s *loopSet) runnables() []kube.Runner {
 
 // enqueueAll enqueues all objects of every loop.
 func (s *loopSet) enqueueAll() {
-	s.give.enqueueAll()
-	s.moves.enqueueAll()
-	s.spaces.enqueueAll()
+	s.rights.enqueueAll()
+	s.deletions.enqueueAll()
+	s.namespaces.enqueueAll()
 	s.clusters.enqueueAll()
 	s.assign.enqueueAll()
 }

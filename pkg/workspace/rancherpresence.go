@@ -25,16 +25,16 @@ type presence struct {
 	wake       func() // enqueues all objects of every loop
 	wakeRights func() // enqueues everything of the loops that give rights
 
-	kick    chan struct{} // something is to be seen of Rancher
-	mu      sync.Mutex
-	renewed metav1.MicroTime // as the lease says
-	seen    time.Time        // when the renewal was seen first, by the manager's clock
+	decideNow chan struct{} // something is to be seen of Rancher
+	mu        sync.Mutex
+	renewed   metav1.MicroTime // as the lease says
+	seen      time.Time        // when the renewal was seen first, by the manager's clock
 }
 
 func newPresence(ports ports, interval time.Duration, wakeRights func()) *presence {
 	p := &presence{
 		log: ports.log, mode: ports.mode, now: ports.now, interval: interval, part: ports.part, view: ports.view,
-		wake: ports.wake, wakeRights: wakeRights, kick: make(chan struct{}, 1),
+		wake: ports.wake, wakeRights: wakeRights, decideNow: make(chan struct{}, 1),
 	}
 	p.view.leases.OnChange(func(_, l *coordinationv1.Lease) {
 		p.observeLease(l)
@@ -45,7 +45,7 @@ func newPresence(ports ports, interval time.Duration, wakeRights func()) *presen
 }
 
 // decideSoon makes Run decide at once.
-func (p *presence) decideSoon() { signal(p.kick) }
+func (p *presence) decideSoon() { signal(p.decideNow) }
 
 // observeLease records a renewal of Rancher's lease. It uses the time at which the
 // lease changes, because the times in the lease are from another clock. The first call
@@ -71,7 +71,7 @@ func (p *presence) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-p.kick:
+		case <-p.decideNow:
 		case <-ticker.C:
 		}
 	}
