@@ -85,7 +85,7 @@ func compose(cfg Config, c *kube.Client, log *logrus.Entry, via http.RoundTrippe
 	registrations := requests.New(requests.Config{
 		System: system, Settings: cfg.Settings, Scope: cfg.Scope, Terminating: ending, Now: now,
 	}, c.Loop("registrations"), caches, events, log)
-	var clusters *cluster.Loop // made below; nothing is woken up before it runs
+	var clusters *cluster.Loop // made below; nothing is enqueued before it runs
 	wake := func(key kube.Key) { clusters.Enqueue(key) }
 	owners := rancher.NewReader(c.Loop("moves"))
 	moves := move.New(move.Config{Scope: cfg.Scope, Rancher: owners, Wake: wake, Now: now}, c.Loop("moves"), caches, events, log)

@@ -68,9 +68,9 @@ type Loop struct {
 	configs     *kube.Store[*corev1.ConfigMap]
 	deployments *kube.Store[*appsv1.Deployment]
 
-	known    *kube.Cache[*fleet.Bundle]     // of agents
-	reported *kube.Cache[*corev1.ConfigMap] // orders, and what was said last
-	brake    *kube.Cache[*corev1.ConfigMap]
+	known      *kube.Cache[*fleet.Bundle]     // of agents
+	reported   *kube.Cache[*corev1.ConfigMap] // orders of users, and the last state that was written
+	suspension *kube.Cache[*corev1.ConfigMap]
 
 	refused map[kube.Key]string // clusters whose Bundle's name is taken, of one worker
 }
@@ -85,7 +85,7 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder
 		bundles: kube.StoreOf[*fleet.Bundle](c), clusters: kube.StoreOf[*fleet.Cluster](c), pairs: kube.StoreOf[*fleet.BundleDeployment](c),
 		configs: kube.StoreOf[*corev1.ConfigMap](c), deployments: kube.StoreOf[*appsv1.Deployment](c),
 		known:    kube.NewCache(c, kube.Watch{Labels: agentrollout.LabelBundle + "=" + registration.True}, stripAgentBundle),
-		reported: one(agentrollout.ConfigMapName), brake: one(fleet.ConfigMapBrake),
+		reported: one(agentrollout.ConfigMapName), suspension: one(fleet.ConfigMapBrake),
 		refused: map[kube.Key]string{},
 	}
 	l.loop = kube.NewController("agents", 1, l.Reconcile)
@@ -96,7 +96,7 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder
 	})
 	l.known.OnChange(func(_, _ *fleet.Bundle) { l.enqueue() })
 	l.reported.OnChange(func(_, _ *corev1.ConfigMap) { l.enqueue() })
-	l.brake.OnChange(func(_, _ *corev1.ConfigMap) { l.enqueue() })
+	l.suspension.OnChange(func(_, _ *corev1.ConfigMap) { l.enqueue() })
 	l.loop.Add(l.key())
 	return l
 }
@@ -108,9 +108,10 @@ func (l *Loop) key() kube.Key {
 
 // Runnables returns what is to run, for kube.Run.
 func (l *Loop) Runnables() []kube.Runner {
-	return []kube.Runner{l.known, l.reported, l.brake, l.loop}
+	return []kube.Runner{l.known, l.reported, l.suspension, l.loop}
 }
 
+// enqueue enqueues the loop's only key.
 func (l *Loop) enqueue() {
 	l.loop.AddAfter(l.key(), gatherChanges+time.Duration(len(l.caches.Clusters.List("")))*gatherPerCluster)
 }
@@ -180,7 +181,7 @@ type agentFleet map[string]*fleet.Cluster
 type sight struct {
 	clusters agentFleet
 	members  []agentrollout.Member
-	doubt    bool // something is not what it looks like: it is looked at again soon
+	doubt    bool // the state may be about to change
 	refusals bool // the name of a Bundle is taken, and no watch reports when it is free
 }
 
@@ -379,6 +380,7 @@ func (l *Loop) reportConditions(ctx context.Context, m agentrollout.Manager, clu
 	return failed
 }
 
+// bundleOf returns the key of the Bundle of a Cluster's agent.
 func bundleOf(c *fleet.Cluster) kube.Key {
 	return kube.Key{Namespace: c.Namespace, Name: naming.AgentBundle(c.Name)}
 }

@@ -34,6 +34,7 @@ func agentChanges(old, changed *fleet.Cluster) bool {
 		connection(old) != connection(changed)
 }
 
+// connection returns the status of condition Connected.
 func connection(c *fleet.Cluster) corev1.ConditionStatus {
 	if cond := condition.Find(c.Status.Conditions, fleet.ConditionConnected); cond != nil {
 		return cond.Status

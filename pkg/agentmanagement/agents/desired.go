@@ -17,11 +17,11 @@ import (
 func (l *Loop) OnBundle(f func(old, b *fleet.Bundle)) { l.known.OnChange(f) }
 
 // OnSuspension calls f when the suspension of the whole fleet may have changed.
-func (l *Loop) OnSuspension(f func()) { l.brake.OnChange(func(_, _ *corev1.ConfigMap) { f() }) }
+func (l *Loop) OnSuspension(f func()) { l.suspension.OnChange(func(_, _ *corev1.ConfigMap) { f() }) }
 
 // Suspended reports whether the whole fleet is suspended ("fleet suspend --all").
 func (l *Loop) Suspended() bool {
-	m, ok := l.brake.Get(kube.Key{Namespace: l.cfg.System.Namespace, Name: fleet.ConfigMapBrake})
+	m, ok := l.suspension.Get(kube.Key{Namespace: l.cfg.System.Namespace, Name: fleet.ConfigMapBrake})
 	return ok && view.ParseBrake(m.Data).On
 }
 

@@ -78,6 +78,7 @@ func New(c *kube.Client, system registration.System) *Shared {
 	return v
 }
 
+// index adds the indexes to the caches.
 func (v *Shared) index() {
 	v.Clusters.Index(ByClient, func(c *fleet.Cluster) []string {
 		return []string{ClientKey(c.Namespace, c.Spec.ClientID)}

@@ -292,7 +292,7 @@ func (l *Loop) removeFinalizer(ctx context.Context, c *fleet.Cluster) error {
 	}
 	for _, r := range l.caches.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String()) {
 		if !r.Status.Granted {
-			continue // it waited to be accepted, and gets a Cluster of its own now
+			continue // the request waited for an approval, and gets a Cluster of its own now
 		}
 		if err := l.requests.Delete(ctx, kube.KeyOf(r), kube.Exactly(r)); err != nil {
 			return err

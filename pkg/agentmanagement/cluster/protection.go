@@ -34,7 +34,7 @@ func (l *Loop) holdProtected(ctx context.Context, c *fleet.Cluster) (bool, error
 			return true, err
 		}
 		l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", "approved as "+v.Hash).Info("deletion goes on")
-		return true, nil // its change wakes the loop up
+		return true, nil // its change enqueues the Cluster
 	}
 	return true, l.reportHeld(ctx, c, v)
 }

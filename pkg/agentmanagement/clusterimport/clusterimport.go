@@ -53,13 +53,14 @@ type Config struct {
 	Moves        moves
 	Rancher      rancher.Reader
 	Used         func(*fleet.ClusterRegistration) bool // whether the token that a request was granted is in use
-	Via          http.RoundTripper                     // carries what is asked of other clusters; nil: the network
+	Via          http.RoundTripper                     // sends requests to other clusters; nil: over the network
 	Now          func() time.Time                      // the clock
 }
 
 // agents answers this loop's questions about the agent of a Cluster.
 type agents interface {
-	// Suspended reports whether the brake is on; OnBrake calls f when that may have changed.
+	// Suspended reports whether the whole fleet is suspended; OnSuspension calls f when
+	// that may have changed.
 	Suspended() bool
 	OnSuspension(f func())
 	// DesiredAgent is the agent that a Cluster is to have; OnBundle calls f for each change of the
@@ -256,7 +257,7 @@ func (l *Loop) reconcileReachable(ctx context.Context, key kube.Key) (kube.Resul
 		return kube.Done, nil
 	}
 	if l.isUnreachable(c) {
-		l.unreachable.Add(key) // the unreachable workers may have waited for this
+		l.unreachable.Add(key) // reconcileUnreachable may have waited for this change
 		return kube.Done, nil
 	}
 	return l.reconcile(ctx, c, reachableLimit)
@@ -284,7 +285,7 @@ func (l *Loop) reconcileUnreachable(ctx context.Context, key kube.Key) (kube.Res
 func (l *Loop) reconcile(ctx context.Context, c *fleet.Cluster, limit time.Duration) (kube.Result, error) {
 	key := kube.KeyOf(c)
 	if _, ok := registration.DeploymentNamespace(c); !ok || l.cfg.Agents.Suspended() {
-		return kube.Done, nil // its namespace, or the end of the brake, wakes it up
+		return kube.Done, nil // an event of its namespace, or the end of the suspension, enqueues it
 	}
 	facts, err := l.currentFacts(ctx, c)
 	if kube.IsGone(err) {
@@ -319,7 +320,7 @@ func (l *Loop) reconcile(ctx context.Context, c *fleet.Cluster, limit time.Durat
 	l.waves.enqueue()
 	l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", reason).Info("agent installed")
 	l.events.Event(c, kube.Normal, "AgentInstalled", "the agent was installed through the kubeconfig: "+reason)
-	return kube.Done, nil // the written Cluster wakes it up
+	return kube.Done, nil // the watch event of the Cluster enqueues it
 }
 
 // currentFacts gathers the facts about a Cluster. If the Cluster seems to need an
@@ -374,8 +375,10 @@ func (l *Loop) isUnreachable(c *fleet.Cluster) bool {
 	return l.failures.has(kube.KeyOf(c), l.kubeconfigs.version(c))
 }
 
+// hasFailed reports whether the last import of a Cluster failed.
 func (l *Loop) hasFailed(key kube.Key) bool { return l.failures.hasFailed(key) }
 
+// enqueue enqueues a Cluster that has answered so far.
 func (l *Loop) enqueue(key kube.Key) { l.reachable.Add(key) }
 
 func (l *Loop) forget(key kube.Key) {

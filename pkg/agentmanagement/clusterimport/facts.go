@@ -47,12 +47,12 @@ func (l *Loop) reportDone(ctx context.Context, f clusterimport.Facts) (kube.Resu
 		if handed {
 			record := *f.Record
 			record.Own = ""
-			return kube.Done, l.reporter.writeRecord(ctx, f.Cluster, record) // the written Cluster wakes it up
+			return kube.Done, l.reporter.writeRecord(ctx, f.Cluster, record) // the watch event of the Cluster enqueues it
 		}
 	}
 	next, silent := kube.Done, error(nil)
 	if f.Record.Own != "" {
-		next.After = downstream.Retry // what reports that it is handed over may have come too early
+		next.After = downstream.Retry // the event of the deployment may have come before the record
 	}
 	if f.Arrived && f.Token {
 		next.After = downstream.Retry
@@ -67,7 +67,7 @@ func (l *Loop) reportDone(ctx context.Context, f clusterimport.Facts) (kube.Resu
 			silent = reconcile.RequeueError(clusterimport.ReasonSilent, 0, fmt.Errorf(
 				"the agent was installed in namespace %q and told of %s, and has not registered: kubectl -n %s logs deployment/fleet-agent says why",
 				f.Record.Namespace, f.Record.URL, f.Record.Namespace))
-			l.waves.enqueue() // the others may have to wait because of it
+			l.waves.enqueue() // other clusters may have to wait because of this one
 		}
 	}
 	return next, l.reporter.report(ctx, f.Cluster, silent)

@@ -19,8 +19,8 @@ type failures struct {
 // absence is a cluster whose API server did not answer.
 type absence struct {
 	delays kube.Backoff
-	secret string    // version of the Secret that it was tried with
-	until  time.Time // it is not tried again before
+	secret string    // version of the Secret of the last try
+	until  time.Time // when it may be tried again
 }
 
 // add records that a Cluster did not answer, with the resourceVersion of its Secret.

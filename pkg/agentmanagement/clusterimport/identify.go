@@ -19,16 +19,16 @@ import (
 // identify gives a new Cluster its identity. If its agent works for a former Cluster,
 // which the new one replaces, it is the identity of the former Cluster, and before is
 // that Cluster. A reconcile.RequeueAfter says that the Cluster has changed.
-func (l *Loop) identify(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, in string) (before *fleet.Cluster, err error) {
+func (l *Loop) identify(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, namespace string) (before *fleet.Cluster, err error) {
 	former, err := l.cfg.Moves.Former(ctx, c)
-	if errors.Is(err, rancher.ErrUnseen) { // it may be another one's, and then has that one's name
+	if errors.Is(err, rancher.ErrUnseen) { // the Secret may be of another Cluster, and then has its name
 		return nil, reconcile.RequeueError(workspace.ReasonRancherUnseen, rancher.Again, err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if len(former) > 0 {
-		if before, err = l.findFormerCluster(ctx, c, access, former, in); err != nil {
+		if before, err = l.findFormerCluster(ctx, c, access, former, namespace); err != nil {
 			return nil, err
 		}
 	}
@@ -50,12 +50,12 @@ func (l *Loop) identify(ctx context.Context, c *fleet.Cluster, access kubeconfig
 
 // findFormerCluster returns the Cluster among former for which the agent of a Cluster
 // has worked; nil if there is none.
-func (l *Loop) findFormerCluster(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, former []*fleet.Cluster, in string) (*fleet.Cluster, error) {
+func (l *Loop) findFormerCluster(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, former []*fleet.Cluster, namespace string) (*fleet.Cluster, error) {
 	d, err := l.dial(c, access, former...)
 	if err != nil {
 		return nil, err
 	}
-	namespaces := []string{in}
+	namespaces := []string{namespace}
 	for _, f := range former {
 		if ns := f.Status.Agent.Namespace; ns != "" && !slices.Contains(namespaces, ns) {
 			namespaces = append(namespaces, ns)

@@ -122,14 +122,14 @@ func (l *Loop) install(ctx context.Context, c *fleet.Cluster, access kubeconfig.
 }
 
 // refuseOwnCluster returns an error for a second agent in the manager's own cluster.
-func (l *Loop) refuseOwnCluster(uid, in string) error {
+func (l *Loop) refuseOwnCluster(uid, namespace string) error {
 	if uid != l.cfg.Installation.ClusterUID {
 		return nil
 	}
 	local := l.cfg.Settings.Bootstrap
-	if in == l.cfg.System.Namespace || local.Namespace != "" && in == local.AgentNamespace {
+	if namespace == l.cfg.System.Namespace || local.Namespace != "" && namespace == local.AgentNamespace {
 		return reconcile.TerminalError(clusterimport.ReasonOwnCluster, fmt.Errorf(
-			"install the agent: the kubeconfig leads to the manager's own cluster, and namespace %q there is taken: set agentNamespace to another one", in))
+			"install the agent: the kubeconfig leads to the manager's own cluster, and namespace %q there is taken: set agentNamespace to another one", namespace))
 	}
 	return nil
 }

@@ -59,6 +59,7 @@ func (k *kubeconfigs) version(c *fleet.Cluster) string {
 	return ""
 }
 
+// secretOf returns the metadata of the Secret that a Cluster names.
 func (k *kubeconfigs) secretOf(c *fleet.Cluster) (*cache.Meta, bool) {
 	return k.known.Get(kube.Key{Namespace: clusterimport.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret})
 }
@@ -81,7 +82,7 @@ func (k *kubeconfigs) offer(ctx context.Context, c *fleet.Cluster, r *clusterimp
 	settings := k.settingsOffer()
 	s, there := k.secretOf(c)
 	if r == nil || !there {
-		return nil, nil // an import reads it anyhow
+		return nil, nil // an import reads the Secret in any case
 	}
 	version := clusterimport.VersionOf(s)
 	if r.Secret == version && !r.FromSecret {
@@ -93,7 +94,7 @@ func (k *kubeconfigs) offer(ctx context.Context, c *fleet.Cluster, r *clusterimp
 	k.mu.Unlock()
 	if known.version != version {
 		if _, err := k.mayRead(ctx, c); err != nil {
-			return nil, transientOnly(err) // an import says so
+			return nil, transientOnly(err) // an import reports the error
 		}
 		secret, err := k.secrets.Get(ctx, kube.KeyOf(s))
 		if kube.IsGone(err) {

@@ -101,6 +101,8 @@ func sameImport(a, b *fleet.Cluster) bool {
 		a.Annotations[clusterimport.AnnotationImported] == b.Annotations[clusterimport.AnnotationImported]
 }
 
+// write patches the record of an import, condition Imported and the status fields of a
+// Cluster.
 func (l *reporter) write(ctx context.Context, c *fleet.Cluster, r *clusterimport.Record, failed error) error {
 	imported := fleet.Condition{
 		Type: fleet.ConditionImported, Status: corev1.ConditionTrue, ObservedGeneration: c.Generation,

@@ -88,7 +88,7 @@ func (l *tokens) get(ctx context.Context, c *fleet.Cluster) (*fleet.ClusterRegis
 			return t, b, err
 		}
 	}
-	return nil, none, inProgress("the registration token is made") // those of the one before are going
+	return nil, none, inProgress("the registration token is made") // the objects of the previous token are being deleted
 }
 
 // isUsedUp reports whether a token cannot be used for another import.

@@ -150,7 +150,7 @@ func (t *waves) candidate(f clusterimport.Facts) (clusterimport.Candidate, bool)
 	if need == clusterimport.InTurn {
 		terms := f.Offer.Terms()
 		out.Target, out.Due = terms.Digest(), true
-		out.Reported = time.Time{} // that was about other terms
+		out.Reported = time.Time{} // the failure was about other terms
 		out.Running = t.isNext(key, terms)
 	}
 	return out, true
@@ -166,7 +166,7 @@ func (t *waves) report(s clusterimport.Schedule, targets map[string]string, clus
 		for name, turn := range s.Turns {
 			if targets[name] == target && !turn.Go {
 				t.events.Event(clusters[name], kube.Warning, "ImportHalted", reason)
-				break // one event is enough for all of them
+				break // one event is enough for all clusters
 			}
 		}
 	}

@@ -89,6 +89,7 @@ func (d *Cluster) agentObjects(a registration.Agent, adoptFrom string) ([]agentO
 	return out, nil
 }
 
+// agentObject returns an object with its kind's functions.
 func (d *Cluster) agentObject(o registration.Object) (agentObject, error) {
 	switch o := o.(type) {
 	case *corev1.ServiceAccount:

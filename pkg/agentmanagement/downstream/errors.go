@@ -47,6 +47,7 @@ func (u *unreachable) Error() string {
 
 func (u *unreachable) Unwrap() error { return u.cause }
 
+// timedOut reports whether an error is a timeout.
 func timedOut(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.As(err, &t) && t.Timeout()

@@ -13,15 +13,15 @@ import (
 
 // isOwnAgent reports whether the agent in a namespace uses a credential that this
 // manager has issued for this Cluster, or for one that it replaces.
-func (d *Cluster) isOwnAgent(ctx context.Context, in string) (bool, error) {
-	of, err := d.clusterOfAgent(ctx, in)
+func (d *Cluster) isOwnAgent(ctx context.Context, namespace string) (bool, error) {
+	of, err := d.clusterOfAgent(ctx, namespace)
 	return of != "" && (of == d.Mark.Workspace+"/"+d.Mark.Cluster || slices.Contains(d.Mark.Former, of)), err
 }
 
 // clusterOfAgent returns the Cluster, "<namespace>/<name>", for which the credential of
 // the agent in a namespace was issued; empty if this manager did not issue it.
-func (d *Cluster) clusterOfAgent(ctx context.Context, in string) (string, error) {
-	s, err := d.secrets.Get(ctx, kube.Key{Namespace: in, Name: fleet.SecretAgent})
+func (d *Cluster) clusterOfAgent(ctx context.Context, namespace string) (string, error) {
+	s, err := d.secrets.Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgent})
 	if err != nil {
 		return "", kube.IgnoreGone(err)
 	}
@@ -39,8 +39,8 @@ func (d *Cluster) clusterOfAgent(ctx context.Context, in string) (string, error)
 // FormerCluster returns the Cluster among former for which an agent in one of the
 // namespaces has worked; nil if there is none. The credential of the agent, or the mark
 // on its Deployment, names the Cluster.
-func (d *Cluster) FormerCluster(ctx context.Context, former []*fleet.Cluster, in []string) (*fleet.Cluster, error) {
-	for _, namespace := range in {
+func (d *Cluster) FormerCluster(ctx context.Context, former []*fleet.Cluster, namespaces []string) (*fleet.Cluster, error) {
+	for _, namespace := range namespaces {
 		of, err := d.clusterOfAgent(ctx, namespace)
 		if err != nil {
 			return nil, err

@@ -27,14 +27,14 @@ type Order struct {
 // writableObjects reads all objects of an agent, and returns those that may be written.
 // If another owner has a required object, it returns a terminal error before anything
 // is written.
-func (d *Cluster) writableObjects(ctx context.Context, in string, all []agentObject) ([]agentObject, error) {
-	known, err := d.isOwnAgent(ctx, in)
+func (d *Cluster) writableObjects(ctx context.Context, namespace string, all []agentObject) ([]agentObject, error) {
+	known, err := d.isOwnAgent(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
 	var ours []agentObject
 	for _, t := range all {
-		foreign, err := t.look(ctx, d.Mark, known)
+		foreign, err := t.readOwner(ctx, d.Mark, known)
 		switch {
 		case err != nil:
 			return nil, err
@@ -45,7 +45,7 @@ func (d *Cluster) writableObjects(ctx context.Context, in string, all []agentObj
 				"install the agent: %s is there and %s; nothing was changed: remove that agent, or set agentNamespace", t, foreign))
 		}
 	}
-	bootstrap, err := d.secrets.Get(ctx, kube.Key{Namespace: in, Name: fleet.SecretAgentBootstrap})
+	bootstrap, err := d.secrets.Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap})
 	if err == nil {
 		if foreign := d.Mark.Foreign(bootstrap, known); foreign != "" {
 			return nil, reconcile.RequeueError(clusterimport.ReasonForeign, Retry, fmt.Errorf(
@@ -73,11 +73,11 @@ func (d *Cluster) Replace(ctx context.Context, o Order, pull []*corev1.Secret) e
 
 // createObjects creates the namespace of an agent, its objects, and its bootstrap
 // Secret.
-func (d *Cluster) createObjects(ctx context.Context, in string, ours []agentObject, b registration.Bootstrapping, pull []*corev1.Secret) error {
-	if err := ensure.Namespace(ctx, d.namespaces, in, d.Mark.Labels()); err != nil {
+func (d *Cluster) createObjects(ctx context.Context, namespace string, ours []agentObject, b registration.Bootstrapping, pull []*corev1.Secret) error {
+	if err := ensure.Namespace(ctx, d.namespaces, namespace, d.Mark.Labels()); err != nil {
 		return err
 	}
-	for _, s := range append(pull, d.bootstrap(in, b)) {
+	for _, s := range append(pull, d.bootstrap(namespace, b)) {
 		if err := d.writeSecret(ctx, s); err != nil {
 			return err
 		}
@@ -91,10 +91,10 @@ func (d *Cluster) createObjects(ctx context.Context, in string, ours []agentObje
 }
 
 // bootstrap returns the Secret that an agent registers with.
-func (d *Cluster) bootstrap(in string, b registration.Bootstrapping) *corev1.Secret {
+func (d *Cluster) bootstrap(namespace string, b registration.Bootstrapping) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: in, Name: fleet.SecretAgentBootstrap,
+			Namespace: namespace, Name: fleet.SecretAgentBootstrap,
 			Labels: d.Mark.Labels(), Annotations: d.Mark.Annotations(),
 		},
 		Data: b.Data(),
@@ -157,8 +157,8 @@ func (d *Cluster) isMadeForCluster(o kube.Object) bool {
 
 // Discard deletes the objects of one kind that have the label of a manager and that
 // goes accepts, except the one named keep.
-func Discard[P kube.Object](ctx context.Context, store *kube.Store[P], in, manager, keep string, goes func(P) bool) error {
-	list, err := store.List(ctx, in, fleet.LabelManagerID+"="+manager)
+func Discard[P kube.Object](ctx context.Context, store *kube.Store[P], namespace, manager, keep string, goes func(P) bool) error {
+	list, err := store.List(ctx, namespace, fleet.LabelManagerID+"="+manager)
 	if err != nil {
 		return err
 	}

@@ -12,14 +12,14 @@ import (
 
 // A agentObject is one object of an agent, of any kind.
 type agentObject interface {
-	// look reads what is there, and says whose that is if it must be left alone.
-	look(ctx context.Context, m clusterimport.Mark, known bool) (foreign string, err error)
+	// readOwner reads what is there, and says whose that is if it must be left alone.
+	readOwner(ctx context.Context, m clusterimport.Mark, known bool) (foreign string, err error)
 	// apply writes the object as desired, unless it was last applied like that.
 	apply(ctx context.Context) error
 	// remove deletes what look has found, if it is still that.
 	remove(ctx context.Context) error
-	// bears reports whether what look has found bears the label of a manager.
-	bears(manager string) bool
+	// hasMarkOf reports whether what look has found bears the label of a manager.
+	hasMarkOf(manager string) bool
 	// optional reports whether an agent can do without it.
 	optional() bool
 	String() string
@@ -43,7 +43,9 @@ func (o *object[P]) String() string { return o.kind + " " + kube.KeyOf(o.want).S
 // permits its traffic may exist already, or another owner decides about traffic.
 func (o *object[P]) optional() bool { return o.kind == "NetworkPolicy" }
 
-func (o *object[P]) look(ctx context.Context, m clusterimport.Mark, known bool) (string, error) {
+// readOwner reads the existing object, and returns who owns it if this manager must not
+// write it. known says that the agent is this Cluster's.
+func (o *object[P]) readOwner(ctx context.Context, m clusterimport.Mark, known bool) (string, error) {
 	have, err := o.store.Get(ctx, kube.KeyOf(o.want))
 	if kube.IsGone(err) {
 		o.there = false
@@ -56,6 +58,7 @@ func (o *object[P]) look(ctx context.Context, m clusterimport.Mark, known bool) 
 	return m.Foreign(have, known), nil
 }
 
+// apply applies the object if it differs from what was applied last.
 func (o *object[P]) apply(ctx context.Context) error {
 	hash, err := registration.ObjectHash(o.want)
 	if err != nil {
@@ -69,6 +72,7 @@ func (o *object[P]) apply(ctx context.Context) error {
 	return err
 }
 
+// remove deletes the existing object.
 func (o *object[P]) remove(ctx context.Context) error {
 	if !o.there {
 		return nil
@@ -76,6 +80,7 @@ func (o *object[P]) remove(ctx context.Context) error {
 	return o.store.Delete(ctx, kube.KeyOf(o.have), kube.Exactly(o.have))
 }
 
-func (o *object[P]) bears(manager string) bool {
+// hasMarkOf reports whether the existing object has the mark of a manager.
+func (o *object[P]) hasMarkOf(manager string) bool {
 	return o.there && o.have.GetLabels()[fleet.LabelManagerID] == manager
 }

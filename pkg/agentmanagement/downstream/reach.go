@@ -59,10 +59,11 @@ func Reach(ctx context.Context, a kubeconfig.Access, mode string, policy kube.Im
 type verifier struct {
 	access  kubeconfig.Access
 	strict  bool
-	system  bool  // the system's authorities vouch for it
+	system  bool  // the system's CAs verify the certificate
 	refused error // why no authority does
 }
 
+// client returns an HTTP client that verifies certificates by verify.
 func (v *verifier) client(policy kube.ImportPolicy) (*http.Client, error) {
 	name := v.access.ServerName
 	if name == "" {

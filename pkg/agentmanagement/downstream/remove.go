@@ -47,7 +47,7 @@ func (d *Cluster) removeFormerAgent(ctx context.Context, a registration.Agent) (
 	}
 	ours := map[agentObject]bool{}
 	for _, t := range all {
-		foreign, err := t.look(ctx, d.Mark, known)
+		foreign, err := t.readOwner(ctx, d.Mark, known)
 		if err != nil {
 			return false, err
 		}
@@ -66,12 +66,12 @@ func (d *Cluster) removeFormerAgent(ctx context.Context, a registration.Agent) (
 	}
 	// Its account is deleted last: while that exists and bears the mark, objects
 	// without a mark were this agent's as well.
-	known = known || ours[all[0]] && all[0].bears(d.Mark.Manager)
+	known = known || ours[all[0]] && all[0].hasMarkOf(d.Mark.Manager)
 	if err := d.deleteRecords(ctx, a, known); err != nil {
 		return false, err
 	}
 	for i := len(all) - 2; i >= 0; i-- {
-		if ours[all[i]] && !all[i].optional() { // others may depend on what it lets through
+		if ours[all[i]] && !all[i].optional() { // other pods may depend on the NetworkPolicy
 			if err := all[i].remove(ctx); err != nil {
 				return false, err
 			}

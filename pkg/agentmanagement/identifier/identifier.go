@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 )
 
-// New returns an identifier of some random bytes, in hex digits. One of 16 bytes cannot
-// be guessed.
+// New returns random bytes as hexadecimal digits. An identifier of 16 bytes cannot be
+// guessed.
 func New(bytes int) string {
 	b := make([]byte, bytes)
 	_, _ = rand.Read(b) // never fails

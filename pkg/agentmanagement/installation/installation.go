@@ -40,6 +40,7 @@ func Ensure(ctx context.Context, c *kube.Client, namespace string) (registration
 	return registration.Installation{}, fmt.Errorf("identify the installation: %w", err)
 }
 
+// ensureOnce is one try of Ensure.
 func ensureOnce(ctx context.Context, maps *kube.Store[*corev1.ConfigMap], namespace, clusterUID string) (registration.Installation, error) {
 	key := kube.Key{Namespace: namespace, Name: fleet.ConfigMapInstallation}
 	have, err := maps.Get(ctx, key)

@@ -40,7 +40,8 @@ type Config struct {
 
 // agents answers this loop's questions about the agent of a Cluster.
 type agents interface {
-	// Suspended reports whether the brake is on; OnBrake calls f when that may have changed.
+	// Suspended reports whether the whole fleet is suspended; OnSuspension calls f when
+	// that may have changed.
 	Suspended() bool
 	OnSuspension(f func())
 	// DesiredAgent is the agent that a Cluster is to have; OnBundle calls f for each change of the
@@ -267,7 +268,7 @@ func (l *Loop) installOrRemove(ctx context.Context, c *fleet.Cluster, agent regi
 	if err := l.installer.install(ctx, agent); err != nil {
 		return err
 	}
-	if c.Spec.AgentPullSecrets == nil { // those that a Cluster names are there
+	if c.Spec.AgentPullSecrets == nil { // the Secrets that a Cluster names exist there
 		if err := l.pullSecrets(ctx, agent); err != nil {
 			return err
 		}

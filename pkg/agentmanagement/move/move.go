@@ -81,7 +81,7 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder
 		for _, s := range m.siblings(cache.Either(old, c)) {
 			m.loop.Add(kube.KeyOf(s))
 			if s.DeletionTimestamp != nil {
-				cfg.Wake(kube.KeyOf(s)) // it may have waited for this
+				cfg.Wake(kube.KeyOf(s)) // the Cluster may have waited for this change
 			}
 		}
 	})
@@ -192,7 +192,7 @@ func (m *Loop) departure(ctx context.Context, c *fleet.Cluster) (workspace.Depar
 		return d, err
 	}
 	if d.To = workspace.Destination(c, owner); d.To == "" || !m.cfg.Scope.Holds(d.To) {
-		d.To = "" // it is not there that this manager would make it
+		d.To = "" // this manager would create the Cluster elsewhere
 		return d, nil
 	}
 	same := m.siblings(c)
@@ -248,7 +248,7 @@ func (m *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 	}
 	former, err := m.Former(ctx, c)
 	if errors.Is(err, rancher.ErrUnseen) {
-		return kube.Result{After: rancher.Again}, nil // the Cluster that is deleted says so
+		return kube.Result{After: rancher.Again}, nil // the condition of the deleted Cluster reports the reason
 	}
 	if err != nil {
 		return kube.Done, err

@@ -117,6 +117,7 @@ func (l *Loop) onRequest(old, r *fleet.ClusterRegistration) {
 	}
 }
 
+// onCluster enqueues the requests that a change of a Cluster affects.
 func (l *Loop) onCluster(old, c *fleet.Cluster) {
 	if !cache.ClusterChanged(old, c) {
 		return

@@ -76,6 +76,7 @@ func (t *Workspaces) HasPendingBundles(ctx context.Context, workspace string) (b
 	return waits, err
 }
 
+// waitedLately reports whether a workspace has waited at a recent call.
 func (t *Workspaces) waitedLately(workspace string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,7 +92,7 @@ func (t *Workspaces) waitedLately(workspace string) bool {
 func (t *Workspaces) bundlesWait(ctx context.Context, workspace string, deleted bool) (bool, error) {
 	list, err := t.client.ListMeta(ctx, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{Namespace: workspace})
 	if kube.IsGone(err) {
-		return false, nil // the kind is gone, and all Bundles with it
+		return false, nil // the kind is deleted, with all Bundles
 	}
 	return slices.ContainsFunc(list, func(b *cache.Meta) bool {
 		return slices.Contains(b.Finalizers, fleet.FinalizerBundle) && (!deleted || b.DeletionTimestamp != nil)

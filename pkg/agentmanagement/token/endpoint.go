@@ -34,7 +34,7 @@ type endpoint struct {
 	changed  func() // is called when the answer is another one
 	loop     *kube.Controller
 	trouble  atomic.Pointer[string] // nil: not checked yet
-	other    atomic.Bool            // it was otherwise before, in this process
+	other    atomic.Bool            // the answer was another one before, in this process
 }
 
 func newEndpoint(settings registration.Settings, changed func()) *endpoint {

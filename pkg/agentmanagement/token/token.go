@@ -47,7 +47,7 @@ type Loop struct {
 	tokens   *kube.Store[*fleet.ClusterRegistrationToken]
 
 	written sync.Map // UIDs of tokens whose values were written by this process
-	warned  sync.Map // of each token, by its UID: what was said
+	warned  sync.Map // by UID of the token: the last warning
 }
 
 // reasonTokenEnded is the reason of an event about a token that is deleted.
@@ -102,7 +102,7 @@ func (l *Loop) enqueueOwner(o metav1.Object) {
 func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	t, ok := l.caches.Tokens.Get(key)
 	if !ok || t.DeletionTimestamp != nil {
-		return kube.Done, nil // its objects are deleted with it
+		return kube.Done, nil // its objects are deleted by their owner references
 	}
 	verdict := registration.JudgeToken(t, l.cfg.Now(), l.cfg.TTLRequired)
 	if verdict.Delete != "" {
@@ -113,7 +113,7 @@ func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 	}
 	ready, err := l.ensureAccount(ctx, t)
 	if err != nil || !ready {
-		return kube.Result{After: verdict.Left}, err // it ends also where it is never finished
+		return kube.Result{After: verdict.Left}, err // it expires also if it is never finished
 	}
 	l.warnUntrusted(t)
 	changed := t.DeepCopy()

@@ -36,14 +36,15 @@ func New(within scope.Scope, c *kube.Client, caches *cache.Shared) *Loop {
 		gitRepos: kube.NewMetaCache(c, fleet.GroupVersion.WithKind("GitRepo"), kube.Watch{}, cache.StripMeta),
 	}
 	l.loop = kube.NewController("workspaces", 1, kube.Within(within.Holds, l.Reconcile))
-	caches.Clusters.OnChange(cache.IfNew(func(c *fleet.Cluster) { l.add(c) }))
-	caches.Tokens.OnChange(cache.IfNew(func(t *fleet.ClusterRegistrationToken) { l.add(t) }))
-	l.gitRepos.OnChange(cache.IfNew(func(g *cache.Meta) { l.add(g) }))
+	caches.Clusters.OnChange(cache.IfNew(func(c *fleet.Cluster) { l.enqueueNamespaceOf(c) }))
+	caches.Tokens.OnChange(cache.IfNew(func(t *fleet.ClusterRegistrationToken) { l.enqueueNamespaceOf(t) }))
+	l.gitRepos.OnChange(cache.IfNew(func(g *cache.Meta) { l.enqueueNamespaceOf(g) }))
 	l.labelled.OnChange(cache.IfGone(func(n *cache.Meta) { l.loop.Add(kube.Key{Namespace: n.Name}) }))
 	return l
 }
 
-func (l *Loop) add(o metav1.Object) { l.loop.Add(kube.Key{Namespace: o.GetNamespace()}) }
+// enqueueNamespaceOf enqueues the namespace of an object.
+func (l *Loop) enqueueNamespaceOf(o metav1.Object) { l.loop.Add(kube.Key{Namespace: o.GetNamespace()}) }
 
 // Runnables returns what is to run, for kube.Run.
 func (l *Loop) Runnables() []kube.Runner {
