@@ -212,7 +212,7 @@ func (w *world) said(namespace, about, reason, text string) {
 // audit are the requests that an API server was sent since a moment.
 func (w *world) audit(h *harness.Hub, since time.Time) []harness.Request {
 	w.Helper()
-	list, err := harness.ReadAudit(h.Cluster.Name(), h.Cluster.AuditLog(), since)
+	list, err := h.Requests(since)
 	w.must(err)
 	return list
 }

@@ -93,14 +93,11 @@ func (k *checks) idleValues() {
 	}
 }
 
-// booleanKey is where a key may be a boolean of YAML 1.1 other than true and false.
-var booleanKey = regexp.MustCompile(`(?mi)(^|[-{,])\s*(y|n|yes|no|on|off)\s*:`)
-
 // booleanKeys warns of keys of plain manifests that are booleans for YAML: the object
 // has the key "true" then.
 func (k manifestChecks) booleanKeys(f file) {
 	data, err := f.bytes(k.a.o.Limits.FileBytes)
-	if err != nil || !booleanKey.Match(data) {
+	if err != nil || !mayHaveBooleanKeys(data) {
 		return
 	}
 	for _, doc := range position.Documents(data) {
