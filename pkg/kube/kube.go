@@ -93,11 +93,9 @@ type Client struct {
 	metaErr  error
 }
 
-// Connect prepares a connection; it sends no request.
-func Connect(cfg Config) (*Client, error) {
-	if cfg.REST == nil {
-		return nil, fmt.Errorf("connect: no REST configuration")
-	}
+// scheme returns the scheme of all connections of the process. It takes milliseconds to
+// build. Clients only read it, which is safe for concurrent use.
+var scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, fleet.AddToScheme,
@@ -107,13 +105,25 @@ func Connect(cfg Config) (*Client, error) {
 			return nil, fmt.Errorf("build scheme: %w", err)
 		}
 	}
+	return scheme, nil
+})
+
+// Connect prepares a connection; it sends no request.
+func Connect(cfg Config) (*Client, error) {
+	if cfg.REST == nil {
+		return nil, fmt.Errorf("connect: no REST configuration")
+	}
+	scheme, err := scheme()
+	if err != nil {
+		return nil, err
+	}
 	cfg.REST = withoutRateLimit(cfg.REST, cfg.UserAgent)
 	c := &Client{cfg: cfg, scheme: scheme}
 	if cfg.Line == nil {
 		return c, nil
 	}
 	c.cfg.REST = cfg.Line.use(cfg.REST, ordinary)
-	_, err := c.restClient() // an error now, not a panic of a store later
+	_, err = c.restClient() // an error now, not a panic of a store later
 	return c, err
 }
 
@@ -145,7 +155,8 @@ func (c *Client) REST() *rest.Config { return rest.CopyConfig(c.cfg.REST) }
 // FieldManager returns the name under which this connection writes.
 func (c *Client) FieldManager() string { return c.cfg.FieldManager }
 
-// Scheme returns the scheme with the kinds of stores and caches.
+// Scheme returns the scheme with the kinds of stores and caches. All connections share
+// it: the caller must not change it.
 func (c *Client) Scheme() *runtime.Scheme { return c.scheme }
 
 // withoutRateLimit returns a copy of cfg without client-side rate limits.
