@@ -32,11 +32,11 @@ func (s *Server) CollectGarbage() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := collector{s}
-	for before := int64(-1); before != s.version; {
-		before = s.version
+	for s.collected != s.version {
+		s.collected = s.version
 		uids := c.owners()
 		for _, res := range s.resources {
-			for _, r := range res.sorted(func(*record) bool { return true }) {
+			for _, r := range res.sorted((*record).collectable) {
 				if err := c.collect(res, r, uids); err != nil {
 					s.t.Errorf("kubetest: collect garbage: %s %s: %v", res.Kind.Kind, kube.KeyOf(r), err)
 					return
@@ -44,6 +44,13 @@ func (s *Server) CollectGarbage() {
 			}
 		}
 	}
+}
+
+// collectable reports whether the garbage collector or the namespace controller may have
+// something to do with the object: it is being deleted or has owners.
+func (r *record) collectable() bool {
+	md, _ := r.Object["metadata"].(map[string]any)
+	return md["deletionTimestamp"] != nil || md["ownerReferences"] != nil
 }
 
 // A collector does the work of the garbage collector and the namespace controller.

@@ -46,6 +46,7 @@ type Server struct {
 	mu        sync.Mutex
 	resources map[schema.GroupVersionResource]*resource
 	version   int64 // of the last change
+	collected int64 // the version at which no garbage was left
 	uids      int
 	names     int // generated
 	tokens    int // of service accounts
@@ -85,6 +86,7 @@ func (s *Server) Serve(k Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.resources[k.resource()] = newResource(k)
+	s.collected = 0 // it may be the kind of an owner that is gone
 }
 
 // REST returns a configuration whose requests this server answers, also those that go

@@ -89,9 +89,7 @@ func (r *resource) sorted(selects func(*record) bool) []*record {
 			out = append(out, o)
 		}
 	}
-	slices.SortFunc(out, func(a, b *record) int {
-		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
-	})
+	slices.SortFunc(out, func(a, b *record) int { return strings.Compare(a.path, b.path) })
 	return out
 }
 

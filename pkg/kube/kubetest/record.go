@@ -18,6 +18,7 @@ import (
 type record struct {
 	*unstructured.Unstructured
 	json []byte
+	path string // namespace/name, by which lists are sorted
 }
 
 func newRecord(obj *unstructured.Unstructured) (*record, error) {
@@ -25,7 +26,7 @@ func newRecord(obj *unstructured.Unstructured) (*record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", kube.KeyOf(obj), err)
 	}
-	return &record{obj, text}, nil
+	return &record{obj, text, obj.GetNamespace() + "/" + obj.GetName()}, nil
 }
 
 // text returns the record as JSON, apiVersion first as API servers write it; partial:

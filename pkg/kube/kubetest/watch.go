@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"sort"
@@ -99,7 +100,8 @@ func (w *stream) end410(from int64) error {
 	if err != nil {
 		return err
 	}
-	return w.line(watch.Error, body)
+	w.line(watch.Error, body)
+	return nil
 }
 
 // bookmark sends the resourceVersion up to which all events were sent.
@@ -125,16 +127,16 @@ func (w *stream) report(kind watch.EventType, r *record) error {
 			return err
 		}
 	}
-	return w.line(kind, body)
+	w.line(kind, body)
+	return nil
 }
 
-func (w *stream) line(kind watch.EventType, object []byte) error {
-	text, err := json.Marshal(struct {
-		Type   watch.EventType `json:"type"`
-		Object json.RawMessage `json:"object"`
-	}{kind, object})
-	w.buf.Write(append(text, '\n'))
-	return err
+// line writes an event as json.Marshal would. The object is its output already: to
+// marshal it once more would read all of it.
+func (w *stream) line(kind watch.EventType, object []byte) {
+	fmt.Fprintf(&w.buf, "{\"type\":%q,\"object\":", kind)
+	w.buf.Write(object)
+	w.buf.WriteString("}\n")
 }
 
 // Read waits for the next event.
