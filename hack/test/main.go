@@ -71,6 +71,7 @@ type stage struct {
 	name     string // for the line that says how long it took
 	packages []string
 	flags    []string
+	env      []string // besides options.env
 }
 
 // loops are packages whose tests run manager and agents together in the test's own process,
@@ -105,6 +106,11 @@ func longestFirst(packages []string) {
 	slices.SortStableFunc(packages, func(a, b string) int { return rank(a) - rank(b) })
 }
 
+// unitGOGC lets the heaps of compiler and unit tests grow to five times of what is in use:
+// to collect garbage takes a quarter of the processor time of tests with an API server in
+// memory. Tests on API servers measure the memory of programs, which would inherit it.
+const unitGOGC = "GOGC=400"
+
 // stages are what to run, in order. Tests that start clusters wait a third of their time,
 // so three packages run at once where there are two processors.
 func (o options) stages(all []string) []stage {
@@ -118,7 +124,7 @@ func (o options) stages(all []string) []stage {
 		}
 	}
 	longestFirst(clusters)
-	stages := []stage{{name: "unit tests", packages: unit, flags: o.flags()}}
+	stages := []stage{{name: "unit tests", packages: unit, flags: o.flags(), env: []string{unitGOGC}}}
 	if !o.unit {
 		stages = append(stages, stage{name: "tests on API servers", packages: clusters, flags: append(o.flags(), "-p=3")})
 	}
@@ -187,7 +193,7 @@ func (o options) goTest(ctx context.Context, s stage, tests *report) error {
 	cmd := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stderr = os.Stderr
-	cmd.Env = append(os.Environ(), o.env()...)
+	cmd.Env = slices.Concat(os.Environ(), o.env(), s.env)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("run go test: %w", err)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,5 +136,16 @@ func TestLongestExist(t *testing.T) {
 		if files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(p), "*_test.go")); err != nil || len(files) == 0 {
 			t.Errorf("%s has no tests: %v", p, err)
 		}
+	}
+}
+
+// Programs on API servers inherit the environment, and some tests measure their memory.
+func TestUnitTestsAloneGrowHeaps(t *testing.T) {
+	var got []bool
+	for _, s := range (options{}).stages([]string{module + "/pkg/kube", module + "/integrationtests"}) {
+		got = append(got, slices.Contains(s.env, unitGOGC))
+	}
+	if diff := cmp.Diff([]bool{true, false}, got); diff != "" {
+		t.Errorf("stages with GOGC\n-want +got\n%s", diff)
 	}
 }

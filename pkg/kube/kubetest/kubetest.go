@@ -26,6 +26,8 @@ package kubetest
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -63,9 +65,18 @@ type Server struct {
 	}
 }
 
+// growHeap lets the heap of a test grow to five times of what is in use, unless GOGC says
+// otherwise: to collect garbage takes a quarter of the processor time of such tests.
+var growHeap = sync.OnceFunc(func() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+})
+
 // New makes a server with only the namespaces default and kube-system. It is closed
 // when the test ends.
 func New(t testing.TB) *Server {
+	growHeap()
 	s := &Server{t: t, done: make(chan struct{}), resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}, owners: map[string]tokenOwner{}}
 	for _, k := range builtIn() {
 		s.Serve(k)

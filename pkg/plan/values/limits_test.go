@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -189,6 +190,7 @@ func renderAll(t *testing.T) {
 
 // peak is how much memory is in use at most while f runs, above what was before.
 func peak(f func()) uint64 {
+	defer debug.SetGCPercent(debug.SetGCPercent(100)) // GOGC must not change what is measured
 	var before, now runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
