@@ -64,9 +64,42 @@ type step struct {
 	gone    []string
 }
 
+// A scenario is what a file of objects says.
+type scenario struct {
+	start time.Time
+	steps []step
+}
+
+// scenarios are those that were read, by their absolute paths: many tests begin with the
+// same, and to read YAML takes many times as long as to copy objects.
+var scenarios sync.Map
+
 // readScenario reads a file of objects, divided into steps by documents such as
-// {step: 3s}. {gone: Bundle fleet-default/x} removes an object.
+// {step: 3s}. {gone: Bundle fleet-default/x} removes an object. The caller may change
+// the objects.
 func readScenario(t *testing.T, path string) (time.Time, []step) {
+	t.Helper()
+	path, err := filepath.Abs(path) // a test may change the directory
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, ok := scenarios.Load(path)
+	if !ok {
+		start, steps := parseScenario(t, path)
+		read, _ = scenarios.LoadOrStore(path, scenario{start, steps})
+	}
+	s := read.(scenario)
+	steps := slices.Clone(s.steps)
+	for i := range steps {
+		steps[i].objects = slices.Clone(steps[i].objects)
+		for j, o := range steps[i].objects {
+			steps[i].objects[j] = o.DeepCopy()
+		}
+	}
+	return s.start, steps
+}
+
+func parseScenario(t *testing.T, path string) (time.Time, []step) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -220,13 +253,19 @@ func (f *fake) take(s step) {
 func (f *fake) finish() {
 	var bundles []*fleet.Bundle
 	for _, o := range f.held {
-		if b, err := client.As[fleet.Bundle](o); err == nil && o.GetKind() == "Bundle" {
+		if o.GetKind() != "Bundle" {
+			continue
+		}
+		if b, err := client.As[fleet.Bundle](o); err == nil {
 			bundles = append(bundles, b)
 		}
 	}
 	for _, o := range f.held {
+		if o.GetKind() != "GitRepo" {
+			continue
+		}
 		r, err := client.As[fleet.GitRepo](o)
-		if o.GetKind() != "GitRepo" || err != nil || r.Status.Commit == "" || o.GetAnnotations()["test"] == "silent" {
+		if err != nil || r.Status.Commit == "" || o.GetAnnotations()["test"] == "silent" {
 			continue
 		}
 		var own []*fleet.Bundle
@@ -265,20 +304,25 @@ func resourceOf(kind string) string {
 }
 
 func (f *fake) selects(q client.Query, o *unstructured.Unstructured) bool {
-	l, err := labels.Parse(q.Labels)
-	if err != nil {
+	l, s := labels.Everything(), fields.Everything()
+	var errLabels, errFields error
+	if q.Labels != "" {
+		l, errLabels = labels.Parse(q.Labels)
+	}
+	if q.Fields != "" {
+		s, errFields = fields.ParseSelector(q.Fields)
+	}
+	if err := errors.Join(errLabels, errFields); err != nil {
 		f.t.Fatal(err)
 	}
-	s, err := fields.ParseSelector(q.Fields)
-	if err != nil {
-		f.t.Fatal(err)
+	if !is(o, q.Resource) || q.Namespace != "" && q.Namespace != o.GetNamespace() {
+		return false
 	}
 	set := fields.Set{"metadata.name": o.GetName()}
 	for _, k := range []string{"apiVersion", "kind", "name"} {
 		set["involvedObject."+k], _, _ = unstructured.NestedString(o.Object, "involvedObject", k)
 	}
-	return is(o, q.Resource) && (q.Namespace == "" || q.Namespace == o.GetNamespace()) &&
-		l.Matches(labels.Set(o.GetLabels())) && s.Matches(set)
+	return l.Matches(labels.Set(o.GetLabels())) && s.Matches(set)
 }
 
 func (f *fake) allowed(q client.Query) error {

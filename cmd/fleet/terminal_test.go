@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode"
 
@@ -158,11 +159,15 @@ func TestNoCommandWritesControlCharacters(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Run(filepath.Base(path), func(t *testing.T) { playPoisoned(t, how, string(script), seen) })
+				t.Run(filepath.Base(path), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { playPoisoned(t, how, string(script), seen) })
+				})
 			}
 			for file, commands := range moreCommands {
 				t.Run(file, func(t *testing.T) {
-					playPoisoned(t, how, "# fleet: "+file+"\n$ fleet "+strings.Join(commands, "\n# again: x\n$ fleet ")+"\n", seen)
+					synctest.Test(t, func(t *testing.T) {
+						playPoisoned(t, how, "# fleet: "+file+"\n$ fleet "+strings.Join(commands, "\n# again: x\n$ fleet ")+"\n", seen)
+					})
 				})
 			}
 		})
@@ -175,9 +180,10 @@ func TestNoCommandWritesControlCharacters(t *testing.T) {
 	}
 }
 
-// playPoisoned runs the commands of a transcript in a poisoned fleet.
+// playPoisoned runs the commands of a transcript in a poisoned fleet. It is called in a
+// bubble of testing/synctest: some commands wait for what never comes.
 func playPoisoned(t *testing.T, how, script string, seen map[string]bool) {
-	st := &stage{limit: 300 * time.Millisecond} // some wait for what never comes
+	st := &stage{limit: 300 * time.Millisecond}
 	root := command((&stage{}).globals(nil), printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
 	for line := range strings.Lines(script) {
 		line = strings.TrimSuffix(line, "\n")
