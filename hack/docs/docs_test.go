@@ -65,10 +65,11 @@ func TestCommandsInReadme(t *testing.T) {
 // commands asks fleet itself for its commands, as a shell's completion does.
 func commands(t *testing.T) []string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./cmd/fleet", "__complete", "")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.Output()
+	fleet, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), fleet, "__complete", "").Output()
 	if err != nil {
 		t.Fatalf("ask fleet for its commands: %v\n%s", err, out)
 	}
