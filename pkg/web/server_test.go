@@ -59,14 +59,23 @@ func TestSlow(t *testing.T) {
 	s := webtest.Repository(t, webtest.Options{Handlers: map[string]http.HandlerFunc{
 		"/silent": webtest.Silent(), "/slow": webtest.Slow(), "/trickle": webtest.Trickle(50 * time.Millisecond),
 	}})
-	fails(t, hurried(t, time.Minute, 300*time.Millisecond), web.Request{URL: s.URL + "/silent"}, web.ReasonUnreachable, "nothing came for 300ms")
+	t.Run("Silent", func(t *testing.T) {
+		t.Parallel() // they wait
+		fails(t, hurried(t, time.Minute, 300*time.Millisecond), web.Request{URL: s.URL + "/silent"}, web.ReasonUnreachable, "nothing came for 300ms")
+	})
 	// What is to have come must come before that, however busy the machine is.
-	if res, _ := fails(t, hurried(t, time.Minute, 3*time.Second), web.Request{URL: s.URL + "/slow"}, web.ReasonUnreachable, "nothing came for 3s"); res.Bytes != 1 {
-		t.Errorf("%d bytes", res.Bytes)
-	}
-	if res, _ := fails(t, hurried(t, 4*time.Second, time.Minute), web.Request{URL: s.URL + "/trickle"}, web.ReasonUnreachable, "not complete after 4s"); res.Bytes < 2 {
-		t.Errorf("%d bytes", res.Bytes)
-	}
+	t.Run("Slow", func(t *testing.T) {
+		t.Parallel()
+		if res, _ := fails(t, hurried(t, time.Minute, 3*time.Second), web.Request{URL: s.URL + "/slow"}, web.ReasonUnreachable, "nothing came for 3s"); res.Bytes != 1 {
+			t.Errorf("%d bytes", res.Bytes)
+		}
+	})
+	t.Run("Trickle", func(t *testing.T) {
+		t.Parallel()
+		if res, _ := fails(t, hurried(t, 4*time.Second, time.Minute), web.Request{URL: s.URL + "/trickle"}, web.ReasonUnreachable, "not complete after 4s"); res.Bytes < 2 {
+			t.Errorf("%d bytes", res.Bytes)
+		}
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := small(t).Get(ctx, web.Request{URL: s.URL + "/silent"}, &bytes.Buffer{}); !errors.Is(err, context.Canceled) {
