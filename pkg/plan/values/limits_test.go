@@ -165,7 +165,7 @@ func TestRenderStaysSmall(t *testing.T) {
 		t.Skip("no limit of memory for a process on this system")
 	}
 	child := exec.CommandContext(t.Context(), shell, "-c", `ulimit -v 2097152 && exec "$0" -test.run '^TestRenderStaysSmall$'`, os.Args[0])
-	child.Env = append(os.Environ(), childOf+"=1")
+	child.Env = append(os.Environ(), childOf+"=1", "GOGC=100") // as where nothing is set
 	if out, err := child.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out[:min(len(out), 2000)])
 	}
