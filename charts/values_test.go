@@ -380,7 +380,7 @@ func TestConfigIsRead(t *testing.T) {
 			Namespace: "fleet-local", AgentNamespace: "cattle-fleet-local-system", ClusterLabels: map[string]string{"env": "m"},
 			Repo: "https://r", Branch: "master", Paths: []string{"a", "b"},
 		},
-		Credential: credential.Life{Grace: 720 * time.Hour}, AgentsUnmanaged: true, AgentReplicas: 2, AgentWorkers: "20",
+		Credential: credential.Lifetimes{Grace: 720 * time.Hour}, AgentsUnmanaged: true, AgentReplicas: 2, AgentWorkers: "20",
 		AgentDebug: true, AgentUnconfined: true, AgentLease: registration.LeaseTimes{Duration: "30s", Retry: "10s", Renew: "25s"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

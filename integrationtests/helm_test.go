@@ -67,7 +67,7 @@ func bundle(name, id string, files ...string) helm.Deployment {
 	o := fleet.BundleDeploymentOptions{DefaultNamespace: name}
 	return helm.Deployment{
 		ID: helm.IDOf(name, o), Content: m, Options: o,
-		Memory: release.Memory{Owner: release.Owner{BundleID: name}, DeploymentID: id, Manager: "m1/1", BundleUID: "u1", Commit: "0123456789abcdef"},
+		Memory: release.Record{Owner: release.Owner{BundleID: name}, DeploymentID: id, Manager: "m1/1", BundleUID: "u1", Commit: "0123456789abcdef"},
 	}
 }
 
@@ -140,7 +140,7 @@ func helmInstall(t *testing.T, w helmWorld) {
 	}
 	must(t, w.Install(t.Context(), d))
 	o := w.observe(t, d.ID)
-	want := release.Memory{
+	want := release.Record{
 		Owner: release.Owner{AgentNamespace: "fleet", BundleID: "first"}, Manager: "m1/1",
 		BundleUID: "u1", DeploymentID: "id1", Commit: "0123456789abcdef",
 	}

@@ -128,7 +128,7 @@ func (o *chartOrder) read(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if len(set.Results) != 1 || set.Results[0].Bundle == nil {
-		return 0, fmt.Errorf("%w: %s", errNoChart, texts(set.All()))
+		return 0, fmt.Errorf("%w: %s", errNoChart, texts(set.AllFindings()))
 	}
 	if memory == nil {
 		return 0, fmt.Errorf("%w: nothing remembered", errNoChart)

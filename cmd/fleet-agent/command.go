@@ -25,7 +25,7 @@ type options struct {
 	metricsAddress string
 	healthAddress  string
 	profileAddress string
-	touch          touch
+	touch          connectionFlags
 }
 
 // command is the whole command line. env reads the environment: POD_UID is the

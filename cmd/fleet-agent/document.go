@@ -26,7 +26,7 @@ type AgentStatus struct {
 	// Manager is how it stands with the manager.
 	Manager ManagerContact `json:"manager"`
 	// Kept is what the agent works from.
-	Kept Kept `json:"kept"`
+	Kept StoredState `json:"kept"`
 	// Bundles are the deployments, by name.
 	Bundles []BundleSight `json:"bundles"`
 	// Journal are the last decisions, the newest last.
@@ -56,8 +56,8 @@ type ManagerContact struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// Kept is what is kept in the agent's own cluster.
-type Kept struct {
+// StoredState is what is kept in the agent's own cluster.
+type StoredState struct {
 	// Until is when something was kept there last.
 	Until *time.Time `json:"until,omitempty"`
 	// Bytes is how much it is.
@@ -84,14 +84,14 @@ func documentOf(o agent.Overview, now time.Time) AgentStatus {
 	doc := AgentStatus{
 		APIVersion: documentVersion, Kind: "AgentStatus", At: now.UTC(), Cluster: o.Cluster,
 		Manager: ManagerContact{
-			Registered: o.Registered, URL: o.URL, Reached: o.Reached, Refused: o.Refused, Since: moment(o.Since), Next: moment(o.Next), NextTry: moment(o.NextTry(now).Truncate(time.Second)), Error: o.Error, Hint: o.Hint,
+			Registered: o.Registered, URL: o.URL, Reached: o.Reached, Refused: o.Refused, Since: utcPointer(o.Since), Next: utcPointer(o.Next), NextTry: utcPointer(o.NextTry(now).Truncate(time.Second)), Error: o.Error, Hint: o.Hint,
 		},
-		Kept:    Kept{Until: moment(o.Accepted), Bytes: o.KeptBytes},
+		Kept:    StoredState{Until: utcPointer(o.Accepted), Bytes: o.KeptBytes},
 		Bundles: []BundleSight{}, Journal: o.Journal,
 	}
 	for _, r := range o.Rows {
 		doc.Bundles = append(doc.Bundles, BundleSight{
-			Name: r.Bundle, Commit: r.Commit, State: r.State, Since: moment(r.Since), Message: r.Message, Alone: r.Alone,
+			Name: r.Bundle, Commit: r.Commit, State: r.State, Since: utcPointer(r.Since), Message: r.Message, Alone: r.Alone,
 		})
 	}
 	if doc.Journal == nil {
@@ -100,8 +100,8 @@ func documentOf(o agent.Overview, now time.Time) AgentStatus {
 	return doc
 }
 
-// moment is a time in UTC, nil for none.
-func moment(t time.Time) *time.Time {
+// utcPointer is a time in UTC, nil for none.
+func utcPointer(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

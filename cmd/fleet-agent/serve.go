@@ -13,7 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agent"
 )
 
-// off is an address at which nothing is served, as the reference has it.
+// off is an address at which nothing is served, as rancher/fleet has it.
 const off = "0"
 
 // serve opens the requested endpoints, until ctx ends, and returns the agent's metrics;

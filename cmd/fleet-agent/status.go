@@ -50,7 +50,7 @@ func statusCommand(o *options) *cobra.Command {
 		Long:  statusText,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := so.check(); err != nil {
+			if err := so.validate(); err != nil {
 				return err
 			}
 			quietLibraries()
@@ -72,7 +72,7 @@ func statusCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-func (so statusOptions) check() error {
+func (so statusOptions) validate() error {
 	switch {
 	case so.output != "" && so.output != formatJSON && so.output != formatYAML:
 		return fmt.Errorf("no output format %q; there are json, yaml", so.output)
@@ -101,14 +101,14 @@ func (so statusOptions) print(out io.Writer, o agent.Overview, now time.Time) er
 	default:
 		err = so.printText(out, o, now)
 	}
-	if err == nil && so.exitCode && !well(o) {
+	if err == nil && so.exitCode && !isHealthy(o) {
 		err = errNotReady
 	}
 	return err
 }
 
-// well reports whether nothing is left to wish for.
-func well(o agent.Overview) bool {
+// isHealthy reports whether nothing is left to wish for.
+func isHealthy(o agent.Overview) bool {
 	for _, r := range o.Rows {
 		if r.State != fleet.Ready {
 			return false
@@ -150,7 +150,7 @@ func printRows(out io.Writer, rows []agent.Row, now time.Time) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "BUNDLE\tCOMMIT\tSTATE\tSINCE\tWHILE ALONE")
 	for _, r := range rows {
-		printable.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Bundle, short(r.Commit), r.State, clock(r.Since, now), note(r, now))
+		printable.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Bundle, shortCommit(r.Commit), r.State, clock(r.Since, now), offlineActionText(r, now))
 	}
 	return w.Flush()
 }
@@ -169,7 +169,7 @@ func (so statusOptions) printJournal(out io.Writer, lines []journal.Entry, now t
 		if e.Times > 1 {
 			message = strings.TrimSpace(fmt.Sprintf("%s (%d times since %s)", message, e.Times, clock(e.First, now)))
 		}
-		printable.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", clock(e.At, now), dash(e.Deployment), e.Verb, dash(e.Reason), message)
+		printable.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", clock(e.At, now), orDash(e.Deployment), e.Verb, orDash(e.Reason), message)
 	}
 	return w.Flush()
 }
@@ -179,15 +179,15 @@ func managerLine(o agent.Overview, now time.Time) string {
 	again := againText(o, now)
 	switch {
 	case o.Reached && o.Next.IsZero():
-		return fmt.Sprintf("reached (%s) for %s, as cluster %s", host, age(now.Sub(o.Since)), o.Cluster)
+		return fmt.Sprintf("reached (%s) for %s, as cluster %s", host, formatAge(now.Sub(o.Since)), o.Cluster)
 	case o.Reached:
 		return fmt.Sprintf("reached (%s), as cluster %s; %s", host, o.Cluster, again)
 	case o.Since.IsZero():
 		return fmt.Sprintf("not reached yet (%s), %s", host, again)
 	case o.Refused:
-		return fmt.Sprintf("refuses this agent for %s (%s), %s", age(now.Sub(o.Since)), host, again)
+		return fmt.Sprintf("refuses this agent for %s (%s), %s", formatAge(now.Sub(o.Since)), host, again)
 	}
-	return fmt.Sprintf("unreachable for %s (%s: %s), %s", age(now.Sub(o.Since)), host, lastPart(o.Error), again)
+	return fmt.Sprintf("unreachable for %s (%s: %s), %s", formatAge(now.Sub(o.Since)), host, lastPart(o.Error), again)
 }
 
 // againText says when the agent connects or tries next.
@@ -196,7 +196,7 @@ func againText(o agent.Overview, now time.Time) string {
 		return "connects next at " + clock(o.Next, now)
 	}
 	if at := o.NextTry(now); !at.IsZero() {
-		return "next try in " + age(at.Sub(now).Round(time.Second))
+		return "next try in " + formatAge(at.Sub(now).Round(time.Second))
 	}
 	return "tried again within 20s"
 }
@@ -215,7 +215,7 @@ func credentialLine(o agent.Overview, now time.Time) string {
 
 // keptLine says what the agent works from.
 func keptLine(o agent.Overview, now time.Time) string {
-	text := count(len(o.Rows), "bundle") + " accepted"
+	text := countText(len(o.Rows), "bundle") + " accepted"
 	if !o.Accepted.IsZero() {
 		text += " up to " + clock(o.Accepted, now)
 	}
@@ -238,8 +238,8 @@ var done = map[string]string{
 	"hold": "held", "refuse": "refused", "wait": "waits",
 }
 
-// note is what was done about a deployment while the manager was away.
-func note(r agent.Row, now time.Time) string {
+// offlineActionText is what was done about a deployment while the manager was away.
+func offlineActionText(r agent.Row, now time.Time) string {
 	switch {
 	case r.Alone != nil:
 		word := done[r.Alone.Verb]
@@ -264,8 +264,8 @@ func clock(t, now time.Time) string {
 	return t.Local().Format("2006-01-02")
 }
 
-// age is a span in its largest unit.
-func age(d time.Duration) string {
+// formatAge is a span in its largest unit.
+func formatAge(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))
@@ -277,16 +277,16 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-func short(commit string) string { return dash(commit[:min(len(commit), 7)]) }
+func shortCommit(commit string) string { return orDash(commit[:min(len(commit), 7)]) }
 
-func dash(text string) string {
+func orDash(text string) string {
 	if text == "" {
 		return "-"
 	}
 	return text
 }
 
-func count(n int, noun string) string {
+func countText(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

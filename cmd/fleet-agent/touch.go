@@ -11,18 +11,18 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
-// touch is what the command line says about the agent's connection to its manager. What
+// connectionFlags is what the command line says about the agent's connection to its manager. What
 // the manager writes into the agent's ConfigMap takes precedence.
-type touch struct{ fleet.ClusterCheckIn }
+type connectionFlags struct{ fleet.ClusterCheckIn }
 
-func (t *touch) flags(fs *pflag.FlagSet) {
+func (t *connectionFlags) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&t.Mode, "checkin-mode", heartbeat.ModeWatch, "`watch`: always be connected to the manager; poll: connect at the times of checkin-schedule alone")
 	fs.StringVar(&t.Schedule, "checkin-schedule", "", "when to connect with checkin-mode poll, as `cron` has it: minute, hour, day, month, day of week")
 	fs.StringVar(&t.TimeZone, "checkin-timezone", heartbeat.DefaultTimeZone, "time `zone` of checkin-schedule, for example Europe/Berlin")
 }
 
 // schedule is when the agent connects; nil: it is always connected.
-func (t *touch) schedule() (*heartbeat.Schedule, error) {
+func (t *connectionFlags) schedule() (*heartbeat.Schedule, error) {
 	s, err := heartbeat.Read(&t.ClusterCheckIn, time.LoadLocation, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("checkin-mode, checkin-schedule and checkin-timezone: %w", err)

@@ -27,7 +27,7 @@ func TestTouch(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			var o touch
+			var o connectionFlags
 			fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 			o.flags(fs)
 			if err := fs.Parse(strings.Split(c.args, "|")); err != nil {

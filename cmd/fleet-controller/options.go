@@ -216,14 +216,14 @@ func newLog(w io.Writer, debug bool) *logrus.Entry {
 	}
 	entry := logrus.NewEntry(l)
 	klog.LogToStderr(false) // client-go's own words, in our format
-	klog.SetOutputBySeverity("INFO", lines{entry.WithField("action", "client-go")})
+	klog.SetOutputBySeverity("INFO", lineLogger{entry.WithField("action", "client-go")})
 	return entry
 }
 
-// lines makes one log entry of each line.
-type lines struct{ log *logrus.Entry }
+// lineLogger makes one log entry of each line.
+type lineLogger struct{ log *logrus.Entry }
 
-func (l lines) Write(p []byte) (int, error) {
+func (l lineLogger) Write(p []byte) (int, error) {
 	l.log.Debug(strings.TrimSpace(string(p)))
 	return len(p), nil
 }

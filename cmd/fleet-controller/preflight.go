@@ -29,10 +29,10 @@ const leaseHolds = 30 * time.Second
 // managerLeases are the leases by which managers are found, of all implementations.
 var managerLeases = []string{agentmanagement.LeaseName, controllers.LeaseController, controllers.LeaseGitJob}
 
-// alone looks for other managers of the same API before this one has written
+// waitUntilAlone looks for other managers of the same API before this one has written
 // anything. It returns when this one may begin; the error is that of one that must
 // not.
-func (p *process) alone(ctx context.Context) error {
+func (p *process) waitUntilAlone(ctx context.Context) error {
 	c, err := p.connect(fleet.FieldManagerController)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (p *process) alone(ctx context.Context) error {
 		Shard: p.options.scope.Shard != "", Limited: len(p.options.scope.Workspaces) > 0,
 	}
 	for said := ""; ; {
-		seen, err := p.look(ctx, client)
+		seen, err := p.listManagers(ctx, client)
 		if err != nil {
 			return fmt.Errorf("look for other managers: %w", err)
 		}
@@ -76,7 +76,7 @@ func (p *process) sayLeases(seen []preflight.Manager) {
 			continue
 		}
 		for _, l := range m.Leases {
-			if l.Held() && l.Holder != p.options.identity {
+			if l.IsHeld() && l.Holder != p.options.identity {
 				p.log.WithFields(logrus.Fields{"action": "lease", "reason": l.Holder}).
 					Infof("lease %s is held: its role begins when the other has ended", l.Name)
 			}
@@ -84,9 +84,9 @@ func (p *process) sayLeases(seen []preflight.Manager) {
 	}
 }
 
-// look returns the managers in the cluster, by namespace. It leaves out what this
+// listManagers returns the managers in the cluster, by namespace. It leaves out what this
 // account may not see.
-func (p *process) look(ctx context.Context, client kubernetes.Interface) ([]preflight.Manager, error) {
+func (p *process) listManagers(ctx context.Context, client kubernetes.Interface) ([]preflight.Manager, error) {
 	found := map[string]*preflight.Manager{}
 	in := func(namespace string) *preflight.Manager {
 		if found[namespace] == nil {
@@ -97,9 +97,9 @@ func (p *process) look(ctx context.Context, client kubernetes.Interface) ([]pref
 	in(p.options.namespace)
 	now := time.Now()
 	for _, name := range managerLeases {
-		list, err := client.CoordinationV1().Leases("").List(ctx, named(name))
+		list, err := client.CoordinationV1().Leases("").List(ctx, nameSelector(name))
 		if err != nil {
-			if err = p.visible(err); err != nil {
+			if err = p.tolerateForbidden(err); err != nil {
 				return nil, err
 			}
 			continue
@@ -109,19 +109,19 @@ func (p *process) look(ctx context.Context, client kubernetes.Interface) ([]pref
 			m.Leases = append(m.Leases, leaseOf(&list.Items[i], now))
 		}
 	}
-	deployments, err := client.AppsV1().Deployments("").List(ctx, named(fleet.FieldManagerController))
+	deployments, err := client.AppsV1().Deployments("").List(ctx, nameSelector(fleet.FieldManagerController))
 	if err == nil {
 		for i := range deployments.Items {
 			in(deployments.Items[i].Namespace).Ready = int(deployments.Items[i].Status.ReadyReplicas)
 		}
-	} else if err = p.visible(err); err != nil {
+	} else if err = p.tolerateForbidden(err); err != nil {
 		return nil, err
 	}
-	return p.configured(ctx, client, found)
+	return p.addConfigMaps(ctx, client, found)
 }
 
-// configured adds what the ConfigMap of each namespace says.
-func (p *process) configured(ctx context.Context, client kubernetes.Interface, found map[string]*preflight.Manager) ([]preflight.Manager, error) {
+// addConfigMaps adds what the ConfigMap of each namespace says.
+func (p *process) addConfigMaps(ctx context.Context, client kubernetes.Interface, found map[string]*preflight.Manager) ([]preflight.Manager, error) {
 	out := make([]preflight.Manager, 0, len(found))
 	for namespace, m := range found {
 		config, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, fleet.ConfigMapController, metav1.GetOptions{})
@@ -137,8 +137,8 @@ func (p *process) configured(ctx context.Context, client kubernetes.Interface, f
 	return out, nil
 }
 
-// visible lets it pass, with a warning, that an account may not look.
-func (p *process) visible(err error) error {
+// tolerateForbidden lets it pass, with a warning, that an account may not look.
+func (p *process) tolerateForbidden(err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
@@ -146,9 +146,9 @@ func (p *process) visible(err error) error {
 	return nil
 }
 
-// named selects what has a name, in all namespaces. A right that is limited to the
+// nameSelector selects what has a name, in all namespaces. A right that is limited to the
 // name is enough for it.
-func named(name string) metav1.ListOptions {
+func nameSelector(name string) metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: metav1.ObjectNameField + "=" + name}
 }
 

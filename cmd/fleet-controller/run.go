@@ -39,7 +39,7 @@ func run(ctx context.Context, o *options, log *logrus.Entry) error {
 	if err := p.serve(ctx, group); err != nil {
 		return err
 	}
-	group.Go(func() error { return p.work(ctx) })
+	group.Go(func() error { return p.runRoles(ctx) })
 	err := group.Wait()
 	if err == nil {
 		log.WithField("action", "stop").Info("fleet-controller ended")
@@ -47,9 +47,9 @@ func run(ctx context.Context, o *options, log *logrus.Entry) error {
 	return err
 }
 
-// work takes all roles, as soon as this process may.
-func (p *process) work(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{p.alone, p.prepare} {
+// runRoles takes all roles, as soon as this process may.
+func (p *process) runRoles(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{p.waitUntilAlone, p.prepare} {
 		err := step(ctx)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the context was cancelled: what the step broke off is no failure
@@ -61,7 +61,7 @@ func (p *process) work(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, role := range p.options.roles {
 		group.Go(func() error {
-			if err := p.take(ctx, role); err != nil {
+			if err := p.runRole(ctx, role); err != nil {
 				return fmt.Errorf("role %s: %w", role, err)
 			}
 			return nil
@@ -112,8 +112,8 @@ func (p *process) connect(manager string) (*kube.Client, error) {
 	return kube.Connect(kube.Config{REST: rest, UserAgent: manager + "/" + version.Version, FieldManager: manager})
 }
 
-// take works as one role.
-func (p *process) take(ctx context.Context, role string) error {
+// runRole works as one role.
+func (p *process) runRole(ctx context.Context, role string) error {
 	switch role {
 	case roleController:
 		return p.controller(ctx)

@@ -112,7 +112,7 @@ func TestApplyRefusesFlags(t *testing.T) {
 	}
 }
 
-// Programs that ran the reference's command line read errors as JSON.
+// Programs that ran rancher/fleet's command line read errors as JSON.
 func TestReportError(t *testing.T) {
 	for want, value := range map[string]string{
 		"error: no \"x\"\n": "", "{\"fleetErrorMessage\":\"no \\\"x\\\"\",\"level\":\"fatal\",\"msg\":\"Fleet cli failed\"}\n": "True",

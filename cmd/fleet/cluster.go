@@ -36,7 +36,7 @@ func newClusterListCommand(g *client.Globals, std printer.Stdio) *cobra.Command 
 		Use: "list [NAME...]", Short: "Show clusters, and who waits to be let in", Long: clusterListText,
 		ValidArgsFunction: g.CompleteObjects(std, cli.ClustersGrammar),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			refs, err := cli.ClustersGrammar.Objects(args)
+			refs, err := cli.ClustersGrammar.ParseObjects(args)
 			if err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ func newClusterForgetCommand(g *client.Globals, std printer.Stdio) *cobra.Comman
 			if err != nil {
 				return err
 			}
-			return cluster.Forget(cmd.Context(), o, s)
+			return cluster.DeleteCluster(cmd.Context(), o, s)
 		},
 	}
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "also a cluster whose agent is there")

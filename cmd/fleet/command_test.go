@@ -180,11 +180,11 @@ func TestReached(t *testing.T) {
 		"https://x does not know the kinds of Fleet":                                                                           noResource,
 		"clusters.fleet.cattle.io \"c1\" not found":                                                                            apierrors.NewNotFound(resource, "c1"),
 	} {
-		if got := client.Reached("https://x", err); !strings.HasPrefix(got.Error(), want) || !errors.Is(got, err) && !errors.As(err, new(*url.Error)) {
+		if got := client.DescribeServerError("https://x", err); !strings.HasPrefix(got.Error(), want) || !errors.Is(got, err) && !errors.As(err, new(*url.Error)) {
 			t.Errorf("want %q, got %q", want, got)
 		}
 	}
-	if client.Reached("https://x", nil) != nil {
+	if client.DescribeServerError("https://x", nil) != nil {
 		t.Error("no error is none")
 	}
 }

@@ -35,7 +35,7 @@ func newDeleteCommand(g *client.Globals, std printer.Stdio) *cobra.Command {
 		Example:           "  fleet delete -n fleet-default repo/shops\n  fleet delete -n fleet-default repo/shops 5a8c1f0e9d2b7c44\n  fleet delete -n fleet-default bundle/web --keep --yes",
 		ValidArgsFunction: g.CompleteObjects(std, deletion.Deletable),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := deletion.Other(args, g.Namespace); err != nil {
+			if err := deletion.OtherKindError(args, g.Namespace); err != nil {
 				return err
 			}
 			if err := o.Complete(args); err != nil {

@@ -22,7 +22,7 @@ func newEventsCommand(g *client.Globals, std printer.Stdio) *cobra.Command {
 				return err
 			}
 			if len(args) > 0 {
-				ref, err := events.Grammar().One(args)
+				ref, err := events.Grammar().ParseOne(args)
 				if err != nil {
 					return err
 				}

@@ -14,11 +14,11 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// The example repository that Fleet's users start from, and what the reference
+// The example repository that Fleet's users start from, and what rancher/fleet
 // makes of its directories. They are no part of the project.
 const examples = "../../../shared/data"
 
-// Each directory of the examples gives the Bundles that the reference makes of
+// Each directory of the examples gives the Bundles that rancher/fleet makes of
 // it, through the command in the README of the data.
 func TestExamples(t *testing.T) {
 	repo, err := filepath.Abs(filepath.Join(examples, "fleet-examples"))

@@ -25,11 +25,11 @@ func giveIDs(t *testing.T, objects []*unstructured.Unstructured) {
 	for _, o := range objects {
 		switch o.GetKind() {
 		case "Bundle":
-			bundles = append(bundles, must(t, client.As[fleet.Bundle], o))
+			bundles = append(bundles, must(t, client.Convert[fleet.Bundle], o))
 		case "Cluster":
-			in.Clusters = append(in.Clusters, must(t, client.As[fleet.Cluster], o))
+			in.Clusters = append(in.Clusters, must(t, client.Convert[fleet.Cluster], o))
 		case "ClusterGroup":
-			in.Groups = append(in.Groups, must(t, client.As[fleet.ClusterGroup], o))
+			in.Groups = append(in.Groups, must(t, client.Convert[fleet.ClusterGroup], o))
 		case "BundleDeployment":
 			need[o.GetName()] = need[o.GetName()] || places(o, "@") != nil
 		}
@@ -41,7 +41,7 @@ func giveIDs(t *testing.T, objects []*unstructured.Unstructured) {
 		}
 		b.Spec.RolloutStrategy = nil // everything at once
 		in.Bundle = b
-		result, err := preview.Of(in)
+		result, err := preview.Compute(in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func giveIDs(t *testing.T, objects []*unstructured.Unstructured) {
 		if at == nil {
 			continue
 		}
-		bd := must(t, client.As[fleet.BundleDeployment], o)
+		bd := must(t, client.Convert[fleet.BundleDeployment], o)
 		c := made[bd.Name+" "+view.ClusterOf(bd).Name]
 		if c.Object == nil {
 			t.Fatalf("%s is not meant for %s: %s", bd.Name, view.ClusterOf(bd).Name, c.Why)

@@ -32,10 +32,10 @@ func TestFailureReasons(t *testing.T) {
 		idle bool
 	}{
 		"Usage":        {errors.New("unknown flag"), 1, true},
-		"Unreachable":  {client.Reached("https://x", &url.Error{Op: "Get", URL: "https://x", Err: syscall.ECONNREFUSED}), 1, false},
-		"Unauthorized": {client.Reached("https://x", apierrors.NewUnauthorized("no")), 1, false},
+		"Unreachable":  {client.DescribeServerError("https://x", &url.Error{Op: "Get", URL: "https://x", Err: syscall.ECONNREFUSED}), 1, false},
+		"Unauthorized": {client.DescribeServerError("https://x", apierrors.NewUnauthorized("no")), 1, false},
 		"Forbidden":    {fmt.Errorf("list: %w", apierrors.NewForbidden(clusters, "", errors.New("no"))), 1, false},
-		"NotInstalled": {client.Reached("https://x", noKinds), 1, false},
+		"NotInstalled": {client.DescribeServerError("https://x", noKinds), 1, false},
 		"NotFound":     {apierrors.NewNotFound(clusters, "c1"), 1, false},
 		"Failed":       {errors.New("anything"), 1, false},
 		"Differences":  {cli.ErrDifferences, 2, false},
@@ -66,7 +66,7 @@ func TestMissingRight(t *testing.T) {
 	} {
 		cause := fmt.Errorf("User %q cannot %s resource %q in API group %q in the namespace %q", "ana", c.verb, c.resource, c.group, "fleet-default")
 		err := apierrors.NewForbidden(schema.GroupResource{Group: c.group, Resource: c.resource}, "x", cause)
-		if got := client.MissingRight(client.Reached("https://x", err)); got != c.want {
+		if got := client.MissingRight(client.DescribeServerError("https://x", err)); got != c.want {
 			t.Errorf("%s %s: want %q, got %q", c.verb, c.resource, c.want, got)
 		}
 	}
@@ -97,7 +97,7 @@ func TestForbiddenHint(t *testing.T) {
 // A webhook that denies a request with 401 says nothing of the credentials.
 func TestFailureOfWebhook(t *testing.T) {
 	root := command((&stage{}).globals(nil), printer.Stdio{Out: &strings.Builder{}, Err: &strings.Builder{}})
-	if got := client.Failure(root, client.Reached("https://x", deniedWith401), 1, true); got.Reason != "Forbidden" || got.Hint != "" {
+	if got := client.Failure(root, client.DescribeServerError("https://x", deniedWith401), 1, true); got.Reason != "Forbidden" || got.Hint != "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -125,7 +125,7 @@ func TestFailuresAreDocuments(t *testing.T) {
 	} {
 		st := &stage{fake: newFake(t, "testdata/fleets/examples.yaml")}
 		g := st.globals(func() {})
-		g.Watch = func(_ context.Context, s *client.Session, _ client.Selection) (client.World, error) {
+		g.Watch = func(_ context.Context, s *client.Session, _ client.Selection) (client.FleetWatch, error) {
 			return &played{f: st.fake, s: s, over: func() error { return context.DeadlineExceeded }}, nil
 		}
 		var out, notes bytes.Buffer
@@ -133,7 +133,7 @@ func TestFailuresAreDocuments(t *testing.T) {
 		root := command(g, std)
 		root.SetArgs(c.args)
 		cmd, err := root.ExecuteContextC(t.Context())
-		code := finish(g, cmd, std, client.Ending{Err: err}, func(string) string { return "" })
+		code := reportEnd(g, cmd, std, client.CommandEnd{Err: err}, func(string) string { return "" })
 		line := strings.Join(c.args, " ")
 		var doc client.Error
 		if out.Len() > 0 {
@@ -160,7 +160,7 @@ func TestInterruptIsNoFailure(t *testing.T) {
 	std := printer.Stdio{Out: &out, Err: &notes}
 	g := (&stage{}).globals(nil)
 	root := command(g, std)
-	if code := finish(g, root, std, client.Ending{Err: errors.New("x"), Interrupted: true}, func(string) string { return "" }); code != 130 || out.Len()+notes.Len() > 0 {
+	if code := reportEnd(g, root, std, client.CommandEnd{Err: errors.New("x"), Interrupted: true}, func(string) string { return "" }); code != 130 || out.Len()+notes.Len() > 0 {
 		t.Errorf("exit code %d, %q, %q", code, out.String(), notes.String())
 	}
 }

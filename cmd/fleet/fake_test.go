@@ -205,7 +205,7 @@ type fake struct {
 	writes []string
 	asked  []string // "list bundles", "get clusters": one for each request
 	url    string   // empty: https://127.0.0.1:31001
-	failed *diagnose.Hop
+	failed *diagnose.ConnectionStep
 	left   map[string]*fleet.Reading // what the last reading of each GitRepo left
 }
 
@@ -248,7 +248,7 @@ func (f *fake) take(s step) {
 	f.finish()
 }
 
-// finish lets the manager say, of each repository that was read, that the bundles of
+// reportEnd lets the manager say, of each repository that was read, that the bundles of
 // this step are those of its reading, unless the fixture sets its own.
 func (f *fake) finish() {
 	var bundles []*fleet.Bundle
@@ -256,7 +256,7 @@ func (f *fake) finish() {
 		if o.GetKind() != "Bundle" {
 			continue
 		}
-		if b, err := client.As[fleet.Bundle](o); err == nil {
+		if b, err := client.Convert[fleet.Bundle](o); err == nil {
 			bundles = append(bundles, b)
 		}
 	}
@@ -264,7 +264,7 @@ func (f *fake) finish() {
 		if o.GetKind() != "GitRepo" {
 			continue
 		}
-		r, err := client.As[fleet.GitRepo](o)
+		r, err := client.Convert[fleet.GitRepo](o)
 		if err != nil || r.Status.Commit == "" || o.GetAnnotations()["test"] == "silent" {
 			continue
 		}
@@ -276,7 +276,7 @@ func (f *fake) finish() {
 		}
 		var gone []string
 		for _, b := range own {
-			if planreading.Leaving(r, b) {
+			if planreading.IsLeaving(r, b) {
 				gone = append(gone, b.Name)
 			}
 		}
@@ -549,7 +549,7 @@ type played struct {
 
 func (p *played) Fleet() view.Fleet {
 	ctx := context.Background()
-	fl, err := p.s.Look(ctx)
+	fl, err := p.s.ReadFleet(ctx)
 	if err == nil {
 		fl.Deployments, err = client.ListAs[fleet.BundleDeployment](ctx, p.s, cli.MustKind("deployments"), "")
 	}

@@ -58,10 +58,10 @@ func (h helper) text(text string) {
 func (h helper) usage(cmd *cobra.Command) {
 	fmt.Fprintln(h.Out, "Usage:")
 	if cmd.Runnable() {
-		h.hanging("  ", cmd.UseLine())
+		h.printHanging("  ", cmd.UseLine())
 	}
 	if cmd.HasAvailableSubCommands() {
-		h.hanging("  ", cmd.CommandPath()+" [command]")
+		h.printHanging("  ", cmd.CommandPath()+" [command]")
 	}
 	if cmd.HasExample() {
 		fmt.Fprintf(h.Out, "\nExamples:\n%s\n", cmd.Example)
@@ -86,8 +86,8 @@ func (h helper) usage(cmd *cobra.Command) {
 	}
 }
 
-// hanging prints a text whose further lines are indented deeper.
-func (h helper) hanging(prefix, text string) {
+// printHanging prints a text whose further lines are indented deeper.
+func (h helper) printHanging(prefix, text string) {
 	first, rest, _ := strings.Cut(text, " ")
 	h.Lines(prefix+first+" ", rest)
 }

@@ -35,7 +35,7 @@ func (f *fake) manage(o *unstructured.Unstructured) {
 		return
 	}
 	o.SetUID(types.UID("uid-" + o.GetName()))
-	t, err := client.As[fleet.ClusterRegistrationToken](o)
+	t, err := client.Convert[fleet.ClusterRegistrationToken](o)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestInstallAgent(t *testing.T) {
 				t.Errorf("%s: no %s", token, key)
 			}
 		}
-		secret, err := client.As[corev1.Secret](&unstructured.Unstructured{Object: file["Secret cattle-fleet-system/fleet-agent-bootstrap"]})
+		secret, err := client.Convert[corev1.Secret](&unstructured.Unstructured{Object: file["Secret cattle-fleet-system/fleet-agent-bootstrap"]})
 		if err != nil {
 			t.Fatal(err)
 		}

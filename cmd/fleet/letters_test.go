@@ -13,12 +13,12 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
-// ofTheReference are the commands that keep the letters of the reference's
+// ofTheReference are the commands that keep the letters of rancher/fleet's
 // command line, whatever these mean elsewhere. docs/cli/README.md lists them.
 var ofTheReference = []string{"fleet apply", "fleet test", "fleet target", "fleet deploy", "fleet bundlediff"}
 
 // A letter stands for one flag in all commands, and --all for one thing, except
-// in the commands that keep the reference's.
+// in the commands that keep rancher/fleet's.
 func TestLetters(t *testing.T) {
 	meaning, everything := map[string]string{}, map[string]bool{}
 	yes := map[string]string{}

@@ -40,7 +40,7 @@ func newLintCommand(g *client.Globals, std printer.Stdio) *cobra.Command {
 			case o.List:
 				return lint.PrintRules(std)
 			case o.Schema:
-				_, err := printer.Exact(std.Out).Write(schemas.FleetYAML)
+				_, err := printer.DocumentWriter(std.Out).Write(schemas.FleetYAML)
 				return err
 			}
 			if err := o.AskServer(cmd.Context(), g, std); err != nil {

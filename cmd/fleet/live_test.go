@@ -93,7 +93,7 @@ func startIn(t *testing.T, fleet *fake, args ...string) *liveCommand {
 	g.Dial = func(printer.Stdio) (client.Access, error) {
 		return client.Access{API: f.live, Server: f.live.address(), User: "ana"}, nil
 	}
-	g.Watch = func(ctx context.Context, s *client.Session, of client.Selection) (client.World, error) {
+	g.Watch = func(ctx context.Context, s *client.Session, of client.Selection) (client.FleetWatch, error) {
 		return s.Watch(ctx, of)
 	}
 	root := command(g, printer.Stdio{In: strings.NewReader(""), Out: &f.out, Err: &f.notes})

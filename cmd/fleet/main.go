@@ -22,5 +22,5 @@ func main() {
 	cmd, err := command(g, std).ExecuteContextC(ctx)
 	interrupted := ctx.Err() != nil
 	stop()
-	os.Exit(finish(g, cmd, std, client.Ending{Err: err, Interrupted: interrupted}, os.Getenv))
+	os.Exit(reportEnd(g, cmd, std, client.CommandEnd{Err: err, Interrupted: interrupted}, os.Getenv))
 }

@@ -28,7 +28,7 @@ func TestWatchWithoutManager(t *testing.T) {
 		f := newFake(t, "testdata/fleets/downstream.yaml")
 		f.without("kinds")
 		g := (&stage{fake: f}).globals(func() {})
-		g.Watch = func(ctx context.Context, s *client.Session, of client.Selection) (client.World, error) {
+		g.Watch = func(ctx context.Context, s *client.Session, of client.Selection) (client.FleetWatch, error) {
 			return s.Watch(ctx, of)
 		}
 		var out, notes bytes.Buffer

@@ -89,7 +89,7 @@ func forbidden(t *testing.T, line string, rights map[string]bool) bool {
 	g.Dial = func(printer.Stdio) (client.Access, error) {
 		return client.Access{API: granting{f, rights}, Server: "https://x"}, nil
 	}
-	g.Watch = func(ctx context.Context, s *client.Session, of client.Selection) (client.World, error) {
+	g.Watch = func(ctx context.Context, s *client.Session, of client.Selection) (client.FleetWatch, error) {
 		return s.Watch(ctx, of)
 	}
 	root := command(g, printer.Stdio{In: strings.NewReader(""), Out: out, Err: io.Discard})

@@ -37,7 +37,7 @@ func newGlobals(std printer.Stdio) *client.Globals {
 	g.Plain = printer.PlainTerminal(os.Getenv)
 	g.Dial, g.Random, g.Bring, g.Probe, g.Visit = g.Open, client.RandomWord, client.ApplyObjects, client.ProbeServer, client.VisitAddress
 	g.Other = func(file, context string) (client.Access, error) { return client.OpenKubeconfig(std, file, context) }
-	g.Watch = func(ctx context.Context, s *client.Session, of client.Selection) (client.World, error) {
+	g.Watch = func(ctx context.Context, s *client.Session, of client.Selection) (client.FleetWatch, error) {
 		return s.Watch(ctx, of)
 	}
 	return g
@@ -46,7 +46,7 @@ func newGlobals(std printer.Stdio) *client.Globals {
 // command is the whole command line.
 func command(g *client.Globals, std printer.Stdio) *cobra.Command {
 	std = printer.Guard(std, &g.Answered, g.Colored)
-	std.Err = printer.Quieted(std.Err, &g.Quiet)
+	std.Err = printer.QuietableWriter(std.Err, &g.Quiet)
 	root := &cobra.Command{
 		Use: "fleet", Short: "GitOps for one Kubernetes cluster or a million", Long: rootText,
 		SilenceErrors: true, SilenceUsage: true,

@@ -147,7 +147,7 @@ func (m *maker) same(b *fleet.Bundle) (now *fleet.Bundle, ok bool) {
 	if u == nil {
 		return nil, false
 	}
-	now, err := client.As[fleet.Bundle](u)
+	now, err := client.Convert[fleet.Bundle](u)
 	return now, err == nil && now.Generation == b.Generation && now.DeletionTimestamp == nil
 }
 
@@ -242,7 +242,7 @@ func (m *maker) leave(bundle, cluster string) {
 	if u == nil {
 		return
 	}
-	if bd, err := client.As[fleet.BundleDeployment](u); err == nil {
+	if bd, err := client.Convert[fleet.BundleDeployment](u); err == nil {
 		m.s.write(bd, true)
 	}
 }

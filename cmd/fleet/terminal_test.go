@@ -257,7 +257,7 @@ func TestDocumentsAreExact(t *testing.T) {
 // What a server says in an error begins no line and moves no cursor.
 func TestErrorsStayInTheirLine(t *testing.T) {
 	server := apierrors.NewForbidden(fleet.GroupVersion.WithResource("clusters").GroupResource(), "c1", errors.New("no"+hostile))
-	for _, err := range []error{server, fmt.Errorf("read: %w", client.Reached("https://x", server)), errors.Join(errors.New("one"), server), fmt.Errorf("%w: %w", cli.ErrInput, server)} {
+	for _, err := range []error{server, fmt.Errorf("read: %w", client.DescribeServerError("https://x", server)), errors.Join(errors.New("one"), server), fmt.Errorf("%w: %w", cli.ErrInput, server)} {
 		for _, env := range []string{"", "true"} {
 			var out strings.Builder
 			client.ReportError(&out, err, func(string) string { return env })

@@ -139,7 +139,7 @@ func (st *stage) set(t *testing.T, words []string) {
 	case "server:":
 		st.fake.url, st.fake.failed = words[1], nil
 		if len(words) > 3 {
-			st.fake.failed = &diagnose.Hop{Part: words[2], Text: strings.Join(words[3:], " ")}
+			st.fake.failed = &diagnose.ConnectionStep{Part: words[2], Text: strings.Join(words[3:], " ")}
 		}
 	case "again:":
 		st.fake = newFake(t, st.path)
@@ -162,7 +162,7 @@ func (st *stage) globals(end func()) *client.Globals {
 		return client.Access{API: st.fake, Server: st.fake.address(), User: "ana", Contexts: st.fake.others}, nil
 	}
 	g.Probe = func(context.Context, client.Access) diagnose.ServerSeen { return st.fake.answer() }
-	g.Visit = func(context.Context, string, []byte) *diagnose.Hop { return nil }
+	g.Visit = func(context.Context, string, []byte) *diagnose.ConnectionStep { return nil }
 	return g
 }
 
@@ -190,13 +190,13 @@ func (st *stage) run(t *testing.T, args []string) string {
 		over = func() error { cancel(); return context.Canceled } // Ctrl-C
 	}
 	g := st.globals(cancel)
-	g.Watch = func(_ context.Context, s *client.Session, _ client.Selection) (client.World, error) {
+	g.Watch = func(_ context.Context, s *client.Session, _ client.Selection) (client.FleetWatch, error) {
 		return &played{f: st.fake, s: s, over: over}, nil
 	}
 	root := command(g, std)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
-	if code := finish(g, cmd, std, client.Ending{Err: err}, func(string) string { return "" }); code != 0 {
+	if code := reportEnd(g, cmd, std, client.CommandEnd{Err: err}, func(string) string { return "" }); code != 0 {
 		fmt.Fprintln(&out, code)
 	}
 	return out.String()

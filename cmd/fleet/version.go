@@ -57,10 +57,10 @@ func runVersion(ctx context.Context, o printer.Output, std printer.Stdio, s *cli
 	if why != nil {
 		doc.Error = why.Error()
 	}
-	if o.Machine() {
+	if o.IsMachineReadable() {
 		return o.Print(std, doc, false)
 	}
-	printer.Say(std.Out, "client   %s (%s)\n", doc.Client.Version, doc.Client.Commit)
+	printer.Fprintf(std.Out, "client   %s (%s)\n", doc.Client.Version, doc.Client.Commit)
 	switch {
 	case doc.Manager == nil:
 		std.Note("manager  not asked: %s", doc.Error)
@@ -70,7 +70,7 @@ func runVersion(ctx context.Context, o printer.Output, std printer.Stdio, s *cli
 		std.Note("manager  none to be seen at %s", doc.Server)
 		s.NoteManager(ctx, *doc.Manager)
 	default:
-		printer.Say(std.Out, "%-8s %s\n", "manager", managerLine(doc, now))
+		printer.Fprintf(std.Out, "%-8s %s\n", "manager", managerLine(doc, now))
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func newWorkspaceListCommand(g *client.Globals, std printer.Stdio) *cobra.Comman
 			if err := o.Check(workspace.Formats...); err != nil {
 				return err
 			}
-			k, now, err := workspace.Ask(cmd.Context(), &r, g, std)
+			k, now, err := workspace.ConnectKeepers(cmd.Context(), &r, g, std)
 			if err != nil {
 				return err
 			}
@@ -94,7 +94,7 @@ func newWorkspaceMoveCommand(g *client.Globals, std printer.Stdio) *cobra.Comman
 		Example:           "  fleet workspace move c-12345 team-a\n  fleet workspace move -n fleet-default prod-eu team-a --rancher",
 		ValidArgsFunction: g.CompleteObjects(std, workspace.MoveGrammar),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			refs, err := workspace.MoveGrammar.Objects(args)
+			refs, err := workspace.MoveGrammar.ParseObjects(args)
 			if err != nil {
 				return err
 			}

@@ -49,7 +49,7 @@ func missingFields() []string {
 	every := &fleet.GitRepo{Spec: fleet.GitRepoSpec{
 		WebhookSecret: "x", ImageScanInterval: &metav1.Duration{Duration: time.Minute}, ImageScanCommit: &fleet.CommitSpec{},
 	}}
-	return support.Missing(every)
+	return support.UnsupportedFields(every)
 }
 
 // docs/git.md has each reason why a repository cannot be read.

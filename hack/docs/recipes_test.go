@@ -94,7 +94,7 @@ func sampleFleet(t *testing.T, text string) []*target.Cluster {
 		t.Fatal(errs)
 	}
 	for _, c := range clusters {
-		c.Groups = compiled.Of(c.Labels)
+		c.Groups = compiled.Selecting(c.Labels)
 	}
 	slices.SortFunc(clusters, target.CompareClusters)
 	return clusters
@@ -113,7 +113,7 @@ func bundleOf(t *testing.T, text string) *fleet.Bundle {
 		repo = strictly[fleet.GitRepo](t, text)
 	}
 	set := bundle.Read(tree, []string{"web"}, nil, gitrepo.Options(repo, "0123456789012345678901234567890123456789"))
-	if found := set.All(); finding.HasErrors(found) || len(set.Results) != 1 || set.Results[0].Bundle == nil {
+	if found := set.AllFindings(); finding.HasErrors(found) || len(set.Results) != 1 || set.Results[0].Bundle == nil {
 		t.Fatalf("no Bundle: %v", found)
 	}
 	return set.Results[0].Bundle

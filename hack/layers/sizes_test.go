@@ -23,7 +23,7 @@ var larger = map[string]string{
 	"pkg/agent/checkin.Config: fields":           "what the agent gives its check-ins, one field each",
 	"pkg/agent/deploy.snapshot: fields":          "facts of one decision, gathered in one place",
 	"pkg/plan/bundle.Options: fields":            "what a GitRepo says of its bundles, one field each",
-	"pkg/plan/diagnose.Seen: fields":             "facts of one decision, gathered in one place",
+	"pkg/plan/diagnose.Observed: fields":         "facts of one decision, gathered in one place",
 	"pkg/plan/explain.Explanation: fields":       "the answer, of which a document is made",
 	"pkg/plan/explain.Survey: fields":            "the answer, of which a document is made",
 	"pkg/plan/registration.Settings: fields":     "the chart's values, one field each",

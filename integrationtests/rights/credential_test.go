@@ -18,13 +18,13 @@ import (
 )
 
 // brief is the life of tokens where they end.
-var brief = credential.Life{TTL: day, Grace: 30 * day}
+var brief = credential.Lifetimes{TTL: day, Grace: 30 * day}
 
 // How agents get, renew, change and lose their credentials, with a real manager and
 // real agents. First credentials last, as they do by default; then the manager is
 // upgraded to credentialTTL; then some agents were away; then it is as before.
 func TestCredentials(t *testing.T) {
-	w := newWorld(t, credential.Life{Grace: credential.DefaultGrace})
+	w := newWorld(t, credential.Lifetimes{Grace: credential.DefaultGrace})
 	b := w.token("all")
 	veteran := w.join(t, "veteran", b)
 	t.Run("Lasting", func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestCredentials(t *testing.T) {
 	})
 	t.Run("TwentyDaysAway", func(t *testing.T) { comesBack(w.in(t), away.In(t)) })
 	t.Run("FortyDaysAway", func(t *testing.T) { joinsAgain(w.in(t), gone.In(t), b) })
-	w.become(credential.Life{Grace: credential.DefaultGrace})
+	w.become(credential.Lifetimes{Grace: credential.DefaultGrace})
 	t.Run("SwitchedOff", func(t *testing.T) { lastsAgain(w.in(t), veteran.In(t)) })
 }
 
@@ -78,7 +78,7 @@ func lasts(w *world, t testing.TB, veteran *member) {
 		t.Errorf("condition Credential: %s, %s", reason, message)
 	}
 	token, renewal := m.kept()
-	if !credential.SpanOf(token).Lasts() || renewal != "" {
+	if !credential.SpanOf(token).Endless() || renewal != "" {
 		t.Errorf("the token ends, or there is one that renews it")
 	}
 	accounts := list[*corev1.ServiceAccount](w, fleet.NamespaceRegistration, fleet.LabelCluster+"="+m.Name)

@@ -21,7 +21,7 @@ func ends(w *world, t testing.TB, veteran *member) {
 	m.settled()
 	token, renewal := m.kept()
 	for name, s := range map[string]struct {
-		span credential.Span
+		span credential.Validity
 		want time.Duration
 	}{"token": {credential.SpanOf(token), brief.TTL}, "renewal": {credential.SpanOf(renewal), brief.RenewalTTL()}} {
 		if got := s.span.Expires.Sub(s.span.Issued).Round(time.Minute); got != s.want {
@@ -205,7 +205,7 @@ func lastsAgain(w *world, m *member) {
 	m.Until("the agent uses a token that lasts", func() bool {
 		c := m.cluster()
 		token, _ := m.kept()
-		return credential.SpanOf(token).Lasts() && c.Status.Agent.Credential == credential.Digest(c.Annotations[fleet.AnnotationCredential])
+		return credential.SpanOf(token).Endless() && c.Status.Agent.Credential == credential.Digest(c.Annotations[fleet.AnnotationCredential])
 	})
 	m.Until("what renewed goes", func() bool {
 		return len(list[*corev1.ServiceAccount](w, fleet.NamespaceRegistration, fleet.LabelCluster+"="+m.Name)) == 1

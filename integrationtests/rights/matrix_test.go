@@ -41,7 +41,7 @@ type column struct {
 // leaves the management cluster, as the API server says and as it does. The table in
 // docs/security.md is what this test finds.
 func TestMatrix(t *testing.T) {
-	w := newWorld(t, credential.Life{Grace: credential.DefaultGrace})
+	w := newWorld(t, credential.Lifetimes{Grace: credential.DefaultGrace})
 	b := w.token("all")
 	one, two := w.register(b, "a"), w.register(b, "b")
 	w.tenant("team", fleet.NamespaceDefault)

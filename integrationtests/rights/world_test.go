@@ -31,7 +31,7 @@ type world struct {
 const day = 24 * time.Hour
 
 // newWorld starts a manager whose agents have tokens of a life.
-func newWorld(t *testing.T, life credential.Life) *world {
+func newWorld(t *testing.T, life credential.Lifetimes) *world {
 	t.Helper()
 	hub := harness.ConnectHub(t, harness.Cluster(t, "management"))
 	harness.InstallCRDs(t, hub.Admin)
@@ -67,7 +67,7 @@ func (w *world) chart() {
 
 // become is the manager after an upgrade of the chart: its agents have tokens of
 // another life.
-func (w *world) become(life credential.Life) {
+func (w *world) become(life credential.Lifetimes) {
 	w.Helper()
 	w.managerProcess.Halt(w)
 	w.managerProcess.Settings.Credential = life

@@ -61,7 +61,7 @@ func files(seed, count, bytes int) content.Manifest {
 
 func deploymentOf(name, id string, m content.Manifest) helm.Deployment {
 	o := fleet.BundleDeploymentOptions{DefaultNamespace: name}
-	return helm.Deployment{ID: helm.IDOf(name, o), Content: m, Options: o, Memory: release.Memory{
+	return helm.Deployment{ID: helm.IDOf(name, o), Content: m, Options: o, Memory: release.Record{
 		Owner: release.Owner{BundleID: name}, DeploymentID: id, Manager: "m1/1", BundleUID: "u1", Commit: "c1"}}
 }
 

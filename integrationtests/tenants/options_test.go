@@ -38,7 +38,7 @@ func (p *port) deployment(o fleet.BundleDeploymentOptions, files ...string) helm
 	}
 	return helm.Deployment{
 		ID: helm.IDOf(p.name, o), Content: m, Options: o,
-		Memory: release.Memory{Owner: release.Owner{BundleID: p.name}, DeploymentID: "id", Manager: "m1/1", BundleUID: "u1"},
+		Memory: release.Record{Owner: release.Owner{BundleID: p.name}, DeploymentID: "id", Manager: "m1/1", BundleUID: "u1"},
 	}
 }
 

@@ -54,7 +54,7 @@ func tripleWithoutWorkspaces(w *world) {
 // namespacesWithoutWorkspaces: a namespace that was made for a workspace does not count as
 // forsaken, for nothing says whether that workspace is wanted.
 func namespacesWithoutWorkspaces(w *world) {
-	_, err := kube.StoreOf[*corev1.Namespace](w.hub.Admin).Create(w.Context(), plan.Namespace(plan.Record("made"), plan.Create))
+	_, err := kube.StoreOf[*corev1.Namespace](w.hub.Admin).Create(w.Context(), plan.Namespace(plan.RequestedWorkspace("made"), plan.Create))
 	w.must(err)
 	w.turns("two")
 	w.looks("made")

@@ -44,7 +44,7 @@ func (m *connectionMode) next(identity string, now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.schedule != nil {
-		return m.schedule.For(identity)(now)
+		return m.schedule.TimesOf(identity)(now)
 	}
 	interval := heartbeat.Usual
 	switch {
@@ -83,7 +83,7 @@ func (m *connectionMode) setSchedule(c *fleet.ClusterCheckIn, now time.Time) (bo
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if want.Same(m.schedule) {
+	if want.Equal(m.schedule) {
 		return false, nil
 	}
 	m.schedule = want

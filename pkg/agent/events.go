@@ -44,7 +44,7 @@ func entryOf(act deploy.Act) journal.Entry {
 	case deploy.Failed:
 		e.Message = "failed: " + e.Message
 	case deploy.Permanent:
-		if release.Passes(act.Reason) {
+		if release.MayPass(act.Reason) {
 			e.Message = "failed, and is tried again within 5 minutes: " + e.Message
 			break
 		}

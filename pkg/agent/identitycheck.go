@@ -51,7 +51,7 @@ func (s *identityCheck) onAnswer(ans checkin.Answer, now time.Time) (act, claim,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.claim
-	act, s.claim = s.judge.Judge(registration.IdentityAnswer{
+	act, s.claim = s.judge.Observe(registration.IdentityAnswer{
 		Known: ans.ClusterUID, Rival: ans.Rival, Joined: s.joined, Interval: ans.Interval,
 	}, now)
 	if act && !s.claim {

@@ -508,7 +508,7 @@ func (t *importTest) brake(on bool) {
 		t.must(store.Delete(t.Context(), key, kube.Precondition{}))
 		return
 	}
-	_, err := store.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: view.Brake{On: true}.Data()})
+	_, err := store.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: view.GlobalPause{On: true}.Data()})
 	t.must(err)
 }
 

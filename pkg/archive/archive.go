@@ -148,7 +148,7 @@ func Unpack(ctx context.Context, src io.ReaderAt, size int64, o Options, into *o
 		return Stats{}, err
 	}
 	l := o.Limits.withDefaults()
-	u := &unpacking{ctx: ctx, root: into, limits: l, packed: size, names: map[nameKey]seen{}}
+	u := &unpacking{ctx: ctx, root: into, limits: l, packed: size, names: map[nameKey]seenEntry{}}
 	if u.left = l.Bytes; size < (l.Bytes-freeBytes)/l.Ratio {
 		u.left, u.byRatio = freeBytes+size*l.Ratio, true
 	}
@@ -172,8 +172,8 @@ func permanentf(reason, text string, args ...any) error {
 	return reconcile.TerminalError(reason, fmt.Errorf(text, args...))
 }
 
-// damaged is an archive that cannot be read.
-func damaged(err error) error {
+// damagedError is an archive that cannot be read.
+func damagedError(err error) error {
 	if reconcile.IsTerminal(err) {
 		return err
 	}

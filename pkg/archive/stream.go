@@ -77,11 +77,11 @@ const perName = 4 << 10
 func (u *unpacking) stream(in *source, f format, file string) error {
 	r, end, err := decompress(bufio.NewReaderSize(in, 64<<10), f.compression)
 	if err != nil {
-		return damaged(err)
+		return damagedError(err)
 	}
 	defer end()
 	if f.layout == "file" {
-		if err := u.file(entry{name: file, size: -1}, r); err != nil {
+		if err := u.file(archiveEntry{name: file, size: -1}, r); err != nil {
 			return err
 		}
 		return nil
@@ -92,7 +92,7 @@ func (u *unpacking) stream(in *source, f format, file string) error {
 	}
 	// The checksum of the compression stands behind the last file.
 	if _, err := io.Copy(io.Discard, g); err != nil && !errors.Is(err, gzip.ErrHeader) {
-		return damaged(err)
+		return damagedError(err)
 	}
 	return nil
 }
@@ -104,12 +104,12 @@ func (u *unpacking) tar(t *tar.Reader) error {
 			return nil
 		}
 		if err != nil {
-			return damaged(err)
+			return damagedError(err)
 		}
 		if h.Typeflag == tar.TypeXGlobalHeader {
 			continue // what git archive says of itself
 		}
-		e := entry{name: h.Name, size: h.Size, mode: h.FileInfo().Mode(), target: h.Linkname}
+		e := archiveEntry{name: h.Name, size: h.Size, mode: h.FileInfo().Mode(), target: h.Linkname}
 		if why := unsupported(h); why != "" {
 			return permanentf(ReasonUnsafeArchive, "the archive holds %s: %s", why, quote(h.Name))
 		}
@@ -117,7 +117,7 @@ func (u *unpacking) tar(t *tar.Reader) error {
 		case tar.TypeDir:
 			err = u.directory(e)
 		case tar.TypeSymlink:
-			err = u.link(e)
+			err = u.noteLink(e)
 		default:
 			err = u.file(e, t)
 		}

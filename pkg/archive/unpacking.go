@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// An entry is what an archive names.
-type entry struct {
+// An archiveEntry is what an archive names.
+type archiveEntry struct {
 	name   string
 	size   int64 // as the archive says; -1: not said
 	mode   fs.FileMode
@@ -26,8 +26,8 @@ type entry struct {
 // A nameKey is a name without regard to upper and lower case, in little memory.
 type nameKey [16]byte
 
-// seen is the entry that has a name.
-type seen struct {
+// seenEntry is the entry that has a name.
+type seenEntry struct {
 	exact nameKey
 	kind  byte // 'f'ile, 'd'irectory, 'l'ink
 }
@@ -41,8 +41,8 @@ type unpacking struct {
 	left    int64 // bytes that may still be written
 	byRatio bool  // left comes from the size of the archive
 	stats   Stats
-	names   map[nameKey]seen
-	links   []entry
+	names   map[nameKey]seenEntry
+	links   []archiveEntry
 	buf     []byte
 }
 
@@ -56,9 +56,9 @@ func quote(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// clean returns a name as it may be written, without the slashes and dots that do
+// cleanName returns a name as it may be written, without the slashes and dots that do
 // nothing; "." is the directory itself.
-func (u *unpacking) clean(name string) (string, error) {
+func (u *unpacking) cleanName(name string) (string, error) {
 	bad := func(why string) (string, error) {
 		return "", permanentf(ReasonUnsafeArchive, "the archive holds a name that %s: %s", why, quote(name))
 	}
@@ -117,7 +117,7 @@ func (u *unpacking) claimOne(name string, kind byte) error {
 		if len(u.names) >= u.limits.Files {
 			return permanentf(ReasonTooLarge, "the archive holds more than %d files and directories", u.limits.Files)
 		}
-		u.names[key] = seen{exact, kind}
+		u.names[key] = seenEntry{exact, kind}
 		return nil
 	case was.exact != exact:
 		return permanentf(ReasonUnsafeArchive, "the archive holds two names that differ only in upper and lower case: %s", quote(name))
@@ -129,19 +129,19 @@ func (u *unpacking) claimOne(name string, kind byte) error {
 	return permanentf(ReasonUnsafeArchive, "the archive holds a name twice: %s", quote(name))
 }
 
-func (u *unpacking) count() error {
+func (u *unpacking) countEntry() error {
 	if u.stats.Files++; u.stats.Files > u.limits.Files {
 		return permanentf(ReasonTooLarge, "the archive holds more than %d files and directories", u.limits.Files)
 	}
 	return u.ctx.Err()
 }
 
-func (u *unpacking) directory(e entry) error {
-	name, err := u.clean(e.name)
+func (u *unpacking) directory(e archiveEntry) error {
+	name, err := u.cleanName(e.name)
 	if err != nil || name == "." {
 		return err
 	}
-	if err := u.count(); err != nil {
+	if err := u.countEntry(); err != nil {
 		return err
 	}
 	if err := u.claim(name, 'd'); err != nil {
@@ -151,15 +151,15 @@ func (u *unpacking) directory(e entry) error {
 }
 
 // file writes one file. It refuses a file before it creates it.
-func (u *unpacking) file(e entry, body io.Reader) error {
-	name, err := u.clean(e.name)
+func (u *unpacking) file(e archiveEntry, body io.Reader) error {
+	name, err := u.cleanName(e.name)
 	if err != nil {
 		return err
 	}
 	if name == "." || strings.HasSuffix(e.name, "/") {
 		return permanentf(ReasonUnsafeArchive, "the archive holds a file with the name of a directory: %s", quote(e.name))
 	}
-	if err := u.count(); err != nil {
+	if err := u.countEntry(); err != nil {
 		return err
 	}
 	if e.size > u.limits.FileBytes || e.size > u.left {
@@ -218,19 +218,19 @@ func (u *unpacking) copy(out io.Writer, body io.Reader, name string) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return damaged(err)
+			return damagedError(err)
 		}
 	}
 }
 
-// link notes a symbolic link. Links are made last: nothing is ever written
+// noteLink notes a symbolic link. Links are made last: nothing is ever written
 // through one.
-func (u *unpacking) link(e entry) error {
-	name, err := u.clean(e.name)
+func (u *unpacking) noteLink(e archiveEntry) error {
+	name, err := u.cleanName(e.name)
 	if err != nil {
 		return err
 	}
-	if err := u.count(); err != nil {
+	if err := u.countEntry(); err != nil {
 		return err
 	}
 	bad := func(why string) error {
@@ -251,7 +251,7 @@ func (u *unpacking) link(e entry) error {
 	if err := u.claim(name, 'l'); err != nil {
 		return err
 	}
-	u.links = append(u.links, entry{name: name, target: e.target})
+	u.links = append(u.links, archiveEntry{name: name, target: e.target})
 	return nil
 }
 
@@ -263,7 +263,7 @@ func (u *unpacking) makeLinks() error {
 		targets[l.name] = l.target
 	}
 	for _, l := range u.links {
-		if why := follow(targets, l.name); why != "" {
+		if why := followLink(targets, l.name); why != "" {
 			return permanentf(ReasonUnsafeArchive, "the archive holds a link that %s: %s", why, quote(l.name))
 		}
 	}
@@ -283,8 +283,8 @@ func (u *unpacking) makeLinks() error {
 // maxHops is how many links a system follows before it gives up.
 const maxHops = 40
 
-// follow goes where a link leads, and says what is wrong with that.
-func follow(targets map[string]string, name string) string {
+// followLink goes where a link leads, and says what is wrong with that.
+func followLink(targets map[string]string, name string) string {
 	var at []string
 	todo := strings.Split(name, "/")
 	for hops := 0; len(todo) > 0; {

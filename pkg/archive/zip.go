@@ -18,7 +18,7 @@ func (u *unpacking) zip(in *source) error {
 	z, err := zip.NewReader(in, in.size)
 	in.bound = false
 	if err != nil {
-		return damaged(err)
+		return damagedError(err)
 	}
 	if len(z.File) > u.limits.Files {
 		return permanentf(ReasonTooLarge, "the archive holds more than %d files and directories", u.limits.Files)
@@ -32,7 +32,7 @@ func (u *unpacking) zip(in *source) error {
 }
 
 func (u *unpacking) zipped(f *zip.File) error {
-	e := entry{name: f.Name, mode: f.Mode(), size: int64(min(f.UncompressedSize64, 1<<62))}
+	e := archiveEntry{name: f.Name, mode: f.Mode(), size: int64(min(f.UncompressedSize64, 1<<62))}
 	switch {
 	case f.Flags&encrypted != 0:
 		return permanentf(ReasonInvalidArchive, "the archive holds an encrypted file: %s", quote(f.Name))
@@ -45,7 +45,7 @@ func (u *unpacking) zipped(f *zip.File) error {
 	}
 	body, err := f.Open()
 	if err != nil {
-		return damaged(err)
+		return damagedError(err)
 	}
 	defer func() { _ = body.Close() }()
 	if e.mode.Type() == 0 {
@@ -53,8 +53,8 @@ func (u *unpacking) zipped(f *zip.File) error {
 	}
 	target, err := io.ReadAll(io.LimitReader(body, int64(u.limits.PathBytes)+1))
 	if err != nil {
-		return damaged(err)
+		return damagedError(err)
 	}
 	e.target = string(target)
-	return u.link(e)
+	return u.noteLink(e)
 }

@@ -40,14 +40,14 @@ type answer struct {
 // answersKept bounds the answer cache; the oldest go first.
 const answersKept = 20_000
 
-func (l *answerCache) find(c claim) (answer, bool) {
+func (l *answerCache) lookup(c claim) (answer, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a, ok := l.answers[c]
 	return a, ok
 }
 
-func (l *answerCache) note(c claim, a answer) {
+func (l *answerCache) store(c claim, a answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.answers == nil {

@@ -62,7 +62,7 @@ func TestCredentialsByPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	if set.Results[0].Bundle == nil || !set.Results[1].Broken() {
-		t.Errorf("want a read and b refused, got %v", set.All())
+		t.Errorf("want a read and b refused, got %v", set.AllFindings())
 	}
 }
 

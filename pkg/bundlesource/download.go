@@ -28,9 +28,9 @@ func permanentf(reason, format string, args ...any) error {
 // the room of the store is in use.
 var errCrowded = errors.New("the store of downloads has no room for it now")
 
-// keeping names the source in faults that are about our own disk: servers are
+// storeError names the source in faults that are about our own disk: servers are
 // named in what package web and package oci report.
-func keeping(from string, err error) error {
+func storeError(from string, err error) error {
 	if errors.Is(err, errDisk) || errors.Is(err, errCrowded) {
 		return fmt.Errorf("keep %q: %w", from, err)
 	}
@@ -40,13 +40,13 @@ func keeping(from string, err error) error {
 // tries is how often a blob is fetched if it is removed before it can be used.
 const tries = 3
 
-// shared does one download for all concurrent callers that want the same, and gives
+// shareDownload does one download for all concurrent callers that want the same, and gives
 // each of them its own blob. get runs until the reader is closed, even if a caller
 // gives up.
-func (r *Reader) shared(ctx context.Context, c claim, get func(context.Context) (*blob, error)) (*blob, error) {
+func (r *Reader) shareDownload(ctx context.Context, c claim, get func(context.Context) (*blob, error)) (*blob, error) {
 	for range tries {
 		answers := r.flights.DoChan(string(c), func() (any, error) {
-			if !r.begin() {
+			if !r.beginDownload() {
 				return nil, context.Canceled
 			}
 			defer r.running.Done()
@@ -64,7 +64,7 @@ func (r *Reader) shared(ctx context.Context, c claim, get func(context.Context) 
 			if a.Err != nil {
 				return nil, a.Err
 			}
-			if b := r.store.find(a.Val.(digest)); b != nil {
+			if b := r.store.acquire(a.Val.(digest)); b != nil {
 				return b, nil
 			}
 		}
@@ -77,14 +77,14 @@ func (r *Reader) shared(ctx context.Context, c claim, get func(context.Context) 
 // same.
 func (r *Reader) file(ctx context.Context, q web.Request) (*blob, error) {
 	c := claimOf("web", q.URL, q.Credentials, q.Checksum, q.Compressed)
-	b, err := r.shared(ctx, c, func(ctx context.Context) (*blob, error) {
-		d, err := r.store.draft()
+	b, err := r.shareDownload(ctx, c, func(ctx context.Context) (*blob, error) {
+		d, err := r.store.newPartialBlob()
 		if err != nil {
 			return nil, err
 		}
 		defer d.discard()
-		before, _ := r.answers.find(c)
-		old := r.store.find(before.digest)
+		before, _ := r.answers.lookup(c)
+		old := r.store.acquire(before.digest)
 		if old != nil && q.Checksum != "" {
 			return old, nil
 		}
@@ -103,27 +103,27 @@ func (r *Reader) file(ctx context.Context, q web.Request) (*blob, error) {
 		}
 		b, err := d.keep()
 		if err == nil {
-			r.answers.note(c, answer{digest: b.digest, etag: a.ETag})
+			r.answers.store(c, answer{digest: b.digest, etag: a.ETag})
 		}
 		return b, err
 	})
-	return b, keeping(chart.Redact(q.URL), err)
+	return b, storeError(chart.Redact(q.URL), err)
 }
 
 // artifact gets a chart from a registry.
 func (r *Reader) artifact(ctx context.Context, from oci.Registry, tag string) (*blob, error) {
-	b, err := r.shared(ctx, claimOf("oci", from, tag), func(ctx context.Context) (*blob, error) {
+	b, err := r.shareDownload(ctx, claimOf("oci", from, tag), func(ctx context.Context) (*blob, error) {
 		manifest, err := r.oci.Digest(ctx, from, tag)
 		if err != nil {
 			return nil, err
 		}
 		c := claimOf("manifest", from, manifest)
-		if before, ok := r.answers.find(c); ok {
-			if b := r.store.find(before.digest); b != nil {
+		if before, ok := r.answers.lookup(c); ok {
+			if b := r.store.acquire(before.digest); b != nil {
 				return b, nil
 			}
 		}
-		d, err := r.store.draft()
+		d, err := r.store.newPartialBlob()
 		if err != nil {
 			return nil, err
 		}
@@ -133,16 +133,16 @@ func (r *Reader) artifact(ctx context.Context, from oci.Registry, tag string) (*
 		}
 		b, err := d.keep()
 		if err == nil {
-			r.answers.note(c, answer{digest: b.digest})
+			r.answers.store(c, answer{digest: b.digest})
 		}
 		return b, err
 	})
-	return b, keeping(from.Reference, err)
+	return b, storeError(from.Reference, err)
 }
 
-// passing makes an unclassified fault a passing one, so that it is tried again. It does
+// transientError makes an unclassified fault a passing one, so that it is tried again. It does
 // not change an error of the caller's context.
-func passing(err error) error {
+func transientError(err error) error {
 	if err == nil || reconcile.IsTerminal(err) || reconcile.IsRequeue(err) || errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -60,7 +60,7 @@ func (s *session) fromArchive(ctx context.Context, l chart.Location, c chart.Cre
 		name = u.Path
 	}
 	p.from = chart.Redact(l.URL)
-	p.blob, p.subdir, p.as = s.hold(b), l.Subdir, archive.Options{Name: name, Format: l.Format, Limits: s.r.cfg.Limits.Unpacked}
+	p.blob, p.subdir, p.as = s.holdBlob(b), l.Subdir, archive.Options{Name: name, Format: l.Format, Limits: s.r.cfg.Limits.Unpacked}
 	p.fetched = chart.Fetched{Version: l.Version, Digest: fmt.Sprintf("%s|%s|%s|%s", b.digest, name, l.Format, l.Subdir)}
 	return nil
 }
@@ -77,7 +77,7 @@ func (s *session) fromRegistry(ctx context.Context, l chart.Location, c chart.Cr
 		return err
 	}
 	p.from = l.URL
-	if err := s.chartIn(s.hold(b), p); err != nil {
+	if err := s.chartIn(s.holdBlob(b), p); err != nil {
 		return fmt.Errorf("read %q: %w", p.from, err)
 	}
 	return nil
@@ -143,7 +143,7 @@ func (s *session) fromGit(ctx context.Context, l chart.Location, c chart.Credent
 	if ref.Revision == "" {
 		ref.Revision = git.RemoteHead
 	}
-	t := once(s, s.trees, claimOf(src.ID(), ref))
+	t := getOrCreate(s, s.trees, claimOf(src.ID(), ref))
 	t.once.Lock()
 	defer t.once.Unlock()
 	if t.tree == nil && t.err == nil {

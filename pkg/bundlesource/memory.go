@@ -32,28 +32,28 @@ type memoryLimit struct {
 	bytes    int64
 }
 
-// take is the memory of an earlier reading, or an empty one where that was for
+// memoryFor is the memory of an earlier reading, or an empty one where that was for
 // other paths or credentials.
-func (s *memoryLimit) take(in Input) *Memory {
+func (s *memoryLimit) memoryFor(in Input) *Memory {
 	access := claimOf(in.Access)
 	m := in.Previous
 	if m == nil || m.access != access || !slices.Equal(m.paths, in.Paths) || !slices.Equal(m.entries, in.Entries) {
-		s.drop(m)
+		s.release(m)
 		return &Memory{access: access, paths: slices.Clone(in.Paths), entries: slices.Clone(in.Entries)}
 	}
 	taken := &Memory{access: m.access, paths: m.paths, entries: m.entries, discovery: m.discovery}
 	s.mu.Lock()
 	taken.results = m.results
 	s.mu.Unlock()
-	s.drop(m)
+	s.release(m)
 	return taken
 }
 
-// keep puts the results of a reading into its memory, as far as there is room.
-func (s *memoryLimit) keep(m *Memory, results []bundle.Result) {
+// keepResults puts the results of a reading into its memory, as far as there is room.
+func (s *memoryLimit) keepResults(m *Memory, results []bundle.Result) {
 	m.results, m.bytes = make(map[bundle.Dir]bundle.Result, len(results)), 0
 	for _, r := range results {
-		n := size(r)
+		n := memorySize(r)
 		if m.bytes+n > s.limit {
 			continue
 		}
@@ -65,22 +65,22 @@ func (s *memoryLimit) keep(m *Memory, results []bundle.Result) {
 	s.memories = append(s.memories, m)
 	s.bytes += m.bytes
 	for len(s.memories) > 1 && s.bytes > s.limit {
-		s.empty(s.memories[0])
+		s.subtract(s.memories[0])
 	}
 }
 
-// drop releases a memory. The nil Memory holds nothing.
-func (s *memoryLimit) drop(m *Memory) {
+// release releases a memory. The nil Memory holds nothing.
+func (s *memoryLimit) release(m *Memory) {
 	if m == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.empty(m)
+	s.subtract(m)
 }
 
-// empty takes what a memory holds off the memory limit. The caller holds the lock.
-func (s *memoryLimit) empty(m *Memory) {
+// subtract takes what a memory holds off the memory limit. The caller holds the lock.
+func (s *memoryLimit) subtract(m *Memory) {
 	i := slices.Index(s.memories, m)
 	if i < 0 {
 		return
@@ -94,8 +94,8 @@ func (s *memoryLimit) empty(m *Memory) {
 // inputs.
 const resultBytes = 4 << 10
 
-// size is about what a result keeps in memory.
-func size(r bundle.Result) int64 {
+// memorySize is about what a result keeps in memory.
+func memorySize(r bundle.Result) int64 {
 	n := int64(resultBytes)
 	if r.Bundle == nil {
 		return n

@@ -27,7 +27,7 @@ func privateDir(dir string) (root string, lock *os.File, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", nil, fmt.Errorf("make directory for downloads: %w", err)
 	}
-	sweep(dir)
+	removeOrphans(dir)
 	root, err = os.MkdirTemp(dir, storePattern)
 	if err != nil {
 		return "", nil, fmt.Errorf("make directory for downloads: %w", err)
@@ -42,22 +42,22 @@ func privateDir(dir string) (root string, lock *os.File, err error) {
 	return root, lock, nil
 }
 
-// sweep removes directories that no process holds. What cannot be removed is left to
+// removeOrphans removes directories that no process holds. What cannot be removed is left to
 // the next sweep.
-func sweep(dir string) {
+func removeOrphans(dir string) {
 	roots, err := filepath.Glob(filepath.Join(dir, storePattern))
 	if err != nil || !locks {
 		return
 	}
 	for _, root := range roots {
-		if unheld(root) {
+		if isOrphan(root) {
 			_ = os.RemoveAll(root)
 		}
 	}
 }
 
-// unheld reports whether the process of a directory is gone.
-func unheld(root string) bool {
+// isOrphan reports whether the process of a directory is gone.
+func isOrphan(root string) bool {
 	f, err := os.OpenFile(filepath.Join(root, "lock"), os.O_RDWR, 0)
 	if err != nil {
 		info, statErr := os.Lstat(root)

@@ -34,7 +34,7 @@ func (r *Reader) Pull(ctx context.Context, requests []chart.Request, access char
 		list, err := chart.Resources(e.request.Dir(), got.Files)
 		closing()
 		if err != nil {
-			return content.Manifest{}, fmt.Errorf("read %q: %w", e.source(), err)
+			return content.Manifest{}, fmt.Errorf("read %q: %w", e.sourceName(), err)
 		}
 		m.Resources = append(m.Resources, list...)
 	}

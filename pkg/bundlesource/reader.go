@@ -119,8 +119,8 @@ func New(cfg Config) (*Reader, error) {
 	return r, nil
 }
 
-// begin notes that a download begins, unless the reader is closed.
-func (r *Reader) begin() bool {
+// beginDownload notes that a download begins, unless the reader is closed.
+func (r *Reader) beginDownload() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.closed {
@@ -161,20 +161,20 @@ type Input struct {
 func (r *Reader) Read(ctx context.Context, in Input) (bundle.Set, *Memory, error) {
 	s := r.newSession(ctx, in.Access)
 	defer s.close()
-	m := r.kept.take(in)
+	m := r.kept.memoryFor(in)
 	dirs, found := m.discovery.Dirs(in.Tree, in.Paths, in.Entries)
 	w := newWork(s, in, dirs)
-	if err := w.reuse(ctx, m); err != nil {
+	if err := w.reuseResults(ctx, m); err != nil {
 		return bundle.Set{}, nil, err
 	}
 	if err := w.assemble(ctx); err != nil {
 		return bundle.Set{}, nil, err
 	}
-	r.kept.keep(m, w.results)
+	r.kept.keepResults(m, w.results)
 	set := bundle.NewSet(w.results, found)
 	set.Absent = m.discovery.Absent()
 	return set, m, nil
 }
 
 // Forget releases what was remembered of a repository.
-func (r *Reader) Forget(m *Memory) { r.kept.drop(m) }
+func (r *Reader) Forget(m *Memory) { r.kept.release(m) }

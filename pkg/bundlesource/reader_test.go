@@ -68,7 +68,7 @@ func read(t *testing.T, r *bundlesource.Reader, in bundlesource.Input) bundle.Se
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range set.All() {
+	for _, f := range set.AllFindings() {
 		t.Errorf("unexpected: %s", f)
 	}
 	return set
@@ -101,7 +101,7 @@ func wrong(t *testing.T, r *bundlesource.Reader, in bundlesource.Input) []string
 		t.Fatal(err)
 	}
 	var list []string
-	for _, f := range finding.Errors(set.All()) {
+	for _, f := range finding.Errors(set.AllFindings()) {
 		list = append(list, f.Short())
 	}
 	return list
@@ -165,8 +165,8 @@ func TestOffline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if errs := finding.Errors(set.All()); len(errs) != 1 || errs[0].Rule != finding.RuleOffline {
-		t.Errorf("want one finding by rule offline, got %v", set.All())
+	if errs := finding.Errors(set.AllFindings()); len(errs) != 1 || errs[0].Rule != finding.RuleOffline {
+		t.Errorf("want one finding by rule offline, got %v", set.AllFindings())
 	}
 	if n := helm.Requests(""); n != 0 {
 		t.Errorf("%d requests were sent", n)

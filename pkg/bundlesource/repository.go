@@ -37,7 +37,7 @@ func (s *session) fromRepository(ctx context.Context, l chart.Location, who *ten
 	if err != nil {
 		return err
 	}
-	entry, err := s.choose(cat, l)
+	entry, err := s.chooseEntry(cat, l)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *session) fromRepository(ctx context.Context, l chart.Location, who *ten
 		return err
 	}
 	p.from = chart.Redact(from)
-	p.blob, p.as = s.hold(b), archive.Options{Format: helmFormat, Limits: s.r.cfg.Limits.Unpacked}
+	p.blob, p.as = s.holdBlob(b), archive.Options{Format: helmFormat, Limits: s.r.cfg.Limits.Unpacked}
 	p.fetched = chart.Fetched{Name: entry.Name, Version: entry.Version, Digest: string(b.digest)}
 	return nil
 }
@@ -81,7 +81,7 @@ func (s *session) catalogue(ctx context.Context, repoURL string, c chart.Credent
 		return nil, err
 	}
 	q := web.Request{URL: at, Credentials: webCredentials(c), MaxBytes: chart.MaxIndexBytes, Compressed: true}
-	cat := once(s, s.indexes, claimOf(q.URL, q.Credentials))
+	cat := getOrCreate(s, s.indexes, claimOf(q.URL, q.Credentials))
 	cat.once.Lock()
 	defer cat.once.Unlock()
 	if cat.blob != nil || cat.err != nil {
@@ -94,12 +94,12 @@ func (s *session) catalogue(ctx context.Context, repoURL string, c chart.Credent
 		}
 		return nil, err
 	}
-	cat.blob = s.hold(b)
+	cat.blob = s.holdBlob(b)
 	return cat, nil
 }
 
-// choose looks a chart up. One index at a time is read, and few are kept.
-func (s *session) choose(cat *catalogue, l chart.Location) (chart.Entry, error) {
+// chooseEntry looks a chart up. One index at a time is read, and few are kept.
+func (s *session) chooseEntry(cat *catalogue, l chart.Location) (chart.Entry, error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	s.parsed = append(slices.DeleteFunc(s.parsed, func(c *catalogue) bool { return c == cat }), cat)

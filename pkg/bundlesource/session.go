@@ -41,8 +41,8 @@ type download struct {
 	tenant  *tenant
 }
 
-// source names the source of a download, as it may stand in messages.
-func (e download) source() string {
+// sourceName names the source of a download, as it may stand in messages.
+func (e download) sourceName() string {
 	if e.request.Repo != "" {
 		return chart.Redact(e.request.Repo)
 	}
@@ -92,16 +92,16 @@ func (s *session) close() {
 	}
 }
 
-// hold keeps a blob in use until the session is closed.
-func (s *session) hold(b *blob) *blob {
+// holdBlob keeps a blob in use until the session is closed.
+func (s *session) holdBlob(b *blob) *blob {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.blobs = append(s.blobs, b)
 	return b
 }
 
-// once is the entry of a map, made on first use.
-func once[K comparable, V any](s *session, m map[K]*V, key K) *V {
+// getOrCreate is the entry of a map, made on first use.
+func getOrCreate[K comparable, V any](s *session, m map[K]*V, key K) *V {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := m[key]
@@ -119,7 +119,7 @@ func (s *session) fetchAll(ctx context.Context, list []download) error {
 	group.SetLimit(s.r.cfg.Parallel)
 	for _, e := range list {
 		group.Go(func() error {
-			p := once(s, s.parcels, e)
+			p := getOrCreate(s, s.parcels, e)
 			p.once.Lock()
 			defer p.once.Unlock()
 			if p.done {
@@ -130,9 +130,9 @@ func (s *session) fetchAll(ctx context.Context, list []download) error {
 					return context.Canceled
 				}
 				if errors.Is(context.Cause(s.life), errLate) && !reconcile.IsTerminal(err) {
-					err = reconcile.RequeueError(reasonUnreachable, 0, fmt.Errorf("%q is not there: the downloads of this repository took more than %s", e.source(), s.r.cfg.Limits.Time))
+					err = reconcile.RequeueError(reasonUnreachable, 0, fmt.Errorf("%q is not there: the downloads of this repository took more than %s", e.sourceName(), s.r.cfg.Limits.Time))
 				}
-				p.artifact = artifact{fetched: chart.Fetched{Err: passing(err)}}
+				p.artifact = artifact{fetched: chart.Fetched{Err: transientError(err)}}
 			}
 			p.done = true
 			return nil
@@ -143,12 +143,12 @@ func (s *session) fetchAll(ctx context.Context, list []download) error {
 
 // label is the result of a request, without bytes: enough to see whether it has
 // changed.
-func (s *session) label(e download) chart.Fetched { return once(s, s.parcels, e).fetched }
+func (s *session) label(e download) chart.Fetched { return getOrCreate(s, s.parcels, e).fetched }
 
 // open returns the result of a request, with its files, or with its bytes if
 // there are at most limit. closing ends the use of files.
 func (s *session) open(ctx context.Context, e download, limit int64) (f chart.Fetched, closing func()) {
-	p := once(s, s.parcels, e)
+	p := getOrCreate(s, s.parcels, e)
 	f, closing = p.fetched, func() {}
 	if f.Err != nil {
 		return f, closing
@@ -163,7 +163,7 @@ func (s *session) open(ctx context.Context, e download, limit int64) (f chart.Fe
 		f.Files, closing, err = s.files(ctx, p)
 	}
 	if err != nil {
-		return chart.Fetched{Err: passing(fmt.Errorf("unpack %q: %w", p.from, err))}, closing
+		return chart.Fetched{Err: transientError(fmt.Errorf("unpack %q: %w", p.from, err))}, closing
 	}
 	return f, closing
 }
@@ -182,12 +182,12 @@ func (s *session) files(ctx context.Context, p *payload) (tree fs.FS, closing fu
 		}
 		tree, closing = root.FS(), func() { _ = root.Close() }
 	}
-	tree, err = below(tree, p.subdir)
+	tree, err = subdirectory(tree, p.subdir)
 	return tree, closing, err
 }
 
-// below is a directory of a tree, which must be there.
-func below(tree fs.FS, dir string) (fs.FS, error) {
+// subdirectory is a directory of a tree, which must be there.
+func subdirectory(tree fs.FS, dir string) (fs.FS, error) {
 	if dir == "" || dir == "." {
 		return tree, nil
 	}
@@ -199,7 +199,7 @@ func below(tree fs.FS, dir string) (fs.FS, error) {
 }
 
 func packed(tree fs.FS, dir, name string) ([]byte, error) {
-	tree, err := below(tree, dir)
+	tree, err := subdirectory(tree, dir)
 	if err != nil {
 		return nil, err
 	}

@@ -157,7 +157,7 @@ func TestReadingsShareAFlight(t *testing.T) {
 		group.Go(func() {
 			set, _, err := r.Read(context.WithoutCancel(t.Context()), in())
 			if err != nil || len(set.Results) != 1 || set.Results[0].Bundle == nil {
-				t.Errorf("want a bundle, got %v, %v", set.All(), err)
+				t.Errorf("want a bundle, got %v, %v", set.AllFindings(), err)
 			}
 		})
 	}

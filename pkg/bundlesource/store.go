@@ -73,14 +73,14 @@ func (s *store) close() error {
 
 // A draft is a file that is being downloaded: an io.Writer. It becomes a blob by
 // keep; discard, which must follow in any case, ends it.
-type draft struct {
+type partialBlob struct {
 	file  *os.File
 	sum   hash.Hash
 	bytes int64
 	store *store
 }
 
-func (s *store) draft() (*draft, error) {
+func (s *store) newPartialBlob() (*partialBlob, error) {
 	f, err := os.CreateTemp(s.dir, "draft-*")
 	if errors.Is(err, os.ErrNotExist) && os.MkdirAll(s.dir, 0o700) == nil {
 		f, err = os.CreateTemp(s.dir, "draft-*")
@@ -88,11 +88,11 @@ func (s *store) draft() (*draft, error) {
 	if err != nil {
 		return nil, diskFault(err)
 	}
-	return &draft{file: f, sum: sha256.New(), store: s}, nil
+	return &partialBlob{file: f, sum: sha256.New(), store: s}, nil
 }
 
 // Write implements io.Writer.
-func (d *draft) Write(p []byte) (int, error) {
+func (d *partialBlob) Write(p []byte) (int, error) {
 	n, err := d.file.Write(p)
 	d.sum.Write(p[:n])
 	d.bytes += int64(n)
@@ -102,19 +102,19 @@ func (d *draft) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (d *draft) discard() {
+func (d *partialBlob) discard() {
 	_ = d.file.Close()
 	_ = os.Remove(d.file.Name())
 }
 
-// keep makes a blob of the file, for one user.
-func (d *draft) keep() (*blob, error) {
+// keepResults makes a blob of the file, for one user.
+func (d *partialBlob) keep() (*blob, error) {
 	sum := digest("sha256:" + hex.EncodeToString(d.sum.Sum(nil)))
 	s := d.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b := s.there(sum); b != nil {
-		return s.use(b), nil
+		return s.retain(b), nil
 	}
 	b := &blob{digest: sum, dir: filepath.Join(s.dir, sum.hex()), packed: d.bytes, bytes: d.bytes, trees: map[string]*tree{}}
 	if err := os.Mkdir(b.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -125,7 +125,7 @@ func (d *draft) keep() (*blob, error) {
 	}
 	s.blobs[sum] = b
 	s.bytes += d.bytes
-	s.use(b)
+	s.retain(b)
 	s.evict()
 	return b, nil
 }
@@ -133,14 +133,14 @@ func (d *draft) keep() (*blob, error) {
 func (b *blob) file() string { return filepath.Join(b.dir, "blob") }
 
 // find is the blob of a digest for one user more, or nil.
-func (s *store) find(sum digest) *blob {
+func (s *store) acquire(sum digest) *blob {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.there(sum)
 	if b == nil {
 		return nil
 	}
-	return s.use(b)
+	return s.retain(b)
 }
 
 // there is the blob of a digest if its file is there. The caller holds the lock.
@@ -157,7 +157,7 @@ func (s *store) there(sum digest) *blob {
 	return b
 }
 
-func (s *store) use(b *blob) *blob {
+func (s *store) retain(b *blob) *blob {
 	s.turn++
 	b.users++
 	b.used = s.turn

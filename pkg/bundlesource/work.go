@@ -12,8 +12,8 @@ import (
 // tooDeep is said of a bundle that asks for more and more.
 const tooDeep = "too much has to be fetched for it, one thing because of another"
 
-// work is the directories of one reading on their way to results.
-type work struct {
+// assemblyRun is the directories of one reading on their way to results.
+type assemblyRun struct {
 	s       *session
 	in      Input
 	dirs    []bundle.Dir
@@ -24,8 +24,8 @@ type work struct {
 	bytes   int64 // of results
 }
 
-func newWork(s *session, in Input, dirs []bundle.Dir) *work {
-	return &work{
+func newWork(s *session, in Input, dirs []bundle.Dir) *assemblyRun {
+	return &assemblyRun{
 		s: s, in: in, dirs: dirs, results: make([]bundle.Result, len(dirs)), done: make([]bool, len(dirs)),
 		wants: make([][]download, len(dirs)), parties: map[claim]*tenant{},
 	}
@@ -33,7 +33,7 @@ func newWork(s *session, in Input, dirs []bundle.Dir) *work {
 
 // tenant is who asks for what a directory needs. Directories with the same
 // credentials are one.
-func (w *work) tenant(dir bundle.Dir) *tenant {
+func (w *assemblyRun) tenant(dir bundle.Dir) *tenant {
 	id := claim("all")
 	if w.in.Access.ByPath != nil {
 		id = claimOf(w.in.Access.For(dir.Path))
@@ -46,17 +46,17 @@ func (w *work) tenant(dir bundle.Dir) *tenant {
 	return p
 }
 
-// reuse takes over results that cannot have changed. It asks first for what they need
+// reuseResults takes over results that cannot have changed. It asks first for what they need
 // besides the tree, so that it sees a new version within a range.
-func (w *work) reuse(ctx context.Context, m *Memory) error {
+func (w *assemblyRun) reuseResults(ctx context.Context, m *Memory) error {
 	var all []download
 	for i, dir := range w.dirs {
 		if before, ok := m.results[dir]; ok {
-			w.want(i, before.Inputs.Requests())
+			w.addRequests(i, before.Inputs.Requests())
 			all = append(all, w.wants[i]...)
 		}
 	}
-	if err := w.s.fetchAll(ctx, unique(all)); err != nil {
+	if err := w.s.fetchAll(ctx, uniqueDownloads(all)); err != nil {
 		return err
 	}
 	comparisons := map[*tenant]*bundle.Comparison{}
@@ -76,20 +76,20 @@ func (w *work) reuse(ctx context.Context, m *Memory) error {
 			fetched[who][e.request] = w.s.label(e)
 		}
 		if r, same := comparisons[who].Reuse(before); same {
-			w.finish(i, r)
+			w.setResult(i, r)
 		}
 	}
 	return ctx.Err()
 }
 
-// finish keeps the result of a directory.
-func (w *work) finish(i int, r bundle.Result) {
+// setResult keeps the result of a directory.
+func (w *assemblyRun) setResult(i int, r bundle.Result) {
 	w.results[i], w.done[i] = r, true
-	w.bytes += size(r)
+	w.bytes += memorySize(r)
 }
 
-// want adds to what a directory needs.
-func (w *work) want(i int, list []chart.Request) {
+// addRequests adds to what a directory needs.
+func (w *assemblyRun) addRequests(i int, list []chart.Request) {
 	who := w.tenant(w.dirs[i])
 	for _, q := range list {
 		if e := (download{request: q, tenant: who}); !slices.Contains(w.wants[i], e) {
@@ -100,7 +100,7 @@ func (w *work) want(i int, list []chart.Request) {
 
 // assemble makes the results that are left: each as far as it goes, then all
 // that they miss is fetched, and so on.
-func (w *work) assemble(ctx context.Context) error {
+func (w *assemblyRun) assemble(ctx context.Context) error {
 	for round := 0; ; round++ {
 		var missing []download
 		for i := range w.dirs {
@@ -111,24 +111,24 @@ func (w *work) assemble(ctx context.Context) error {
 				return permanentf(reasonTooLarge, "the bundles have more than %d MiB together; let several GitRepos read parts of the repository (paths)", limit>>20)
 			}
 			if !w.done[i] {
-				missing = append(missing, w.step(ctx, i, round)...)
+				missing = append(missing, w.advanceDirectory(ctx, i, round)...)
 			}
 		}
 		if len(missing) == 0 {
 			return nil
 		}
-		if err := w.s.fetchAll(ctx, unique(missing)); err != nil {
+		if err := w.s.fetchAll(ctx, uniqueDownloads(missing)); err != nil {
 			return err
 		}
 	}
 }
 
-// step brings one directory as far as it goes with what is there, and returns
+// advanceDirectory brings one directory as far as it goes with what is there, and returns
 // what it misses.
-func (w *work) step(ctx context.Context, i, round int) []download {
-	r := w.make(ctx, i)
+func (w *assemblyRun) advanceDirectory(ctx context.Context, i, round int) []download {
+	r := w.assembleDirectory(ctx, i)
 	before := len(w.wants[i])
-	w.want(i, r.Missing)
+	w.addRequests(i, r.Missing)
 	fresh := w.wants[i][before:]
 	if len(fresh) > 0 && round < w.s.r.cfg.Limits.Rounds {
 		return fresh
@@ -140,12 +140,12 @@ func (w *work) step(ctx context.Context, i, round int) []download {
 			Hint: "put the charts into the repository",
 		})
 	}
-	w.finish(i, r)
+	w.setResult(i, r)
 	return nil
 }
 
-// make assembles one directory with what was fetched for it.
-func (w *work) make(ctx context.Context, i int) bundle.Result {
+// assembleDirectory assembles one directory with what was fetched for it.
+func (w *assemblyRun) assembleDirectory(ctx context.Context, i int) bundle.Result {
 	o := w.in.Options
 	o.Fetched = map[chart.Request]chart.Fetched{}
 	left := w.s.r.cfg.Limits.DependencyBytes
@@ -158,8 +158,8 @@ func (w *work) make(ctx context.Context, i int) bundle.Result {
 	return bundle.Assemble(w.in.Tree, w.dirs[i], o)
 }
 
-// unique is a list without repetitions, in its order.
-func unique(list []download) []download {
+// uniqueDownloads is a list without repetitions, in its order.
+func uniqueDownloads(list []download) []download {
 	seen := make(map[download]bool, len(list))
 	return slices.DeleteFunc(list, func(e download) bool {
 		again := seen[e]

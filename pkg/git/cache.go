@@ -47,14 +47,14 @@ func sweepCaches(dir string) {
 		return
 	}
 	for _, root := range roots {
-		if free(root) {
+		if isOrphan(root) {
 			_ = os.RemoveAll(root)
 		}
 	}
 }
 
-// free reports whether the process of a cache is gone.
-func free(root string) bool {
+// isOrphan reports whether the process of a cache is gone.
+func isOrphan(root string) bool {
 	f, err := os.OpenFile(lockFile(root), os.O_RDWR, 0)
 	if err != nil {
 		info, statErr := os.Lstat(root)

@@ -72,7 +72,7 @@ func answered(err error) error {
 // explain turns what a connection reported into an error of this package: a
 // deliberate kind, and a text that is the same for the same fault (no local
 // ports, no addresses) and holds no credential.
-func (e *entry) explain(ctx context.Context, err error) error {
+func (e *sourceEntry) explain(ctx context.Context, err error) error {
 	if errors.Is(err, errCache) || disk.Fault(err) != nil {
 		return cacheFault(err)
 	}
@@ -114,7 +114,7 @@ func cacheFault(err error) error {
 }
 
 // networkFault is the stable core of a network error.
-func (e *entry) networkFault(ctx context.Context, err error) string {
+func (e *sourceEntry) networkFault(ctx context.Context, err error) string {
 	var (
 		errno  syscall.Errno
 		dns    *net.DNSError
@@ -146,7 +146,7 @@ func (e *entry) networkFault(ctx context.Context, err error) string {
 
 // quote makes a remote's own words fit for a message: one line, short, without
 // control characters and without our credentials.
-func (e *entry) quote(text string) string {
+func (e *sourceEntry) quote(text string) string {
 	for _, secret := range e.src.Credentials.secrets(e.ep) {
 		if secret != "" {
 			text = strings.ReplaceAll(text, secret, "***")

@@ -8,37 +8,37 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// An extent is how much is below a tree.
-type extent struct {
+// An treeSize is how much is below a tree.
+type treeSize struct {
 	entries int // in all
 	depth   int // of directories; 0: none
 }
 
-// check looks at every entry below a tree, once for each store: trees of earlier
+// checkTree looks at every entry below a tree, once for each store: trees of earlier
 // commits are known to be complete. total is the sum so far.
-func (t *Tree) check(hash plumbing.Hash, depth int, total *extent) (extent, error) {
+func (t *Tree) checkTree(hash plumbing.Hash, depth int, total *treeSize) (treeSize, error) {
 	known, ok := t.gen.trees[hash]
 	if ok {
-		return known, t.bound(depth+known.depth, total.entries+known.entries, total)
+		return known, t.addWithinLimits(depth+known.depth, total.entries+known.entries, total)
 	}
-	if err := t.bound(depth, total.entries, total); err != nil {
-		return extent{}, err
+	if err := t.addWithinLimits(depth, total.entries, total); err != nil {
+		return treeSize{}, err
 	}
 	tree, err := object.GetTree(t.storage, hash)
 	if err != nil {
-		return extent{}, fmt.Errorf("%w: %w", errDamaged, err)
+		return treeSize{}, fmt.Errorf("%w: %w", errDamaged, err)
 	}
-	own := extent{entries: len(tree.Entries)}
-	if err := t.bound(depth, total.entries+own.entries, total); err != nil {
-		return extent{}, err
+	own := treeSize{entries: len(tree.Entries)}
+	if err := t.addWithinLimits(depth, total.entries+own.entries, total); err != nil {
+		return treeSize{}, err
 	}
 	for _, e := range tree.Entries {
 		switch e.Mode {
 		case filemode.Submodule:
 		case filemode.Dir:
-			below, err := t.check(e.Hash, depth+1, total)
+			below, err := t.checkTree(e.Hash, depth+1, total)
 			if err != nil {
-				return extent{}, err
+				return treeSize{}, err
 			}
 			own.entries += below.entries
 			own.depth = max(own.depth, below.depth+1)
@@ -46,7 +46,7 @@ func (t *Tree) check(hash plumbing.Hash, depth int, total *extent) (extent, erro
 			// HasEncodedObject does not work here: for a frozen view it finds loose
 			// objects only.
 			if _, err := t.storage.EncodedObjectSize(e.Hash); err != nil {
-				return extent{}, fmt.Errorf("%w: %w", errDamaged, err)
+				return treeSize{}, fmt.Errorf("%w: %w", errDamaged, err)
 			}
 		}
 	}
@@ -54,8 +54,8 @@ func (t *Tree) check(hash plumbing.Hash, depth int, total *extent) (extent, erro
 	return own, nil
 }
 
-// bound refuses what is too deep or too much, and else notes it as counted.
-func (t *Tree) bound(depth, entries int, total *extent) error {
+// addWithinLimits refuses what is too deep or too much, and else notes it as counted.
+func (t *Tree) addWithinLimits(depth, entries int, total *treeSize) error {
 	if depth > t.limits.Depth {
 		return permanentf(ReasonTooLarge, "directories are nested deeper than %d", t.limits.Depth)
 	}

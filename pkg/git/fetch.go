@@ -42,7 +42,7 @@ func (r *Remotes) Fetch(ctx context.Context, src Source, ref Reference, commit C
 	if !isHash(string(commit)) {
 		return nil, permanentf(ReasonInvalidReference, "commit %q is not a full hash", string(commit))
 	}
-	e, err := r.entry(src, ep)
+	e, err := r.entryFor(src, ep)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (r *Remotes) Fetch(ctx context.Context, src Source, ref Reference, commit C
 
 // tree opens a commit, after fetching it where needed. A damaged store is replaced by a
 // new one, once. The caller holds the lock.
-func (e *entry) tree(ctx context.Context, ref Reference, commit Commit) (*Tree, error) {
+func (e *sourceEntry) tree(ctx context.Context, ref Reference, commit Commit) (*Tree, error) {
 	for again := false; ; again = true {
 		g, err := e.generation()
 		if err != nil {
@@ -70,7 +70,7 @@ func (e *entry) tree(ctx context.Context, ref Reference, commit Commit) (*Tree, 
 		}
 		haves := len(g.commits) > 0 && !e.noHaves
 		if !g.commits[commit] {
-			g.distrust()
+			g.forgetChecked()
 			err = e.fetch(ctx, g, ref, commit)
 		}
 		var tree *Tree
@@ -82,23 +82,23 @@ func (e *entry) tree(ctx context.Context, ref Reference, commit Commit) (*Tree, 
 			return tree, nil
 		}
 		if local := disk.Fault(err); local != nil {
-			e.renew() // what it left takes room on disk
+			e.renewStore() // what it left takes room on disk
 			return nil, local
 		}
 		if again || !haves || ctx.Err() != nil || reconcile.IsTerminal(err) || reconcile.IsRequeue(err) {
 			return nil, err
 		}
 		e.noHaves = true
-		e.renew()
+		e.renewStore()
 	}
 }
 
 // fetch adds one commit to a store. If the remote has just named the commit, fetch asks
 // for it at once; if that fails for any reason, the remote is asked for its references
 // first.
-func (e *entry) fetch(ctx context.Context, g *generation, ref Reference, commit Commit) error {
-	if s, refs := e.recent.take(e, commit); s != nil {
-		if pack, err := e.ask(ctx, g, s, refs, ref, commit); err == nil {
+func (e *sourceEntry) fetch(ctx context.Context, g *storeGeneration, ref Reference, commit Commit) error {
+	if s, refs := e.recent.takeSession(e, commit); s != nil {
+		if pack, err := e.fetchCommit(ctx, g, s, refs, ref, commit); err == nil {
 			defer pack.close()
 			return answered(e.receive(g, pack, pack.thin))
 		}
@@ -108,11 +108,11 @@ func (e *entry) fetch(ctx context.Context, g *generation, ref Reference, commit 
 		return err
 	}
 	defer s.close()
-	refs, err := s.advertised(ctx, needed(ref))
+	refs, err := s.advertised(ctx, neededReferences(ref))
 	if err != nil {
 		return err
 	}
-	pack, err := e.ask(ctx, g, s, refs, ref, commit)
+	pack, err := e.fetchCommit(ctx, g, s, refs, ref, commit)
 	if err != nil {
 		return err
 	}
@@ -120,17 +120,17 @@ func (e *entry) fetch(ctx context.Context, g *generation, ref Reference, commit 
 	return answered(e.receive(g, pack, pack.thin))
 }
 
-// An incoming is a pack on its way.
-type incoming struct {
+// An incomingPack is a pack on its way.
+type incomingPack struct {
 	io.Reader
 	body io.Closer
 	thin bool // it builds on what we have
 }
 
-func (p *incoming) close() { _ = p.body.Close() } // all that matters of it was read
+func (p *incomingPack) close() { _ = p.body.Close() } // all that matters of it was read
 
-// ask asks for one commit and returns the pack that comes.
-func (e *entry) ask(ctx context.Context, g *generation, s session, refs *packp.AdvRefs, ref Reference, commit Commit) (*incoming, error) {
+// fetchCommit asks for one commit and returns the pack that comes.
+func (e *sourceEntry) fetchCommit(ctx context.Context, g *storeGeneration, s session, refs *packp.AdvRefs, ref Reference, commit Commit) (*incomingPack, error) {
 	req, err := e.request(g, refs, ref, commit)
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (e *entry) ask(ctx context.Context, g *generation, s session, refs *packp.A
 		}
 		return nil, answered(fmt.Errorf("read answer: %w", err))
 	}
-	p := &incoming{Reader: res, body: body, thin: len(req.Haves) > 0}
+	p := &incomingPack{Reader: res, body: body, thin: len(req.Haves) > 0}
 	switch {
 	case req.Capabilities.Supports(capability.Sideband64k):
 		p.Reader = sideband.NewDemuxer(sideband.Sideband64k, res)
@@ -173,11 +173,11 @@ func noCommit(commit Commit) error {
 // by its hash alone.
 const maxPinnedRefs = 50_000
 
-// needed reports which references of a remote's list say how a commit can be asked
+// neededReferences reports which references of a remote's list say how a commit can be asked
 // for: memory does not grow with the list.
-func needed(ref Reference) func(name string) bool {
+func neededReferences(ref Reference) func(name string) bool {
 	if !isHash(ref.Revision) {
-		return keeping([]Reference{ref})
+		return refFilter([]Reference{ref})
 	}
 	n := 0
 	return func(string) bool {
@@ -189,7 +189,7 @@ func needed(ref Reference) func(name string) bool {
 // request asks for one commit without history where the remote can do that,
 // and for all branches and tags where it gives nothing else: then the commit
 // is looked for in their history.
-func (e *entry) request(g *generation, refs *packp.AdvRefs, ref Reference, commit Commit) (*packp.UploadPackRequest, error) {
+func (e *sourceEntry) request(g *storeGeneration, refs *packp.AdvRefs, ref Reference, commit Commit) (*packp.UploadPackRequest, error) {
 	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	// Only a thin pack leaves out what a shallow commit shares with another.
 	thin := refs.Capabilities.Supports(capability.ThinPack)
@@ -216,7 +216,7 @@ func (e *entry) request(g *generation, refs *packp.AdvRefs, ref Reference, commi
 	}
 	req.Depth = packp.DepthCommits(1)
 	if !e.noHaves && thin && len(g.commits) > 0 {
-		req.Haves = haves(g)
+		req.Haves = knownCommits(g)
 		req.Shallows = slices.Clone(req.Haves)
 		req.Capabilities.Delete(capability.MultiACK) // the library reads plain answers only
 		req.Capabilities.Delete(capability.MultiACKDetailed)
@@ -249,7 +249,7 @@ func advertisedAs(refs *packp.AdvRefs, commit plumbing.Hash) (want plumbing.Hash
 	return commit, false
 }
 
-func haves(g *generation) []plumbing.Hash {
+func knownCommits(g *storeGeneration) []plumbing.Hash {
 	var list []plumbing.Hash
 	for c := range g.commits {
 		list = append(list, plumbing.NewHash(string(c)))
@@ -260,14 +260,14 @@ func haves(g *generation) []plumbing.Hash {
 
 // receive reads a pack within the limits and adds it to a store. A thin pack
 // builds on objects that the store has; its own are then kept one by one.
-func (e *entry) receive(g *generation, pack io.Reader, thin bool) error {
+func (e *sourceEntry) receive(g *storeGeneration, pack io.Reader, thin bool) error {
 	file, err := os.CreateTemp(e.dir, "pack")
 	if err != nil {
 		return fmt.Errorf("%w: %w", errCache, err)
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
-	limits, full := e.room()
+	limits, full := e.packLimits()
 	n, err := receivePack(pack, file, limits, full)
 	if err != nil {
 		if errors.Is(err, packfile.ErrEmptyPackfile) {
@@ -285,7 +285,7 @@ func (e *entry) receive(g *generation, pack io.Reader, thin bool) error {
 	}
 	g.bytes += n
 	g.packs++
-	g.files = g.count()
+	g.files = g.objectFiles()
 	return nil
 }
 
@@ -293,13 +293,13 @@ func (e *entry) receive(g *generation, pack io.Reader, thin bool) error {
 // on disk twice for a moment, and as much has to be left for other repositories.
 const roomShare = 3
 
-// room returns the limits of one pack, and the error for a pack that is too large.
-func (e *entry) room() (Limits, error) {
+// packLimits returns the limits of one pack, and the error for a pack that is too large.
+func (e *sourceEntry) packLimits() (Limits, error) {
 	limits := e.limits
 	free, known := disk.FreeBytes(e.dir)
 	if share := free / roomShare; known && share < limits.PackBytes {
 		limits.PackBytes = share
-		return limits, disk.NoRoom(fmt.Sprintf("the pack of the commit takes more than a third of the space that is left (%s)", size(free)))
+		return limits, disk.NoRoom(fmt.Sprintf("the pack of the commit takes more than a third of the space that is left (%s)", formatSize(free)))
 	}
 	return limits, tooLarge("the pack of the commit", limits.PackBytes)
 }

@@ -79,9 +79,9 @@ func FuzzParseURL(f *testing.F) {
 			return
 		}
 		if ep.scheme != "ssh" {
-			again, err := url.Parse(ep.base().String())
+			again, err := url.Parse(ep.baseURL().String())
 			if err != nil || again.User != nil || again.Hostname() != ep.host {
-				t.Fatalf("%q: base %q: %v", raw, ep.base(), err)
+				t.Fatalf("%q: base %q: %v", raw, ep.baseURL(), err)
 			}
 		}
 		if strings.ContainsAny(ep.command(), "\n\r\x00") {
@@ -116,7 +116,7 @@ func FuzzCredentialsOf(f *testing.F) {
 		if err != nil && !reconcile.IsTerminal(err) {
 			t.Fatal(err)
 		}
-		e := &entry{dir: t.TempDir(), ep: endpoint{scheme: "ssh", host: "h"}, src: Source{Credentials: got}}
+		e := &sourceEntry{dir: t.TempDir(), ep: endpoint{scheme: "ssh", host: "h"}, src: Source{Credentials: got}}
 		if _, _, err := e.hostKeys(); err != nil && !reconcile.IsTerminal(err) {
 			t.Fatal(err)
 		}

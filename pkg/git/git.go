@@ -31,7 +31,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
-// DefaultBranch is read where a Reference names nothing, as in the reference
+// DefaultBranch is read where a Reference names nothing, as in rancher/fleet
 // implementation. It is deliberately not the remote's own default.
 const DefaultBranch = "master"
 
@@ -131,7 +131,7 @@ type Remotes struct {
 	lock *os.File
 
 	mu      sync.Mutex
-	entries map[string]*entry
+	entries map[string]*sourceEntry
 }
 
 // idle is how long the store of a remote is kept without a request.
@@ -150,7 +150,7 @@ func New(cfg Config) (*Remotes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Remotes{cfg: cfg, root: root, lock: lock, entries: map[string]*entry{}}, nil
+	return &Remotes{cfg: cfg, root: root, lock: lock, entries: map[string]*sourceEntry{}}, nil
 }
 
 // Close removes the cache. Trees that are still open become unreadable.
@@ -166,13 +166,13 @@ func (r *Remotes) Close() error {
 
 // entry is the state kept for a source, made on first use. Entries that have
 // been idle are dropped on the way.
-func (r *Remotes) entry(src Source, ep endpoint) (*entry, error) {
+func (r *Remotes) entryFor(src Source, ep endpoint) (*sourceEntry, error) {
 	id, now := src.ID(), time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for other, e := range r.entries {
 		if other != id && now.Sub(e.used) > idle && e.tryLock() {
-			e.drop()
+			e.dropStore()
 			delete(r.entries, other)
 			e.unlock()
 		}
@@ -230,7 +230,7 @@ func (r *Remotes) ResolveAll(ctx context.Context, src Source, refs []Reference) 
 	}
 	var list *packp.AdvRefs
 	if err == nil {
-		list, err = r.list(ctx, src, ep, keeping(refs))
+		list, err = r.list(ctx, src, ep, refFilter(refs))
 	}
 	for i := range answers {
 		if err != nil {
@@ -241,14 +241,14 @@ func (r *Remotes) ResolveAll(ctx context.Context, src Source, refs []Reference) 
 		return answers
 	}
 	for _, i := range open {
-		answers[i].Commit, answers[i].Err = find(list, refs[i])
+		answers[i].Commit, answers[i].Err = findCommit(list, refs[i])
 	}
 	return answers
 }
 
 // list is the references of a remote that keep wants.
 func (r *Remotes) list(ctx context.Context, src Source, ep endpoint, keep func(name string) bool) (*packp.AdvRefs, error) {
-	e, err := r.entry(src, ep)
+	e, err := r.entryFor(src, ep)
 	if err != nil {
 		return nil, err
 	}
@@ -263,6 +263,6 @@ func (r *Remotes) list(ctx context.Context, src Source, ep endpoint, keep func(n
 	if err != nil {
 		return nil, e.explain(ctx, err)
 	}
-	e.recent.note(s, refs)
+	e.recent.storeRefs(s, refs)
 	return refs, nil
 }

@@ -24,7 +24,7 @@ func (t *Tree) Hash(name string) (hash string, ok bool) {
 		if mode != filemode.Dir {
 			return "", false
 		}
-		if here, mode, ok = t.entry(here, step); !ok {
+		if here, mode, ok = t.lookupEntry(here, step); !ok {
 			return "", false
 		}
 		rest = tail
@@ -33,12 +33,12 @@ func (t *Tree) Hash(name string) (hash string, ok bool) {
 }
 
 // entry returns hash and mode of a name in a directory.
-func (t *Tree) entry(parent plumbing.Hash, name string) (plumbing.Hash, filemode.FileMode, bool) {
+func (t *Tree) lookupEntry(parent plumbing.Hash, name string) (plumbing.Hash, filemode.FileMode, bool) {
 	d, err := t.tree(parent)
 	if err != nil {
 		return plumbing.ZeroHash, 0, false
 	}
-	e := d.find(name)
+	e := d.findEntry(name)
 	if e == nil {
 		return plumbing.ZeroHash, 0, false
 	}

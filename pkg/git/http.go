@@ -23,21 +23,21 @@ const maxRedirects = 5
 
 // An httpSession speaks git's smart HTTP protocol.
 type httpSession struct {
-	e              *entry
+	e              *sourceEntry
 	base           *url.URL // without credentials; moves with a redirect
 	user, password string
 	client         *http.Client
 }
 
-func newHTTPSession(e *entry) *httpSession {
-	s := &httpSession{e: e, base: e.ep.base()}
+func newHTTPSession(e *sourceEntry) *httpSession {
+	s := &httpSession{e: e, base: e.ep.baseURL()}
 	s.user, s.password = e.src.Credentials.basic(e.ep)
 	s.client = &http.Client{Transport: e.transport, CheckRedirect: s.checkRedirect}
 	return s
 }
 
-// trust is the TLS configuration of a source.
-func trust(src Source) (*tls.Config, error) {
+// tlsConfig is the TLS configuration of a source.
+func tlsConfig(src Source) (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if src.InsecureSkipTLSVerify {
 		cfg.InsecureSkipVerify = true //nolint:gosec // spec.insecureSkipTLSVerify asks for it
@@ -95,7 +95,7 @@ func (s *httpSession) advertised(ctx context.Context, keep func(name string) boo
 	if err != nil {
 		return nil, permanentf(ReasonInvalidURL, "repository URL cannot be requested")
 	}
-	res, err := s.do(req)
+	res, err := s.send(req)
 	if err != nil {
 		return nil, err
 	}
@@ -132,15 +132,15 @@ func (s *httpSession) uploadPack(ctx context.Context, req *packp.UploadPackReque
 	}
 	post.Header.Set("Content-Type", "application/x-git-upload-pack-request")
 	post.Header.Set("Accept", "application/x-git-upload-pack-result")
-	res, err := s.do(post)
+	res, err := s.send(post)
 	if err != nil {
 		return nil, err
 	}
 	return res.Body, nil
 }
 
-// do sends a request with credentials and judges the status of the answer.
-func (s *httpSession) do(req *http.Request) (*http.Response, error) {
+// send sends a request with credentials and judges the status of the answer.
+func (s *httpSession) send(req *http.Request) (*http.Response, error) {
 	req.Header.Set("User-Agent", s.e.userAgent)
 	if s.user != "" || s.password != "" {
 		req.SetBasicAuth(s.user, s.password)

@@ -58,10 +58,10 @@ func receivePack(r io.Reader, w io.Writer, l Limits, full error) (int64, error) 
 }
 
 func tooLarge(what string, limit int64) error {
-	return permanentf(ReasonTooLarge, "%s is larger than %s", what, size(limit))
+	return permanentf(ReasonTooLarge, "%s is larger than %s", what, formatSize(limit))
 }
 
-func size(bytes int64) string {
+func formatSize(bytes int64) string {
 	if bytes >= 1<<20 {
 		return fmt.Sprintf("%d MiB", bytes>>20)
 	}

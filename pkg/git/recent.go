@@ -13,18 +13,18 @@ import (
 // to ask it for one of them. A poll and the fetch that follows it are closer.
 const recentFor = 10 * time.Second
 
-// recent is the last list of references of an HTTP remote, so that fetching what it
+// recentRefs is the last list of references of an HTTP remote, so that fetching what it
 // names takes one request. Requests of git's HTTP protocol are stateless
 // (gitprotocol-http(5)).
-type recent struct {
+type recentRefs struct {
 	mu   sync.Mutex
 	refs *packp.AdvRefs
 	base *url.URL // where the list came from
 	at   time.Time
 }
 
-// note keeps a list of a session that needs no connection of its own.
-func (r *recent) note(s session, refs *packp.AdvRefs) {
+// storeRefs keeps a list of a session that needs no connection of its own.
+func (r *recentRefs) storeRefs(s session, refs *packp.AdvRefs) {
 	h, ok := s.(*httpSession)
 	if !ok {
 		return
@@ -34,9 +34,9 @@ func (r *recent) note(s session, refs *packp.AdvRefs) {
 	r.refs, r.base, r.at = refs, h.base, time.Now()
 }
 
-// take returns a session to ask for a commit, and the list that names it; nil where
+// takeSession returns a session to ask for a commit, and the list that names it; nil where
 // there is no recent one. No list is returned twice.
-func (r *recent) take(e *entry, commit Commit) (session, *packp.AdvRefs) {
+func (r *recentRefs) takeSession(e *sourceEntry, commit Commit) (session, *packp.AdvRefs) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	refs := r.refs

@@ -35,7 +35,7 @@ func TestFetchOfWhatWasResolved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	remotes.entries[src.ID()].recent.base = remotes.entries[src.ID()].ep.base().JoinPath("elsewhere")
+	remotes.entries[src.ID()].recent.base = remotes.entries[src.ID()].ep.baseURL().JoinPath("elsewhere")
 	if got, err := fetch(commit); err != nil || len(got) != 3 {
 		t.Errorf("want the failed request and two more, got %q, %v", got, err)
 	}

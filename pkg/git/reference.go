@@ -74,9 +74,9 @@ func isHash(s string) bool {
 	return strings.Trim(s, "0123456789abcdefABCDEF") == ""
 }
 
-// keeping returns a function that reports whether find needs a name of a remote's list
+// refFilter returns a function that reports whether find needs a name of a remote's list
 // for one of these references.
-func keeping(refs []Reference) func(name string) bool {
+func refFilter(refs []Reference) func(name string) bool {
 	names := map[string]bool{"HEAD": true}
 	for _, ref := range refs {
 		names["refs/heads/"+ref.String()] = true
@@ -86,7 +86,7 @@ func keeping(refs []Reference) func(name string) bool {
 }
 
 // find is the commit that a reference means among those that a remote lists.
-func find(refs *packp.AdvRefs, ref Reference) (Commit, error) {
+func findCommit(refs *packp.AdvRefs, ref Reference) (Commit, error) {
 	if ref.Revision != "" {
 		tag := "refs/tags/" + ref.Revision
 		for _, hash := range []plumbing.Hash{refs.Peeled[tag], refs.References[tag], refs.References["refs/heads/"+ref.Revision]} {

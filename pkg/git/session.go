@@ -30,7 +30,7 @@ type session interface {
 
 // newTransport is how HTTP remotes of one source are spoken to.
 func newTransport(src Source, cfg Config) (*http.Transport, error) {
-	roots, err := trust(src)
+	roots, err := tlsConfig(src)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func dialer(allowed address.Policy) *net.Dialer {
 }
 
 // connect begins a conversation. For SSH this dials; for HTTP it does not.
-func (e *entry) connect(ctx context.Context) (session, error) {
+func (e *sourceEntry) connect(ctx context.Context) (session, error) {
 	if err := e.addresses.CheckHost(e.ep.host); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (e *entry) connect(ctx context.Context) (session, error) {
 func decodeRefs(r io.Reader, keep func(name string) bool) (*packp.AdvRefs, error) {
 	limited := &io.LimitedReader{R: r, N: maxRefsBytes}
 	refs := packp.NewAdvRefs()
-	err := refs.Decode(sieved(limited, keep))
+	err := refs.Decode(filterRefs(limited, keep))
 	switch {
 	case limited.N <= 0:
 		return nil, permanentf(ReasonTooLarge, "the list of references is larger than %d MiB", maxRefsBytes>>20)

@@ -8,26 +8,26 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 )
 
-// A sieve passes on the lines of a list of references that match. The format is that of
+// A refFilterReader passes on the lines of a list of references that match. The format is that of
 // git's pack protocol, "Reference Discovery": lines with their length in front, "<hash>
 // <name>", the first with the capabilities after a NUL; a peeled tag is named
 // "<name>^{}".
-type sieve struct {
+type refFilterReader struct {
 	lines *pktline.Scanner
 	keep  func(name string) bool
 	out   bytes.Buffer
 }
 
-// sieved returns r without the references that keep rejects; keep nil: r itself.
-func sieved(r io.Reader, keep func(name string) bool) io.Reader {
+// filterRefs returns r without the references that keep rejects; keep nil: r itself.
+func filterRefs(r io.Reader, keep func(name string) bool) io.Reader {
 	if keep == nil {
 		return r
 	}
-	return &sieve{lines: pktline.NewScanner(r), keep: keep}
+	return &refFilterReader{lines: pktline.NewScanner(r), keep: keep}
 }
 
 // Read implements io.Reader.
-func (s *sieve) Read(p []byte) (int, error) {
+func (s *refFilterReader) Read(p []byte) (int, error) {
 	for s.out.Len() == 0 {
 		if !s.lines.Scan() {
 			if err := s.lines.Err(); err != nil {
@@ -41,7 +41,7 @@ func (s *sieve) Read(p []byte) (int, error) {
 		switch {
 		case len(line) == 0:
 			err = to.Flush()
-		case s.wants(line):
+		case s.isNeeded(line):
 			err = to.Encode(line)
 		}
 		if err != nil {
@@ -51,8 +51,8 @@ func (s *sieve) Read(p []byte) (int, error) {
 	return s.out.Read(p)
 }
 
-// wants reports whether a line is needed: a line that is no plain reference always is.
-func (s *sieve) wants(line []byte) bool {
+// isNeeded reports whether a line is needed: a line that is no plain reference always is.
+func (s *refFilterReader) isNeeded(line []byte) bool {
 	if bytes.IndexByte(line, 0) >= 0 || bytes.HasPrefix(line, []byte("#")) || bytes.HasPrefix(line, []byte("ERR ")) {
 		return true
 	}

@@ -125,7 +125,7 @@ func TestSieve(t *testing.T) {
 		}
 		_ = to.EncodeString(l)
 	}
-	out, err := io.ReadAll(sieved(strings.NewReader(in.String()), keeping([]Reference{{Branch: "main"}, {Revision: "v1"}})))
+	out, err := io.ReadAll(filterRefs(strings.NewReader(in.String()), refFilter([]Reference{{Branch: "main"}, {Revision: "v1"}})))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,17 +25,17 @@ const maxStderrBytes = 4 << 10
 
 // An sshSession runs git-upload-pack at a remote.
 type sshSession struct {
-	e       *entry
+	e       *sourceEntry
 	client  *ssh.Client
 	session *ssh.Session
 	stdin   io.WriteCloser
 	stdout  io.Reader
-	stderr  *capped
+	stderr  *cappedBuffer
 	stop    func() bool // ends the watch over the context
 }
 
 // dialSSH connects and starts git-upload-pack. ctx bounds the conversation.
-func dialSSH(ctx context.Context, e *entry) (*sshSession, error) {
+func dialSSH(ctx context.Context, e *sourceEntry) (*sshSession, error) {
 	creds := e.src.Credentials
 	if len(creds.SSHPrivateKey) == 0 {
 		return nil, permanentf(ReasonInvalidCredentials, "git host %q is reached over SSH, which needs a private key (clientSecretName)", e.ep.display())
@@ -74,8 +74,8 @@ func dialSSH(ctx context.Context, e *entry) (*sshSession, error) {
 		_ = conn.Close()
 		return nil, e.handshakeFault(ctx, err, offered.Load())
 	}
-	s := &sshSession{e: e, client: ssh.NewClient(c, chans, reqs), stderr: &capped{}, stop: stop}
-	if err := s.start(); err != nil {
+	s := &sshSession{e: e, client: ssh.NewClient(c, chans, reqs), stderr: &cappedBuffer{}, stop: stop}
+	if err := s.startCommand(); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func dialSSH(ctx context.Context, e *entry) (*sshSession, error) {
 
 // handshakeFault distinguishes a refused key from a lost connection: when the key was
 // offered and the connection did not break, the key was refused.
-func (e *entry) handshakeFault(ctx context.Context, err error, offered bool) error {
+func (e *sourceEntry) handshakeFault(ctx context.Context, err error, offered bool) error {
 	var netErr net.Error
 	switch {
 	case ctx.Err() != nil:
@@ -97,7 +97,7 @@ func (e *entry) handshakeFault(ctx context.Context, err error, offered bool) err
 
 // hostKeys is the check of the remote's host key, and the algorithms of the
 // keys that are known, so that the remote shows one of them.
-func (e *entry) hostKeys() (ssh.HostKeyCallback, []string, error) {
+func (e *sourceEntry) hostKeys() (ssh.HostKeyCallback, []string, error) {
 	host := e.ep.display()
 	if len(e.src.Credentials.KnownHosts) == 0 {
 		return nil, nil, permanentf(ReasonHostKeyRefused, "no host key of git host %q is known: add it to known_hosts of the secret", host)
@@ -158,7 +158,7 @@ func (noKey) Type() string                        { return "none" }
 func (noKey) Marshal() []byte                     { return nil }
 func (noKey) Verify([]byte, *ssh.Signature) error { return errors.New("not a key") }
 
-func (s *sshSession) start() error {
+func (s *sshSession) startCommand() error {
 	session, err := s.client.NewSession()
 	if err != nil {
 		return err
@@ -213,14 +213,14 @@ func (s *sshSession) close() {
 	_ = s.client.Close()
 }
 
-// capped keeps the first bytes written to it.
-type capped struct {
+// cappedBuffer keeps the first bytes written to it.
+type cappedBuffer struct {
 	buf []byte
 }
 
-func (c *capped) Write(p []byte) (int, error) {
+func (c *cappedBuffer) Write(p []byte) (int, error) {
 	c.buf = append(c.buf, p[:min(len(p), maxStderrBytes-len(c.buf))]...)
 	return len(p), nil
 }
 
-func (c *capped) String() string { return string(c.buf) }
+func (c *cappedBuffer) String() string { return string(c.buf) }

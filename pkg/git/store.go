@@ -28,7 +28,7 @@ const (
 )
 
 // An entry is what is kept for one source: connections and a store.
-type entry struct {
+type sourceEntry struct {
 	src       Source
 	ep        endpoint
 	dir       string
@@ -37,18 +37,18 @@ type entry struct {
 	addresses address.Policy
 	transport *http.Transport
 	used      time.Time // guarded by Remotes.mu
-	recent    recent
+	recent    recentRefs
 
 	// lock is held while a fetch into the store runs. It is a channel so that waiting
 	// ends with a context.
 	lock chan struct{}
 	// gen, number and noHaves are guarded by lock.
-	gen     *generation
+	gen     *storeGeneration
 	number  int
 	noHaves bool // this remote is better asked for whole commits
 }
 
-func newEntry(dir string, src Source, ep endpoint, cfg Config) (*entry, error) {
+func newEntry(dir string, src Source, ep endpoint, cfg Config) (*sourceEntry, error) {
 	transport, err := newTransport(src, cfg)
 	if err != nil {
 		return nil, err
@@ -56,13 +56,13 @@ func newEntry(dir string, src Source, ep endpoint, cfg Config) (*entry, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, cacheFault(err)
 	}
-	return &entry{
+	return &sourceEntry{
 		src: src, ep: ep, dir: dir, userAgent: cfg.UserAgent, limits: cfg.Limits, addresses: cfg.Addresses,
 		transport: transport, lock: make(chan struct{}, 1),
 	}, nil
 }
 
-func (e *entry) acquire(ctx context.Context) error {
+func (e *sourceEntry) acquire(ctx context.Context) error {
 	select {
 	case e.lock <- struct{}{}:
 		return nil
@@ -71,7 +71,7 @@ func (e *entry) acquire(ctx context.Context) error {
 	}
 }
 
-func (e *entry) tryLock() bool {
+func (e *sourceEntry) tryLock() bool {
 	select {
 	case e.lock <- struct{}{}:
 		return true
@@ -80,12 +80,12 @@ func (e *entry) tryLock() bool {
 	}
 }
 
-func (e *entry) unlock() { <-e.lock }
+func (e *sourceEntry) unlock() { <-e.lock }
 
-func (e *entry) closeConnections() { e.transport.CloseIdleConnections() }
+func (e *sourceEntry) closeConnections() { e.transport.CloseIdleConnections() }
 
-// drop forgets the store and its connections. The caller holds the lock.
-func (e *entry) drop() {
+// dropStore forgets the store and its connections. The caller holds the lock.
+func (e *sourceEntry) dropStore() {
 	e.closeConnections()
 	if e.gen != nil {
 		e.gen.release()
@@ -94,17 +94,17 @@ func (e *entry) drop() {
 	_ = os.Remove(e.dir) // goes only if no tree is being read any more
 }
 
-// generation returns the present store, created on first use and again when it has
+// storeGeneration returns the present store, created on first use and again when it has
 // grown beyond its bounds. The caller holds the lock.
-func (e *entry) generation() (*generation, error) {
+func (e *sourceEntry) generation() (*storeGeneration, error) {
 	if g := e.gen; g != nil && (g.bytes > e.limits.StoreBytes || g.packs >= maxPacks) {
-		e.renew()
+		e.renewStore()
 	}
 	if e.gen != nil {
 		return e.gen, nil
 	}
 	e.number++
-	g := &generation{dir: filepath.Join(e.dir, strconv.Itoa(e.number)), users: 1, commits: map[Commit]bool{}, trees: map[plumbing.Hash]extent{}}
+	g := &storeGeneration{dir: filepath.Join(e.dir, strconv.Itoa(e.number)), users: 1, commits: map[Commit]bool{}, trees: map[plumbing.Hash]treeSize{}}
 	if err := g.open().Init(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errCache, err)
 	}
@@ -112,21 +112,21 @@ func (e *entry) generation() (*generation, error) {
 	return g, nil
 }
 
-// renew releases the present store; open trees keep it until they are closed. The
+// renewStore releases the present store; open trees keep it until they are closed. The
 // caller holds the lock.
-func (e *entry) renew() {
+func (e *sourceEntry) renewStore() {
 	if e.gen != nil {
 		e.gen.release()
 		e.gen = nil
 	}
 }
 
-// A generation is a bare store on disk. It is removed when its last user has released
+// A storeGeneration is a bare store on disk. It is removed when its last user has released
 // it.
-type generation struct {
+type storeGeneration struct {
 	dir     string
-	commits map[Commit]bool          // fetched and checked
-	trees   map[plumbing.Hash]extent // checked, with all below
+	commits map[Commit]bool            // fetched and checked
+	trees   map[plumbing.Hash]treeSize // checked, with all below
 	bytes   int64
 	packs   int
 	files   int // on disk, after the last fetch
@@ -137,20 +137,20 @@ type generation struct {
 
 // open is a view of the store with an index and a cache of its own: the
 // library's views are not safe for several goroutines.
-func (g *generation) open() *filesystem.Storage { return g.view(filesystem.Options{}) }
+func (g *storeGeneration) open() *filesystem.Storage { return g.storage(filesystem.Options{}) }
 
 // openFrozen is a view that does not see what comes later. It keeps files open
 // and knows what is there, so that it costs a fraction of the other to read.
-func (g *generation) openFrozen() *filesystem.Storage {
-	return g.view(filesystem.Options{ExclusiveAccess: true, KeepDescriptors: true})
+func (g *storeGeneration) openFrozen() *filesystem.Storage {
+	return g.storage(filesystem.Options{ExclusiveAccess: true, KeepDescriptors: true})
 }
 
-func (g *generation) view(o filesystem.Options) *filesystem.Storage {
+func (g *storeGeneration) storage(o filesystem.Options) *filesystem.Storage {
 	return filesystem.NewStorageWithOptions(osfs.New(g.dir), cache.NewObjectLRU(objectCacheBytes), o)
 }
 
-// count is how many files hold the objects of the store.
-func (g *generation) count() int {
+// objectFiles is how many files hold the objects of the store.
+func (g *storeGeneration) objectFiles() int {
 	n := 0
 	_ = filepath.WalkDir(filepath.Join(g.dir, "objects"), func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -161,21 +161,21 @@ func (g *generation) count() int {
 	return n
 }
 
-// distrust forgets what was checked if files have gone since, as programs that
+// forgetChecked forgets what was checked if files have gone since, as programs that
 // clean up temporary directories do.
-func (g *generation) distrust() {
-	if len(g.trees) > 0 && g.count() != g.files {
+func (g *storeGeneration) forgetChecked() {
+	if len(g.trees) > 0 && g.objectFiles() != g.files {
 		clear(g.trees)
 	}
 }
 
-func (g *generation) retain() {
+func (g *storeGeneration) retain() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.users++
 }
 
-func (g *generation) release() {
+func (g *storeGeneration) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.users--; g.users == 0 {

@@ -31,7 +31,7 @@ var ErrOutside = errors.New("symbolic link leads out of the repository")
 type Tree struct {
 	commit  Commit
 	limits  Limits
-	gen     *generation
+	gen     *storeGeneration
 	close   sync.Once
 	mu      sync.Mutex // the library's storage is for one goroutine
 	storage *filesystem.Storage
@@ -58,7 +58,7 @@ var (
 
 // openTree opens a commit of a store and checks that all of it is there and
 // within the limits.
-func openTree(g *generation, ref Reference, commit Commit, l Limits) (*Tree, error) {
+func openTree(g *storeGeneration, ref Reference, commit Commit, l Limits) (*Tree, error) {
 	storage := g.openFrozen()
 	c, err := object.GetCommit(storage, plumbing.NewHash(string(commit)))
 	if err != nil {
@@ -73,7 +73,7 @@ func openTree(g *generation, ref Reference, commit Commit, l Limits) (*Tree, err
 		time: c.Committer.When, trees: map[plumbing.Hash]*dir{},
 	}
 	if !g.commits[commit] {
-		if _, err := t.check(c.TreeHash, 0, &extent{}); err != nil {
+		if _, err := t.checkTree(c.TreeHash, 0, &treeSize{}); err != nil {
 			_ = storage.Close()
 			return nil, err
 		}
@@ -99,7 +99,7 @@ func (t *Tree) Close() error {
 
 // Open implements fs.FS.
 func (t *Tree) Open(name string) (fs.File, error) {
-	e, err := t.find("open", name, true)
+	e, err := t.findNode("open", name, true)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (t *Tree) Open(name string) (fs.File, error) {
 
 // ReadFile implements fs.ReadFileFS.
 func (t *Tree) ReadFile(name string) ([]byte, error) {
-	e, err := t.find("read", name, true)
+	e, err := t.findNode("read", name, true)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (t *Tree) ReadFile(name string) ([]byte, error) {
 
 // ReadDir implements fs.ReadDirFS.
 func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
-	e, err := t.find("readdir", name, true)
+	e, err := t.findNode("readdir", name, true)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (t *Tree) Stat(name string) (fs.FileInfo, error) { return t.info("stat", na
 func (t *Tree) Lstat(name string) (fs.FileInfo, error) { return t.info("lstat", name, false) }
 
 func (t *Tree) info(op, name string, follow bool) (fs.FileInfo, error) {
-	n, err := t.find(op, name, follow)
+	n, err := t.findNode(op, name, follow)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (t *Tree) info(op, name string, follow bool) (fs.FileInfo, error) {
 
 // ReadLink implements fs.ReadLinkFS.
 func (t *Tree) ReadLink(name string) (string, error) {
-	e, err := t.find("readlink", name, false)
+	e, err := t.findNode("readlink", name, false)
 	if err != nil {
 		return "", err
 	}
@@ -190,7 +190,7 @@ func (t *Tree) ReadLink(name string) (string, error) {
 
 // find walks to a path, through symbolic links in its directories and, where
 // follow says so, at its end.
-func (t *Tree) find(op, name string, follow bool) (*node, error) {
+func (t *Tree) findNode(op, name string, follow bool) (*node, error) {
 	fail := func(err error) (*node, error) { return nil, &fs.PathError{Op: op, Path: name, Err: err} }
 	if !fs.ValidPath(name) {
 		return fail(fs.ErrInvalid)
@@ -236,14 +236,14 @@ func (t *Tree) child(parent plumbing.Hash, name string) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e := d.find(name); e != nil {
+	if e := d.findEntry(name); e != nil {
 		return t.node(e), nil
 	}
 	return nil, fs.ErrNotExist
 }
 
 // find is the entry of a name, or nil.
-func (d *dir) find(name string) *object.TreeEntry {
+func (d *dir) findEntry(name string) *object.TreeEntry {
 	if d.names != nil {
 		if i, ok := d.names[name]; ok {
 			return &d.Entries[i]
@@ -318,7 +318,7 @@ func (t *Tree) node(e *object.TreeEntry) *node {
 }
 
 // size asks the store how large a file is.
-func (t *Tree) size(hash plumbing.Hash) int64 {
+func (t *Tree) fileSize(hash plumbing.Hash) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	size, err := t.storage.EncodedObjectSize(hash)
@@ -349,7 +349,7 @@ func (n *node) Size() int64 {
 	if n.mode.IsDir() || n.mode.Type() == fs.ModeIrregular {
 		return 0
 	}
-	return n.tree.size(n.hash)
+	return n.tree.fileSize(n.hash)
 }
 
 type openFile struct {

@@ -93,9 +93,9 @@ func (e endpoint) display() string {
 	return net.JoinHostPort(e.host, e.port)
 }
 
-// base is the URL of an HTTP remote without credentials and without a slash at
+// baseURL is the URL of an HTTP remote without credentials and without a slash at
 // its end.
-func (e endpoint) base() *url.URL {
+func (e endpoint) baseURL() *url.URL {
 	host := e.display()
 	if e.port == "" && strings.Contains(host, ":") {
 		host = "[" + host + "]"

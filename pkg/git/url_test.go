@@ -2,7 +2,7 @@ package git
 
 import "testing"
 
-// host:path is SSH, as in the reference. A port in the place of the path is a web
+// host:path is SSH, as in rancher/fleet. A port in the place of the path is a web
 // address whose scheme was forgotten.
 func TestURLWithoutScheme(t *testing.T) {
 	for raw, want := range map[string]string{

@@ -42,7 +42,7 @@ func (l locator) absentValue(file, expression, field string) (said string, ok bo
 	if !ofValues {
 		return "", false
 	}
-	values, scope := l.values(file)
+	values, scope := l.valuesFor(file)
 	at := values
 	steps := strings.Split(rest, ".")
 	for i, step := range steps {
@@ -51,7 +51,7 @@ func (l locator) absentValue(file, expression, field string) (said string, ok bo
 			if i+1 >= len(steps) || steps[i+1] != field {
 				return "", false // something else is missing
 			}
-			if !exists && l.nulled(file, expression) != nil {
+			if !exists && l.nullKeys(file, expression) != nil {
 				return fmt.Sprintf("there is no value %s%s: null in the bundle's values takes the default of the chart away",
 					printable.Line(strings.Join(steps[:i+1], ".")), scope), true
 			}
@@ -86,22 +86,22 @@ func absentText(steps []string, scope string, neighbours map[string]any, exists 
 	return text + "; set it in values.yaml of the chart or in helm.values"
 }
 
-// values are those that the templates in a file of the chart see, and which chart
+// valuesFor are those that the templates in a file of the chart see, and which chart
 // that is; nothing for the chart itself.
-func (l locator) values(file string) (values map[string]any, scope string) {
+func (l locator) valuesFor(file string) (valuesFor map[string]any, scope string) {
 	p, err := partsOf(l.d)
 	if err != nil {
 		return nil, ""
 	}
-	values, err = chartutil.CoalesceValues(p.chart, l.given())
+	valuesFor, err = chartutil.CoalesceValues(p.chart, l.bundleValues())
 	if err != nil {
 		return nil, ""
 	}
 	for _, name := range l.subcharts(file) {
-		values, _ = asMapping(values[name])
+		valuesFor, _ = asMapping(valuesFor[name])
 		scope = fmt.Sprintf(" for the subchart %s", printable.Line(name))
 	}
-	return values, scope
+	return valuesFor, scope
 }
 
 // subcharts are the names of the charts that a file of the chart is in, the outermost first.
@@ -118,23 +118,23 @@ func (l locator) subcharts(file string) []string {
 	}
 }
 
-// given are the values of the bundle.
-func (l locator) given() map[string]any {
+// bundleValues are the values of the bundle.
+func (l locator) bundleValues() map[string]any {
 	if v := l.d.helm().Values; v != nil && v.Data != nil {
 		return v.Data
 	}
 	return map[string]any{}
 }
 
-// nulled are the keys of the value that an expression in a file of the chart names from
+// nullKeys are the keys of the value that an expression in a file of the chart names from
 // .Values on, as far as the bundle's values set it to null; nil where they do not.
-func (l locator) nulled(file, expression string) []any {
+func (l locator) nullKeys(file, expression string) []any {
 	rest, ofValues := strings.CutPrefix(strings.TrimPrefix(expression, "$"), ".Values.")
 	if !ofValues {
 		return nil
 	}
 	var keys []any
-	at := l.given()
+	at := l.bundleValues()
 	for _, step := range slices.Concat(l.subcharts(file), strings.Split(rest, ".")) {
 		next, exists := at[step]
 		keys = append(keys, step)

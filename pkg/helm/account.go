@@ -31,7 +31,7 @@ type account struct {
 	user   string // whom the agent impersonates; empty: it acts as itself
 	rest   *rest.Config
 	client kubernetes.Interface
-	api    *api
+	api    *kindCache
 }
 
 // Rights are the rights with which an existing release is corrected or removed. They
@@ -150,19 +150,19 @@ func (c *Client) account(ctx context.Context, name string) (account, error) {
 	if err != nil {
 		return account{}, fmt.Errorf("impersonate %q: %w", user, err)
 	}
-	return account{user: user, rest: cfg, client: client, api: c.api.as(user, client)}, nil
+	return account{user: user, rest: cfg, client: client, api: c.api.forUser(user, client)}, nil
 }
 
 // impersonated reports whether the account is another one than the agent.
 func (a account) impersonated() bool { return a.user != "" }
 
-// as returns the same knowledge of the cluster's kinds for another user. It uses what
+// forUser returns the same knowledge of the cluster's kinds for another user. It uses what
 // the agent knows already, since that is the same for every user, and asks for the rest
 // with the user's rights.
-func (a *api) as(user string, client kubernetes.Interface) *api {
+func (a *kindCache) forUser(user string, client kubernetes.Interface) *kindCache {
 	disco := memory.NewMemCacheClient(client.Discovery())
 	own := restmapper.NewDeferredDiscoveryRESTMapper(disco)
-	return &api{
+	return &kindCache{
 		discovery: disco, user: user, shared: a,
 		mapper: sharedMapper{
 			FirstHitRESTMapper: meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{a.mapper, own}},
@@ -183,9 +183,9 @@ func (m sharedMapper) Reset() { m.own.Reset() }
 // capabilities returns the capabilities of the cluster for templates. An account other
 // than the agent's needs the right to list the API groups. That right is checked once
 // until the kinds change.
-func (a *api) capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
+func (a *kindCache) capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
 	if a.shared == nil {
-		return a.known()
+		return a.knownCapabilities()
 	}
 	s := a.shared
 	s.mu.Lock()
@@ -202,5 +202,5 @@ func (a *api) capabilities(ctx context.Context) (*chartutil.Capabilities, error)
 		s.users[a.user] = true
 		s.mu.Unlock()
 	}
-	return s.known()
+	return s.knownCapabilities()
 }

@@ -40,14 +40,14 @@ func BrokenSchema(d Deployment, err error) (place Place, ok bool) {
 	}
 	if m := ofReference.FindStringSubmatch(m[2]); m != nil {
 		place.Text = fmt.Sprintf("Helm cannot use the schema: %q is not in it", m[1])
-		if line, column := l.find(file, `"`+m[1]+`"`); line > 0 {
+		if line, column := l.findWord(file, `"`+m[1]+`"`); line > 0 {
 			place.Line, place.Column = line, column
 		}
 		return place, true
 	}
 	if m := ofMetaschema.FindStringSubmatch(m[2]); m != nil {
-		pointer, what := innermost(m[2])
-		place.Line, place.Column = position.Of(position.Root(l.bytes(file)), false, position.Pointer(pointer)...)
+		pointer, what := innermostMistake(m[2])
+		place.Line, place.Column = position.Locate(position.Root(l.bytes(file)), false, position.Pointer(pointer)...)
 		place.Text = "Helm cannot use the schema: " + what
 	}
 	return place, true
@@ -63,9 +63,9 @@ func (l locator) schemaOf(chart string) (file string, ok bool) {
 	return l.inTree(path.Join("charts", chart, schemaFile))
 }
 
-// innermost is the first of several mistakes that says what is wrong, and not that one
+// innermostMistake is the first of several mistakes that says what is wrong, and not that one
 // below it is.
-func innermost(list string) (pointer, text string) {
+func innermostMistake(list string) (pointer, text string) {
 	for part := range strings.SplitSeq(list, " - ") {
 		at := atPointer.FindStringSubmatch(part)
 		if at == nil {

@@ -24,10 +24,10 @@ const (
 	kindInterval = 250 * time.Millisecond
 )
 
-// broughtKinds are the kinds that the CRDs of a chart's crds folders bring. The API
+// bundledKinds are the kinds that the CRDs of a chart's crds folders bring. The API
 // server says that a CRD is Established before its discovery lists the kind, and
 // templates see what discovery lists.
-type broughtKinds struct {
+type bundledKinds struct {
 	// unbuilt are the files that Helm has not built objects of yet, by their text.
 	unbuilt sets.Set[string]
 	// made and found are the CRDs that this installation has created, and those that
@@ -38,12 +38,12 @@ type broughtKinds struct {
 }
 
 // built notes that Helm has built the objects of a file.
-func (b *broughtKinds) built(text string) { b.unbuilt.Delete(text) }
+func (b *bundledKinds) built(text string) { b.unbuilt.Delete(text) }
 
 // missing reports whether a kind is not among the versions that templates see. For a
 // CRD that existed before, any version is enough: it may differ from the one of this
 // chart.
-func (b *broughtKinds) missing(versions chartutil.VersionSet) bool {
+func (b *bundledKinds) isMissing(versions chartutil.VersionSet) bool {
 	lacks := func(crd *unstructured.Unstructured) bool {
 		return slices.ContainsFunc(servedBy(crd), func(v string) bool { return !versions.Has(v) })
 	}
@@ -82,12 +82,12 @@ func (e *engine) awaitKinds(list helmkube.ResourceList, err error) {
 	}
 	_ = wait.PollUntilContextTimeout(context.Background(), kindInterval, kindTimeout, true, func(context.Context) (bool, error) {
 		e.api.refresh()
-		known, err := e.api.known()
+		known, err := e.api.knownCapabilities()
 		if err != nil {
 			return false, nil //nolint:nilerr // it may pass, and what needs the cluster next says so
 		}
 		b.capabilities.APIVersions = known.APIVersions
-		return !b.missing(known.APIVersions), nil
+		return !b.isMissing(known.APIVersions), nil
 	})
 	b.capabilities, b.made, b.found = nil, nil, nil
 }

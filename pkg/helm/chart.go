@@ -27,8 +27,8 @@ type file struct {
 	data []byte
 }
 
-// parts are a bundle's files, sorted by what becomes of them.
-type parts struct {
+// bundleFiles are a bundle's files, sorted by what becomes of them.
+type bundleFiles struct {
 	chart     *chart.Chart // rendered by Helm's engine
 	raw       []file       // manifests as they are
 	kustomize string       // directory of the kustomization, empty if there is none
@@ -38,18 +38,18 @@ type parts struct {
 // partsOf makes a chart of a bundle's files: their own if they have one, else a
 // generated one with the templates of a templates folder. All other manifests stay as
 // they are, except for the overlays that the options name.
-func partsOf(d Deployment) (parts, error) {
+func partsOf(d Deployment) (bundleFiles, error) {
 	files, err := unpackFiles(d.Content)
 	if err != nil {
-		return parts{}, reconcile.TerminalError(release.ReasonBadContent, err)
+		return bundleFiles{}, reconcile.TerminalError(release.ReasonBadContent, err)
 	}
-	p := parts{files: files}
+	p := bundleFiles{files: files}
 	dir, own := chartDir(files, d.helm())
 	p.kustomize = kustomization(files, d.Options.Kustomize)
 	var chartFiles []*loader.BufferedFile
 	switch {
 	case own:
-		chartFiles = below(files, dir)
+		chartFiles = filesBelow(files, dir)
 	case p.kustomize == "":
 		var overlays []string
 		if d.Options.YAML != nil {
@@ -57,15 +57,15 @@ func partsOf(d Deployment) (parts, error) {
 		}
 		manifests, err := overlaid(files, overlays)
 		if err != nil {
-			return parts{}, err
+			return bundleFiles{}, err
 		}
-		chartFiles, p.raw = plain(manifests)
+		chartFiles, p.raw = splitPlain(manifests)
 	}
 	if !own {
 		chartFiles = append(chartFiles, &loader.BufferedFile{Name: chartFile, Data: generated(d)})
 	}
 	if p.chart, err = loader.LoadFiles(chartFiles); err != nil {
-		return parts{}, reconcile.TerminalError(release.ReasonBadChart, fmt.Errorf("load chart: %w", err))
+		return bundleFiles{}, reconcile.TerminalError(release.ReasonBadChart, fmt.Errorf("load chart: %w", err))
 	}
 	if !d.helm().SkipSchemaValidation {
 		err = checkSchemas(p.chart)
@@ -76,7 +76,7 @@ func partsOf(d Deployment) (parts, error) {
 func unpackFiles(m content.Manifest) ([]file, error) {
 	out := make([]file, 0, len(m.Resources))
 	for i, r := range m.Resources {
-		if r.Name == "" { // as the reference calls it
+		if r.Name == "" { // as rancher/fleet calls it
 			r.Name = fmt.Sprintf("manifests/file%03d.yaml", i)
 		}
 		data, err := content.ResourceBytes(r)
@@ -131,7 +131,7 @@ func kustomization(files []file, o *fleet.KustomizeOptions) string {
 }
 
 // below are the files in a directory, named from there.
-func below(files []file, dir string) []*loader.BufferedFile {
+func filesBelow(files []file, dir string) []*loader.BufferedFile {
 	prefix := dir + "/"
 	if dir == "." {
 		prefix = ""
@@ -145,10 +145,10 @@ func below(files []file, dir string) []*loader.BufferedFile {
 	return out
 }
 
-// plain splits a bundle without chart and kustomization into templates and
+// splitPlain splits a bundle without chart and kustomization into templates and
 // manifests. Directories that are bundles or charts of their own are left out,
 // and so is everything that is neither YAML nor JSON.
-func plain(files []file) (templates []*loader.BufferedFile, raw []file) {
+func splitPlain(files []file) (templates []*loader.BufferedFile, raw []file) {
 	nested := map[string]bool{}
 	for _, f := range files {
 		if dir, base := path.Split(f.name); dir != "" && (base == chartFile || isFleetYAML(base)) {

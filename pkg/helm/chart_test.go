@@ -24,7 +24,7 @@ func deployment(o fleet.BundleDeploymentOptions, names ...string) Deployment {
 		}
 		m.Resources = append(m.Resources, fleet.BundleResource{Name: n, Content: text})
 	}
-	return Deployment{Content: m, Options: o, Memory: release.Memory{Owner: release.Owner{BundleID: "app"}}}
+	return Deployment{Content: m, Options: o, Memory: release.Record{Owner: release.Owner{BundleID: "app"}}}
 }
 
 func TestPartsOf(t *testing.T) {

@@ -85,7 +85,7 @@ func classify(err error) error {
 	if err == nil || reconcile.IsTerminal(err) || reconcile.IsRequeue(err) {
 		return ofPostRenderer(err)
 	}
-	if words, ok := denied(err); ok {
+	if words, ok := deniedText(err); ok {
 		return reconcile.RequeueError(release.ReasonForbidden, waitForRights, errors.New(words))
 	}
 	text := objectFirst(err, plainText(err))
@@ -147,9 +147,9 @@ func ofPostRenderer(err error) error {
 	return err
 }
 
-// without is an error of the same kind whose text shows no Helm values: API
+// withoutValues is an error of the same kind whose text shows no Helm values: API
 // servers repeat what they refuse.
-func without(err error, r redact.Redactor) error {
+func withoutValues(err error, r redact.Redactor) error {
 	if err == nil || r.Text(err.Error()) == err.Error() {
 		return err
 	}
@@ -179,15 +179,15 @@ var lookup = regexp.MustCompile(`executing "[^"]*" at <.*>: error calling lookup
 var escalation = regexp.MustCompile(`[a-z0-9.-]+ (?:"[^"]*" )?is forbidden: user "([^"]*)" \(groups=\[[^\]]*\]\) ` +
 	`is attempting to grant RBAC permissions not currently held:`)
 
-// denied says in words which right an API server refused. It is false for every
+// deniedText says in words which right an API server refused. It is false for every
 // other error, also for those by which a webhook or a quota refused an object.
-func denied(err error) (words string, ok bool) {
+func deniedText(err error) (words string, ok bool) {
 	if err == nil {
 		return "", false
 	}
 	text := plainText(err)
 	if m := escalation.FindStringSubmatch(text); m != nil {
-		return strings.Replace(text, m[0], person(m[1])+" may not grant rights that it does not have itself:", 1), true
+		return strings.Replace(text, m[0], userText(m[1])+" may not grant rights that it does not have itself:", 1), true
 	}
 	m := denial.FindStringSubmatch(text)
 	if m == nil {
@@ -199,7 +199,7 @@ func denied(err error) (words string, ok bool) {
 		what = refusedObject(part)
 	}
 	before, after, _ := strings.Cut(text, m[0])
-	return lookup.ReplaceAllString(before, "lookup: ") + person(part("user")) + " may not " + part("verb") + " " + what + after, true
+	return lookup.ReplaceAllString(before, "lookup: ") + userText(part("user")) + " may not " + part("verb") + " " + what + after, true
 }
 
 // refusedObject describes the object of a denial.
@@ -220,17 +220,17 @@ func refusedObject(part func(string) string) string {
 	return what
 }
 
-// Words returns the text of an error. Which right an API server refused to whom is
+// ErrorText returns the text of an error. Which right an API server refused to whom is
 // written out in words.
-func Words(err error) string {
-	if words, ok := denied(err); ok {
+func ErrorText(err error) string {
+	if words, ok := deniedText(err); ok {
 		return words
 	}
 	return err.Error()
 }
 
-// person is a user of the API in words.
-func person(user string) string {
+// userText is a user of the API in words.
+func userText(user string) string {
 	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
 		if namespace, name, ok := strings.Cut(account, ":"); ok {
 			return fmt.Sprintf("service account %q of namespace %q", name, namespace)
@@ -239,9 +239,9 @@ func person(user string) string {
 	return fmt.Sprintf("user %q", user)
 }
 
-// malformed reports whether the API server could not read an object at all, or
+// isMalformed reports whether the API server could not read an object at all, or
 // found fields in it that the kind does not have.
-func malformed(err error) bool {
+func isMalformed(err error) bool {
 	return apierrors.IsBadRequest(err) && !strings.Contains(err.Error(), "does not support dry run")
 }
 

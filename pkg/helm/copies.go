@@ -67,10 +67,10 @@ func (c *Client) PutCopies(ctx context.Context, d Deployment, list []Copy) error
 	}
 	for _, one := range list {
 		ref := CopyRef{one.Kind, d.ID.Namespace, one.Name}
-		err := c.copier(who, ref).put(ctx, one, c.copyLabels(d), d.helm().TakeOwnership)
+		err := c.copier(who, ref).applyCopy(ctx, one, c.copyLabels(d), d.helm().TakeOwnership)
 		if isGone(err) {
 			if err = makeNamespace(ctx, who, d.ID.Namespace); err == nil {
-				err = c.copier(who, ref).put(ctx, one, c.copyLabels(d), d.helm().TakeOwnership)
+				err = c.copier(who, ref).applyCopy(ctx, one, c.copyLabels(d), d.helm().TakeOwnership)
 			}
 		}
 		if err != nil {
@@ -110,7 +110,7 @@ func classifyCopy(ref CopyRef, err error) error {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return reconcile.RequeueError(release.ReasonInvalidObject, waitForRights, fmt.Errorf("%s: the API server does not accept it", what))
 	}
-	if words, ok := denied(err); ok {
+	if words, ok := deniedText(err); ok {
 		return reconcile.RequeueError(release.ReasonForbidden, waitForRights, fmt.Errorf("%s: %s", what, words))
 	}
 	return fmt.Errorf("%s: %w", what, err)
@@ -134,7 +134,7 @@ func (c *Client) DropCopies(ctx context.Context, bundleID, account string, keep 
 		switch heir := claimed(o.CopyRef); {
 		case keep(o.CopyRef):
 		case heir != "":
-			err = c.copier(who, o.CopyRef).hand(ctx, heir)
+			err = c.copier(who, o.CopyRef).handOver(ctx, heir)
 		default:
 			err = c.copier(who, o.CopyRef).remove(ctx, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &o.meta.UID}})
 		}
@@ -188,12 +188,12 @@ func (c *Client) copier(who account, ref CopyRef) copier {
 	return copier{ref: ref, who: who, agent: c.cfg.AgentNamespace}
 }
 
-// put makes the object what it should be. It is gone if the namespace is not
+// applyCopy makes the object what it should be. It is gone if the namespace is not
 // there.
-func (k copier) put(ctx context.Context, want Copy, labels map[string]string, take bool) error {
+func (k copier) applyCopy(ctx context.Context, want Copy, labels map[string]string, take bool) error {
 	there, meta, err := k.get(ctx)
 	if isGone(err) {
-		return k.write(ctx, want, metav1.ObjectMeta{Namespace: k.ref.Namespace, Name: k.ref.Name, Labels: labels}, true)
+		return k.writeCopy(ctx, want, metav1.ObjectMeta{Namespace: k.ref.Namespace, Name: k.ref.Name, Labels: labels}, true)
 	}
 	if err != nil {
 		return err
@@ -210,21 +210,21 @@ func (k copier) put(ctx context.Context, want Copy, labels map[string]string, ta
 		if err := k.remove(ctx, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &meta.UID}}); err != nil {
 			return err
 		}
-		return k.write(ctx, want, metav1.ObjectMeta{Namespace: k.ref.Namespace, Name: k.ref.Name, Labels: labels}, true)
+		return k.writeCopy(ctx, want, metav1.ObjectMeta{Namespace: k.ref.Namespace, Name: k.ref.Name, Labels: labels}, true)
 	}
 	before := maps.Clone(meta.Labels)
 	if meta.Labels == nil {
 		meta.Labels = map[string]string{}
 	}
 	maps.Copy(meta.Labels, labels)
-	if maps.Equal(before, meta.Labels) && there.same(want) {
+	if maps.Equal(before, meta.Labels) && there.equal(want) {
 		return nil
 	}
-	return k.write(ctx, want, meta, false)
+	return k.writeCopy(ctx, want, meta, false)
 }
 
 // same reports whether two copies hold the same.
-func (c Copy) same(other Copy) bool {
+func (c Copy) equal(other Copy) bool {
 	return (len(c.Data) == 0 && len(other.Data) == 0 || reflect.DeepEqual(c.Data, other.Data)) && maps.Equal(c.Text, other.Text)
 }
 
@@ -243,7 +243,7 @@ func (k copier) get(ctx context.Context) (Copy, metav1.ObjectMeta, error) {
 	return Copy{Kind: CopySecret, Name: s.Name, Type: s.Type, Data: s.Data}, s.ObjectMeta, nil
 }
 
-func (k copier) write(ctx context.Context, want Copy, meta metav1.ObjectMeta, fresh bool) error {
+func (k copier) writeCopy(ctx context.Context, want Copy, meta metav1.ObjectMeta, fresh bool) error {
 	create, update := metav1.CreateOptions{FieldManager: fleet.FieldManagerRelease}, metav1.UpdateOptions{FieldManager: fleet.FieldManagerRelease}
 	var err error
 	if k.ref.Kind == CopyConfigMap {
@@ -264,14 +264,14 @@ func (k copier) write(ctx context.Context, want Copy, meta metav1.ObjectMeta, fr
 	return err
 }
 
-// hand makes the copy that of another deployment.
-func (k copier) hand(ctx context.Context, heir string) error {
+// handOver makes the copy that of another deployment.
+func (k copier) handOver(ctx context.Context, heir string) error {
 	there, meta, err := k.get(ctx)
 	if err != nil {
 		return err
 	}
 	meta.Labels[fleet.LabelBundleDeployment] = heir
-	return k.write(ctx, there, meta, false)
+	return k.writeCopy(ctx, there, meta, false)
 }
 
 func (k copier) remove(ctx context.Context, o metav1.DeleteOptions) error {

@@ -63,7 +63,7 @@ func (c *Client) Correct(ctx context.Context, id release.ID, rights Rights, how 
 	if err != nil {
 		return err
 	}
-	eng.hooks.ended, err = c.endedHooks(ctx, who, list, release.PendingRollback, remembered(good.Chart.Metadata.Annotations).DeploymentID)
+	eng.hooks.ended, err = c.endedHooks(ctx, who, list, release.PendingRollback, readMemory(good.Chart.Metadata.Annotations).DeploymentID)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (k *corrector) target(info *resource.Info, force bool) (*unstructured.Unstr
 		return nil, fmt.Errorf("read %s: %w", describe(obj), err)
 	}
 	if owner := OwnerOf(live); owner.Name != "" && owner != k.id && (k.how.Reclaim == nil || !k.how.Reclaim(identityOf(info))) {
-		return nil, k.refuse(reconcile.TerminalError(release.ReasonNotOwned,
+		return nil, k.noteRefusal(reconcile.TerminalError(release.ReasonNotOwned,
 			fmt.Errorf("%s belongs to release %s by now", describe(live), owner)))
 	}
 	return drift.Restore(obj, live, k.how.Patches, force), nil
@@ -150,7 +150,7 @@ func (k *corrector) target(info *resource.Info, force bool) (*unstructured.Unstr
 // undoCorrection gives the newest revision before the correction its status
 // again, which Helm does not do, and removes the one that failed.
 func (c *Client) undoCorrection(ctx context.Context, id release.ID, before record, keep bool) error {
-	err := c.store.rewrite(ctx, id, before.Version, func(r *helmrelease.Release) { r.Info.Status = helmrelease.Status(before.Info.Status) })
+	err := c.store.rewriteStatus(ctx, id, before.Version, func(r *helmrelease.Release) { r.Info.Status = helmrelease.Status(before.Info.Status) })
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func TestDenied(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			words, ok := denied(c.err)
+			words, ok := deniedText(c.err)
 			if words != c.want || ok != (c.want != "") {
 				t.Errorf("%s\nwant %s\ngot  %s", c.why, c.want, words)
 			}

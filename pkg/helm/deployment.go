@@ -33,7 +33,7 @@ type Deployment struct {
 	AdminNamespace bool
 	// Memory is written into the release. Memory.Owner.BundleID is the name of
 	// the BundleDeployment; the agent's namespace is the client's.
-	Memory release.Memory
+	Memory release.Record
 	// Claim says how another release relates to this deployment, without
 	// takeOwnership; see release.Wanted. Nil: all are unrelated.
 	Claim func(release.ID) (release.Claim, string)

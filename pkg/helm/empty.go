@@ -10,7 +10,7 @@ import (
 // that had objects. A bundle without a chart of its own is never meant to be empty;
 // with a chart a user may have switched everything off by an option, but not while the
 // options are unchanged.
-func mayNotBeEmpty(d Deployment, p parts, before []record) bool {
+func mayNotBeEmpty(d Deployment, p bundleFiles, before []record) bool {
 	if d.Options.AllowEmpty || !hasObjects(before) {
 		return false
 	}
@@ -27,7 +27,7 @@ func lastGood(list []record) string {
 	id := ""
 	for _, r := range list {
 		if r.readable && (r.Info.Status == release.Deployed || id == "") {
-			id = remembered(r.Chart.Metadata.Annotations).DeploymentID
+			id = readMemory(r.Chart.Metadata.Annotations).DeploymentID
 		}
 	}
 	return id

@@ -38,7 +38,7 @@ const (
 //   - A kind that the cluster does not serve any more holds up no removal.
 type engine struct {
 	*helmkube.Client
-	api *api
+	api *kindCache
 	id  release.ID
 
 	// limit says where the objects may be.
@@ -61,13 +61,13 @@ type engine struct {
 	// the same by the objects that Helm was given of them.
 	crds     map[string]string
 	crdFiles map[*resource.Info]string
-	kinds    broughtKinds
+	kinds    bundledKinds
 
-	found
+	engineResults
 }
 
-// found holds the results of an engine while Helm used it.
-type found struct {
+// engineResults holds the results of an engine while Helm used it.
+type engineResults struct {
 	mu      sync.Mutex
 	checked map[string]bool // manifests that were found good
 	refused error           // an error that Helm may not have passed on in full
@@ -83,7 +83,7 @@ func (e *engine) fault() error {
 }
 
 // why is the first reason that the engine found to refuse, or not to remove.
-func (e *engine) why() error {
+func (e *engine) firstRefusal() error {
 	if err := e.fault(); err != nil {
 		return err
 	}
@@ -92,8 +92,8 @@ func (e *engine) why() error {
 	return e.left
 }
 
-// leave notes why an object could not be removed.
-func (e *engine) leave(err error) error {
+// noteUnremoved notes why an object could not be removed.
+func (e *engine) noteUnremoved(err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.left == nil {
@@ -102,7 +102,7 @@ func (e *engine) leave(err error) error {
 	return err
 }
 
-func (e *engine) refuse(err error) error {
+func (e *engine) noteRefusal(err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.refused == nil && (reconcile.IsTerminal(err) || reconcile.IsRequeue(err)) {
@@ -111,16 +111,16 @@ func (e *engine) refuse(err error) error {
 	return err
 }
 
-// begin is called before the record of a new revision is written, which comes before
+// beginRevision is called before the record of a new revision is written, which comes before
 // all else that an action writes except a chart's own crds folder.
-func (e *engine) begin(r *helmrelease.Release) error {
+func (e *engine) beginRevision(r *helmrelease.Release) error {
 	if s := r.Info.Status; s == helmrelease.StatusPendingInstall || s == helmrelease.StatusPendingUpgrade {
 		noteCRDs(r.Chart)
 	}
 	if err := e.checkHooks(r.Hooks, release.State(r.Info.Status)); err != nil || e.prepare == nil {
 		return err
 	}
-	return e.refuse(e.prepare())
+	return e.noteRefusal(e.prepare())
 }
 
 // IsReachable is called before every action. It does nothing: the first real request
@@ -146,18 +146,18 @@ func (e *engine) Build(r io.Reader, fresh bool) (helmkube.ResourceList, error) {
 				e.crdFiles[info] = file
 			}
 			if err := e.checkScopes(list); err != nil {
-				return nil, e.refuse(err)
+				return nil, e.noteRefusal(err)
 			}
 		}
 		return list, utilerrors.FilterOut(err, meta.IsNoMatchError)
 	}
 	if unserved(err) {
-		return nil, e.refuse(e.firstUnserved(data, err))
+		return nil, e.noteRefusal(e.firstUnserved(data, err))
 	}
 	if err != nil {
-		return nil, e.refuse(classify(err))
+		return nil, e.noteRefusal(classify(err))
 	}
-	return list, e.refuse(e.check(list, string(data)))
+	return list, e.noteRefusal(e.checkWritable(list, string(data)))
 }
 
 // unserved reports whether an error is, or contains, a kind that is not served.
@@ -177,17 +177,17 @@ func unserved(err error) bool {
 // Create writes new objects. The release's own namespace may exist already,
 // made a moment ago for the release.
 func (e *engine) Create(list helmkube.ResourceList) (*helmkube.Result, error) {
-	if e.hooks.skip(list) {
+	if e.hooks.skipHook(list) {
 		return &helmkube.Result{}, nil
 	}
 	if err := e.checkScopes(list); err != nil {
-		return &helmkube.Result{}, e.refuse(err)
+		return &helmkube.Result{}, e.noteRefusal(err)
 	}
 	own := list.Filter(e.isOwnNamespace)
-	if len(own) == 0 || len(list) == 1 && !e.marked(own[0]) {
+	if len(own) == 0 || len(list) == 1 && !e.isMarked(own[0]) {
 		result, err := e.Client.Create(list)
 		e.awaitKinds(list, err)
-		return result, e.named(list, err)
+		return result, e.withObjectName(list, err)
 	}
 	result, err := e.UpdateThreeWayMerge(own, own, false)
 	if err != nil {
@@ -201,7 +201,7 @@ func (e *engine) Create(list helmkube.ResourceList) (*helmkube.Result, error) {
 	if more != nil {
 		result.Created = append(result.Created, more.Created...)
 	}
-	return result, e.named(others, err)
+	return result, e.withObjectName(others, err)
 }
 
 // isOwnNamespace reports whether an object is the namespace of the release.
@@ -212,7 +212,7 @@ func (e *engine) isOwnNamespace(info *resource.Info) bool {
 
 // marked reports whether Helm has marked an object as one of the release, which
 // it does not do for hooks.
-func (e *engine) marked(info *resource.Info) bool {
+func (e *engine) isMarked(info *resource.Info) bool {
 	a, err := meta.Accessor(info.Object)
 	return err == nil && a.GetAnnotations()[markReleaseName] != ""
 }
@@ -240,16 +240,16 @@ func (e *engine) UpdateThreeWayMerge(was, wanted helmkube.ResourceList, force bo
 		}
 	}
 	if err := e.checkScopes(wanted); err != nil {
-		return &helmkube.Result{}, e.refuse(err)
+		return &helmkube.Result{}, e.noteRefusal(err)
 	}
-	spared, err := e.spared(was.Difference(wanted))
+	spared, err := e.sparedObjects(was.Difference(wanted))
 	if err != nil {
-		return &helmkube.Result{}, e.refuse(err)
+		return &helmkube.Result{}, e.noteRefusal(err)
 	}
 	was = was.Difference(spared)
 	result, err := e.Client.UpdateThreeWayMerge(was, wanted, force)
 	if err != nil {
-		return result, e.named(wanted, err)
+		return result, e.withObjectName(wanted, err)
 	}
 	return result, remaining(was.Difference(wanted).Difference(result.Deleted))
 }
@@ -272,17 +272,17 @@ func remaining(passed helmkube.ResourceList) error {
 	return nil
 }
 
-// spared are those of objects that are to go that are not this release's any
+// sparedObjects are those of objects that are to go that are not this release's any
 // more, or that another bundle of the repository waits for. Helm passes over what it
 // may not remove: an account without that right is found out before the first write.
-func (e *engine) spared(going helmkube.ResourceList) (helmkube.ResourceList, error) {
+func (e *engine) sparedObjects(going helmkube.ResourceList) (helmkube.ResourceList, error) {
 	var out helmkube.ResourceList
 	for _, info := range going {
-		mine, err := e.ours(info)
+		mine, err := e.isOwned(info)
 		if err == nil && mine && e.tenant && !isKept(info) {
 			err = tryDelete(info)
 		}
-		if words, ok := denied(err); ok {
+		if words, ok := deniedText(err); ok {
 			return nil, forbidden(identityOf(info)+", which the bundle does not have any more", words)
 		}
 		if err != nil {
@@ -318,7 +318,7 @@ func (e *engine) Delete(list helmkube.ResourceList) (*helmkube.Result, []error) 
 
 // DeleteWithPropagationPolicy removes objects that are still ours, and hooks.
 func (e *engine) DeleteWithPropagationPolicy(list helmkube.ResourceList, p metav1.DeletionPropagation) (*helmkube.Result, []error) {
-	if e.hooks.spare(list) {
+	if e.hooks.isSpared(list) {
 		return &helmkube.Result{}, nil
 	}
 	var mine helmkube.ResourceList
@@ -327,10 +327,10 @@ func (e *engine) DeleteWithPropagationPolicy(list helmkube.ResourceList, p metav
 		if isHook(info) {
 			err = e.checkScope(info)
 		} else {
-			ours, err = e.ours(info)
+			ours, err = e.isOwned(info)
 		}
 		if err != nil {
-			return nil, []error{e.leave(e.refuse(unremoved(info, err)))}
+			return nil, []error{e.noteUnremoved(e.noteRefusal(unremoved(info, err)))}
 		}
 		if ours {
 			mine = append(mine, info)
@@ -341,7 +341,7 @@ func (e *engine) DeleteWithPropagationPolicy(list helmkube.ResourceList, p metav
 	}
 	result, errs := e.Client.DeleteWithPropagationPolicy(mine, p)
 	for _, err := range errs {
-		_ = e.leave(classify(err))
+		_ = e.noteUnremoved(classify(err))
 	}
 	return result, errs
 }
@@ -351,7 +351,7 @@ func unremoved(info *resource.Info, err error) error {
 	if reconcile.IsTerminal(err) || reconcile.IsRequeue(err) {
 		return err
 	}
-	if words, ok := denied(err); ok {
+	if words, ok := deniedText(err); ok {
 		return forbidden(identityOf(info), words)
 	}
 	return fmt.Errorf("remove %s: %w", identityOf(info), err)
@@ -364,9 +364,9 @@ func isHook(info *resource.Info) bool {
 	return err == nil && a.GetAnnotations()[markHook] != ""
 }
 
-// ours reports whether a live object bears this release's marks and no other
+// isOwned reports whether a live object bears this release's marks and no other
 // release has it in its manifest. An object that is not there is not ours.
-func (e *engine) ours(info *resource.Info) (bool, error) {
+func (e *engine) isOwned(info *resource.Info) (bool, error) {
 	if e.claimed[identityOf(info)] {
 		return false, nil
 	}

@@ -47,7 +47,7 @@ func TestForeignObjectsStay(t *testing.T) {
 func (f *fakeCluster) take(path string, owner release.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	a := with(f.objects[path].GetAnnotations(), map[string]string{markReleaseName: owner.Name, markReleaseNamespace: owner.Namespace})
+	a := withEntries(f.objects[path].GetAnnotations(), map[string]string{markReleaseName: owner.Name, markReleaseNamespace: owner.Namespace})
 	f.objects[path].SetAnnotations(a)
 }
 

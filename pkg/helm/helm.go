@@ -32,7 +32,7 @@ import (
 
 // Helm takes the field manager of what it writes from a variable of its own
 // and otherwise from the name of the binary. It is set here, before anything
-// can run, to the name that the reference's agent has, so that releases can go
+// can run, to the name that rancher/fleet's agent has, so that releases can go
 // from one to the other and back.
 func init() { helmkube.ManagedFieldsManager = fleet.FieldManagerRelease }
 
@@ -53,7 +53,7 @@ type Config struct {
 type Client struct {
 	cfg   Config
 	admin kubernetes.Interface
-	api   *api
+	api   *kindCache
 	store *recordStore
 
 	accounts accounts
@@ -77,7 +77,7 @@ func Connect(cfg Config) (*Client, error) {
 	disco := memory.NewMemCacheClient(admin.Discovery())
 	return &Client{
 		cfg: cfg, admin: admin,
-		api:      &api{discovery: disco, mapper: restmapper.NewDeferredDiscoveryRESTMapper(disco)},
+		api:      &kindCache{discovery: disco, mapper: restmapper.NewDeferredDiscoveryRESTMapper(disco)},
 		store:    &recordStore{admin: admin, bodies: newBodies(), agentNamespace: cfg.AgentNamespace},
 		reserved: &reservations{by: map[string]release.ID{}},
 	}, nil
@@ -89,38 +89,38 @@ func (c *Client) Refresh() { c.api.refresh() }
 
 // KubernetesVersion returns the version of the cluster, for example "v1.36.3".
 func (c *Client) KubernetesVersion() (string, error) {
-	known, err := c.api.known()
+	known, err := c.api.knownCapabilities()
 	if err != nil {
 		return "", err
 	}
 	return known.KubeVersion.Version, nil
 }
 
-// api caches the discovery of the kinds that the cluster serves. All actions share
+// kindCache caches the discovery of the kinds that the cluster serves. All actions share
 // it, so that none of them has to ask again.
-type api struct {
+type kindCache struct {
 	discovery discovery.CachedDiscoveryInterface
 	mapper    meta.ResettableRESTMapper
 
 	// user is who asks, and shared is what the agent knows; both are empty in
 	// the agent's own.
 	user   string
-	shared *api
+	shared *kindCache
 
 	mu    sync.Mutex
 	caps  *chartutil.Capabilities
 	users map[string]bool // that were found to be allowed to know
 }
 
-func (a *api) refresh() {
+func (a *kindCache) refresh() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.caps, a.users = nil, nil
 	a.mapper.Reset()
 }
 
-// known returns what templates see as .Capabilities.
-func (a *api) known() (*chartutil.Capabilities, error) {
+// knownCapabilities returns what templates see as .Capabilities.
+func (a *kindCache) knownCapabilities() (*chartutil.Capabilities, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.caps != nil {
@@ -145,7 +145,7 @@ func (a *api) known() (*chartutil.Capabilities, error) {
 // getter hands an identity to Helm's library, with the shared knowledge of the
 // cluster's kinds.
 type getter struct {
-	api       *api
+	api       *kindCache
 	rest      *rest.Config
 	namespace string
 }

@@ -32,7 +32,7 @@ func revisions(list []record) []release.Revision {
 	for _, r := range list {
 		v := release.Revision{
 			Number: r.Version, State: r.Info.Status, Since: r.Info.LastDeployed, Description: r.Info.Description,
-			Memory: remembered(r.Chart.Metadata.Annotations),
+			Memory: readMemory(r.Chart.Metadata.Annotations),
 		}
 		if !r.readable {
 			v.State = release.Unreadable
@@ -63,21 +63,21 @@ func (c *Client) Fail(ctx context.Context, id release.ID) error {
 		return err
 	}
 	newest := list[len(list)-1]
-	if !newest.readable || !pending(newest.Info.Status) && newest.Info.Status != release.Uninstalling {
+	if !newest.readable || !isPending(newest.Info.Status) && newest.Info.Status != release.Uninstalling {
 		return nil
 	}
-	return c.store.rewrite(ctx, id, newest.Version, func(r *helmrelease.Release) {
+	return c.store.rewriteStatus(ctx, id, newest.Version, func(r *helmrelease.Release) {
 		r.SetStatus(helmrelease.StatusFailed, release.InterruptedText(newest.Info.Status))
 	})
 }
 
-func pending(s release.State) bool {
+func isPending(s release.State) bool {
 	return s == release.PendingInstall || s == release.PendingUpgrade || s == release.PendingRollback
 }
 
-// Mend marks the good revision of a release as deployed, where a correction of
+// RepairStatus marks the good revision of a release as deployed, where a correction of
 // drift that was cut off has left it superseded. Only a record is written.
-func (c *Client) Mend(ctx context.Context, id release.ID) error {
+func (c *Client) RepairStatus(ctx context.Context, id release.ID) error {
 	list, err := c.store.records(ctx, id)
 	if err != nil {
 		return err
@@ -86,12 +86,12 @@ func (c *Client) Mend(ctx context.Context, id release.ID) error {
 	if !ok || good.Info.Status == release.Deployed {
 		return nil
 	}
-	return c.store.rewrite(ctx, id, good.Version, func(r *helmrelease.Release) { r.Info.Status = helmrelease.StatusDeployed })
+	return c.store.rewriteStatus(ctx, id, good.Version, func(r *helmrelease.Release) { r.Info.Status = helmrelease.StatusDeployed })
 }
 
-// unfinished are the manifests of the revisions after the last good one: they may have
+// unfinishedManifests are the manifests of the revisions after the last good one: they may have
 // left objects that no other revision names.
-func unfinished(list []record) string {
+func unfinishedManifests(list []record) string {
 	text := ""
 	for _, r := range list {
 		switch r.Info.Status {
@@ -105,9 +105,9 @@ func unfinished(list []record) string {
 	return text
 }
 
-// attempts are the revisions of a release, with all of those that did not
+// listAttempts are the revisions of a release, with all of those that did not
 // succeed.
-func (s *recordStore) attempts(ctx context.Context, id release.ID) ([]record, error) {
+func (s *recordStore) listAttempts(ctx context.Context, id release.ID) ([]record, error) {
 	list, err := s.records(ctx, id)
 	if err != nil {
 		return nil, err
@@ -116,17 +116,17 @@ func (s *recordStore) attempts(ctx context.Context, id release.ID) ([]record, er
 		if s := list[i].Info.Status; s == release.Deployed || s == release.Superseded {
 			continue
 		}
-		if err := s.complete(ctx, &list[i]); err != nil {
+		if err := s.readBody(ctx, &list[i]); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
 }
 
-// takeUp lets an action continue where earlier attempts have stopped. at is the state
+// resumePending lets an action continue where earlier attempts have stopped. at is the state
 // of these attempts.
-func (c *Client) takeUp(ctx context.Context, j *job, before []record, at release.State, d Deployment) (err error) {
-	j.engine.leftovers = unfinished(before)
+func (c *Client) resumePending(ctx context.Context, j *job, before []record, at release.State, d Deployment) (err error) {
+	j.engine.leftovers = unfinishedManifests(before)
 	j.post.had = mayNotBeEmpty(d, j.parts, before)
 	j.engine.hooks.ended, err = c.endedHooks(ctx, j.who, before, at, d.Memory.DeploymentID)
 	return err
@@ -140,6 +140,6 @@ func hasObjects(list []record) bool {
 	if list[len(list)-1].body != (bodyRef{}) {
 		return true // it would not be that large otherwise
 	}
-	objs, err := parse([]byte(list[len(list)-1].Manifest), "release")
+	objs, err := parseObjects([]byte(list[len(list)-1].Manifest), "release")
 	return err == nil && len(objs) > 0
 }

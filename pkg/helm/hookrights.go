@@ -31,14 +31,14 @@ func (e *engine) checkHooks(list []*helmrelease.Hook, at release.State) error {
 			continue // its own run reports that
 		}
 		if err := e.checkScopes(objects); err != nil {
-			return e.refuse(err)
+			return e.noteRefusal(err)
 		}
 		if !e.tenant {
 			continue
 		}
 		for _, info := range objects {
 			if err := mayRun(h, info); err != nil {
-				return e.refuse(err)
+				return e.noteRefusal(err)
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func mayRun(h *helmrelease.Hook, info *resource.Info) error {
 		asks = append(asks, tryWatch)
 	}
 	for _, ask := range asks {
-		if words, ok := denied(ask(info)); ok {
+		if words, ok := deniedText(ask(info)); ok {
 			return forbidden("hook "+describeInfo(info), words)
 		}
 	}
@@ -103,14 +103,14 @@ func tryWatch(info *resource.Info) error {
 // and the hooks. The chart of r lacks the subcharts that are switched off.
 func (e *engine) checkRehearsed(r *helmrelease.Release) error {
 	if err := e.checkCRDs(r.Chart.CRDObjects()); err != nil {
-		return e.refuse(err)
+		return e.noteRefusal(err)
 	}
 	objects, err := e.served(r.Manifest)
 	if err == nil { // else Helm reports it
 		err = e.checkAll(objects)
 	}
 	if err != nil {
-		return e.refuse(err)
+		return e.noteRefusal(err)
 	}
 	return e.checkHooks(r.Hooks, release.PendingInstall)
 }
@@ -126,7 +126,7 @@ func (e *engine) checkCRDs(crds []chart.CRD) error {
 			continue // Helm reports it
 		}
 		for _, info := range objects {
-			if words, ok := denied(tryCreate(info)); ok {
+			if words, ok := deniedText(tryCreate(info)); ok {
 				return forbidden(describeInfo(info), words)
 			}
 		}

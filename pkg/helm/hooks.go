@@ -48,7 +48,7 @@ func (c *Client) endedHooks(ctx context.Context, who account, list []record, at 
 	twice := map[string]bool{}
 	for _, r := range slices.Backward(list) {
 		interrupted := r.Info.Status == at || r.Info.Status == release.Failed && r.Info.Description == release.InterruptedText(at)
-		if !r.readable || !interrupted || remembered(r.Chart.Metadata.Annotations).DeploymentID != deployment {
+		if !r.readable || !interrupted || readMemory(r.Chart.Metadata.Annotations).DeploymentID != deployment {
 			break
 		}
 		full, err := c.store.storageOf(ctx, who.client, r.Namespace).Get(r.Name, r.Version)
@@ -98,8 +98,8 @@ func infoKey(info *resource.Info) string {
 	return hookKey(info.Mapping.GroupVersionKind.Kind, info.Name)
 }
 
-// skip passes by a hook instead of making its object.
-func (h *hooks) skip(list helmkube.ResourceList) bool {
+// skipHook passes by a hook instead of making its object.
+func (h *hooks) skipHook(list helmkube.ResourceList) bool {
 	if !h.hadEnded(list) {
 		return false
 	}
@@ -112,16 +112,16 @@ func (h *hooks) skip(list helmkube.ResourceList) bool {
 	return true
 }
 
-// spare reports whether the objects of a list are not to be removed: Helm would do so
+// isSpared reports whether the objects of a list are not to be removed: Helm would do so
 // before it creates them again, which it does not do here.
-func (h *hooks) spare(list helmkube.ResourceList) bool {
+func (h *hooks) isSpared(list helmkube.ResourceList) bool {
 	return h.hadEnded(list) && !slices.ContainsFunc(list, func(i *resource.Info) bool { return h.passed[infoKey(i)] })
 }
 
-// note records that the hook that Helm waits for has ended. A record with a separate
+// recordEnd records that the hook that Helm waits for has ended. A record with a separate
 // body is too large for that. If note fails, the hook may run again; there is no other
 // harm.
-func (h *hooks) note() {
+func (h *hooks) recordEnd() {
 	if h.records == nil || h.records.last == nil || h.records.known[h.records.lastKey].ref != (bodyRef{}) {
 		return
 	}
@@ -143,13 +143,13 @@ func (e *engine) WatchUntilReady(list helmkube.ResourceList, timeout time.Durati
 			return err
 		}
 	}
-	e.hooks.note()
+	e.hooks.recordEnd()
 	return nil
 }
 
 // WaitForDelete waits for objects to be gone, unless they are spared.
 func (e *engine) WaitForDelete(list helmkube.ResourceList, timeout time.Duration) error {
-	if e.hooks.spare(list) {
+	if e.hooks.isSpared(list) {
 		return nil
 	}
 	return e.Client.WaitForDelete(list, timeout)

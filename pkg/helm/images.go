@@ -73,11 +73,11 @@ func (pr *probe) textsOf(dir string) (texts, images []string, err error) {
 // unmatchedImage returns the finding for an entry of images that changes nothing.
 func unmatchedImage(name, image string, index int, images []string, files []file) UnmatchedPatch {
 	out := UnmatchedPatch{Place: Place{
-		File: name, Text: fmt.Sprintf("the entry of images changes nothing: no image of the resources is called %q", printable.Line(position.Short(image))),
+		File: name, Text: fmt.Sprintf("the entry of images changes nothing: no image of the resources is called %q", printable.Line(position.ShortName(image))),
 	}}
 	for _, f := range files {
 		if f.name == name {
-			out.Line, out.Column = position.Of(position.Root(f.data), false, "images", index)
+			out.Line, out.Column = position.Locate(position.Root(f.data), false, "images", index)
 		}
 	}
 	slices.Sort(images)

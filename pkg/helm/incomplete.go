@@ -17,11 +17,11 @@ var (
 	notPatch    = regexp.MustCompile(`unable to parse SM or JSON patch from|configuring builtin PatchStrategicMergeTransformer with config: .*: missing (?:kind|metadata\.name) in object`)
 )
 
-// incomplete is a document that says too little of what it is: in the file of a resource,
+// incompleteDocument is a document that says too little of what it is: in the file of a resource,
 // or in a patch.
-func (l locator) incomplete(dir, text string) (Place, bool) {
+func (l locator) incompleteDocument(dir, text string) (Place, bool) {
 	if m := notResource.FindStringSubmatch(text); m != nil {
-		file, ok := l.below("", strings.TrimPrefix(m[1], "/"))
+		file, ok := l.pathBelow("", strings.TrimPrefix(m[1], "/"))
 		if !ok {
 			return Place{}, false
 		}

@@ -32,7 +32,7 @@ import (
 // the bundle fixes; reconcile.RequeueAfter for what may be missing for a while;
 // anything else may pass. A partial result stays in Helm's storage.
 func (c *Client) Install(ctx context.Context, d Deployment) error {
-	before, err := c.store.attempts(ctx, d.ID)
+	before, err := c.store.listAttempts(ctx, d.ID)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (c *Client) Install(ctx context.Context, d Deployment) error {
 		in.Labels = d.labels()
 		in.Replace = len(before) > 0
 		j.config.Releases.MaxHistory = d.history()
-		if err := c.takeUp(ctx, j, before, release.PendingInstall, d); err != nil {
+		if err := c.resumePending(ctx, j, before, release.PendingInstall, d); err != nil {
 			return err
 		}
 		if !o.TakeOwnership {
@@ -62,7 +62,7 @@ func (c *Client) Install(ctx context.Context, d Deployment) error {
 			j.engine.prepare = func() error { return createNamespace(context.WithoutCancel(ctx), j.who, d.ID.Namespace) }
 		}
 		if crds := j.chart.CRDObjects(); len(crds) > 0 {
-			r, err := j.rehearse(d)
+			r, err := j.dryRun(d)
 			if err == nil {
 				err = j.engine.checkRehearsed(r)
 			}
@@ -81,7 +81,7 @@ func (c *Client) Install(ctx context.Context, d Deployment) error {
 // Upgrade upgrades a release; also one whose last revision failed. Errors are as for
 // Install.
 func (c *Client) Upgrade(ctx context.Context, d Deployment) error {
-	before, err := c.store.attempts(ctx, d.ID)
+	before, err := c.store.listAttempts(ctx, d.ID)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (c *Client) Upgrade(ctx context.Context, d Deployment) error {
 		up.MaxHistory = d.history()
 		up.PostRenderer = j.post
 		up.Labels = d.labels()
-		if err := c.takeUp(ctx, j, before, release.PendingUpgrade, d); err != nil {
+		if err := c.resumePending(ctx, j, before, release.PendingUpgrade, d); err != nil {
 			return err
 		}
 		if !o.TakeOwnership {
@@ -114,7 +114,7 @@ type job struct {
 	config *action.Configuration
 	engine *engine
 	post   *postRenderer
-	parts  parts
+	parts  bundleFiles
 	chart  *chart.Chart
 	values map[string]any
 }
@@ -123,14 +123,14 @@ type job struct {
 // not stopped then: it would mark the release as failed, or undo it. A process
 // that ends leaves it as it is, and the next one goes on from there.
 func (c *Client) deploy(ctx context.Context, d Deployment, run func(*job) error) error {
-	j, err := c.prepare(ctx, d)
+	j, err := c.prepareJob(ctx, d)
 	if err != nil {
 		return classify(err)
 	}
 	done := make(chan error, 1)
 	started := time.Now()
 	go func() {
-		defer c.reserved.free(d.ID)
+		defer c.reserved.release(d.ID)
 		done <- run(j)
 	}()
 	select {
@@ -148,10 +148,10 @@ func (c *Client) deploy(ctx context.Context, d Deployment, run func(*job) error)
 	if err == nil {
 		err = markNamespace(ctx, j.who, d.ID.Namespace, d.Options)
 	}
-	return without(d.inPlainWords(classify(err)), hidden)
+	return withoutValues(d.inPlainWords(classify(err)), hidden)
 }
 
-func (c *Client) prepare(ctx context.Context, d Deployment) (*job, error) {
+func (c *Client) prepareJob(ctx context.Context, d Deployment) (*job, error) {
 	if err := checkID(d.ID); err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (c *Client) configuration(ctx context.Context, who account, eng *engine) (*
 		return nil, err
 	}
 	eng.hooks.records = c.store.driver(context.WithoutCancel(ctx), who.client, eng.id.Namespace)
-	eng.hooks.records.before = eng.begin
+	eng.hooks.records.before = eng.beginRevision
 	return &action.Configuration{
 		RESTClientGetter: getter{api: who.api, rest: eng.reader(who.rest), namespace: eng.id.Namespace},
 		Releases:         storage.Init(eng.hooks.records),
@@ -214,10 +214,10 @@ func (c *Client) configuration(ctx context.Context, who account, eng *engine) (*
 	}, nil
 }
 
-// rehearse renders a chart that brings CRDs without writing anything. Helm
+// dryRun renders a chart that brings CRDs without writing anything. Helm
 // installs those CRDs before it renders, so this is the only chance to find a
 // template that fails, or a right that is missing, before the first write.
-func (j *job) rehearse(d Deployment) (*helmrelease.Release, error) {
+func (j *job) dryRun(d Deployment) (*helmrelease.Release, error) {
 	p, err := partsOf(d) // rendering changes a chart
 	if err != nil {
 		return nil, err

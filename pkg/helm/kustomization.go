@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A guard looks through the kustomizations that a build uses, before the build, and
+// A kustomizationGuard looks through the kustomizations that a build uses, before the build, and
 // refuses everything that would make kustomize load something that is not in the file
 // system. It decodes as kustomize does, with kustomize's own functions, so that both
 // see the same texts.
-type guard struct {
+type kustomizationGuard struct {
 	fs      filesys.FileSystem // in memory; it holds the bundle alone, below "/"
 	factory *resmap.Factory
 	seen    map[string]bool
@@ -27,15 +27,15 @@ type guard struct {
 	written bool // a kustomization was written in canonical form
 }
 
-func newGuard(fs filesys.FileSystem) *guard {
+func newGuard(fs filesys.FileSystem) *kustomizationGuard {
 	factory := resmap.NewFactory(provider.NewDepProvider().GetResourceFactory())
-	return &guard{fs: fs, factory: factory, seen: map[string]bool{}}
+	return &kustomizationGuard{fs: fs, factory: factory, seen: map[string]bool{}}
 }
 
 // kustomization checks the kustomization in a directory and everything that it leads
 // to. plugins says that its resources configure generators, transformers or validators.
 // kustomize itself reports what it cannot read, before it loads anything.
-func (g *guard) kustomization(dir string, plugins bool) error {
+func (g *kustomizationGuard) kustomization(dir string, plugins bool) error {
 	key := fmt.Sprint(plugins, " ", dir)
 	if g.seen[key] {
 		return nil
@@ -51,10 +51,10 @@ func (g *guard) kustomization(dir string, plugins bool) error {
 		if k.Unmarshal(data) != nil {
 			continue
 		}
-		if err := g.check(&k, dir, plugins); err != nil {
+		if err := g.checkKustomization(&k, dir, plugins); err != nil {
 			return fmt.Errorf("%s: %w", inBundlePath(name), err)
 		}
-		if err := g.write(name, data, &k); err != nil {
+		if err := g.writeKustomization(name, data, &k); err != nil {
 			return err
 		}
 	}
@@ -62,7 +62,7 @@ func (g *guard) kustomization(dir string, plugins bool) error {
 }
 
 // check looks at all that a kustomization loads.
-func (g *guard) check(k *types.Kustomization, dir string, plugins bool) error {
+func (g *kustomizationGuard) checkKustomization(k *types.Kustomization, dir string, plugins bool) error {
 	if len(k.HelmCharts)+len(k.HelmChartInflationGenerator) > 0 {
 		return fmt.Errorf("helmCharts: %w", ErrProgram)
 	}
@@ -71,12 +71,12 @@ func (g *guard) check(k *types.Kustomization, dir string, plugins bool) error {
 	}
 	g.schema = g.schema || len(k.OpenAPI) > 0
 	for _, l := range loadsOf(k) {
-		if err := g.load(l, dir, plugins); err != nil {
+		if err := g.checkLoad(l, dir, plugins); err != nil {
 			return err
 		}
 	}
 	for key, text := range k.OpenAPI {
-		if elsewhere(text) {
+		if isRemote(text) {
 			return remote(text)
 		}
 		k.OpenAPI[key] = asPath(text)
@@ -109,18 +109,18 @@ const (
 )
 
 // A load is a text in a kustomization that kustomize loads something by.
-type load struct {
+type loadedText struct {
 	text *string
 	kind loadKind
 }
 
 // loadsOf lists what a kustomization loads, except for openapi. A test compares
 // it with all fields that kustomize's types have.
-func loadsOf(k *types.Kustomization) []load {
-	var out []load
+func loadsOf(k *types.Kustomization) []loadedText {
+	var out []loadedText
 	all := func(list []string, kind loadKind) {
 		for i := range list {
-			out = append(out, load{&list[i], kind})
+			out = append(out, loadedText{&list[i], kind})
 		}
 	}
 	for _, list := range [][]string{k.Resources, k.Bases, k.Components} { //nolint:staticcheck // kustomize acts on deprecated fields
@@ -133,15 +133,15 @@ func loadsOf(k *types.Kustomization) []load {
 	all(k.Configurations, asData)
 	for _, list := range [][]types.Patch{k.Patches, k.PatchesJson6902} { //nolint:staticcheck // kustomize acts on deprecated fields
 		for i := range list {
-			out = append(out, load{&list[i].Path, asData})
+			out = append(out, loadedText{&list[i].Path, asData})
 		}
 	}
 	merges := k.PatchesStrategicMerge //nolint:staticcheck // kustomize acts on deprecated fields
 	for i := range merges {
-		out = append(out, load{(*string)(&merges[i]), asPatch})
+		out = append(out, loadedText{(*string)(&merges[i]), asPatch})
 	}
 	for i := range k.Replacements {
-		out = append(out, load{&k.Replacements[i].Path, asData})
+		out = append(out, loadedText{&k.Replacements[i].Path, asData})
 	}
 	for i := range k.ConfigMapGenerator {
 		out = append(out, loadsOfPairs(&k.ConfigMapGenerator[i].KvPairSources)...)
@@ -152,27 +152,27 @@ func loadsOf(k *types.Kustomization) []load {
 	return out
 }
 
-func loadsOfPairs(p *types.KvPairSources) []load {
-	out := []load{{&p.EnvSource, asData}}
+func loadsOfPairs(p *types.KvPairSources) []loadedText {
+	out := []loadedText{{&p.EnvSource, asData}}
 	for i := range p.EnvSources {
-		out = append(out, load{&p.EnvSources[i], asData})
+		out = append(out, loadedText{&p.EnvSources[i], asData})
 	}
 	for i := range p.FileSources {
-		out = append(out, load{&p.FileSources[i], asSource})
+		out = append(out, loadedText{&p.FileSources[i], asSource})
 	}
 	return out
 }
 
 // load checks one text, writes paths so that they cannot be anything else, and
 // follows them.
-func (g *guard) load(l load, dir string, plugins bool) error {
+func (g *kustomizationGuard) checkLoad(l loadedText, dir string, plugins bool) error {
 	text := *l.text
 	name, source, named := strings.Cut(text, "=")
 	switch {
-	case elsewhere(text):
+	case isRemote(text):
 		return remote(text)
 	case l.kind == asSource && named:
-		if elsewhere(source) {
+		if isRemote(source) {
 			return remote(source)
 		}
 		*l.text = name + "=" + asPath(source)
@@ -188,15 +188,15 @@ func (g *guard) load(l load, dir string, plugins bool) error {
 	*l.text = asPath(text)
 	switch l.kind {
 	case asBuild:
-		return g.follow(text, dir, plugins)
+		return g.checkPath(text, dir, plugins)
 	case asPlugins:
-		return g.follow(text, dir, true)
+		return g.checkPath(text, dir, true)
 	}
 	return nil
 }
 
-// follow checks what a path leads to: a directory, or a file with configurations.
-func (g *guard) follow(text, dir string, plugins bool) error {
+// checkPath checks what a path leads to: a directory, or a file with configurations.
+func (g *kustomizationGuard) checkPath(text, dir string, plugins bool) error {
 	if !path.IsAbs(text) {
 		text = path.Join(dir, text)
 	}
@@ -225,7 +225,7 @@ func (g *guard) follow(text, dir string, plugins bool) error {
 
 // plugins checks configurations of kustomize's own generators and transformers.
 // It refuses others itself: they are programs, and the build has them off.
-func (g *guard) plugins(configs resmap.ResMap) error {
+func (g *kustomizationGuard) plugins(configs resmap.ResMap) error {
 	for _, r := range configs.Resources() {
 		if r.GetKind() == "HelmChartInflationGenerator" {
 			return fmt.Errorf("%s: %w", r.GetKind(), ErrProgram)
@@ -235,7 +235,7 @@ func (g *guard) plugins(configs resmap.ResMap) error {
 			return fmt.Errorf("read the configuration of a %s: %w", r.GetKind(), err)
 		}
 		for _, l := range pluginLoads(r.GetKind(), data) {
-			if err := g.load(l, "", false); err != nil {
+			if err := g.checkLoad(l, "", false); err != nil {
 				return err
 			}
 		}
@@ -246,20 +246,20 @@ func (g *guard) plugins(configs resmap.ResMap) error {
 // pluginLoads lists what the configuration of one of kustomize's own generators
 // and transformers loads. A configuration that does not fit its type is none:
 // kustomize refuses it before it loads anything.
-func pluginLoads(kind string, config []byte) []load {
-	var out []load
+func pluginLoads(kind string, config []byte) []loadedText {
+	var out []loadedText
 	switch kind {
 	case "PatchTransformer", "PatchJson6902Transformer":
 		var c types.Patch
 		_ = yaml.Unmarshal(config, &c)
-		out = append(out, load{&c.Path, asData})
+		out = append(out, loadedText{&c.Path, asData})
 	case "PatchStrategicMergeTransformer":
 		var c struct {
 			Paths []types.PatchStrategicMerge `json:"paths,omitempty"`
 		}
 		_ = yaml.Unmarshal(config, &c)
 		for i := range c.Paths {
-			out = append(out, load{(*string)(&c.Paths[i]), asPatch})
+			out = append(out, loadedText{(*string)(&c.Paths[i]), asPatch})
 		}
 	case "ReplacementTransformer":
 		var c struct {
@@ -267,7 +267,7 @@ func pluginLoads(kind string, config []byte) []load {
 		}
 		_ = yaml.Unmarshal(config, &c)
 		for i := range c.Replacements {
-			out = append(out, load{&c.Replacements[i].Path, asData})
+			out = append(out, loadedText{&c.Replacements[i].Path, asData})
 		}
 	case "ConfigMapGenerator", "SecretGenerator":
 		var c types.KvPairSources
@@ -278,14 +278,14 @@ func pluginLoads(kind string, config []byte) []load {
 			TargetFilePath string `json:"targetFilePath,omitempty"`
 		}
 		_ = yaml.Unmarshal(config, &c)
-		out = append(out, load{&c.TargetFilePath, asData})
+		out = append(out, loadedText{&c.TargetFilePath, asData})
 	}
 	return out
 }
 
 // write gives kustomize what was checked: a kustomization that is not written as
 // kustomize's types are, or that has changed, in canonical form.
-func (g *guard) write(name string, data []byte, k *types.Kustomization) error {
+func (g *kustomizationGuard) writeKustomization(name string, data []byte, k *types.Kustomization) error {
 	if readSame(data, k) {
 		return nil
 	}

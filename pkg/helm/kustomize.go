@@ -31,7 +31,7 @@ var schemas sync.RWMutex
 // It reads nothing but the bundle's files: the file system holds nothing else, a
 // guard has looked at every text that kustomize loads something by, and plugins
 // are off (ErrRemote, ErrProgram, ErrComputed).
-func kustomize(p parts, rendered []object) ([]object, error) {
+func kustomize(p bundleFiles, rendered []renderedObject) ([]renderedObject, error) {
 	fs, dir, err := kustomizeFiles(p, rendered)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func kustomize(p parts, rendered []object) ([]object, error) {
 		return nil, fmt.Errorf("kustomize %q: %w", p.kustomize, err)
 	}
 	source := path.Join(p.kustomize, kustomizeFile)
-	var out []object
+	var out []renderedObject
 	for _, r := range result.Resources() {
 		data, err := r.MarshalJSON()
 		if err != nil {
@@ -51,14 +51,14 @@ func kustomize(p parts, rendered []object) ([]object, error) {
 		if err := o.UnmarshalJSON(data); err != nil {
 			return nil, fmt.Errorf("kustomize %q: %w", p.kustomize, err)
 		}
-		out = append(out, object{Unstructured: o, source: source})
+		out = append(out, renderedObject{Unstructured: o, source: source})
 	}
 	return out, nil
 }
 
 // kustomizeFiles is a file system with the files of a bundle and what its chart
 // rendered, and the directory of the kustomization in it.
-func kustomizeFiles(p parts, rendered []object) (fs filesys.FileSystem, dir string, err error) {
+func kustomizeFiles(p bundleFiles, rendered []renderedObject) (fs filesys.FileSystem, dir string, err error) {
 	dir = path.Join("/", p.kustomize)
 	fs = filesys.MakeFsInMemory()
 	for _, f := range p.files {

@@ -109,7 +109,7 @@ func TestKustomizationIsWrittenCanonically(t *testing.T) {
 				t.Errorf("objects: -want +got\n%s", diff)
 			}
 			got, _ := fs.ReadFile("/kustomization.yaml")
-			if diff := cmp.Diff(or(c.text, c.files["kustomization.yaml"]), string(got)); diff != "" {
+			if diff := cmp.Diff(firstNonEmpty(c.text, c.files["kustomization.yaml"]), string(got)); diff != "" {
 				t.Errorf("kustomization: -want +got\n%s", diff)
 			}
 		})

@@ -50,7 +50,7 @@ type candidate struct {
 // check refuses an object that a bundle may not have. Every object passes this check,
 // whichever way it takes: each is checked before anything is written, and once more
 // when Helm hands it over to be written.
-func (l namespaceLimit) check(c candidate) error {
+func (l namespaceLimit) checkObject(c candidate) error {
 	isCRD := c.GroupVersionKind().GroupKind() == groupKindCRD
 	switch {
 	case c.crds && !isCRD:
@@ -79,12 +79,12 @@ func (l namespaceLimit) remedy() string {
 // checkCRDs checks what the crds folders of a chart and its subcharts hold.
 func (l namespaceLimit) checkCRDs(files []chart.CRD) error {
 	for _, file := range files {
-		objects, err := parse(file.File.Data, inBundle(file.Filename))
+		objects, err := parseObjects(file.File.Data, inBundle(file.Filename))
 		if err != nil {
 			return err
 		}
 		for _, o := range objects {
-			if err := l.check(candidate{Unstructured: o.Unstructured, what: in(o.source, o.Unstructured), crds: true}); err != nil {
+			if err := l.checkObject(candidate{Unstructured: o.Unstructured, what: objectInFile(o.source, o.Unstructured), crds: true}); err != nil {
 				return err
 			}
 		}
@@ -110,7 +110,7 @@ const maxCRDs = 200
 func noteCRDs(c *chart.Chart) {
 	var names []string
 	for _, file := range c.CRDObjects() {
-		objects, err := parse(file.File.Data, file.Filename)
+		objects, err := parseObjects(file.File.Data, file.Filename)
 		if err != nil {
 			continue // it was refused before
 		}

@@ -60,7 +60,7 @@ func Locate(d Deployment, err error) (place Place, ok bool) {
 	}
 	l := newLocator(d)
 	l.text, l.yaml = strings.TrimPrefix(plainText(err), "helm: "), reconcile.ReasonOf(err) == release.ReasonBadYAML
-	for _, try := range []func() (Place, bool){l.kustomization, l.included, l.loading, l.requirement, l.placed, l.filed} {
+	for _, try := range []func() (Place, bool){l.kustomization, l.includeErrorPlace, l.loading, l.requirement, l.lineErrorPlace, l.fileErrorPlace} {
 		if place, ok := try(); ok {
 			return place, true
 		}
@@ -101,8 +101,8 @@ func (l locator) inTree(name string) (string, bool) {
 	return "", false
 }
 
-// included is an error in a template that another one includes.
-func (l locator) included() (Place, bool) {
+// includeErrorPlace is an error in a template that another one includes.
+func (l locator) includeErrorPlace() (Place, bool) {
 	m := wrapped.FindStringSubmatch(l.text)
 	if m == nil {
 		return Place{}, false
@@ -110,8 +110,8 @@ func (l locator) included() (Place, bool) {
 	return l.template(m[1], m[2], m[3], m[4])
 }
 
-// placed is an error with line, and perhaps column.
-func (l locator) placed() (Place, bool) {
+// lineErrorPlace is an error with line, and perhaps column.
+func (l locator) lineErrorPlace() (Place, bool) {
 	m := atPlace.FindStringSubmatch(l.text)
 	if m == nil {
 		return Place{}, false
@@ -122,8 +122,8 @@ func (l locator) placed() (Place, bool) {
 	return l.template(m[1], m[2], m[3], m[4])
 }
 
-// filed is an error that names only a file, or a line of what it renders to.
-func (l locator) filed() (Place, bool) {
+// fileErrorPlace is an error that names only a file, or a line of what it renders to.
+func (l locator) fileErrorPlace() (Place, bool) {
 	m := inFile.FindStringSubmatch(l.text)
 	if m == nil {
 		return Place{}, false
@@ -137,13 +137,13 @@ func (l locator) template(name, line, column, text string) (Place, bool) {
 	if !ok {
 		return Place{}, false
 	}
-	p := Place{File: f, Line: number(line), Text: text}
+	p := Place{File: f, Line: parseNumber(line), Text: text}
 	if column != "" {
-		p.Column = number(column) + 1
+		p.Column = parseNumber(column) + 1
 	}
 	if m := executing.FindStringSubmatch(text); m != nil {
 		if said, ok := l.ofAbsent(f, m[1], m[2]); ok {
-			m[2], p.Null = said, l.nulled(f, m[1])
+			m[2], p.Null = said, l.nullKeys(f, m[1])
 		} else if said, ok := l.noTemplate(m[2]); ok {
 			m[2] = said
 		} else if said, ok := noField(m[1], m[2]); ok {
@@ -194,7 +194,7 @@ func (l locator) rendered(name, line, text string) (Place, bool) {
 		}
 		return p, true
 	}
-	p := Place{File: f, Line: number(line), Text: text}
+	p := Place{File: f, Line: parseNumber(line), Text: text}
 	if line == "" {
 		p.Line, p.Column = l.metadata(f, text)
 	}
@@ -225,7 +225,7 @@ func (l locator) loading() (Place, bool) {
 	}
 	p := Place{File: f, Text: text}
 	if m := ofParser.FindStringSubmatch(text); m != nil {
-		p.Line, p.Text = number(m[1]), m[2]
+		p.Line, p.Text = parseNumber(m[1]), m[2]
 	}
 	if said, key, ok := formText(text); ok {
 		p.Text = said
@@ -245,7 +245,7 @@ func (l locator) requirement() (Place, bool) {
 	if !ok || !ofVersion.MatchString(l.text) {
 		return Place{}, false
 	}
-	line, column := l.find(f, "kubeVersion")
+	line, column := l.findWord(f, "kubeVersion")
 	return Place{File: f, Line: line, Column: column, Text: l.text}, true
 }
 
@@ -258,16 +258,16 @@ func (l locator) kustomization() (Place, bool) {
 	}
 	dir, text := m[1], m[2]
 	if in := noYAML.FindStringSubmatch(text); in != nil {
-		if f, ok := l.below(dir, in[3]); ok {
-			return Place{File: f, Line: number(in[1]), Text: in[2]}, true
+		if f, ok := l.pathBelow(dir, in[3]); ok {
+			return Place{File: f, Line: parseNumber(in[1]), Text: in[2]}, true
 		}
 	}
-	for _, try := range []func(dir, text string) (Place, bool){l.patch, l.incomplete} {
+	for _, try := range []func(dir, text string) (Place, bool){l.patch, l.incompleteDocument} {
 		if p, ok := try(dir, text); ok {
 			return p, true
 		}
 	}
-	f, ok := l.below(dir, kustomizeFile)
+	f, ok := l.pathBelow(dir, kustomizeFile)
 	if !ok {
 		return Place{}, false
 	}
@@ -279,18 +279,18 @@ func (l locator) kustomization() (Place, bool) {
 			p.Text += fmt.Sprintf("; did you mean %q?", near)
 		}
 	}
-	p = l.plainly(p, text)
+	p = l.explainKustomize(p, text)
 	// The error names the failed file innermost, relative to its kustomization: if that
 	// is a base, only the base is known here.
 	for _, from := range fromFile.FindAllStringSubmatch(text, -1) {
-		if line, column := l.find(f, from[1]); line > 0 {
+		if line, column := l.findWord(f, from[1]); line > 0 {
 			p.Line, p.Column = line, column
 		}
 	}
 	return p, true
 }
 
-func (l locator) below(dir, name string) (string, bool) {
+func (l locator) pathBelow(dir, name string) (string, bool) {
 	want := path.Join(dir, name)
 	for _, r := range l.d.Content.Resources {
 		if r.Name == want || r.Name == strings.TrimPrefix(name, "/") {
@@ -313,8 +313,8 @@ func (l locator) bytes(name string) []byte {
 	return nil
 }
 
-// find returns where a word first occurs in a file.
-func (l locator) find(name, word string) (line, column int) {
+// findWord returns where a word first occurs in a file.
+func (l locator) findWord(name, word string) (line, column int) {
 	n := 0
 	for text := range bytes.Lines(l.bytes(name)) {
 		n++
@@ -339,7 +339,7 @@ func (l locator) findKey(name, key string) (line, column int) {
 	return line, column
 }
 
-func number(s string) int {
+func parseNumber(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil {
 		return 0

@@ -7,12 +7,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// remembered reads the memory of a release: the annotations of its chart. Five of them
-// are the reference's; the others distinguish two managers, or two registrations of one
+// readMemory reads the memory of a release: the annotations of its chart. Five of them
+// are rancher/fleet's; the others distinguish two managers, or two registrations of one
 // cluster.
-func remembered(a map[string]string) release.Memory {
+func readMemory(a map[string]string) release.Record {
 	keep, _ := strconv.ParseBool(a[fleet.ReleaseKeepResources])
-	return release.Memory{
+	return release.Record{
 		Owner:         release.Owner{AgentNamespace: a[fleet.ReleaseAgentNamespace], BundleID: a[fleet.ReleaseBundleID]},
 		Manager:       a[fleet.ReleaseManager],
 		BundleUID:     a[fleet.ReleaseBundleUID],

@@ -21,7 +21,7 @@ func (r *refusal) Unwrap() error { return r.error }
 
 // named adds to an error of the API server which object of a list it is about.
 // Other errors, and those about none of the objects, stay as they are.
-func (e *engine) named(list helmkube.ResourceList, err error) error {
+func (e *engine) withObjectName(list helmkube.ResourceList, err error) error {
 	var status apierrors.APIStatus
 	var details *metav1.StatusDetails
 	switch {

@@ -48,15 +48,15 @@ func TestRefusedObjectsAreNamed(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := classify(e.named(list, c.err)).Error(); got != c.want {
+			if got := classify(e.withObjectName(list, c.err)).Error(); got != c.want {
 				t.Errorf("want %q, got %q", c.want, got)
 			}
 		})
 	}
-	if e.named(list, nil) != nil {
+	if e.withObjectName(list, nil) != nil {
 		t.Error("no error is no error")
 	}
-	inner := e.named(list, invalid)
+	inner := e.withObjectName(list, invalid)
 	if got := classify(fmt.Errorf("release web failed, and has been uninstalled due to atomic being set: %w", inner)).Error(); got[:len(what)] != what {
 		t.Errorf("the object is not first: %q", got)
 	}

@@ -56,7 +56,7 @@ func mayCreateNamespace(ctx context.Context, who account, name string, unknown b
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
-	if words, ok := denied(err); ok {
+	if words, ok := deniedText(err); ok {
 		if unknown {
 			return false, nil
 		}
@@ -72,7 +72,7 @@ func mayCreateNamespace(ctx context.Context, who account, name string, unknown b
 func createNamespace(ctx context.Context, who account, name string) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"name": name}}}
 	_, err := who.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{FieldManager: fleet.FieldManagerRelease})
-	if words, ok := denied(err); ok {
+	if words, ok := deniedText(err); ok {
 		return forbidden(fmt.Sprintf("namespace %q does not exist", name), words)
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -108,13 +108,13 @@ func markNamespace(ctx context.Context, who account, name string, o fleet.Bundle
 		if err != nil {
 			return err
 		}
-		if !mark(ns, o.NamespaceLabels, o.NamespaceAnnotations) {
+		if !setMetadata(ns, o.NamespaceLabels, o.NamespaceAnnotations) {
 			return nil
 		}
 		_, err = namespaces.Update(ctx, ns, metav1.UpdateOptions{FieldManager: fleet.FieldManagerRelease})
 		return err
 	})
-	if words, ok := denied(err); ok {
+	if words, ok := deniedText(err); ok {
 		return forbidden(fmt.Sprintf("namespaceLabels and namespaceAnnotations of namespace %q", name), words)
 	}
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *Client) DropNamespace(ctx context.Context, name, serviceAccount string)
 		return "", err
 	}
 	err = who.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
-	if words, ok := denied(err); ok {
+	if words, ok := deniedText(err); ok {
 		return "", forbidden("deleteNamespace", words)
 	}
 	if err != nil && !isGone(err) {
@@ -159,7 +159,7 @@ func (c *Client) DropNamespace(ctx context.Context, name, serviceAccount string)
 }
 
 // mark sets what is given, and reports whether anything is different now.
-func mark(ns *corev1.Namespace, labels, annotations map[string]string) bool {
+func setMetadata(ns *corev1.Namespace, labels, annotations map[string]string) bool {
 	before := ns.DeepCopy()
 	if len(labels) > 0 {
 		ns.Labels = map[string]string{}

@@ -28,7 +28,7 @@ func TestMark(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: c.labels}}
-			changed := mark(ns, c.given, nil)
+			changed := setMetadata(ns, c.given, nil)
 			if diff := cmp.Diff(c.want, ns.Labels); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}

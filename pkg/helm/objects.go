@@ -22,8 +22,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// object is one rendered object and the file it came from.
-type object struct {
+// renderedObject is one rendered object and the file it came from.
+type renderedObject struct {
 	*unstructured.Unstructured
 	source string
 }
@@ -31,17 +31,17 @@ type object struct {
 // sourceMark is how Helm says in its output which file a document is from.
 const sourceMark = "# Source: "
 
-// parse is parseAll for those who do not ask for what is skipped.
-func parse(data []byte, source string) ([]object, error) {
+// parseObjects is parseAll for those who do not ask for what is skipped.
+func parseObjects(data []byte, source string) ([]renderedObject, error) {
 	out, _, err := parseAll(data, source)
 	return out, err
 }
 
 // parseAll reads a stream of YAML or JSON documents. source names the file in
 // errors; a document with a mark of Helm's names its own. Documents without a
-// kind are skipped, as in the reference; skipped is their files. Lists are taken
+// kind are skipped, as in rancher/fleet; skipped is their files. Lists are taken
 // apart.
-func parseAll(data []byte, source string) (out []object, skipped []string, err error) {
+func parseAll(data []byte, source string) (out []renderedObject, skipped []string, err error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	line := 0 // where the document begins
 	for {
@@ -52,7 +52,7 @@ func parseAll(data []byte, source string) (out []object, skipped []string, err e
 		if err != nil {
 			return nil, nil, reconcile.TerminalError(release.ReasonBadYAML, unseparated(data, source, err))
 		}
-		from := marked(doc, source)
+		from := sourceFile(doc, source)
 		objs, err := parseDocument(doc)
 		switch {
 		case errors.Is(err, errNoKind):
@@ -61,7 +61,7 @@ func parseAll(data []byte, source string) (out []object, skipped []string, err e
 			return nil, nil, reconcile.TerminalError(release.ReasonBadYAML, atLine(from, line, err))
 		}
 		for _, o := range objs {
-			out = append(out, object{Unstructured: o, source: from})
+			out = append(out, renderedObject{Unstructured: o, source: from})
 		}
 		line += bytes.Count(doc, []byte("\n")) + 1
 	}
@@ -78,7 +78,7 @@ func unseparated(data []byte, source string, err error) error {
 }
 
 // marked is the file that a document of Helm's output names.
-func marked(doc []byte, otherwise string) string {
+func sourceFile(doc []byte, otherwise string) string {
 	for line := range bytes.Lines(doc) {
 		text := strings.TrimSpace(string(line))
 		if text == "" || text == "---" {
@@ -128,16 +128,16 @@ func parseDocument(doc []byte) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	return flatten(decoded)
+	return flattenLists(decoded)
 }
 
-// flatten takes lists apart, also lists in lists.
-func flatten(in runtime.Object) ([]*unstructured.Unstructured, error) {
+// flattenLists takes lists apart, also lists in lists.
+func flattenLists(in runtime.Object) ([]*unstructured.Unstructured, error) {
 	switch o := in.(type) {
 	case *unstructured.UnstructuredList:
 		var out []*unstructured.Unstructured
 		err := o.EachListItem(func(item runtime.Object) error {
-			objs, err := flatten(item)
+			objs, err := flattenLists(item)
 			out = append(out, objs...)
 			return err
 		})
@@ -148,7 +148,7 @@ func flatten(in runtime.Object) ([]*unstructured.Unstructured, error) {
 			if err != nil {
 				return nil, err
 			}
-			return flatten(list)
+			return flattenLists(list)
 		}
 		if err := checkTexts(o); err != nil {
 			return nil, err
@@ -186,7 +186,7 @@ func checkTexts(o *unstructured.Unstructured) error {
 
 // render writes objects as YAML documents in the order in which Helm installs
 // kinds.
-func render(objs []object) ([]byte, error) {
+func render(objs []renderedObject) ([]byte, error) {
 	var out bytes.Buffer
 	for _, o := range inOrder(objs) {
 		data, err := yaml.Marshal(o.Object)
@@ -200,15 +200,15 @@ func render(objs []object) ([]byte, error) {
 }
 
 // inOrder are objects in the order in which Helm installs kinds.
-func inOrder(objs []object) []object {
-	sorted := append([]object(nil), objs...)
-	sort.SliceStable(sorted, func(a, b int) bool { return rank(sorted[a]) < rank(sorted[b]) })
+func inOrder(objs []renderedObject) []renderedObject {
+	sorted := append([]renderedObject(nil), objs...)
+	sort.SliceStable(sorted, func(a, b int) bool { return installOrder(sorted[a]) < installOrder(sorted[b]) })
 	return sorted
 }
 
-// rank is the place of an object's kind in Helm's order; kinds that Helm does
+// installOrder is the place of an object's kind in Helm's order; kinds that Helm does
 // not know come last.
-func rank(o object) int {
+func installOrder(o renderedObject) int {
 	for i, kind := range releaseutil.InstallOrder {
 		if kind == o.GetKind() {
 			return i

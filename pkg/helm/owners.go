@@ -43,8 +43,8 @@ func (o *owners) awaited(info *resource.Info) bool {
 	return o.deployment.Awaited != nil && o.deployment.Awaited(identityOf(info))
 }
 
-// has reports whether a release has an object in its newest manifest.
-func (o *owners) has(id release.ID, info *resource.Info) (bool, error) {
+// hasObject reports whether a release has an object in its newest manifest.
+func (o *owners) hasObject(id release.ID, info *resource.Info) (bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	claims, ok := o.known[id]
@@ -72,7 +72,7 @@ func (e *engine) checkOwner(info *resource.Info, what string) error {
 	if isGone(err) {
 		return nil
 	}
-	if words, ok := denied(err); ok {
+	if words, ok := deniedText(err); ok {
 		return forbidden(what, words)
 	}
 	if err != nil {
@@ -88,7 +88,7 @@ func (e *engine) checkOwner(info *resource.Info, what string) error {
 		return err
 	}
 	if claim == release.Shared {
-		return e.shares(owner, bundle, info, what)
+		return e.sharedObjectWait(owner, bundle, info, what)
 	}
 	if bundle != "" {
 		return reconcile.TerminalError(release.ReasonNotOwned, errors.New(release.ForeignText(what, bundle, owner)))
@@ -101,8 +101,8 @@ func (e *engine) checkOwner(info *resource.Info, what string) error {
 		"%s exists and does not belong to this release: %s; set helm.takeOwnership to take it over", what, by))
 }
 
-// shares is the wait for an object that another bundle of the repository has.
-func (e *engine) shares(owner release.ID, bundle string, info *resource.Info, what string) error {
+// sharedObjectWait is the wait for an object that another bundle of the repository has.
+func (e *engine) sharedObjectWait(owner release.ID, bundle string, info *resource.Info, what string) error {
 	if report := e.owners.deployment.Shared; report != nil {
 		report(SharedObject{Owner: owner, Kind: info.Mapping.GroupVersionKind, Namespace: info.Namespace, Name: info.Name})
 	}
@@ -124,10 +124,10 @@ func (e *engine) refusesClaim(claim release.Claim, owner release.ID, info *resou
 	case release.Ceded:
 		return false, nil
 	case release.Shared:
-		return e.owners.has(owner, info)
+		return e.owners.hasObject(owner, info)
 	case release.Foreign:
 		if e.owners.check == ownersBundles {
-			return e.owners.has(owner, info)
+			return e.owners.hasObject(owner, info)
 		}
 	}
 	return e.owners.check == ownersAll, nil
@@ -158,8 +158,8 @@ func (r *reservations) reserve(id release.ID, list helmkube.ResourceList, skip f
 	return nil, release.ID{}
 }
 
-// free ends what a release has reserved.
-func (r *reservations) free(id release.ID) {
+// release ends what a release has reserved.
+func (r *reservations) release(id release.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.by, func(_ string, by release.ID) bool { return by == id })
@@ -180,10 +180,10 @@ func (e *engine) reserve(list helmkube.ResourceList) error {
 	}
 	what := describeInfo(info)
 	if obj, ok := info.Object.(*unstructured.Unstructured); ok {
-		what = in(e.sourceOf(info), obj)
+		what = objectInFile(e.sourceOf(info), obj)
 	}
 	if claim, bundle := e.owners.claim(other); claim == release.Shared {
-		return e.shares(other, bundle, info, what)
+		return e.sharedObjectWait(other, bundle, info, what)
 	}
 	return reconcile.RequeueError(release.ReasonNotOwned, waitForOthers, fmt.Errorf("%s is just being deployed by release %s", what, other))
 }
@@ -205,11 +205,11 @@ func (c *Client) Claims(ctx context.Context, id release.ID) (Claims, error) {
 	if !newest.readable {
 		return Claims{}, fmt.Errorf("read release %s: its newest record cannot be read", id)
 	}
-	out := Claims{There: true, Made: remembered(newest.Chart.Metadata.Annotations).Owner.AgentNamespace == c.cfg.AgentNamespace}
+	out := Claims{There: true, Made: readMemory(newest.Chart.Metadata.Annotations).Owner.AgentNamespace == c.cfg.AgentNamespace}
 	if !out.Made {
 		return out, nil
 	}
-	if err := c.store.complete(ctx, &newest); err != nil {
+	if err := c.store.readBody(ctx, &newest); err != nil {
 		return Claims{}, err
 	}
 	out.Objects = map[string]bool{}

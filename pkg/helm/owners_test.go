@@ -47,7 +47,7 @@ func TestReservations(t *testing.T) {
 			t.Errorf("%s: %q is taken, want %q", step.why, got, step.taken)
 		}
 	}
-	r.free(one)
+	r.release(one)
 	if got := take(two, "a", "b", "c"); got != "" {
 		t.Errorf("%q is taken after the other action is over", got)
 	}

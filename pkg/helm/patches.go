@@ -145,8 +145,8 @@ func (l locator) operation(dir, pointer, text string) (Place, bool) {
 		place := Place{File: p.file, Line: p.line, Column: p.column, Text: text}
 		if p.from != "" {
 			place.File = p.from
-			place.Line, place.Column = l.find(p.from, pointer)
-		} else if line, column := l.find(p.file, pointer); line > p.line {
+			place.Line, place.Column = l.findWord(p.from, pointer)
+		} else if line, column := l.findWord(p.file, pointer); line > p.line {
 			place.Line, place.Column = line, column
 		}
 		return place, true

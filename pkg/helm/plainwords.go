@@ -82,15 +82,15 @@ func entryOf(key, goType string) string {
 	return ""
 }
 
-// plainly puts an error of kustomize about the kustomization in a file into plain words.
+// explainKustomize puts an error of kustomize about the kustomization in a file into plain words.
 // The place that p has stays where the error says none.
-func (l locator) plainly(p Place, text string) Place {
+func (l locator) explainKustomize(p Place, text string) Place {
 	if said, key, ok := formText(text); ok {
 		p.Text = said
 		p.Line, p.Column = l.findKey(p.File, key)
 	} else if m := ofOperation.FindStringSubmatch(text); m != nil {
 		p.Text = fmt.Sprintf("%q is no op of a JSON patch: want add, remove, replace, move, copy or test", printable.Line(m[1]))
-		p.Line, p.Column = l.find(p.File, m[1])
+		p.Line, p.Column = l.findWord(p.File, m[1])
 	} else if ofNoTarget.MatchString(text) {
 		p.Text = "a JSON patch needs a target: it does not say which resource it changes"
 		p.Line, p.Column = l.untargeted(p.File)

@@ -20,7 +20,7 @@ import (
 // postRenderer turns what Helm rendered into what is deployed: the output of
 // the kustomization, the raw manifests, labels and the forced namespace.
 type postRenderer struct {
-	parts parts
+	parts bundleFiles
 	opts  fleet.BundleDeploymentOptions
 	limit namespaceLimit
 	setID string // empty: objects are not marked
@@ -40,12 +40,12 @@ type postRenderer struct {
 	home string
 	// probes says to look for patches whose target matches nothing.
 	probes bool
-	outcome
+	renderOutcome
 }
 
-// outcome holds the results of the last run of a postRenderer.
-type outcome struct {
-	objects []object
+// renderOutcome holds the results of the last run of a postRenderer.
+type renderOutcome struct {
+	objects []renderedObject
 	// skipped are the templates that rendered documents without a kind.
 	skipped []string
 	// sources remembers the file of each object, and names their kinds, names
@@ -56,7 +56,7 @@ type outcome struct {
 	unmatched []UnmatchedPatch
 }
 
-func (c *Client) postRenderer(d Deployment, p parts, kinds *api) (*postRenderer, error) {
+func (c *Client) postRenderer(d Deployment, p bundleFiles, kinds *kindCache) (*postRenderer, error) {
 	setID := naming.ObjectSetID(d.Memory.Owner.BundleID, c.cfg.AgentScope)
 	post, err := postRendererOf(d, p, setID, kinds.namespaced)
 	if err != nil {
@@ -66,14 +66,14 @@ func (c *Client) postRenderer(d Deployment, p parts, kinds *api) (*postRenderer,
 	return post, nil
 }
 
-func postRendererOf(d Deployment, p parts, setID string, namespaced func(schema.GroupVersionKind) (bool, error)) (*postRenderer, error) {
+func postRendererOf(d Deployment, p bundleFiles, setID string, namespaced func(schema.GroupVersionKind) (bool, error)) (*postRenderer, error) {
 	out := &postRenderer{
 		parts: p, opts: d.Options, limit: d.namespaceLimit(), setID: setID, namespaced: namespaced, home: d.ID.Namespace,
-		outcome: outcome{sources: map[string]string{}},
+		renderOutcome: renderOutcome{sources: map[string]string{}},
 	}
-	var crds []object
+	var crds []renderedObject
 	for _, f := range p.chart.CRDObjects() {
-		objs, err := parse(f.File.Data, inBundle(f.Filename))
+		objs, err := parseObjects(f.File.Data, inBundle(f.Filename))
 		if err != nil {
 			return nil, err
 		}
@@ -107,16 +107,16 @@ func (p *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 		}
 	}
 	for _, f := range p.parts.raw {
-		more, err := parse(f.data, f.name)
+		more, err := parseObjects(f.data, f.name)
 		if err != nil {
 			return nil, err
 		}
 		objs = append(objs, more...)
 	}
-	if err := p.finish(objs); err != nil {
+	if err := p.finishObjects(objs); err != nil {
 		return nil, err
 	}
-	if err := p.once(objs); err != nil {
+	if err := p.refuseDuplicates(objs); err != nil {
 		return nil, err
 	}
 	if p.had && len(objs) == 0 {
@@ -128,24 +128,24 @@ func (p *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBuffer(data), err
 }
 
-// finish marks the objects and puts them where they are to go.
-func (p *postRenderer) finish(objs []object) error {
+// finishObjects marks the objects and puts them where they are to go.
+func (p *postRenderer) finishObjects(objs []renderedObject) error {
 	crds := scopesOf(objs)
 	maps.Copy(crds, p.crds)
 	for _, o := range objs {
 		marks := map[string]string{}
 		if p.setID != "" {
-			o.SetLabels(with(o.GetLabels(), map[string]string{fleet.LabelObjectSetHash: naming.ObjectSetHash(p.setID)}))
+			o.SetLabels(withEntries(o.GetLabels(), map[string]string{fleet.LabelObjectSetHash: naming.ObjectSetHash(p.setID)}))
 			marks[fleet.AnnotationObjectSetID] = p.setID
 		}
 		if o.GetKind() == kindCRD && !p.opts.DeleteCRDResources {
 			marks[helmkube.ResourcePolicyAnno] = helmkube.KeepPolicy
 		}
 		if len(marks) > 0 {
-			o.SetAnnotations(with(o.GetAnnotations(), marks))
+			o.SetAnnotations(withEntries(o.GetAnnotations(), marks))
 		}
 		if p.opts.TargetNamespace != "" {
-			if err := p.force(o, crds); err != nil {
+			if err := p.forceNamespace(o, crds); err != nil {
 				return err
 			}
 		}
@@ -158,43 +158,43 @@ func (p *postRenderer) finish(objs []object) error {
 	return nil
 }
 
-// once refuses two objects that are the same object on the cluster: Helm would write
+// refuseDuplicates refuses two objects that are the same object on the cluster: Helm would write
 // both, and only the last would stay.
-func (p *postRenderer) once(objs []object) error {
+func (p *postRenderer) refuseDuplicates(objs []renderedObject) error {
 	first := map[string]string{}
 	for _, o := range objs {
 		if o.GetName() == "" {
 			continue // generateName: another object each time
 		}
-		key := o.GroupVersionKind().GroupKind().String() + " " + or(o.GetNamespace(), p.home) + "/" + o.GetName()
+		key := o.GroupVersionKind().GroupKind().String() + " " + firstNonEmpty(o.GetNamespace(), p.home) + "/" + o.GetName()
 		if source, again := first[key]; again {
 			return reconcile.TerminalError(release.ReasonDuplicateObject,
-				fmt.Errorf("%s is in the bundle twice: first in %s", in(o.source, o.Unstructured), or(source, "the chart's output")))
+				fmt.Errorf("%s is in the bundle twice: first in %s", objectInFile(o.source, o.Unstructured), firstNonEmpty(source, "the chart's output")))
 		}
 		first[key] = o.source
 	}
 	return nil
 }
 
-// force puts an object into the one namespace that the bundle may use.
-func (p *postRenderer) force(o object, crds map[schema.GroupKind]bool) error {
+// forceNamespace puts an object into the one namespace that the bundle may use.
+func (p *postRenderer) forceNamespace(o renderedObject, crds map[schema.GroupKind]bool) error {
 	gk := o.GroupVersionKind().GroupKind()
 	namespaced, known := crds[gk]
 	if !known {
 		var err error
 		if namespaced, err = p.namespaced(o.GroupVersionKind()); err != nil {
-			return unservedKind{object: o, others: p.served}.fault(err)
+			return unservedKind{renderedObject: o, others: p.served}.fault(err)
 		}
 	}
-	what := in(o.source, o.Unstructured)
+	what := objectInFile(o.source, o.Unstructured)
 	if namespaced {
 		o.SetNamespace(p.opts.TargetNamespace)
 	}
-	return p.limit.check(candidate{Unstructured: o.Unstructured, what: what, namespaced: namespaced, namespace: o.GetNamespace()})
+	return p.limit.checkObject(candidate{Unstructured: o.Unstructured, what: what, namespaced: namespaced, namespace: o.GetNamespace()})
 }
 
 // mapping finds how a kind is served, asking the cluster again once if it is not known.
-func (a *api) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+func (a *kindCache) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	m, err := a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
 		a.refresh()
@@ -204,7 +204,7 @@ func (a *api) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 }
 
 // namespaced reports whether a kind that the cluster serves is namespaced.
-func (a *api) namespaced(gvk schema.GroupVersionKind) (bool, error) {
+func (a *kindCache) namespaced(gvk schema.GroupVersionKind) (bool, error) {
 	m, err := a.mapping(gvk)
 	if err != nil {
 		return false, err
@@ -214,7 +214,7 @@ func (a *api) namespaced(gvk schema.GroupVersionKind) (bool, error) {
 
 // scopesOf reads from CRDs among the objects which of their kinds are
 // namespaced: the cluster does not serve them yet.
-func scopesOf(objs []object) map[schema.GroupKind]bool {
+func scopesOf(objs []renderedObject) map[schema.GroupKind]bool {
 	out := map[schema.GroupKind]bool{}
 	for _, o := range objs {
 		if o.GetKind() != kindCRD {
@@ -227,8 +227,8 @@ func scopesOf(objs []object) map[schema.GroupKind]bool {
 	return out
 }
 
-// with is a copy of m with the entries of more set.
-func with(m, more map[string]string) map[string]string {
+// withEntries is a copy of m with the entries of more set.
+func withEntries(m, more map[string]string) map[string]string {
 	out := maps.Clone(m)
 	if out == nil {
 		out = map[string]string{}
@@ -242,8 +242,8 @@ func identity(o *unstructured.Unstructured) string {
 	return Identity(o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 }
 
-// in names an object together with its file.
-func in(source string, o *unstructured.Unstructured) string {
+// objectInFile names an object together with its file.
+func objectInFile(source string, o *unstructured.Unstructured) string {
 	if source == "" {
 		return describe(o)
 	}

@@ -24,7 +24,7 @@ const preflightWorkers = 8
 // the API server is asked to try, strictly and without keeping anything. Only
 // what cannot be otherwise later is an error; an object may well depend on
 // others of the same release.
-func (e *engine) check(list helmkube.ResourceList, manifest string) error {
+func (e *engine) checkWritable(list helmkube.ResourceList, manifest string) error {
 	if e.isGood(manifest) {
 		return nil
 	}
@@ -105,14 +105,14 @@ func (e *engine) checkScope(info *resource.Info) error {
 	if !ok {
 		return fmt.Errorf("unexpected type %T", info.Object)
 	}
-	what := in(e.sourceOf(info), obj)
+	what := objectInFile(e.sourceOf(info), obj)
 	switch {
 	case crds:
-		what = in(file, obj)
+		what = objectInFile(file, obj)
 	case isHook(info):
 		what = "hook " + describe(obj)
 	}
-	return e.limit.check(candidate{Unstructured: obj, what: what, namespaced: info.Namespaced(), namespace: info.Namespace, crds: crds})
+	return e.limit.checkObject(candidate{Unstructured: obj, what: what, namespaced: info.Namespaced(), namespace: info.Namespace, crds: crds})
 }
 
 // try lets the API server check one object, and looks whom it belongs to if it
@@ -124,7 +124,7 @@ func (e *engine) try(info *resource.Info) error {
 	}
 	obj.SetNamespace(info.Namespace)
 	err := dryCreate(info, obj)
-	what := in(e.sourceOf(info), obj)
+	what := objectInFile(e.sourceOf(info), obj)
 	switch {
 	case err == nil:
 		return nil
@@ -132,7 +132,7 @@ func (e *engine) try(info *resource.Info) error {
 		return e.checkOwner(info, what)
 	case apierrors.IsForbidden(err):
 		return e.checkRight(info, what, err)
-	case malformed(err):
+	case isMalformed(err):
 		return reconcile.TerminalError(release.ReasonInvalidObject, fmt.Errorf("%s: %s", what, plainText(err)))
 	case apierrors.IsInvalid(err):
 		// A fixed port or address of the live object itself may be the obstacle.
@@ -158,7 +158,7 @@ func dryCreate(info *resource.Info, obj runtime.Object) error {
 // already: an account may have the right to change objects that it may not create. A
 // refusal by a webhook or a quota may depend on the rest of the release.
 func (e *engine) checkRight(info *resource.Info, what string, err error) error {
-	words, ok := denied(err)
+	words, ok := deniedText(err)
 	if !ok {
 		return nil
 	}

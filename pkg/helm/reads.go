@@ -57,15 +57,15 @@ type limitedReader struct {
 
 // RoundTrip sends a request, if the bundle may read what it asks for.
 func (r *limitedReader) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := r.check(strings.TrimPrefix(path.Clean(req.URL.Path), strings.TrimSuffix(r.root, "/"))); err != nil {
-		return nil, r.engine.refuse(err)
+	if err := r.checkPath(strings.TrimPrefix(path.Clean(req.URL.Path), strings.TrimSuffix(r.root, "/"))); err != nil {
+		return nil, r.engine.noteRefusal(err)
 	}
 	return r.next.RoundTrip(req)
 }
 
 // check judges a path: /api/v1/..., or /apis/GROUP/VERSION/... Kinds themselves may
 // be read, and what no namespace holds.
-func (r *limitedReader) check(at string) error {
+func (r *limitedReader) checkPath(at string) error {
 	parts := strings.Split(strings.Trim(at, "/"), "/")
 	gv := schema.GroupVersion{}
 	switch {

@@ -28,9 +28,9 @@ var (
 	userInfo = regexp.MustCompile(`//[^/@]*@`)
 )
 
-// elsewhere reports whether kustomize takes a text for something to download or
+// isRemote reports whether kustomize takes a text for something to download or
 // to clone, as it decides that itself (api/internal/loader, api/internal/git).
-func elsewhere(text string) bool {
+func isRemote(text string) bool {
 	if u, err := url.Parse(text); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
 		return true
 	}

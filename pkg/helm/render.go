@@ -71,8 +71,8 @@ type Object struct {
 	*unstructured.Unstructured
 }
 
-// All returns everything that would be installed, as one stream of documents.
-func (r Rendered) All() string { return r.CRDs + r.Manifest + r.Hooks }
+// AllObjects returns everything that would be installed, as one stream of documents.
+func (r Rendered) AllObjects() string { return r.CRDs + r.Manifest + r.Hooks }
 
 // Render reports what Install would install, without a cluster and without a
 // network: templates that look something up get nothing, host names are not
@@ -110,12 +110,12 @@ func Render(d Deployment, o RenderOptions) (Rendered, error) {
 	r, err := in.Run(p.chart, values)
 	if err != nil {
 		hidden := redact.New(append(post.names, d.ID.Name, d.ID.Namespace), values)
-		return Rendered{}, without(classify(err), hidden)
+		return Rendered{}, withoutValues(classify(err), hidden)
 	}
 	if err := d.namespaceLimit().checkCRDs(r.Chart.CRDObjects()); err != nil {
 		return Rendered{}, err
 	}
-	if err := out.fill(post, r); err != nil {
+	if err := out.setRendered(post, r); err != nil {
 		return Rendered{}, err
 	}
 	return out, out.list(newLocator(d), post, r)
@@ -125,7 +125,7 @@ func Render(d Deployment, o RenderOptions) (Rendered, error) {
 func (r *Rendered) list(l locator, post *postRenderer, done *helmrelease.Release) error {
 	all := post.objects
 	add := func(text []byte, file string) error {
-		objs, err := parse(text, file)
+		objs, err := parseObjects(text, file)
 		all = append(all[:len(all):len(all)], objs...)
 		return err
 	}
@@ -171,8 +171,8 @@ func rendering(d Deployment, o RenderOptions, serves []string) (*action.Install,
 	return in, nil
 }
 
-// fill takes over what was rendered.
-func (r *Rendered) fill(post *postRenderer, done *helmrelease.Release) error {
+// setRendered takes over what was rendered.
+func (r *Rendered) setRendered(post *postRenderer, done *helmrelease.Release) error {
 	var text strings.Builder
 	for _, o := range inOrder(post.objects) {
 		data, err := yaml.Marshal(o.Object)
@@ -206,10 +206,10 @@ func elsewhereValues(d Deployment) []string {
 	var out []string
 	for _, from := range d.helm().ValuesFrom {
 		if ref := from.ConfigMapKeyRef; ref != nil {
-			out = append(out, place{kind: "ConfigMap", namespace: or(ref.Namespace, d.ID.Namespace), name: ref.Name}.String())
+			out = append(out, valuesSource{kind: "ConfigMap", namespace: firstNonEmpty(ref.Namespace, d.ID.Namespace), name: ref.Name}.String())
 		}
 		if ref := from.SecretKeyRef; ref != nil {
-			out = append(out, place{kind: "Secret", namespace: or(ref.Namespace, d.ID.Namespace), name: ref.Name}.String())
+			out = append(out, valuesSource{kind: "Secret", namespace: firstNonEmpty(ref.Namespace, d.ID.Namespace), name: ref.Name}.String())
 		}
 	}
 	return out

@@ -23,7 +23,7 @@ import (
 
 // rendered is a deployment of bundle app with these files, ready to render.
 func rendered(o fleet.BundleDeploymentOptions, files map[string]string) Deployment {
-	d := Deployment{ID: IDOf("app", o), Options: o, Memory: release.Memory{Owner: release.Owner{BundleID: "app"}}}
+	d := Deployment{ID: IDOf("app", o), Options: o, Memory: release.Record{Owner: release.Owner{BundleID: "app"}}}
 	m := content.Manifest{}
 	for name, text := range files {
 		m.Resources = append(m.Resources, fleet.BundleResource{Name: name, Content: text})
@@ -129,7 +129,7 @@ func TestRender(t *testing.T) {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 			again, err := Render(d, c.render)
-			if err != nil || again.All() != got.All() {
+			if err != nil || again.AllObjects() != got.AllObjects() {
 				t.Errorf("a second time it is different: %v", err)
 			}
 		})

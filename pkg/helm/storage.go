@@ -101,7 +101,7 @@ func unpack(data []byte, into any) error {
 // cluster.
 type recordStore struct {
 	admin          kubernetes.Interface
-	bodies         *bodies
+	bodies         *bodyCache
 	agentNamespace string
 }
 
@@ -124,8 +124,8 @@ func (s *recordStore) records(ctx context.Context, id release.ID) ([]record, err
 	}
 	sort.Slice(out, func(a, b int) bool { return out[a].Version < out[b].Version })
 	for i := range out {
-		if r := &out[i]; s.bodies.doubted(r.body.digest) {
-			if err := s.complete(ctx, r); err != nil {
+		if r := &out[i]; s.bodies.isUnreadable(r.body.digest) {
+			if err := s.readBody(ctx, r); err != nil {
 				return nil, err
 			}
 		}
@@ -133,13 +133,13 @@ func (s *recordStore) records(ctx context.Context, id release.ID) ([]record, err
 	return out, nil
 }
 
-// complete reads the body of a record that has one elsewhere. A record whose body
+// readBody reads the body of a record that has one elsewhere. A record whose body
 // is not there is not readable from then on.
-func (s *recordStore) complete(ctx context.Context, r *record) error {
+func (s *recordStore) readBody(ctx context.Context, r *record) error {
 	if !r.readable || r.body == (bodyRef{}) {
 		return nil
 	}
-	b, err := s.depot(s.admin, r.Namespace).get(ctx, r.Name, r.body)
+	b, err := s.bodyStoreFor(s.admin, r.Namespace).get(ctx, r.Name, r.body)
 	if errors.Is(err, errNoBody) {
 		r.readable = false
 		return nil
@@ -148,7 +148,7 @@ func (s *recordStore) complete(ctx context.Context, r *record) error {
 		return fmt.Errorf("read revision %d of release %s/%s: %w", r.Version, r.Namespace, r.Name, err)
 	}
 	full := &helmrelease.Release{}
-	if err := b.into(full); err != nil {
+	if err := b.restoreInto(full); err != nil {
 		r.readable = false
 		return nil //nolint:nilerr // that is what it says
 	}
@@ -182,7 +182,7 @@ func (c *Client) Complete(ctx context.Context, o *release.Observed) error {
 		if r.Version != o.Good && r.Version != o.Revision {
 			continue
 		}
-		if err := c.store.complete(ctx, r); err != nil {
+		if err := c.store.readBody(ctx, r); err != nil {
 			return err
 		}
 		if !r.readable {
@@ -278,8 +278,8 @@ func (s *recordStore) removeRecords(ctx context.Context, id release.ID, which fu
 	return nil
 }
 
-// rewrite changes the status in the stored record of one revision.
-func (s *recordStore) rewrite(ctx context.Context, id release.ID, revision int, change func(*helmrelease.Release)) error {
+// rewriteStatus changes the status in the stored record of one revision.
+func (s *recordStore) rewriteStatus(ctx context.Context, id release.ID, revision int, change func(*helmrelease.Release)) error {
 	d := s.driver(ctx, s.admin, id.Namespace)
 	d.lean = true
 	store := storage.Init(d)
@@ -303,9 +303,9 @@ func (s *recordStore) storageOf(ctx context.Context, client kubernetes.Interface
 }
 
 func (s *recordStore) driver(ctx context.Context, client kubernetes.Interface, namespace string) *secrets {
-	return newSecrets(ctx, client.CoreV1().Secrets(namespace), s.depot(client, namespace))
+	return newSecrets(ctx, client.CoreV1().Secrets(namespace), s.bodyStoreFor(client, namespace))
 }
 
-func (s *recordStore) depot(client kubernetes.Interface, namespace string) *depot {
-	return &depot{api: client.CoreV1().Secrets(namespace), agent: s.agentNamespace, memory: s.bodies, now: time.Now}
+func (s *recordStore) bodyStoreFor(client kubernetes.Interface, namespace string) *bodyStore {
+	return &bodyStore{api: client.CoreV1().Secrets(namespace), agent: s.agentNamespace, memory: s.bodies, now: time.Now}
 }

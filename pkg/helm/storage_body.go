@@ -100,8 +100,8 @@ func bodyOf(r *helmrelease.Release) (body, error) {
 	return body{line: append(raw, '\n'), manifest: r.Manifest}, err
 }
 
-// into puts a body back into the rest of its release.
-func (b body) into(r *helmrelease.Release) error {
+// restoreInto puts a body back into the rest of its release.
+func (b body) restoreInto(r *helmrelease.Release) error {
 	var line bodyLine
 	if err := json.Unmarshal(b.line, &line); err != nil {
 		return fmt.Errorf("%w: %w", errNoBody, err)
@@ -142,16 +142,16 @@ func headOf(r *helmrelease.Release) *helmrelease.Release {
 }
 
 // A depot keeps bodies in the Secrets of one namespace, as seen by one identity.
-type depot struct {
+type bodyStore struct {
 	api    typedcorev1.SecretInterface
 	agent  string // namespace of the agent, whose mark the parts bear
-	memory *bodies
+	memory *bodyCache
 	now    func() time.Time
 }
 
-// put writes a body, unless it is stored already. It writes one part at a time; if that
+// applyCopy writes a body, unless it is stored already. It writes one part at a time; if that
 // fails, the written parts stay, and are found again or swept.
-func (d *depot) put(ctx context.Context, releaseName string, b body) (bodyRef, error) {
+func (d *bodyStore) put(ctx context.Context, releaseName string, b body) (bodyRef, error) {
 	w := &partWriter{ctx: ctx, depot: d, release: releaseName, ref: bodyRef{digest: b.digest()}}
 	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {
@@ -173,7 +173,7 @@ func (d *depot) put(ctx context.Context, releaseName string, b body) (bodyRef, e
 // partWriter cuts what is written into Secrets.
 type partWriter struct {
 	ctx     context.Context
-	depot   *depot
+	depot   *bodyStore
 	release string
 	ref     bodyRef
 	open    []byte
@@ -219,7 +219,7 @@ func (w *partWriter) flush() error {
 
 // putPart writes a part. An existing part, from an attempt that was interrupted, is
 // written again: that shows to the sweep that it is needed.
-func (d *depot) putPart(ctx context.Context, secret *corev1.Secret) error {
+func (d *bodyStore) putPart(ctx context.Context, secret *corev1.Secret) error {
 	_, err := d.api.Create(ctx, secret, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		return err
@@ -234,7 +234,7 @@ func (d *depot) putPart(ctx context.Context, secret *corev1.Secret) error {
 
 // get reads a body. One that is not there in full, or is not what it was, is
 // errNoBody.
-func (d *depot) get(ctx context.Context, releaseName string, ref bodyRef) (body, error) {
+func (d *bodyStore) get(ctx context.Context, releaseName string, ref bodyRef) (body, error) {
 	if b, ok := d.memory.find(ref.digest); ok {
 		return b, nil
 	}
@@ -243,7 +243,7 @@ func (d *depot) get(ctx context.Context, releaseName string, ref bodyRef) (body,
 	if r.err != nil {
 		err = r.err // what the API said, and not what followed from it
 	}
-	d.memory.doubt(ref.digest, errors.Is(err, errNoBody))
+	d.memory.setUnreadable(ref.digest, errors.Is(err, errNoBody))
 	if err != nil {
 		return body{}, fmt.Errorf("read parts of the record: %w", err)
 	}
@@ -275,18 +275,20 @@ func readBody(r io.Reader, digest string) (body, error) {
 	if _, err := io.Copy(&manifest, in); err != nil {
 		return body{}, fmt.Errorf("%w: %w", errNoBody, err)
 	}
-	if !same(sum, digest) {
+	if !matchesDigest(sum, digest) {
 		return body{}, errNoBody
 	}
 	return body{line: bytes.Clone(line), manifest: manifest.String()}, nil
 }
 
-func same(sum hash.Hash, digest string) bool { return hex.EncodeToString(sum.Sum(nil)) == digest }
+func matchesDigest(sum hash.Hash, digest string) bool {
+	return hex.EncodeToString(sum.Sum(nil)) == digest
+}
 
 // partReader reads the parts of a body one after the other.
 type partReader struct {
 	ctx     context.Context
-	depot   *depot
+	depot   *bodyStore
 	release string
 	ref     bodyRef
 	next    int
@@ -315,8 +317,8 @@ func (r *partReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// drop removes the parts of a body, if they are there.
-func (d *depot) drop(ctx context.Context, releaseName string, ref bodyRef) error {
+// remove removes the parts of a body, if they are there.
+func (d *bodyStore) remove(ctx context.Context, releaseName string, ref bodyRef) error {
 	for i := range ref.parts {
 		err := d.api.Delete(ctx, partName(releaseName, ref, i), metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -326,25 +328,25 @@ func (d *depot) drop(ctx context.Context, releaseName string, ref bodyRef) error
 	return nil
 }
 
-// bodies remembers bodies for a moment. Their bytes are large and not worth
+// bodyCache remembers bodies for a moment. Their bytes are large and not worth
 // more.
-type bodies struct {
+type bodyCache struct {
 	mu       sync.Mutex
-	known    map[string]*remembrance
+	known    map[string]*cachedBody
 	doubtful map[string]bool // bodies that were not there in full when read last
 }
 
-type remembrance struct {
+type cachedBody struct {
 	body  body
 	timer *time.Timer
 }
 
-func newBodies() *bodies {
-	return &bodies{known: map[string]*remembrance{}, doubtful: map[string]bool{}}
+func newBodies() *bodyCache {
+	return &bodyCache{known: map[string]*cachedBody{}, doubtful: map[string]bool{}}
 }
 
-// doubt notes whether a body could not be read for what it is.
-func (m *bodies) doubt(digest string, yes bool) {
+// setUnreadable notes whether a body could not be read for what it is.
+func (m *bodyCache) setUnreadable(digest string, yes bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if yes {
@@ -354,13 +356,13 @@ func (m *bodies) doubt(digest string, yes bool) {
 	delete(m.doubtful, digest)
 }
 
-func (m *bodies) doubted(digest string) bool {
+func (m *bodyCache) isUnreadable(digest string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.doubtful[digest]
 }
 
-func (m *bodies) find(digest string) (body, bool) {
+func (m *bodyCache) find(digest string) (body, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, ok := m.known[digest]
@@ -371,14 +373,14 @@ func (m *bodies) find(digest string) (body, bool) {
 	return r.body, true
 }
 
-func (m *bodies) keep(digest string, b body) {
+func (m *bodyCache) keep(digest string, b body) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r, ok := m.known[digest]; ok {
 		r.timer.Reset(bodyMemory)
 		return
 	}
-	m.known[digest] = &remembrance{b, time.AfterFunc(bodyMemory, func() {
+	m.known[digest] = &cachedBody{b, time.AfterFunc(bodyMemory, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		delete(m.known, digest)

@@ -43,7 +43,7 @@ type secrets struct {
 	*driver.Secrets
 	ctx   context.Context // Helm's storage has none
 	api   typedcorev1.SecretInterface
-	depot *depot
+	depot *bodyStore
 	lean  bool                 // Get leaves out bodies; for changes of the status
 	known map[string]knownBody // by name of the record's Secret
 
@@ -67,7 +67,7 @@ var errNoRecord = errors.New("the record is damaged")
 
 var _ driver.Driver = (*secrets)(nil)
 
-func newSecrets(ctx context.Context, api typedcorev1.SecretInterface, d *depot) *secrets {
+func newSecrets(ctx context.Context, api typedcorev1.SecretInterface, d *bodyStore) *secrets {
 	return &secrets{Secrets: driver.NewSecrets(api), ctx: ctx, api: api, depot: d, known: map[string]knownBody{}}
 }
 
@@ -109,7 +109,7 @@ func (s *secrets) decode(secret *corev1.Secret, full bool) (*helmrelease.Release
 	if err != nil {
 		return nil, err
 	}
-	if err := b.into(r); err != nil {
+	if err := b.restoreInto(r); err != nil {
 		return nil, err
 	}
 	seen := *r
@@ -195,7 +195,7 @@ func (s *secrets) Create(key string, r *helmrelease.Release) error {
 		}
 	}
 	s.last, s.lastKey = r, key
-	inner, head, err := s.prepare(key, r)
+	inner, head, err := s.splitBody(key, r)
 	if err != nil {
 		return fmt.Errorf("create %q: %w", key, err)
 	}
@@ -207,7 +207,7 @@ func (s *secrets) Create(key string, r *helmrelease.Release) error {
 func (s *secrets) Update(key string, r *helmrelease.Release) error {
 	s.last, s.lastKey = r, key
 	before := s.known[key].ref
-	inner, head, err := s.prepare(key, r)
+	inner, head, err := s.splitBody(key, r)
 	if err != nil {
 		return fmt.Errorf("update %q: %w", key, err)
 	}
@@ -256,15 +256,15 @@ func (s *secrets) dropBody(releaseName string, ref bodyRef) error {
 			return nil
 		}
 	}
-	return s.depot.drop(s.ctx, releaseName, ref)
+	return s.depot.remove(s.ctx, releaseName, ref)
 }
 
 // prepare writes the body of a record that is too large for one Secret. It
 // returns what is left for Helm's driver to write, and that driver.
-func (s *secrets) prepare(key string, r *helmrelease.Release) (*driver.Secrets, *helmrelease.Release, error) {
-	ref, same := s.unchanged(key, r)
+func (s *secrets) splitBody(key string, r *helmrelease.Release) (*driver.Secrets, *helmrelease.Release, error) {
+	ref, same := s.storedBody(key, r)
 	if !same {
-		small, err := fits(r)
+		small, err := fitsSecret(r)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -285,10 +285,10 @@ func (s *secrets) prepare(key string, r *helmrelease.Release) (*driver.Secrets, 
 	return driver.NewSecrets(annotated{s.api, ref}), headOf(r), nil
 }
 
-// unchanged reports whether the body of a record is known to be stored already: it
+// storedBody reports whether the body of a record is known to be stored already: it
 // equals the one that was read under the same name, or that of another revision of the
 // release.
-func (s *secrets) unchanged(key string, r *helmrelease.Release) (bodyRef, bool) {
+func (s *secrets) storedBody(key string, r *helmrelease.Release) (bodyRef, bool) {
 	k, ok := s.known[key]
 	if ok && k.release == nil && r.Manifest == headOf(r).Manifest {
 		return k.ref, true // read without its body
@@ -313,18 +313,18 @@ type annotated struct {
 }
 
 func (a annotated) Create(ctx context.Context, secret *corev1.Secret, o metav1.CreateOptions) (*corev1.Secret, error) {
-	secret.Annotations = with(secret.Annotations, map[string]string{fleet.AnnotationReleaseBody: a.ref.String()})
+	secret.Annotations = withEntries(secret.Annotations, map[string]string{fleet.AnnotationReleaseBody: a.ref.String()})
 	return a.SecretInterface.Create(ctx, secret, o)
 }
 
 func (a annotated) Update(ctx context.Context, secret *corev1.Secret, o metav1.UpdateOptions) (*corev1.Secret, error) {
-	secret.Annotations = with(secret.Annotations, map[string]string{fleet.AnnotationReleaseBody: a.ref.String()})
+	secret.Annotations = withEntries(secret.Annotations, map[string]string{fleet.AnnotationReleaseBody: a.ref.String()})
 	return a.SecretInterface.Update(ctx, secret, o)
 }
 
-// fits reports whether a record, as Helm's driver writes it, is at most
+// fitsSecret reports whether a record, as Helm's driver writes it, is at most
 // recordLimit long.
-func fits(r *helmrelease.Release) (bool, error) {
+func fitsSecret(r *helmrelease.Release) (bool, error) {
 	size := len(r.Manifest)
 	for _, h := range r.Hooks {
 		size += len(h.Manifest)
@@ -359,7 +359,7 @@ var errLong = errors.New("long enough")
 // packedSize is how long the gzip is of what write writes, or something above
 // limit if it is longer than that.
 func packedSize(limit int64, write func(io.Writer) error) (int64, error) {
-	n := measure{limit: limit}
+	n := countingWriter{limit: limit}
 	z, err := gzip.NewWriterLevel(&n, gzip.BestCompression)
 	if err != nil {
 		return 0, err
@@ -373,9 +373,9 @@ func packedSize(limit int64, write func(io.Writer) error) (int64, error) {
 	return n.bytes, err
 }
 
-type measure struct{ bytes, limit int64 }
+type countingWriter struct{ bytes, limit int64 }
 
-func (m *measure) Write(p []byte) (int, error) {
+func (m *countingWriter) Write(p []byte) (int, error) {
 	if m.bytes += int64(len(p)); m.bytes > m.limit {
 		return 0, errLong
 	}

@@ -28,7 +28,7 @@ func (c *Client) SweepParts(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("sweep parts of records: %w", err)
 	}
-	sweep := sweep{
+	sweep := partSweep{
 		Client: c, parts: client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")), now: now,
 		named: map[release.ID]map[string]bool{},
 	}
@@ -40,7 +40,7 @@ func (c *Client) SweepParts(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("list parts of records: %w", err)
 		}
 		for i := range list.Items {
-			if err := sweep.look(ctx, &list.Items[i]); err != nil {
+			if err := sweep.deleteIfUnused(ctx, &list.Items[i]); err != nil {
 				return err
 			}
 		}
@@ -51,16 +51,16 @@ func (c *Client) SweepParts(ctx context.Context, now time.Time) error {
 	}
 }
 
-// A sweep is one pass over all parts.
-type sweep struct {
+// A partSweep is one pass over all parts.
+type partSweep struct {
 	*Client
 	parts metadata.Getter
 	now   time.Time
 	named map[release.ID]map[string]bool // names of the parts that records have
 }
 
-// look deletes a part that no record needs.
-func (s sweep) look(ctx context.Context, part *metav1.PartialObjectMetadata) error {
+// deleteIfUnused deletes a part that no record needs.
+func (s partSweep) deleteIfUnused(ctx context.Context, part *metav1.PartialObjectMetadata) error {
 	if s.now.Sub(writtenAt(part)) < partGrace {
 		return nil
 	}

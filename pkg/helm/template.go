@@ -49,11 +49,11 @@ func Template(files fs.FS, id release.ID, values map[string]any, o RenderOptions
 	}
 	var out Templated
 	for _, f := range c.CRDObjects() {
-		if err := out.add(string(f.File.Data), id.Namespace); err != nil {
+		if err := out.addObjects(string(f.File.Data), id.Namespace); err != nil {
 			return Templated{}, fmt.Errorf("render chart %q: %s: %w", c.Name(), f.Filename, err)
 		}
 	}
-	if err := out.add(done.Manifest, id.Namespace); err != nil {
+	if err := out.addObjects(done.Manifest, id.Namespace); err != nil {
 		return Templated{}, fmt.Errorf("render chart %q: %w", c.Name(), err)
 	}
 	for _, h := range done.Hooks {
@@ -83,8 +83,8 @@ func loadFS(files fs.FS) (*chart.Chart, error) {
 	return c, nil
 }
 
-// add adds the objects of a stream of documents.
-func (t *Templated) add(text, namespace string) error {
+// addObjects adds the objects of a stream of documents.
+func (t *Templated) addObjects(text, namespace string) error {
 	reader := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 	for {
 		document, err := reader.Read()

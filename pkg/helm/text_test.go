@@ -116,13 +116,13 @@ items:
 ---
 {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "d"}, "data": {"n": "1"}}
 `
-	objs, err := parse([]byte(text), "file.yaml")
+	objs, err := parseObjects([]byte(text), "file.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, o := range objs {
-		got = append(got, in(o.source, o.Unstructured))
+		got = append(got, objectInFile(o.source, o.Unstructured))
 	}
 	want := []string{"templates/a.yaml: ConfigMap a", "file.yaml: Secret b", "file.yaml: Service ns/c", "file.yaml: ConfigMap d"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -154,7 +154,7 @@ func TestParseErrors(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := parse([]byte(c.text), "f.yaml")
+			_, err := parseObjects([]byte(c.text), "f.yaml")
 			if err == nil || reconcile.ReasonOf(err) != release.ReasonBadYAML || err.Error() != c.want {
 				t.Errorf("want %q, got %v", c.want, err)
 			}
@@ -169,7 +169,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":[null]}")
 	f.Add("kind: ConfigMap\nmetadata:\n  labels: {a: 1}\n  name: &x y\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		objs, err := parse([]byte(text), "f")
+		objs, err := parseObjects([]byte(text), "f")
 		if err != nil {
 			return
 		}
@@ -177,7 +177,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
 		}
-		again, err := parse(data, "f")
+		again, err := parseObjects(data, "f")
 		if err != nil || len(again) != len(objs) {
 			t.Fatalf("what was written cannot be read: %d objects, then %d: %v", len(objs), len(again), err)
 		}
@@ -191,7 +191,7 @@ func TestMarkNamespace(t *testing.T) {
 		},
 		Annotations: map[string]string{"keep": "me"},
 	}}
-	if !mark(ns, map[string]string{"team": "b", "pod-security.kubernetes.io/enforce": "privileged"}, nil) {
+	if !setMetadata(ns, map[string]string{"team": "b", "pod-security.kubernetes.io/enforce": "privileged"}, nil) {
 		t.Error("want a change")
 	}
 	want := map[string]string{"kubernetes.io/metadata.name": "a", "pod-security.kubernetes.io/enforce": "restricted", "team": "b"}
@@ -201,7 +201,7 @@ func TestMarkNamespace(t *testing.T) {
 	if ns.Annotations["keep"] != "me" {
 		t.Error("annotations were touched without any given")
 	}
-	if mark(ns, map[string]string{"team": "b"}, nil) {
+	if setMetadata(ns, map[string]string{"team": "b"}, nil) {
 		t.Error("the same again is no change")
 	}
 }
@@ -213,7 +213,7 @@ func TestUnfinished(t *testing.T) {
 		return r
 	}
 	list := []record{rec(release.Failed, "old"), rec(release.Deployed, "good"), rec(release.Failed, "one"), rec(release.PendingUpgrade, "two")}
-	if got := unfinished(list); got != "\n---\none\n---\ntwo" {
+	if got := unfinishedManifests(list); got != "\n---\none\n---\ntwo" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -37,7 +37,7 @@ func (c *Client) Uninstall(ctx context.Context, id release.ID, rights Rights) er
 	}
 	eng := engineOf(who, id)
 	eng.claimed, eng.limit = claimed, namespaceLimit{namespace: rights.Namespace}
-	eng.hooks.ended, err = c.endedHooks(ctx, who, list[len(list)-1:], release.Uninstalling, remembered(newest.Chart.Metadata.Annotations).DeploymentID)
+	eng.hooks.ended, err = c.endedHooks(ctx, who, list[len(list)-1:], release.Uninstalling, readMemory(newest.Chart.Metadata.Annotations).DeploymentID)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (c *Client) Uninstall(ctx context.Context, id release.ID, rights Rights) er
 		if errors.Is(err, driver.ErrReleaseNotFound) {
 			return nil
 		}
-		if why := eng.why(); err != nil && why != nil {
+		if why := eng.firstRefusal(); err != nil && why != nil {
 			err = why
 		}
 		return c.withoutValues(ctx, classify(err), newest)
@@ -88,7 +88,7 @@ func (c *Client) removeForgotten(ctx context.Context, eng *engine, list []record
 	}
 	var text strings.Builder
 	for i := from; i < last; i++ {
-		if err := c.store.complete(context.WithoutCancel(ctx), &list[i]); err != nil {
+		if err := c.store.readBody(context.WithoutCancel(ctx), &list[i]); err != nil {
 			return err
 		}
 		text.WriteString("\n---\n" + list[i].Manifest)
@@ -96,7 +96,7 @@ func (c *Client) removeForgotten(ctx context.Context, eng *engine, list []record
 	if text.Len() == 0 {
 		return nil
 	}
-	if err := c.store.complete(context.WithoutCancel(ctx), &list[last]); err != nil {
+	if err := c.store.readBody(context.WithoutCancel(ctx), &list[last]); err != nil {
 		return err
 	}
 	newest, err := eng.Build(strings.NewReader(list[last].Manifest), false)
@@ -112,7 +112,7 @@ func (c *Client) removeForgotten(ctx context.Context, eng *engine, list []record
 		return nil
 	}
 	_, errs := eng.DeleteWithPropagationPolicy(forgotten, metav1.DeletePropagationBackground)
-	if why := eng.why(); len(errs) > 0 && why != nil {
+	if why := eng.firstRefusal(); len(errs) > 0 && why != nil {
 		return why
 	}
 	return errors.Join(errs...)
@@ -123,17 +123,17 @@ func (c *Client) withoutValues(ctx context.Context, err error, r record) error {
 	if err == nil {
 		return nil
 	}
-	if bad := c.store.complete(ctx, &r); bad != nil || !r.readable {
+	if bad := c.store.readBody(ctx, &r); bad != nil || !r.readable {
 		return fmt.Errorf("%s/%s: Helm failed, and its text cannot be shown without knowing the values: %w",
 			r.Namespace, r.Name, errors.Join(bad, errNoBody))
 	}
-	return without(err, r.hidden())
+	return withoutValues(err, r.valuesRedactor())
 }
 
-// hidden keeps the values of a revision out of texts.
-func (r record) hidden() redact.Redactor {
+// valuesRedactor keeps the values of a revision out of texts.
+func (r record) valuesRedactor() redact.Redactor {
 	keep := []string{r.Name, r.Namespace}
-	if objs, err := parse([]byte(r.Manifest), ""); err == nil {
+	if objs, err := parseObjects([]byte(r.Manifest), ""); err == nil {
 		for _, o := range objs {
 			keep = append(keep, o.GetKind(), o.GetName(), o.GetNamespace())
 		}
@@ -159,7 +159,7 @@ func (c *Client) claims(ctx context.Context, id release.ID) (map[string]bool, er
 	newest := map[release.ID]record{}
 	err := c.store.eachRecord(ctx, func(r record) {
 		other := release.ID{Namespace: r.Namespace, Name: r.Name}
-		mem := remembered(r.Chart.Metadata.Annotations)
+		mem := readMemory(r.Chart.Metadata.Annotations)
 		if other == id || !r.readable || mem.Owner.AgentNamespace != c.cfg.AgentNamespace {
 			return
 		}
@@ -172,7 +172,7 @@ func (c *Client) claims(ctx context.Context, id release.ID) (map[string]bool, er
 	}
 	out := map[string]bool{}
 	for other, r := range newest {
-		if err := c.store.complete(ctx, &r); err != nil {
+		if err := c.store.readBody(ctx, &r); err != nil {
 			return nil, err
 		}
 		c.claimed(other, r, out)
@@ -182,7 +182,7 @@ func (c *Client) claims(ctx context.Context, id release.ID) (map[string]bool, er
 
 // claimed adds the objects of a release to a list.
 func (c *Client) claimed(id release.ID, r record, to map[string]bool) {
-	objs, err := parse([]byte(r.Manifest), "release "+id.String())
+	objs, err := parseObjects([]byte(r.Manifest), "release "+id.String())
 	if err != nil {
 		return // an unreadable manifest claims nothing; the marks still apply
 	}

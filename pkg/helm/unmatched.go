@@ -56,7 +56,7 @@ func (n resourceName) String() string { return printable.Line(n.kind + " " + n.n
 // unmatchedPatches are the patches and images of a kustomization that can be built, and of those
 // that it builds on, whose target matches no resource. rendered is what the chart of
 // the bundle rendered.
-func unmatchedPatches(p parts, rendered []object) []UnmatchedPatch {
+func unmatchedPatches(p bundleFiles, rendered []renderedObject) []UnmatchedPatch {
 	fs, dir, err := kustomizeFiles(p, rendered)
 	if err != nil {
 		return nil
@@ -80,7 +80,7 @@ func unmatchedPatches(p parts, rendered []object) []UnmatchedPatch {
 		out = append(out, pr.images(dir, p.files)...)
 	}
 	for _, dir := range dirs {
-		pr.mark(dir)
+		pr.addMarks(dir)
 	}
 	if len(pr.patches) == 0 {
 		return out
@@ -115,7 +115,7 @@ func markOf(i int) string { return fmt.Sprintf("%s%d", markField, i) }
 
 // mark puts marking patches into the kustomization of a directory. Patches that
 // delete something are left out: a mark would be deleted, too.
-func (pr *probe) mark(dir string) {
+func (pr *probe) addMarks(dir string) {
 	for _, base := range konfig.RecognizedKustomizationFileNames() {
 		name := path.Join(dir, base)
 		data, err := pr.fs.ReadFile(name)
@@ -125,8 +125,8 @@ func (pr *probe) mark(dir string) {
 		}
 		pr.resources(&k, dir)
 		before := len(pr.patches)
-		k.Patches = pr.marked(k.Patches, name, "patches")
-		k.PatchesJson6902 = pr.marked(k.PatchesJson6902, name, "patchesJson6902")                                   //nolint:staticcheck // kustomize acts on deprecated fields
+		k.Patches = pr.withMarks(k.Patches, name, "patches")
+		k.PatchesJson6902 = pr.withMarks(k.PatchesJson6902, name, "patchesJson6902")                                //nolint:staticcheck // kustomize acts on deprecated fields
 		merges := slices.DeleteFunc(slices.Clone(k.PatchesStrategicMerge), func(m types.PatchStrategicMerge) bool { //nolint:staticcheck // kustomize acts on deprecated fields
 			return pr.deletes(dir, string(m), string(m))
 		})
@@ -141,7 +141,7 @@ func (pr *probe) mark(dir string) {
 }
 
 // marked is a list of patches with a marking one before each that has a target.
-func (pr *probe) marked(list []types.Patch, name, field string) []types.Patch {
+func (pr *probe) withMarks(list []types.Patch, name, field string) []types.Patch {
 	var out []types.Patch
 	for i, p := range list {
 		if p.Target != nil {
@@ -197,10 +197,10 @@ func (pr *probe) unmatched(p probedPatch, files []file) UnmatchedPatch {
 	}}
 	for _, f := range files {
 		if f.name == p.file {
-			out.Line, out.Column = position.Of(position.Root(f.data), false, p.field, p.index)
+			out.Line, out.Column = position.Locate(position.Root(f.data), false, p.field, p.index)
 		}
 	}
-	out.Hint = pr.meant(p.target)
+	out.Hint = pr.suggestTargets(p.target)
 	return out
 }
 
@@ -222,8 +222,8 @@ func selectorText(s types.Selector) string {
 	return strings.Join(words, ", ")
 }
 
-// meant suggests objects for a target that matches nothing.
-func (pr *probe) meant(s types.Selector) string {
+// suggestTargets suggests objects for a target that matches nothing.
+func (pr *probe) suggestTargets(s types.Selector) string {
 	var kinds, names, all []string
 	for _, n := range pr.names {
 		kinds = append(kinds, n.kind)
@@ -247,7 +247,7 @@ func (pr *probe) meant(s types.Selector) string {
 		slices.Sort(names)
 		return fmt.Sprintf("the resources of this kind are called %s", someOf(slices.Compact(names)))
 	case s.Name != "":
-		return "there is " + printable.Line(or(s.Kind, "a resource")+" "+s.Name) + ", which differs in what else the target asks for"
+		return "there is " + printable.Line(firstNonEmpty(s.Kind, "a resource")+" "+s.Name) + ", which differs in what else the target asks for"
 	}
 	return "the resources are " + someOf(all)
 }

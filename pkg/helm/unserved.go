@@ -16,11 +16,11 @@ import (
 // An unservedKind is an object whose kind the cluster does not serve in the version of
 // the object.
 type unservedKind struct {
-	object
+	renderedObject
 	// others are the versions in which the cluster serves a kind; nil: not known.
 	others func(schema.GroupKind) []string
 	// beside are all objects of the same manifest.
-	beside []object
+	beside []renderedObject
 }
 
 // fault is the wait for the kind. err is why the kind could not be looked up.
@@ -28,11 +28,11 @@ func (u unservedKind) fault(err error) error {
 	if !meta.IsNoMatchError(err) {
 		return fmt.Errorf("look up kind %s: %w", u.GetKind(), err)
 	}
-	return reconcile.RequeueError(release.ReasonUnknownKind, waitForOthers, fmt.Errorf("%s: %s", in(u.source, u.Unstructured), u.why()))
+	return reconcile.RequeueError(release.ReasonUnknownKind, waitForOthers, fmt.Errorf("%s: %s", objectInFile(u.source, u.Unstructured), u.reason()))
 }
 
 // why says what is wrong, and what helps.
-func (u unservedKind) why() string {
+func (u unservedKind) reason() string {
 	gvk := u.GroupVersionKind()
 	what := fmt.Sprintf("%s of %s", u.GetKind(), u.GetAPIVersion())
 	if use := inPlaceOf(gvk); use != "" {
@@ -79,7 +79,7 @@ func inPlaceOf(gvk schema.GroupVersionKind) string {
 
 // broughtBy are the versions in which a CRD serves a kind, and whether it is that of the
 // kind.
-func broughtBy(crd object, gk schema.GroupKind) (versions []string, brings bool) {
+func broughtBy(crd renderedObject, gk schema.GroupKind) (versions []string, brings bool) {
 	if crd.GetKind() != kindCRD {
 		return nil, false
 	}
@@ -91,7 +91,7 @@ func broughtBy(crd object, gk schema.GroupKind) (versions []string, brings bool)
 }
 
 // versions are those in which the cluster serves a kind, in its order.
-func (a *api) versions(gk schema.GroupKind) []string {
+func (a *kindCache) versions(gk schema.GroupKind) []string {
 	list, err := a.mapper.RESTMappings(gk)
 	if err != nil {
 		return nil
@@ -106,7 +106,7 @@ func (a *api) versions(gk schema.GroupKind) []string {
 // firstUnserved returns the fault of the first object of a manifest whose kind the
 // cluster does not serve. err is Helm's error about it.
 func (e *engine) firstUnserved(manifest []byte, err error) error {
-	objs, broken := parse(manifest, "")
+	objs, broken := parseObjects(manifest, "")
 	if broken != nil {
 		return classify(err)
 	}
@@ -117,7 +117,7 @@ func (e *engine) firstUnserved(manifest []byte, err error) error {
 			continue
 		}
 		o.source = e.sources[identity(o.Unstructured)]
-		return unservedKind{object: o, others: e.api.versions, beside: objs}.fault(err)
+		return unservedKind{renderedObject: o, others: e.api.versions, beside: objs}.fault(err)
 	}
 	return classify(err)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// values are the Helm values of a deployment: its own, and over them those of
+// valuesFor are the Helm values of a deployment: its own, and over them those of
 // ConfigMaps and Secrets on the cluster, in their order. The cluster is read
 // with the rights of the deployment's account: a bundle must not reach Secrets
 // that its account cannot, and without an account none outside of its limit.
@@ -52,75 +52,75 @@ func (c *Client) values(ctx context.Context, who account, d Deployment) (map[str
 // checkValues is checkRead for values.
 func (l namespaceLimit) checkValues(from fleet.ValuesFrom, namespace string) error {
 	if ref := from.ConfigMapKeyRef; ref != nil {
-		at := place{kind: "ConfigMap", name: ref.Name}
-		if err := l.checkRead("helm.valuesFrom: "+at.named(), or(ref.Namespace, namespace)); err != nil {
+		at := valuesSource{kind: "ConfigMap", name: ref.Name}
+		if err := l.checkRead("helm.valuesFrom: "+at.description(), firstNonEmpty(ref.Namespace, namespace)); err != nil {
 			return err
 		}
 	}
 	if ref := from.SecretKeyRef; ref != nil {
-		at := place{kind: "Secret", name: ref.Name}
-		return l.checkRead("helm.valuesFrom: "+at.named(), or(ref.Namespace, namespace))
+		at := valuesSource{kind: "Secret", name: ref.Name}
+		return l.checkRead("helm.valuesFrom: "+at.description(), firstNonEmpty(ref.Namespace, namespace))
 	}
 	return nil
 }
 
 func configMapValues(ctx context.Context, who account, ref fleet.ConfigMapKeySelector, namespace string) (map[string]any, error) {
-	at := place{kind: "ConfigMap", namespace: or(ref.Namespace, namespace), name: ref.Name, key: or(ref.Key, defaultValuesKey)}
+	at := valuesSource{kind: "ConfigMap", namespace: firstNonEmpty(ref.Namespace, namespace), name: ref.Name, key: firstNonEmpty(ref.Key, defaultValuesKey)}
 	cm, err := who.client.CoreV1().ConfigMaps(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
 	if err != nil {
-		return nil, at.unread(err)
+		return nil, at.readError(err)
 	}
 	text, ok := cm.Data[at.key]
 	if !ok {
-		return nil, at.missing("has no key %q", at.key)
+		return nil, at.missingWait("has no key %q", at.key)
 	}
-	return at.read([]byte(text))
+	return at.parseValues([]byte(text))
 }
 
 func secretValues(ctx context.Context, who account, ref fleet.SecretKeySelector, namespace string) (map[string]any, error) {
-	at := place{kind: "Secret", namespace: or(ref.Namespace, namespace), name: ref.Name, key: or(ref.Key, defaultValuesKey)}
+	at := valuesSource{kind: "Secret", namespace: firstNonEmpty(ref.Namespace, namespace), name: ref.Name, key: firstNonEmpty(ref.Key, defaultValuesKey)}
 	s, err := who.client.CoreV1().Secrets(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
 	if err != nil {
-		return nil, at.unread(err)
+		return nil, at.readError(err)
 	}
 	data, ok := s.Data[at.key]
 	if !ok {
-		return nil, at.missing("has no key %q", at.key)
+		return nil, at.missingWait("has no key %q", at.key)
 	}
-	return at.read(data)
+	return at.parseValues(data)
 }
 
 // defaultValuesKey is where values are in a ConfigMap or Secret.
 const defaultValuesKey = "values.yaml"
 
-// place is where values come from.
-type place struct{ kind, namespace, name, key string }
+// valuesSource is where values come from.
+type valuesSource struct{ kind, namespace, name, key string }
 
-func (p place) String() string { return fmt.Sprintf("%s %s/%s", p.kind, p.namespace, p.name) }
+func (p valuesSource) String() string { return fmt.Sprintf("%s %s/%s", p.kind, p.namespace, p.name) }
 
 // missing returns a wait: the object may be created later.
-func (p place) missing(format string, args ...any) error {
+func (p valuesSource) missingWait(format string, args ...any) error {
 	return reconcile.RequeueError(release.ReasonNoValues, waitForOthers,
 		errors.New(release.MissingValues(p.kind, p.namespace, p.name, fmt.Sprintf(format, args...))))
 }
 
-func (p place) named() string { return fmt.Sprintf("%s %q", p.kind, p.name) }
+func (p valuesSource) description() string { return fmt.Sprintf("%s %q", p.kind, p.name) }
 
-// unread says why an object with values cannot be read. An account that may not
+// readError says why an object with values cannot be read. An account that may not
 // read it waits for the right, like one that may not write.
-func (p place) unread(err error) error {
+func (p valuesSource) readError(err error) error {
 	if isGone(err) {
-		return p.missing("does not exist; its key %q is wanted", p.key)
+		return p.missingWait("does not exist; its key %q is wanted", p.key)
 	}
-	if words, ok := denied(err); ok {
-		return forbidden("helm.valuesFrom: "+p.named(), words)
+	if words, ok := deniedText(err); ok {
+		return forbidden("helm.valuesFrom: "+p.description(), words)
 	}
 	return fmt.Errorf("helm.valuesFrom: read %s: %w", p, err)
 }
 
-// read parses values. Its errors do not show them. One is a wait: no new deployment
+// parseValues parses values. Its errors do not show them. One is a wait: no new deployment
 // shows to the agent that the object was repaired.
-func (p place) read(data []byte) (map[string]any, error) {
+func (p valuesSource) parseValues(data []byte) (map[string]any, error) {
 	out := map[string]any{}
 	if err := yaml.Unmarshal(data, &out); err != nil {
 		return nil, reconcile.RequeueError(release.ReasonBadValues, waitForOthers, fmt.Errorf("helm.valuesFrom: %s, key %q: not a YAML map", p, p.key))
@@ -128,7 +128,7 @@ func (p place) read(data []byte) (map[string]any, error) {
 	return out, nil
 }
 
-func or(s, otherwise string) string {
+func firstNonEmpty(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}

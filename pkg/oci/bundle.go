@@ -16,7 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// The form in which the reference implementation keeps the content of a bundle:
+// The form in which rancher/fleet keeps the content of a bundle:
 // an image manifest 1.1 with the empty configuration and one layer, which has
 // exactly one annotation.
 const (
@@ -70,10 +70,10 @@ func (s *session) push(ctx context.Context, artifact []byte, layer ocispec.Descr
 	if there, err := s.repo.Resolve(ctx, bundleTag); err == nil && there.Digest == desc.Digest {
 		return nil
 	}
-	if err := s.put(ctx, layer, data); err != nil {
+	if err := s.putBlob(ctx, layer, data); err != nil {
 		return err
 	}
-	if err := s.put(ctx, ocispec.DescriptorEmptyJSON, ocispec.DescriptorEmptyJSON.Data); err != nil {
+	if err := s.putBlob(ctx, ocispec.DescriptorEmptyJSON, ocispec.DescriptorEmptyJSON.Data); err != nil {
 		return err
 	}
 	return s.repo.PushReference(ctx, desc, bytes.NewReader(artifact), bundleTag)
@@ -158,7 +158,7 @@ func (c *Client) openBundle(ctx context.Context, r Registry, id string) (context
 	if !contentID.MatchString(id) {
 		return ctx, nil, permanentf(ReasonInvalidReference, "%q is not the id of a bundle's content", id)
 	}
-	ctx, s, err := c.open(ctx, r, bare(r.Reference)+"/"+id)
+	ctx, s, err := c.open(ctx, r, withoutIgnored(r.Reference)+"/"+id)
 	if err != nil {
 		return ctx, nil, err
 	}

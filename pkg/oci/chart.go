@@ -35,7 +35,7 @@ const (
 // CertificateRefused, Redirected, NotFound, TooLarge (more than 50,000 tags).
 // RequeueAfter: Unreachable, Damaged.
 func (c *Client) Tags(ctx context.Context, r Registry) ([]string, error) {
-	callCtx, s, err := c.open(ctx, r, bare(r.Reference))
+	callCtx, s, err := c.open(ctx, r, withoutIgnored(r.Reference))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (c *Client) SaveChart(ctx context.Context, r Registry, tag string, maxBytes
 	if maxBytes <= 0 {
 		maxBytes = defaultChartBytes
 	}
-	callCtx, s, err := c.open(ctx, r, bare(r.Reference))
+	callCtx, s, err := c.open(ctx, r, withoutIgnored(r.Reference))
 	if err != nil {
 		return "", err
 	}
@@ -76,7 +76,7 @@ func (c *Client) SaveChart(ctx context.Context, r Registry, tag string, maxBytes
 	if tag, err = s.tag(tag); err != nil {
 		return "", err
 	}
-	out := &sink{to: into}
+	out := &writerErrorRecorder{to: into}
 	layer, err := s.chartLayer(callCtx, tag)
 	if err == nil {
 		err = s.blob(callCtx, layer, maxBytes, out)
@@ -90,13 +90,13 @@ func (c *Client) SaveChart(ctx context.Context, r Registry, tag string, maxBytes
 	return layer.Digest.String(), nil
 }
 
-// A sink remembers that it was the writer that failed, and not the registry.
-type sink struct {
+// A writerErrorRecorder remembers that it was the writer that failed, and not the registry.
+type writerErrorRecorder struct {
 	to  io.Writer
 	err error
 }
 
-func (s *sink) Write(p []byte) (int, error) {
+func (s *writerErrorRecorder) Write(p []byte) (int, error) {
 	n, err := s.to.Write(p)
 	if err != nil {
 		s.err = err
@@ -109,7 +109,7 @@ func (s *sink) Write(p []byte) (int, error) {
 // costs one request without a body, and is not a pull for a registry that limits those.
 // Errors are those of Tags.
 func (c *Client) Digest(ctx context.Context, r Registry, tag string) (string, error) {
-	callCtx, s, err := c.open(ctx, r, bare(r.Reference))
+	callCtx, s, err := c.open(ctx, r, withoutIgnored(r.Reference))
 	if err != nil {
 		return "", err
 	}

@@ -69,7 +69,7 @@ func (s *session) explain(ctx context.Context, err error) error {
 	case errors.Is(err, errdef.ErrNotFound):
 		return s.notFound()
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return s.refused(http.StatusUnauthorized)
+		return s.refusedError(http.StatusUnauthorized)
 	}
 	if local := disk.Fault(err); local != nil {
 		return local
@@ -123,12 +123,12 @@ func networkFault(ctx context.Context, err error) string {
 
 // answered judges an answer that says no.
 func (s *session) answered(r *errcode.ErrorResponse) error {
-	own := r.URL != nil && s.guard.own(r.URL)
+	own := r.URL != nil && s.guard.isRegistry(r.URL)
 	status := fmt.Sprintf("%d %s", r.StatusCode, http.StatusText(r.StatusCode))
 	switch {
 	case r.StatusCode == http.StatusUnauthorized && (own || s.guard.isRealm(r.URL)),
 		r.StatusCode == http.StatusForbidden && (own || s.guard.isRealm(r.URL)):
-		return s.refused(r.StatusCode)
+		return s.refusedError(r.StatusCode)
 	case !own:
 		return waitf(ReasonUnreachable, "registry %q points to %q, which answers %s", s.host, r.URL.Host, status)
 	case !strings.HasPrefix(r.URL.Path, "/v2/"):
@@ -137,17 +137,17 @@ func (s *session) answered(r *errcode.ErrorResponse) error {
 		return s.notFound()
 	case r.StatusCode == http.StatusRequestEntityTooLarge:
 		return permanentf(ReasonTooLarge, "registry %q does not accept %q: it is too large (%d)", s.host, s.what, r.StatusCode)
-	case r.Method == http.MethodDelete && (r.StatusCode == http.StatusMethodNotAllowed || code(r) == errcode.ErrorCodeUnsupported):
+	case r.Method == http.MethodDelete && (r.StatusCode == http.StatusMethodNotAllowed || errorCode(r) == errcode.ErrorCodeUnsupported):
 		return permanentf(ReasonDeletionRefused, "registry %q does not allow to delete %q (%d); remove it there by hand, or enable deletion", s.host, s.what, r.StatusCode)
 	}
-	if c := code(r); c != "" {
+	if c := errorCode(r); c != "" {
 		status += ", " + c
 	}
 	return waitf(ReasonUnreachable, "registry %q cannot serve %q: it answers %s", s.host, s.what, status)
 }
 
-// code is the error code in an answer, if it is one of the specification.
-func code(r *errcode.ErrorResponse) string {
+// errorCode is the error code in an answer, if it is one of the specification.
+func errorCode(r *errcode.ErrorResponse) string {
 	known := []string{
 		errcode.ErrorCodeBlobUnknown, errcode.ErrorCodeBlobUploadInvalid, errcode.ErrorCodeBlobUploadUnknown,
 		errcode.ErrorCodeDigestInvalid, errcode.ErrorCodeManifestBlobUnknown, errcode.ErrorCodeManifestInvalid,
@@ -162,7 +162,7 @@ func code(r *errcode.ErrorResponse) string {
 	return ""
 }
 
-func (s *session) refused(status int) error {
+func (s *session) refusedError(status int) error {
 	if s.anonymous {
 		return permanentf(ReasonAuthenticationRefused, "registry %q asks for credentials for %q (%d); none are sent", s.host, s.what, status)
 	}

@@ -27,7 +27,7 @@ func (s *session) manifest(ctx context.Context, reference string) (ocispec.Descr
 		return desc, nil, s.tooLarge("manifest", desc.Size, metadataBytes)
 	}
 	var data bytes.Buffer // grows with what arrives, not with what is announced
-	err = read(body, desc, &data)
+	err = copyDescribed(body, desc, &data)
 	return desc, data.Bytes(), err
 }
 
@@ -45,11 +45,11 @@ func (s *session) blob(ctx context.Context, desc ocispec.Descriptor, limit int64
 		return err
 	}
 	defer body.Close()
-	return read(body, desc, into)
+	return copyDescribed(body, desc, into)
 }
 
-// read copies what desc describes, and not more than one byte beyond is read.
-func read(from io.Reader, desc ocispec.Descriptor, into io.Writer) error {
+// copyDescribed copies what desc describes, and not more than one byte beyond is read.
+func copyDescribed(from io.Reader, desc ocispec.Descriptor, into io.Writer) error {
 	verifier := desc.Digest.Verifier()
 	n, err := io.Copy(io.MultiWriter(into, verifier), io.LimitReader(from, desc.Size+1))
 	if err != nil {
@@ -73,8 +73,8 @@ func (s *session) decode(data []byte, into any) error {
 	return nil
 }
 
-// put stores a blob unless it is there.
-func (s *session) put(ctx context.Context, desc ocispec.Descriptor, data []byte) error {
+// putBlob stores a blob unless it is there.
+func (s *session) putBlob(ctx context.Context, desc ocispec.Descriptor, data []byte) error {
 	there, err := s.repo.Blobs().Exists(ctx, desc)
 	var answer *errcode.ErrorResponse
 	if errors.As(err, &answer) && answer.StatusCode == http.StatusForbidden {

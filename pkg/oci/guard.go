@@ -20,10 +20,10 @@ type origin struct {
 	scheme, host string // host[:port]
 }
 
-// guard is the one place through which all requests leave. It withholds credentials
+// requestGuard is the one place through which all requests leave. It withholds credentials
 // that would go to another place than the registry, whichever code put them into the
 // request, and uploads that would.
-type guard struct {
+type requestGuard struct {
 	next      http.RoundTripper
 	registry  origin
 	addresses address.Policy
@@ -32,28 +32,28 @@ type guard struct {
 }
 
 // RoundTrip sends a request if it may go where it goes to.
-func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := g.check(req); err != nil {
+func (g *requestGuard) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := g.checkRequest(req); err != nil {
 		return nil, err
 	}
 	if err := g.addresses.CheckHost(req.URL.Hostname()); err != nil {
 		return nil, err
 	}
 	res, err := g.next.RoundTrip(req)
-	if err != nil || res.StatusCode != http.StatusUnauthorized || !g.own(req.URL) {
+	if err != nil || res.StatusCode != http.StatusUnauthorized || !g.isRegistry(req.URL) {
 		return res, err
 	}
-	if err := g.note(res.Header.Get("WWW-Authenticate")); err != nil {
+	if err := g.noteChallenge(res.Header.Get("WWW-Authenticate")); err != nil {
 		_ = res.Body.Close()
 		return nil, err
 	}
 	return res, nil
 }
 
-func (g *guard) check(req *http.Request) error {
+func (g *requestGuard) checkRequest(req *http.Request) error {
 	authorization := req.Header.Get("Authorization")
 	switch {
-	case g.own(req.URL):
+	case g.isRegistry(req.URL):
 		return nil
 	case req.Response != nil && authorization == "": // a redirect; checkRedirect has seen it
 		return nil
@@ -69,7 +69,7 @@ func (g *guard) check(req *http.Request) error {
 
 // checkRedirect lets reading follow, without credentials, to where a registry
 // keeps its blobs.
-func (g *guard) checkRedirect(req *http.Request, via []*http.Request) error {
+func (g *requestGuard) checkRedirect(req *http.Request, via []*http.Request) error {
 	first, last := via[0], via[len(via)-1]
 	switch {
 	case first.Method != http.MethodGet && first.Method != http.MethodHead:
@@ -84,9 +84,9 @@ func (g *guard) checkRedirect(req *http.Request, via []*http.Request) error {
 
 var realm = regexp.MustCompile(`(?i)\brealm\s*=\s*(?:"([^"]*)"|([^\s,"]+))`)
 
-// note remembers the token service that a registry names, and refuses one that
+// noteChallenge remembers the token service that a registry names, and refuses one that
 // must not see the credentials.
-func (g *guard) note(challenge string) error {
+func (g *requestGuard) noteChallenge(challenge string) error {
 	if !strings.HasPrefix(strings.ToLower(challenge), "bearer") {
 		return nil
 	}
@@ -108,16 +108,16 @@ func (g *guard) note(challenge string) error {
 	return nil
 }
 
-// own reports whether a URL is the registry's.
-func (g *guard) own(u *url.URL) bool { return same(originOf(u), g.registry) }
+// isRegistry reports whether a URL is the registry's.
+func (g *requestGuard) isRegistry(u *url.URL) bool { return sameOrigin(originOf(u), g.registry) }
 
 // isRealm reports whether a URL is that of a token service.
-func (g *guard) isRealm(u *url.URL) bool {
+func (g *requestGuard) isRealm(u *url.URL) bool {
 	if u == nil {
 		return false
 	}
 	for _, r := range g.realms {
-		if same(r, originOf(u)) {
+		if sameOrigin(r, originOf(u)) {
 			return true
 		}
 	}
@@ -128,8 +128,8 @@ func (g *guard) isRealm(u *url.URL) bool {
 // registry itself, or stands at the default port of https in the registry's own
 // domain. Docker Hub (auth.docker.io for registry-1.docker.io) and GitLab
 // (gitlab.example.com for registry.example.com, or another port of it) are so.
-func (g *guard) trusted(u *url.URL) bool {
-	if g.own(u) {
+func (g *requestGuard) trusted(u *url.URL) bool {
+	if g.isRegistry(u) {
 		return true
 	}
 	if u.Scheme != "https" || u.Port() != "" && u.Port() != "443" {
@@ -152,8 +152,8 @@ func (g *guard) trusted(u *url.URL) bool {
 
 func originOf(u *url.URL) origin { return origin{u.Scheme, u.Host} }
 
-// same compares origins; a port that is the scheme's own may be left out.
-func same(a, b origin) bool {
+// sameOrigin compares origins; a port that is the scheme's own may be left out.
+func sameOrigin(a, b origin) bool {
 	return a.scheme == b.scheme && a.canonical() == b.canonical()
 }
 

@@ -33,7 +33,7 @@ func TestTrusted(t *testing.T) {
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
-			g := &guard{registry: origin{"https", c.registry}}
+			g := &requestGuard{registry: origin{"https", c.registry}}
 			if c.http {
 				g.registry.scheme = "http"
 			}
@@ -60,8 +60,8 @@ func FuzzChallenge(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, challenge string) {
-		g := &guard{registry: origin{"https", "reg.example.com"}}
-		_ = g.note(challenge)
+		g := &requestGuard{registry: origin{"https", "reg.example.com"}}
+		_ = g.noteChallenge(challenge)
 		for _, r := range g.realms {
 			u := &url.URL{Scheme: r.scheme, Host: r.host, Path: "/token"}
 			if !g.trusted(u) {
@@ -74,7 +74,7 @@ func FuzzChallenge(f *testing.F) {
 				t.Fatal(err)
 			}
 			req.SetBasicAuth("user", "password")
-			if g.check(req) == nil {
+			if g.checkRequest(req) == nil {
 				t.Fatalf("credentials may leave for %s", to)
 			}
 		}
@@ -87,13 +87,13 @@ func FuzzReference(f *testing.F) {
 	}
 	c := New(Config{})
 	f.Fuzz(func(t *testing.T, reference string) {
-		_, s, err := c.open(t.Context(), Registry{Reference: reference}, bare(reference))
+		_, s, err := c.open(t.Context(), Registry{Reference: reference}, withoutIgnored(reference))
 		if err != nil {
 			return
 		}
 		defer s.close()
 		u, err := url.Parse("https://" + s.ref.Host() + "/v2/" + s.ref.Repository + "/tags/list")
-		if err != nil || u.User != nil || !s.guard.own(u) {
+		if err != nil || u.User != nil || !s.guard.isRegistry(u) {
 			t.Fatalf("%q leads to %v, %v", reference, u, err)
 		}
 	})

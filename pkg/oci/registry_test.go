@@ -152,7 +152,7 @@ func TestBundles(t *testing.T) {
 	}
 }
 
-// The reference reads the bytes in testdata's golden form, and nothing else.
+// rancher/fleet reads the bytes in testdata's golden form, and nothing else.
 func TestBundleForm(t *testing.T) {
 	s := ocitest.Start(t, ocitest.Options{})
 	id, raw := bundle("form")
@@ -179,7 +179,7 @@ func TestBundleForm(t *testing.T) {
 	}
 }
 
-// What the reference writes, made with the same calls of the same library.
+// What rancher/fleet writes, made with the same calls of the same library.
 func TestReadsReference(t *testing.T) {
 	s := ocitest.Start(t, kinds["Basic"])
 	id, raw := bundle("of the reference")

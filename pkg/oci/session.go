@@ -33,7 +33,7 @@ type session struct {
 	host      string // of the registry, for messages
 	what      string // path and tag, for messages
 	anonymous bool
-	guard     *guard
+	guard     *requestGuard
 	transport *http.Transport
 	cancel    context.CancelFunc
 }
@@ -41,14 +41,14 @@ type session struct {
 // open starts a call about reference (without scheme). The caller closes the
 // session, and works with the context that is returned.
 func (c *Client) open(ctx context.Context, r Registry, reference string) (context.Context, *session, error) {
-	if err := r.check(); err != nil {
+	if err := r.validate(); err != nil {
 		return ctx, nil, err
 	}
 	ref, err := registry.ParseReference(reference)
 	if err != nil || !isHost(ref.Host()) {
-		return ctx, nil, permanentf(ReasonInvalidReference, "%q is no place in a registry; want host[:port]/path, in lower case", shown(reference))
+		return ctx, nil, permanentf(ReasonInvalidReference, "%q is no place in a registry; want host[:port]/path, in lower case", withoutCredentials(reference))
 	}
-	trust, err := trust(r)
+	trust, err := tlsConfig(r)
 	if err != nil {
 		return ctx, nil, err
 	}
@@ -63,7 +63,7 @@ func (c *Client) open(ctx context.Context, r Registry, reference string) (contex
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
 	}
-	s.guard = &guard{next: s.transport, registry: origin{"https", ref.Host()}, addresses: c.cfg.Addresses, anonymous: s.anonymous}
+	s.guard = &requestGuard{next: s.transport, registry: origin{"https", ref.Host()}, addresses: c.cfg.Addresses, anonymous: s.anonymous}
 	if r.BasicHTTP {
 		s.guard.registry.scheme = "http"
 	}
@@ -91,7 +91,7 @@ func (s *session) close() {
 }
 
 // check finds credentials that can only be a mistake.
-func (r Registry) check() error {
+func (r Registry) validate() error {
 	for key, value := range map[string]string{"username": r.Username, "password": r.Password} {
 		if !printable(value) {
 			return permanentf(ReasonInvalidCredentials, "the %s contains control characters (a line break at its end?)", key)
@@ -99,17 +99,17 @@ func (r Registry) check() error {
 	}
 	switch {
 	case r.Username == "" && r.Password != "":
-		return permanentf(ReasonInvalidCredentials, "a password for registry %q is set, but no user name", shown(r.Reference))
+		return permanentf(ReasonInvalidCredentials, "a password for registry %q is set, but no user name", withoutCredentials(r.Reference))
 	case r.Username != "" && r.Password == "":
-		return permanentf(ReasonInvalidCredentials, "a user name for registry %q is set, but no password", shown(r.Reference))
+		return permanentf(ReasonInvalidCredentials, "a user name for registry %q is set, but no password", withoutCredentials(r.Reference))
 	case strings.Contains(r.Username, ":"):
-		return permanentf(ReasonInvalidCredentials, "the user name for registry %q contains a colon", shown(r.Reference))
+		return permanentf(ReasonInvalidCredentials, "the user name for registry %q contains a colon", withoutCredentials(r.Reference))
 	}
 	return nil
 }
 
-// trust is the TLS configuration of a registry.
-func trust(r Registry) (*tls.Config, error) {
+// tlsConfig is the TLS configuration of a registry.
+func tlsConfig(r Registry) (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if r.InsecureSkipVerify {
 		cfg.InsecureSkipVerify = true //nolint:gosec // the Secret asks for it
@@ -122,7 +122,7 @@ func trust(r Registry) (*tls.Config, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(r.CABundle) {
-		return nil, permanentf(ReasonInvalidCredentials, "the CA bundle for registry %q holds no PEM certificate", shown(r.Reference))
+		return nil, permanentf(ReasonInvalidCredentials, "the CA bundle for registry %q holds no PEM certificate", withoutCredentials(r.Reference))
 	}
 	cfg.RootCAs = pool
 	return cfg, nil
@@ -139,14 +139,14 @@ func isHost(host string) bool {
 	return err == nil && u.Host == host && u.Hostname() != "" && u.User == nil && u.Path == "/"
 }
 
-// bare is a reference without what is ignored in it.
-func bare(reference string) string {
+// withoutIgnored is a reference without what is ignored in it.
+func withoutIgnored(reference string) string {
 	return strings.TrimRight(strings.TrimPrefix(reference, "oci://"), "/")
 }
 
-// shown is a reference without what may be a credential in it.
-func shown(reference string) string {
-	reference = bare(reference)
+// withoutCredentials is a reference without what may be a credential in it.
+func withoutCredentials(reference string) string {
+	reference = withoutIgnored(reference)
 	host, path, _ := strings.Cut(reference, "/")
 	if i := strings.LastIndex(host, "@"); i >= 0 {
 		host = "***" + host[i:]

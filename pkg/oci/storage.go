@@ -52,7 +52,7 @@ func StorageOf(secretType string, data map[string][]byte) (Storage, error) {
 			return Storage{}, err
 		}
 	}
-	return s, s.Read().check()
+	return s, s.Read().validate()
 }
 
 // Readable returns the data of a Secret that StorageOf reads, for readers: where the
@@ -111,5 +111,5 @@ func (s Storage) Read() Registry {
 // Artifact returns the full reference of what is kept under id, for messages and to
 // distinguish artifacts.
 func (s Storage) Artifact(id string) string {
-	return fmt.Sprintf("%s/%s:%s", bare(s.Reference), id, bundleTag)
+	return fmt.Sprintf("%s/%s:%s", withoutIgnored(s.Reference), id, bundleTag)
 }

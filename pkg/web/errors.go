@@ -61,10 +61,10 @@ func unreachablef(after time.Duration, format string, args ...any) error {
 
 // refusal judges an answer that is no file.
 func (d *download) refusal(res *http.Response) error {
-	at, status := shown(d.final), res.StatusCode
+	at, status := withoutQuery(d.final), res.StatusCode
 	moved := ""
 	if !sameOrigin(d.url, d.final) {
-		moved = fmt.Sprintf(" (redirected from %s)", shown(d.url))
+		moved = fmt.Sprintf(" (redirected from %s)", withoutQuery(d.url))
 	}
 	secret := d.Credentials.Username != "" || d.Credentials.Password != ""
 	limited := res.Header.Get("Retry-After") != "" || res.Header.Get("X-RateLimit-Remaining") == "0"
@@ -96,7 +96,7 @@ func proxyRefusal(to *url.URL, status int) error {
 	if status == http.StatusProxyAuthRequired {
 		return permanentf(ReasonAuthenticationRefused, "the proxy asks for credentials (%d); they belong into the URL of the proxy", status)
 	}
-	return unreachablef(0, "%s cannot be had: the proxy does not connect to it (%d %s)", shown(to), status, http.StatusText(status))
+	return unreachablef(0, "%s cannot be had: the proxy does not connect to it (%d %s)", withoutQuery(to), status, http.StatusText(status))
 }
 
 // retryAfter is what the header of that name says, in seconds or as a date.
@@ -134,7 +134,7 @@ func (d *download) explain(outer, inner context.Context, err error) error {
 	if why := reconcile.UntrustedOf(err); why != nil {
 		return permanentf(ReasonCertificateRefused, "the certificate of %q is not trusted: %s; %s", d.final.Host, why.Text, cmp.Or(why.Advice, AdviceAuthority))
 	}
-	return unreachablef(0, "%s cannot be had: %s", shown(d.final), d.networkFault(inner, err))
+	return unreachablef(0, "%s cannot be had: %s", withoutQuery(d.final), d.networkFault(inner, err))
 }
 
 // networkFault is the stable core of a network error.
@@ -145,7 +145,7 @@ func (d *download) networkFault(ctx context.Context, err error) string {
 		record tls.RecordHeaderError
 		alert  tls.AlertError
 		netErr net.Error
-		broken damaged
+		broken damagedResponse
 		op     *net.OpError
 	)
 	proxy := ""

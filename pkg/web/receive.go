@@ -55,7 +55,7 @@ func (d *download) receive(res *http.Response, out Response, into io.Writer) (Re
 	if res.ContentLength > d.max {
 		return out, d.tooLarge(fmt.Sprintf("%d bytes", res.ContentLength))
 	}
-	wire := &watched{from: res.Body, limit: d.max, watch: d.watch, stall: d.c.cfg.Limits.Stall}
+	wire := &progressReader{from: res.Body, limit: d.max, watch: d.watch, stall: d.c.cfg.Limits.Stall}
 	body := io.Reader(wire)
 	if strings.EqualFold(res.Header.Get("Content-Encoding"), "gzip") && d.Compressed {
 		z, err := gzip.NewReader(body)
@@ -106,7 +106,7 @@ func (d *download) verify() error {
 	}
 	if got := d.check.hash.Sum(nil); !bytes.Equal(got, d.check.want) {
 		return permanentf(ReasonChecksumMismatch, "%s is not what was expected: its %s is %x, not %x; has it been replaced, or is the checksum of another version?",
-			shown(d.url), d.check.kind, got, d.check.want)
+			withoutQuery(d.url), d.check.kind, got, d.check.want)
 	}
 	return nil
 }
@@ -115,28 +115,28 @@ func (d *download) verify() error {
 func orFormat(err error, text string) error {
 	var corrupt flate.CorruptInputError
 	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &corrupt) {
-		return damaged(text)
+		return damagedResponse(text)
 	}
 	return err
 }
 
-// damaged is an invalid answer; another try may get a valid one.
-type damaged string
+// damagedResponse is an invalid answer; another try may get a valid one.
+type damagedResponse string
 
-func (d damaged) Error() string { return string(d) }
+func (d damagedResponse) Error() string { return string(d) }
 
 var errTooMuch = errors.New("more bytes than allowed")
 
-// watched counts the bytes that arrive, and extends the time limit of the download
+// progressReader counts the bytes that arrive, and extends the time limit of the download
 // while bytes arrive.
-type watched struct {
+type progressReader struct {
 	from  io.Reader
 	limit int64
 	watch *time.Timer
 	stall time.Duration
 }
 
-func (w *watched) Read(p []byte) (int, error) {
+func (w *progressReader) Read(p []byte) (int, error) {
 	if w.limit < 0 {
 		return 0, errTooMuch
 	}
@@ -152,5 +152,5 @@ func (w *watched) Read(p []byte) (int, error) {
 }
 
 func (d *download) tooLarge(size string) error {
-	return permanentf(ReasonTooLarge, "%s is too large: %s, and %d bytes are allowed", shown(d.url), size, d.max)
+	return permanentf(ReasonTooLarge, "%s is too large: %s, and %d bytes are allowed", withoutQuery(d.url), size, d.max)
 }

@@ -185,13 +185,13 @@ func (c *Client) parseURL(raw string) (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, permanentf(ReasonInvalidURL, "the URL has scheme %q; want https or http", u.Scheme)
 	case u.Hostname() == "":
-		return nil, permanentf(ReasonInvalidURL, "the URL %s names no host", shown(u))
+		return nil, permanentf(ReasonInvalidURL, "the URL %s names no host", withoutQuery(u))
 	}
 	return u, c.cfg.Addresses.CheckHost(u.Hostname())
 }
 
-// shown returns a URL as a text may show it: a query may be a signature.
-func shown(u *url.URL) string {
+// withoutQuery returns a URL as a text may show it: a query may be a signature.
+func withoutQuery(u *url.URL) string {
 	s := u.Scheme + "://" + u.Host + u.EscapedPath()
 	if len(s) > 200 {
 		s = s[:200] + "..."
@@ -202,7 +202,7 @@ func shown(u *url.URL) string {
 func (d *download) run(ctx context.Context, into io.Writer) (Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url.String(), nil)
 	if err != nil {
-		return Response{}, permanentf(ReasonInvalidURL, "the URL %s cannot be requested", shown(d.url))
+		return Response{}, permanentf(ReasonInvalidURL, "the URL %s cannot be requested", withoutQuery(d.url))
 	}
 	req.Header.Set("User-Agent", d.c.cfg.UserAgent)
 	req.Header.Set("Accept", "*/*")
@@ -246,13 +246,13 @@ func (d *download) redirect(req *http.Request, via []*http.Request) error {
 	from := via[len(via)-1].URL
 	switch {
 	case len(via) > d.c.cfg.Limits.Redirects:
-		return permanentf(ReasonRedirected, "%s redirects more than %d times", shown(d.url), max(d.c.cfg.Limits.Redirects, 0))
+		return permanentf(ReasonRedirected, "%s redirects more than %d times", withoutQuery(d.url), max(d.c.cfg.Limits.Redirects, 0))
 	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
-		return permanentf(ReasonRedirected, "%s redirects to scheme %q", shown(d.url), req.URL.Scheme)
+		return permanentf(ReasonRedirected, "%s redirects to scheme %q", withoutQuery(d.url), req.URL.Scheme)
 	case from.Scheme == "https" && req.URL.Scheme == "http":
-		return permanentf(ReasonRedirected, "%s redirects from https to http (%s), where everybody may change it; that is not followed", shown(d.url), shown(req.URL))
+		return permanentf(ReasonRedirected, "%s redirects from https to http (%s), where everybody may change it; that is not followed", withoutQuery(d.url), withoutQuery(req.URL))
 	case req.URL.Hostname() == "":
-		return permanentf(ReasonRedirected, "%s redirects to no host", shown(d.url))
+		return permanentf(ReasonRedirected, "%s redirects to no host", withoutQuery(d.url))
 	}
 	if err := d.c.cfg.Addresses.CheckHost(req.URL.Hostname()); err != nil {
 		return err

@@ -98,7 +98,7 @@ func (l *assignLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 // the mapped fields. If the cluster has moved, it writes the new provisioning Cluster
 // first.
 func (l *assignLoop) writeProvisioning(ctx context.Context, m *management.Cluster) error {
-	want := plan.Provisioned(m)
+	want := plan.ProvisioningFor(m)
 	if want == nil {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (l *assignLoop) writeProvisioning(ctx context.Context, m *management.Cluste
 	}
 	halves := l.view.provisioning.ByIndex(byLegacy, m.Name)
 	for _, p := range halves {
-		if plan.Rancherly(l.mode, p.Annotations) {
+		if plan.IsRancherManaged(l.mode, p.Annotations) {
 			return nil
 		}
 	}
@@ -117,14 +117,14 @@ func (l *assignLoop) writeProvisioning(ctx context.Context, m *management.Cluste
 	}
 	want.Annotations[plan.AnnotationMapped] = digest // so that a value that a user removes is noticed
 	if live, ok := l.view.provisioning.Get(kube.KeyOf(want)); ok {
-		same, err := plan.Holds(comparedFields(live), comparedFields(want))
+		same, err := plan.HasFields(comparedFields(live), comparedFields(want))
 		if err != nil || live.DeletionTimestamp != nil {
 			return err
 		}
 		if same || l.short.remaining(kube.KeyOf(want), digest, comparedFields(live)) > 0 {
 			return l.deleteFormer(ctx, m, halves)
 		}
-		if emptied, ok := plan.Emptied(live, want); ok {
+		if emptied, ok := plan.WithoutMappedFields(live, want); ok {
 			_, err := l.provisioning.Patch(ctx, live, emptied)
 			return err // the watch event enqueues the key again
 		}
@@ -133,7 +133,7 @@ func (l *assignLoop) writeProvisioning(ctx context.Context, m *management.Cluste
 	if err != nil {
 		return err
 	}
-	same, err := plan.Holds(comparedFields(written), comparedFields(want))
+	same, err := plan.HasFields(comparedFields(written), comparedFields(want))
 	if err != nil || same {
 		l.short.forget(kube.KeyOf(want))
 		return err // the watch event enqueues the key again

@@ -47,7 +47,7 @@ func newCaches(c *kube.Client) *caches {
 		management:   kube.NewCache[*management.Cluster](c, kube.Watch{}, nil),
 		provisioning: kube.NewCache[*provisioning.Cluster](c, kube.Watch{}, nil),
 		clusters:     kube.NewCache(c, kube.Watch{}, stripCluster),
-		groups:       kube.NewCache(c, kube.Watch{Fields: "metadata.name=" + plan.Group("").Name}, func(g *fleet.ClusterGroup) { g.Status = fleet.ClusterGroupStatus{} }),
+		groups:       kube.NewCache(c, kube.Watch{Fields: "metadata.name=" + plan.LocalGroup("").Name}, func(g *fleet.ClusterGroup) { g.Status = fleet.ClusterGroupStatus{} }),
 		workspaces:   kube.NewCache[*management.FleetWorkspace](c, kube.Watch{}, nil),
 		settings:     kube.NewCache[*management.Setting](c, kube.Watch{}, nil),
 		features:     kube.NewCache[*management.Feature](c, kube.Watch{}, nil),

@@ -108,7 +108,7 @@ func (l *deletionLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result
 	asked, missing := l.wasDeletionSeen(key), l.missing.missingFor(key)
 	next := kube.Done
 	for _, m := range made {
-		goes, left := plan.Forsaken(m, asked, missing)
+		goes, left := plan.IsForsaken(m, asked, missing)
 		next.After = max(next.After, left)
 		if !goes {
 			continue

@@ -111,7 +111,7 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 	if !ok {
 		m = nil
 	}
-	want, verdict, why, err := plan.Mapped(p, m, l.view.surroundings())
+	want, verdict, why, err := plan.MapCluster(p, m, l.view.surroundings())
 	switch {
 	case err != nil:
 		return kube.Done, err
@@ -138,7 +138,7 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 // although Rancher is not running.
 func (l *clusterLoop) ofRancher(key kube.Key) bool {
 	for _, c := range l.view.clusters.ByIndex(byRancher, key.String()) {
-		if plan.Rancherly(l.mode, c.Annotations) {
+		if plan.IsRancherManaged(l.mode, c.Annotations) {
 			return true
 		}
 	}
@@ -154,10 +154,10 @@ func (l *clusterLoop) writeCluster(ctx context.Context, want *fleet.Cluster) (ku
 	}
 	want.Annotations[plan.AnnotationMapped] = digest
 	if live, ok := l.view.clusters.Get(kube.KeyOf(want)); ok {
-		if live.DeletionTimestamp != nil || plan.Rancherly(l.mode, live.Annotations) {
+		if live.DeletionTimestamp != nil || plan.IsRancherManaged(l.mode, live.Annotations) {
 			return kube.Done, nil // the event of its deletion enqueues the key; or Rancher manages it
 		}
-		same, err := plan.Holds(comparedClusterFields(live), comparedClusterFields(want))
+		same, err := plan.HasFields(comparedClusterFields(live), comparedClusterFields(want))
 		if err != nil || same {
 			l.short.forget(kube.KeyOf(want))
 			return kube.Done, err
@@ -177,7 +177,7 @@ func (l *clusterLoop) writeCluster(ctx context.Context, want *fleet.Cluster) (ku
 // reportPruned reports fields that the API server drops, because its CRD is older, and
 // requeues the Cluster.
 func (l *clusterLoop) reportPruned(written, want *fleet.Cluster, wanted string) (kube.Result, error) {
-	same, err := plan.Holds(comparedClusterFields(written), comparedClusterFields(want))
+	same, err := plan.HasFields(comparedClusterFields(written), comparedClusterFields(want))
 	if err != nil || same {
 		return kube.Done, err
 	}
@@ -200,7 +200,7 @@ func comparedClusterFields(c *fleet.Cluster) any {
 // deleteMapped deletes the Fleet Clusters that were mapped from key, except keep.
 func (l *clusterLoop) deleteMapped(ctx context.Context, key, keep kube.Key) error {
 	for _, c := range l.view.clusters.ByIndex(byOrigin, key.String()) {
-		if kube.KeyOf(c) == keep || c.DeletionTimestamp != nil || plan.Rancherly(l.mode, c.Annotations) {
+		if kube.KeyOf(c) == keep || c.DeletionTimestamp != nil || plan.IsRancherManaged(l.mode, c.Annotations) {
 			continue
 		}
 		if err := l.fleet.Delete(ctx, kube.KeyOf(c), kube.Precondition{UID: c.UID}); err != nil {
@@ -214,10 +214,10 @@ func (l *clusterLoop) deleteMapped(ctx context.Context, key, keep kube.Key) erro
 
 // ensureLocalGroup creates the ClusterGroup of the local cluster, as Rancher does.
 func (l *clusterLoop) ensureLocalGroup(ctx context.Context, namespace string) error {
-	want := plan.Group(namespace)
+	want := plan.LocalGroup(namespace)
 	if live, ok := l.view.groups.Get(kube.KeyOf(want)); ok {
-		same, err := plan.Holds(live.Spec, want.Spec)
-		if err != nil || same || live.DeletionTimestamp != nil || plan.Rancherly(l.mode, live.Annotations) {
+		same, err := plan.HasFields(live.Spec, want.Spec)
+		if err != nil || same || live.DeletionTimestamp != nil || plan.IsRancherManaged(l.mode, live.Annotations) {
 			return err
 		}
 	}

@@ -126,7 +126,7 @@ func (l *namespaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Resul
 	case !ok:
 		return l.reconcileOrphan(ctx, key, ns)
 	}
-	action, why := plan.For(w, ns)
+	action, why := plan.DecideNamespace(w, ns)
 	switch action {
 	case plan.Refuse:
 		return kube.Done, l.reportRefused(ctx, w, reasonRefused, why)
@@ -152,8 +152,8 @@ func (l *namespaceLoop) writeNamespace(ctx context.Context, w *management.FleetW
 	want.Annotations[plan.AnnotationMapped] = digest
 	if live != nil {
 		type body struct{ Labels, Annotations map[string]string }
-		same, err := plan.Holds(body{live.Labels, live.Annotations}, body{want.Labels, want.Annotations})
-		if err != nil || same || live.DeletionTimestamp != nil || plan.Rancherly(l.mode, live.Annotations) {
+		same, err := plan.HasFields(body{live.Labels, live.Annotations}, body{want.Labels, want.Annotations})
+		if err != nil || same || live.DeletionTimestamp != nil || plan.IsRancherManaged(l.mode, live.Annotations) {
 			return err
 		}
 	}
@@ -197,7 +197,7 @@ func (l *namespaceLoop) reconcileOrphan(ctx context.Context, key kube.Key, ns *m
 		l.missing.forget(key)
 		return kube.Done, l.restoreWorkspace(ctx, ns)
 	}
-	if !known || len(held.Names()) > 0 || !plan.TakesNamespace(plan.Record(ns.Name), ns) {
+	if !known || len(held.Names()) > 0 || !plan.TakesNamespace(plan.RequestedWorkspace(ns.Name), ns) {
 		l.missing.forget(key)
 		return kube.Done, nil
 	}

@@ -81,7 +81,7 @@ func (p *presence) Run(ctx context.Context) error {
 // changed.
 func (p *presence) decide() {
 	seen := p.gather()
-	part, why := plan.Plays(p.mode, seen)
+	part, why := plan.DecidePart(p.mode, seen)
 	gives := plan.GivesRights(seen)
 	if p.part.setRancherGivesRights(gives) && p.part.get() == part {
 		p.wakeRights()
@@ -94,8 +94,8 @@ func (p *presence) decide() {
 }
 
 // gather returns what is known about Rancher.
-func (p *presence) gather() plan.Sightings {
-	s := plan.Sightings{Kinds: true, Renewed: -1}
+func (p *presence) gather() plan.RancherSigns {
+	s := plan.RancherSigns{Kinds: true, Renewed: -1}
 	if f, ok := p.view.features.Get(kube.Key{Name: featureFleet}); ok {
 		s.Off = !f.On()
 	}

@@ -62,7 +62,7 @@ type ownedKind[P kube.Object] struct {
 	kind  string
 	mode  plan.Mode
 	store *kube.Store[P]
-	mend  func(live, want P) (P, plan.Deed)
+	mend  func(live, want P) (P, plan.RightsAction)
 }
 
 // ownedKinds are the ownedKinds of all kinds.
@@ -148,7 +148,7 @@ func (s *ownedKind[P]) adoptExisting(ctx context.Context, want P, other **nameTa
 	if err != nil {
 		return err // the object was deleted meanwhile: try again
 	}
-	if plan.Ours(live, want) && !plan.Rancherly(s.mode, live.GetAnnotations()) {
+	if plan.MayChange(live, want) && !plan.IsRancherManaged(s.mode, live.GetAnnotations()) {
 		return s.repair(ctx, live, want)
 	}
 	if !s.grantsSame(live, want) {

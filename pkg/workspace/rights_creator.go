@@ -125,7 +125,7 @@ func (l *creatorLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 		case !there, ns.DeletionTimestamp != nil:
 			return kube.Done, nil // an event of the namespace enqueues the workspace
 		}
-		if action, _ := plan.For(w, ns); action == plan.Create || action == plan.Adopt {
+		if action, _ := plan.DecideNamespace(w, ns); action == plan.Create || action == plan.Adopt {
 			want = plan.OfCreator(w)
 		}
 	}

@@ -93,7 +93,7 @@ func (l *globalLoop) isOpen(name string, held bool) bool {
 	if !ok {
 		return false
 	}
-	return plan.Opens(w, ns, held || len(l.view.clusters.List(name)) > 0 || len(l.view.bundles.List(name)) > 0)
+	return plan.GrantsRights(w, ns, held || len(l.view.clusters.List(name)) > 0 || len(l.view.bundles.List(name)) > 0)
 }
 
 // openWorkspaces returns the workspaces in which GlobalRoles give rights.

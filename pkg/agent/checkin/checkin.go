@@ -162,7 +162,7 @@ func (c *CheckIn) Run(ctx context.Context) error {
 // heartbeat.Again, or that of the next regular check-in if the agent checks in more
 // often.
 func (c *CheckIn) nextTry(failures int, now time.Time) time.Time {
-	at, regular := heartbeat.Again(failures, now, c.cfg.Cluster.String()), c.cfg.Next(now)
+	at, regular := heartbeat.RetryTime(failures, now, c.cfg.Cluster.String()), c.cfg.Next(now)
 	if often := c.cfg.Next(regular).Sub(regular) < heartbeat.RetryInterval; often && regular.Before(at) {
 		return regular
 	}
@@ -226,7 +226,7 @@ func (c *CheckIn) Once(ctx context.Context) (Answer, error) {
 		out.Interval = interval
 	}
 	out.Credential = cluster.Annotations[fleet.AnnotationCredential]
-	moving := registration.LocalMoveOf(cluster).Expects(c.cfg.Namespace, cluster.Spec.AgentNamespace)
+	moving := registration.LocalMoveOf(cluster).ExpectsOtherAgent(c.cfg.Namespace, cluster.Spec.AgentNamespace)
 	out.Duplicate, out.Younger = c.rival.judgeInstance(cluster.Status.Agent.Instance, moving)
 	out.ClusterUID, out.Rival = cluster.Status.Agent.ClusterUID, c.rival.claim
 	if out.ClusterUID == c.cfg.ClusterUID && differentClusters(c.cfg.Instance, out.Duplicate) {

@@ -103,7 +103,7 @@ func TestRotationFaults(t *testing.T) {
 func offerDay() string {
 	return plan.Offer{
 		Namespace: "default", Account: "agent", Renewal: plan.RenewalAccount("agent"),
-		Life: plan.Life{TTL: 24 * time.Hour, Grace: plan.DefaultGrace},
+		Life: plan.Lifetimes{TTL: 24 * time.Hour, Grace: plan.DefaultGrace},
 	}.String()
 }
 

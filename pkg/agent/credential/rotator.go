@@ -66,7 +66,7 @@ type Rotator struct {
 
 	state sync.Mutex // of the two below
 	uses  string
-	span  plan.Span
+	span  plan.Validity
 }
 
 // New makes a Rotator; it sends no request.
@@ -157,8 +157,8 @@ func (k *Rotator) acceptOffer(ctx context.Context, text string) bool {
 		return false
 	}
 	lasts := "it lasts until it is revoked"
-	if !offer.Lasting() {
-		lasts = "it lasts " + plan.Words(offer.Life.TTL) + " and is renewed by this agent"
+	if !offer.IsLasting() {
+		lasts = "it lasts " + plan.FormatDuration(offer.Life.TTL) + " and is renewed by this agent"
 	}
 	k.untaken = ""
 	k.cfg.Log.WithField("agent", offer.Account).Info("credential taken")
@@ -177,7 +177,7 @@ func (k *Rotator) fetchTokens(ctx context.Context, o plan.Offer) (tokens, error)
 	if err != nil {
 		return tokens{}, err
 	}
-	if o.Lasting() {
+	if o.IsLasting() {
 		return k.fetchPermanent(ctx, up, o)
 	}
 	return fetchBoth(ctx, up, o)

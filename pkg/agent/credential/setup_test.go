@@ -44,7 +44,7 @@ func offerLasting() string {
 func offerHour() string {
 	return plan.Offer{
 		Namespace: "default", Account: "agent", Renewal: plan.RenewalAccount("agent"),
-		Life: plan.Life{TTL: time.Hour, Grace: plan.DefaultGrace},
+		Life: plan.Lifetimes{TTL: time.Hour, Grace: plan.DefaultGrace},
 	}.String()
 }
 

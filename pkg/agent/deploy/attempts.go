@@ -9,7 +9,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
-// A permanent failure that release.Passes stays in the status like the others, so that users
+// A permanent failure that release.MayPass reports stays in the status like the others, so that users
 // see that they have to act. The agent retries it as often as one that may pass by itself.
 
 // attempts know how often each deployment was tried, and when it is tried again.
@@ -91,7 +91,7 @@ func (t *attempts) attemptOf(name string) *attempt {
 // try.
 func (t *attempts) setPermanentFailure(s *snapshot, f *store.Failure) {
 	s.rec.Failed = f
-	if !release.Passes(f.Reason) {
+	if !release.MayPass(f.Reason) {
 		t.setTried(s)
 		s.rec.Chunks = 0
 		return
@@ -106,7 +106,7 @@ func (t *attempts) setPermanentFailure(s *snapshot, f *store.Failure) {
 // reportEarlierFailure reports the permanent failure of an earlier run.
 func (t *attempts) reportEarlierFailure(s *snapshot) {
 	f := s.rec.Failed
-	if f == nil || !release.Passes(f.Reason) {
+	if f == nil || !release.MayPass(f.Reason) {
 		t.setTried(s)
 	} else {
 		t.mu.Lock()
@@ -124,7 +124,7 @@ func (t *attempts) reportEarlierFailure(s *snapshot) {
 // permanently. It is due after a start of the agent.
 func (t *attempts) retryDue(s *snapshot) bool {
 	f := s.rec.Failed
-	if s.bd == nil || f == nil || f.ID != s.spec.DeploymentID || !release.Passes(f.Reason) {
+	if s.bd == nil || f == nil || f.ID != s.spec.DeploymentID || !release.MayPass(f.Reason) {
 		return false
 	}
 	t.mu.Lock()

@@ -55,7 +55,7 @@ func (d *dependencies) waitForDependencies(s *snapshot) error {
 	if len(self.DependsOn) == 0 {
 		return nil
 	}
-	v, err := dependency.Judge(self, append(d.nodes(s), self))
+	v, err := dependency.Check(self, append(d.nodes(s), self))
 	switch {
 	case err != nil:
 		return err
@@ -150,7 +150,7 @@ func (d *dependencies) waitingFor(bd *fleet.BundleDeployment) []string {
 	defer d.mu.Unlock()
 	var who []string
 	for name, n := range d.waiting {
-		if name != bd.Name && dependency.Concerns(n, dependency.Node{Name: bd.Name, Labels: bd.Labels}) {
+		if name != bd.Name && dependency.DependsOn(n, dependency.Node{Name: bd.Name, Labels: bd.Labels}) {
 			who = append(who, name)
 		}
 	}

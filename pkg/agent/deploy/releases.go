@@ -50,7 +50,7 @@ func (l *releases) takeStep(ctx context.Context, s *snapshot, a release.Action) 
 	case release.Resume:
 		return l.resumeCorrection(ctx, s)
 	case release.Mend:
-		return l.helm.Mend(ctx, id)
+		return l.helm.RepairStatus(ctx, id)
 	case release.Purge:
 		return l.helm.Purge(ctx, id)
 	case release.Forget:
@@ -115,7 +115,7 @@ func (l *releases) helmDeployment(s *snapshot) helm.Deployment {
 	return helm.Deployment{
 		ID: s.wanted.ID, Options: s.spec.Options, AdminNamespace: admin,
 		Claim: s.claimOf, Shared: s.addConflict, Awaited: l.sharing.awaitedByOthers(s),
-		Memory: release.Memory{
+		Memory: release.Record{
 			Owner: s.wanted.Self, Manager: restoreguard.MarkText(s.mark), BundleUID: string(s.uid()),
 			DeploymentID: s.spec.DeploymentID, Commit: s.labels[fleet.LabelCommit],
 		},

@@ -124,7 +124,7 @@ func (h *sharing) setAwaited(s *snapshot, err error) {
 
 // alwaysNeedsApproval reports whether the removal of an object always waits for an
 // approval, as that of a PersistentVolumeClaim.
-func alwaysNeedsApproval(o helm.SharedObject) bool { return withdrawal.Precious(o.Kind.Kind) }
+func alwaysNeedsApproval(o helm.SharedObject) bool { return withdrawal.NeedsApproval(o.Kind.Kind) }
 
 // enqueueAwaiting enqueues the deployments that wait for objects of a release. The
 // caller holds h.mu.

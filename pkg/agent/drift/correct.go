@@ -113,7 +113,7 @@ func (m *Monitor) correct(ctx context.Context, rel Release, d *deployment, chang
 // check for the others.
 func (d *deployment) dueObjects(changed []fleet.ModifiedStatus, now time.Time, out *Outcome) map[ref]bool {
 	for at, f := range d.fieldConflicts {
-		if f.Over(now) {
+		if f.IsOver(now) {
 			delete(d.fieldConflicts, at)
 		}
 	}
@@ -122,7 +122,7 @@ func (d *deployment) dueObjects(changed []fleet.ModifiedStatus, now time.Time, o
 		at := refOf(m)
 		f := d.fieldConflicts[at]
 		if f == nil {
-			f = &drift.Fight{}
+			f = &drift.CorrectionHistory{}
 			d.fieldConflicts[at] = f
 		}
 		f.Found(m)
@@ -168,14 +168,14 @@ func InterruptedCorrection(spec fleet.BundleDeploymentSpec, how fleet.CorrectDri
 // setContested records which client reverts corrections. A later run records when that
 // has ended.
 func (m *Monitor) setContested(d *deployment, out *Outcome) {
-	fieldConflicts := make([]*drift.Fight, 0, len(d.fieldConflicts))
+	fieldConflicts := make([]*drift.CorrectionHistory, 0, len(d.fieldConflicts))
 	for _, f := range d.fieldConflicts {
 		fieldConflicts = append(fieldConflicts, f)
-		if f.Contested() {
+		if f.IsContested() {
 			out.requeueAfter(f.Rest(m.cfg.Now()))
 		}
 	}
-	out.Contested = drift.Contested(fieldConflicts)
+	out.Contested = drift.ContestedMessage(fieldConflicts)
 }
 
 // lookAgainAt limits the next check to objects that were corrected. Their release has

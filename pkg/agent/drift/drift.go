@@ -91,8 +91,8 @@ type deployment struct {
 	looking bool                 // the objects are being looked at
 	missed  map[ref]watch.Change // changes that came meanwhile
 
-	fieldConflicts map[ref]*drift.Fight // objects that were corrected lately
-	differed       map[string]bool      // the objects that differed at the last look
+	fieldConflicts map[ref]*drift.CorrectionHistory // objects that were corrected lately
+	differed       map[string]bool                  // the objects that differed at the last look
 }
 
 // A Release is the release of a deployment as a run of the loop knows it.
@@ -186,7 +186,7 @@ func (m *Monitor) deploymentOf(name string) *deployment {
 	defer m.mu.Unlock()
 	d := m.deployments[name]
 	if d == nil {
-		d = &deployment{dirty: map[ref]bool{}, missed: map[ref]watch.Change{}, fieldConflicts: map[ref]*drift.Fight{}}
+		d = &deployment{dirty: map[ref]bool{}, missed: map[ref]watch.Change{}, fieldConflicts: map[ref]*drift.CorrectionHistory{}}
 		m.deployments[name] = d
 		set := m.setHash(name)
 		if m.names[set] == nil {

@@ -245,7 +245,7 @@ func (j judgement) judgeObject(ctx context.Context, wanted, live *unstructured.U
 	}}
 	j.expected.Schema = func() map[string]any { return schemaOf(ctx, j.kinds, wanted.GroupVersionKind()) }
 	if m, modified := j.expected.Compare(wanted, live); modified {
-		drift.Steady(&m, j.before)
+		drift.KeepTimes(&m, j.before)
 		out.object.Modified = &m
 	}
 	if live == nil {
@@ -254,9 +254,9 @@ func (j judgement) judgeObject(ctx context.Context, wanted, live *unstructured.U
 	out.object.CreatedAt = metav1.NewTime(live.GetCreationTimestamp().UTC())
 	out.mark = drift.MarkOf(live, out.keys)
 	out.owner, out.marked = helm.OwnerOf(live), live.GetAnnotations()[fleet.AnnotationObjectSetID] != ""
-	pruned := health.Without(live, j.ignored)
+	pruned := health.WithoutConditions(live, j.ignored)
 	shown := kube.Summarize(pruned)
-	n, ready := health.Of(pruned, fleet.Summary{
+	n, ready := health.Assess(pruned, fleet.Summary{
 		State: shown.State, Error: shown.Error, Transitioning: shown.Transitioning, Message: shown.Message,
 	})
 	if ready {

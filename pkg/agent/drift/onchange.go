@@ -68,7 +68,7 @@ func (s *seen) isRelevant(c watch.Change) bool {
 	if now.Version <= s.mark.Version {
 		return false
 	}
-	if s.mark.Version > 0 && !s.mark.Concerns(now) {
+	if s.mark.Version > 0 && !s.mark.MayDiffer(now) {
 		s.mark = now
 		return false
 	}

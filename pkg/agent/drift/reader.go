@@ -44,7 +44,7 @@ type limitedReader struct{ *kube.Reader }
 func (r limitedReader) Get(ctx context.Context, gvk schema.GroupVersionKind, key kube.Key) (*unstructured.Unstructured, error) {
 	obj, err := r.Reader.Get(ctx, gvk, key)
 	if kube.IsForbidden(err) {
-		return nil, reconcile.TerminalError(release.ReasonForbidden, fmt.Errorf("%s", helm.Words(err)))
+		return nil, reconcile.TerminalError(release.ReasonForbidden, fmt.Errorf("%s", helm.ErrorText(err)))
 	}
 	return obj, err
 }

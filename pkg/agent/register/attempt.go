@@ -62,7 +62,7 @@ func (a *Attempt) Bootstrap() Bootstrap { return a.boot }
 // otherwise the errors of the manager's API server or of the connection.
 func (a *Attempt) Try(ctx context.Context) (Grant, error) {
 	b := a.boot.Bootstrapping
-	if missing := b.Missing(); missing != "" {
+	if missing := b.MissingParts(); missing != "" {
 		return Grant{}, fmt.Errorf("%w: the Secret %s has no %s", ErrIncomplete, fleet.SecretAgentBootstrap, missing)
 	}
 	origin := b.Origin()

@@ -91,12 +91,12 @@ func (w *Writer) Write(ctx context.Context, s Session, r Report) (after time.Dur
 	d, now := w.deploymentOf(r.Name), w.now()
 	status := report.Status(r.Object, r.Found, now)
 	status.Conditions = report.Backdate(status.Conditions, r.Object.Status.Conditions, d.unreported.conditions(r), now)
-	if report.Same(status, r.Object.Status) {
+	if report.Equivalent(status, r.Object.Status) {
 		d.pending = time.Time{}
 		w.setReported(s, d, r, status)
 		return 0, nil
 	}
-	if report.Passing(status) {
+	if report.IsTransient(status) {
 		if rest := d.holdBack(now); rest > 0 {
 			return rest, nil
 		}
@@ -168,7 +168,7 @@ func (w *Writer) setReported(s Session, d *deployment, r Report, status fleet.Bu
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d.reported = s.ID
-	d.moving = report.Passing(status) || r.Found.Failure != nil && r.Found.Failure.Waiting
+	d.moving = report.IsTransient(status) || r.Found.Failure != nil && r.Found.Failure.Waiting
 }
 
 // writeStatus writes a status. If no watch keeps the cache current, it stores the

@@ -203,7 +203,7 @@ func (l *Loop) gather(ctx context.Context, m agentrollout.Manager) (sight, error
 				member.Held, seen.refusals = why, true
 			}
 		}
-		if member.Doubtful() {
+		if member.NeedsDeploymentCheck() {
 			var err error
 			if member.Applied, err = l.isDeployed(ctx, c, b); err != nil {
 				return sight{}, err
@@ -230,7 +230,7 @@ func (l *Loop) refusalReason(ctx context.Context, c *fleet.Cluster) (string, err
 	if err != nil {
 		return "", kube.IgnoreGone(err)
 	}
-	if why := agentrollout.Foreign(have); why != "" {
+	if why := agentrollout.ForeignReason(have); why != "" {
 		l.refused[key] = why
 	}
 	return l.refused[key], nil
@@ -246,7 +246,7 @@ func (l *Loop) isDeployed(ctx context.Context, c *fleet.Cluster, b *fleet.Bundle
 	if err != nil {
 		return false, kube.IgnoreGone(err)
 	}
-	return agentrollout.Arrived(b, bd), nil
+	return agentrollout.IsDeployed(b, bd), nil
 }
 
 // userOrder returns a user's order about the rollout of agents.
@@ -295,8 +295,8 @@ func (l *Loop) writeBundle(ctx context.Context, m agentrollout.Manager, c *fleet
 	switch {
 	case kube.IsGone(err):
 		_, err = l.bundles.Create(ctx, want)
-	case err == nil && agentrollout.Foreign(have) != "":
-		l.refused[kube.KeyOf(c)] = agentrollout.Foreign(have)
+	case err == nil && agentrollout.ForeignReason(have) != "":
+		l.refused[kube.KeyOf(c)] = agentrollout.ForeignReason(have)
 		return nil
 	case err == nil:
 		_, err = l.bundles.Patch(ctx, have, withContentOf(have, want))
@@ -360,18 +360,18 @@ func (l *Loop) reportConditions(ctx context.Context, m agentrollout.Manager, clu
 	var failed error
 	for _, c := range clusters {
 		out := c.DeepCopy()
-		reason, why := m.Held(c)
+		reason, why := m.HoldReason(c)
 		b, ok := l.known.Get(bundleOf(c))
 		switch taken := l.refused[kube.KeyOf(c)]; {
 		case reason != "":
 		case taken != "" && !ok:
 			reason, why = agentrollout.ReasonTaken, taken
-		case !ok || b.Annotations[agentrollout.AnnotationOwn] != m.Own(c):
+		case !ok || b.Annotations[agentrollout.AnnotationOwn] != m.SettingsDigest(c):
 			continue // it is not written yet
 		default:
 			out.Status = agentrollout.Reported(c)
 		}
-		note := agentrollout.Blocked(c, m.Settings.AgentReplicas)
+		note := agentrollout.DrainBlockedReason(c, m.Settings.AgentReplicas)
 		out.Status.Conditions = condition.Set(c.Status.Conditions, agentrollout.Reconciled(c, reason, why, note), l.cfg.Now())
 		if _, err := l.clusters.PatchStatus(ctx, c, out); err != nil {
 			failed = kube.IgnoreGone(err) // a conflict passes

@@ -91,7 +91,7 @@ func TestAgentsHeld(t *testing.T) {
 					given(w)
 					if c.brake {
 						looptest.Make(w, &corev1.ConfigMap{
-							ObjectMeta: metav1.ObjectMeta{Namespace: managertest.System.Namespace, Name: fleet.ConfigMapBrake}, Data: view.Brake{On: true}.Data(),
+							ObjectMeta: metav1.ObjectMeta{Namespace: managertest.System.Namespace, Name: fleet.ConfigMapBrake}, Data: view.GlobalPause{On: true}.Data(),
 						})
 					}
 				},
@@ -160,7 +160,7 @@ func TestAgentBundleStaysPaused(t *testing.T) {
 		},
 		Then: func(w *looptest.World) {
 			m := agentrollout.Manager{Settings: settings, System: managertest.System}
-			if b := bundle(w); !b.Spec.Paused || b.Annotations[agentrollout.AnnotationOwn] != m.Own(looptest.Read[*fleet.Cluster](w, "ws", "site")) {
+			if b := bundle(w); !b.Spec.Paused || b.Annotations[agentrollout.AnnotationOwn] != m.SettingsDigest(looptest.Read[*fleet.Cluster](w, "ws", "site")) {
 				w.Errorf("want it written again, and paused; got paused %v, %v", b.Spec.Paused, b.Annotations)
 			}
 		},

@@ -37,7 +37,7 @@ func (l *Loop) DesiredAgent(ctx context.Context, c *fleet.Cluster) (registration
 			m.Settings.AgentImage = has.Image
 		}
 	}
-	a, err := m.Wanted(c)
+	a, err := m.DesiredAgent(c)
 	return a, reconcile.TerminalError(agentrollout.ReasonSettings, err)
 }
 
@@ -48,7 +48,7 @@ func (l *Loop) DesiredDigest(c *fleet.Cluster) string {
 	if !m.Manages(c) {
 		return ""
 	}
-	return m.Own(c)
+	return m.SettingsDigest(c)
 }
 
 // Deployed reports whether the agent of a Cluster has deployed itself with the
@@ -70,7 +70,7 @@ func (l *Loop) IsCurrent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 		return true, err
 	}
 	b, ok := l.known.Get(bundleOf(c))
-	if !ok || b.Annotations[agentrollout.AnnotationOwn] != m.Own(c) {
+	if !ok || b.Annotations[agentrollout.AnnotationOwn] != m.SettingsDigest(c) {
 		return false, nil
 	}
 	namespace, ok := registration.DeploymentNamespace(c)

@@ -84,7 +84,7 @@ func (v *Shared) index() {
 		return []string{ClientKey(c.Namespace, c.Spec.ClientID)}
 	})
 	v.Clusters.Index(ByUnseen, func(c *fleet.Cluster) []string {
-		if !registration.Unseen(c) {
+		if !registration.NeverHadAgent(c) {
 			return nil
 		}
 		return []string{c.Namespace}

@@ -47,14 +47,14 @@ type Loop struct {
 	namespaces  *kube.Store[*corev1.Namespace]
 	secrets     *kube.Store[*corev1.Secret]
 
-	suspicion registration.Suspicion // of one loop with one worker
+	suspicion registration.OrphanTracker // of one loop with one worker
 }
 
 // New makes the loop; it sends no request before it runs.
 func New(cfg Config, c *kube.Client, log *logrus.Entry) *Loop {
 	c = c.Loop("cleanup")
 	s := &Loop{
-		log: log, now: cfg.Now, scope: cfg.Scope, id: cfg.ManagerID, client: c, suspicion: registration.Suspicion{},
+		log: log, now: cfg.Now, scope: cfg.Scope, id: cfg.ManagerID, client: c, suspicion: registration.OrphanTracker{},
 		clusters: kube.StoreOf[*fleet.Cluster](c), requests: kube.StoreOf[*fleet.ClusterRegistration](c),
 		bundles: kube.StoreOf[*fleet.Bundle](c), deployments: kube.StoreOf[*fleet.BundleDeployment](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c), secrets: kube.StoreOf[*corev1.Secret](c),
@@ -91,7 +91,7 @@ func (s *Loop) Sweep(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	for name, o := range orphans {
 		seen[name] = o.timeout
 	}
-	next, ripe := s.suspicion.Judge(seen, s.now())
+	next, ripe := s.suspicion.Update(seen, s.now())
 	s.suspicion = next
 	for _, name := range ripe {
 		if err := orphans[name].delete(ctx); err != nil {
@@ -215,12 +215,12 @@ func (s *Loop) abandonedRequests(ctx context.Context, orphans map[string]orphan)
 		return err
 	}
 	for _, r := range requests {
-		if !registration.Abandoned(r, s.now()) || !s.scope.Holds(r.Namespace) {
+		if !registration.IsAbandoned(r, s.now()) || !s.scope.Holds(r.Namespace) {
 			continue
 		}
 		orphans["ClusterRegistration "+kube.KeyOf(r).String()] = orphan{registration.OrphanTimeout, func(ctx context.Context) error {
 			live, err := s.requests.Get(ctx, kube.KeyOf(r))
-			if err != nil || !registration.Abandoned(live, s.now()) {
+			if err != nil || !registration.IsAbandoned(live, s.now()) {
 				return kube.IgnoreGone(err)
 			}
 			s.logDeleted("ClusterRegistration", r, "it was never granted")

@@ -17,7 +17,7 @@ import (
 // until a user approves its deletion. In a namespace that is being deleted the decision
 // about the workspace applies instead.
 func (l *Loop) holdProtected(ctx context.Context, c *fleet.Cluster) (bool, error) {
-	if !withdrawal.Protects(c) || !slices.Contains(c.Finalizers, fleet.FinalizerCluster) {
+	if !withdrawal.IsProtected(c) || !slices.Contains(c.Finalizers, fleet.FinalizerCluster) {
 		return false, nil
 	}
 	if ends, err := l.cfg.Terminating.IsDeleted(ctx, c.Namespace); ends || err != nil {

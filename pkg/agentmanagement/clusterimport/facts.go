@@ -18,7 +18,7 @@ func (l *Loop) facts(ctx context.Context, c *fleet.Cluster) (clusterimport.Facts
 	f := clusterimport.Facts{Cluster: c, Record: clusterimport.RecordOf(c), Namespace: l.namespace(c)}
 	_, f.Token = l.caches.Tokens.Get(l.tokens.key(c))
 	if f.Record != nil {
-		f.Arrived = f.Record.Taken() || f.Record.Arrived(grantedRequests(l.caches, c))
+		f.Arrived = f.Record.MadeByRancherFleet() || f.Record.AgentRegistered(grantedRequests(l.caches, c))
 		if f.Record.Own != "" {
 			f.Own = l.cfg.Agents.DesiredDigest(c)
 		}

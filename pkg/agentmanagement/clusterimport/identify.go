@@ -33,7 +33,7 @@ func (l *Loop) identify(ctx context.Context, c *fleet.Cluster, access kubeconfig
 		}
 	}
 	switch {
-	case before != nil && !workspace.Recognises(c, before):
+	case before != nil && !workspace.RecognisesAgent(c, before):
 		err = l.cfg.Moves.CarryOver(ctx, c, before)
 	case c.Spec.ClientID == "":
 		named := c.DeepCopy()

@@ -41,7 +41,7 @@ type reporter struct {
 // writeRecord writes the result of an import to its Cluster.
 func (l *reporter) writeRecord(ctx context.Context, c *fleet.Cluster, r clusterimport.Record) error {
 	for try := 1; ; try++ {
-		noted, err := l.clusters.Patch(ctx, c, r.Note(c))
+		noted, err := l.clusters.Patch(ctx, c, r.Annotate(c))
 		if kube.IsConflict(err) && try < tries {
 			if c, err = l.clusters.Get(ctx, kube.KeyOf(c)); err == nil {
 				continue
@@ -113,7 +113,7 @@ func (l *reporter) write(ctx context.Context, c *fleet.Cluster, r *clusterimport
 	}
 	changed := c.DeepCopy()
 	changed.Status.Conditions = condition.Set(c.Status.Conditions, imported, l.now())
-	if r != nil && !r.Taken() {
+	if r != nil && !r.MadeByRancherFleet() {
 		r.NoteStatus(&changed.Status)
 	}
 	was := condition.Find(c.Status.Conditions, fleet.ConditionImported)

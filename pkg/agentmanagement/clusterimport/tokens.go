@@ -99,7 +99,7 @@ func (l *tokens) isUsedUp(c *fleet.Cluster, t *fleet.ClusterRegistrationToken) b
 	}
 	left := t.CreationTimestamp.Add(importTokenTTL).Sub(l.now())
 	r := clusterimport.Record{Since: t.CreationTimestamp.Time}
-	return t.DeletionTimestamp == nil && (!own || left < tokenLeft || r.Arrived(grantedRequests(l.caches, c)))
+	return t.DeletionTimestamp == nil && (!own || left < tokenLeft || r.AgentRegistered(grantedRequests(l.caches, c)))
 }
 
 // deleteToken deletes the registration token of an agent that uses its own credential.

@@ -47,7 +47,7 @@ func (d *Cluster) writableObjects(ctx context.Context, namespace string, all []a
 	}
 	bootstrap, err := d.secrets.Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap})
 	if err == nil {
-		if foreign := d.Mark.Foreign(bootstrap, known); foreign != "" {
+		if foreign := d.Mark.ForeignOwner(bootstrap, known); foreign != "" {
 			return nil, reconcile.RequeueError(clusterimport.ReasonForeign, Retry, fmt.Errorf(
 				"install the agent: Secret %s is there and %s; nothing was changed", kube.KeyOf(bootstrap), foreign))
 		}
@@ -108,7 +108,7 @@ func (d *Cluster) writeSecret(ctx context.Context, want *corev1.Secret) error {
 	switch {
 	case err != nil && !kube.IsGone(err):
 		return err
-	case err == nil && want.Name != fleet.SecretAgentBootstrap && d.Mark.Foreign(have, false) != "":
+	case err == nil && want.Name != fleet.SecretAgentBootstrap && d.Mark.ForeignOwner(have, false) != "":
 		return nil
 	}
 	return ensure.Secret(ctx, d.secrets, want)
@@ -134,7 +134,7 @@ func (d *Cluster) Reapply(ctx context.Context, a registration.Agent, adoptFrom s
 	if err != nil {
 		return err
 	}
-	budget, class := o.Wished()
+	budget, class := o.OptionalNames()
 	err = Discard(ctx, kube.StoreOf[*policyv1.PodDisruptionBudget](d.Client), a.Namespace, d.Mark.Manager, budget,
 		func(b *policyv1.PodDisruptionBudget) bool { return d.isMadeForCluster(b) })
 	if err != nil {

@@ -55,7 +55,7 @@ func (o *object[P]) readOwner(ctx context.Context, m clusterimport.Mark, known b
 		return "", err
 	}
 	o.have, o.there = have, true
-	return m.Foreign(have, known), nil
+	return m.ForeignOwner(have, known), nil
 }
 
 // apply applies the object if it differs from what was applied last.

@@ -125,7 +125,7 @@ func deleteRecord[P kube.Object](ctx context.Context, d *Cluster, store *kube.St
 	if err != nil {
 		return kube.IgnoreGone(err)
 	}
-	if d.Mark.Foreign(have, known) != "" {
+	if d.Mark.ForeignOwner(have, known) != "" {
 		return nil
 	}
 	return store.Delete(ctx, key, kube.Exactly(have))

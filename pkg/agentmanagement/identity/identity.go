@@ -36,12 +36,12 @@ type Loop struct {
 	clusters *kube.Store[*fleet.Cluster]
 
 	mu    sync.Mutex
-	sight map[kube.Key]*registration.Sights
+	sight map[kube.Key]*registration.AgentSightings
 }
 
 // New makes the loop; it sends no request before it runs.
 func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder, log *logrus.Entry) *Loop {
-	l := &Loop{log: log, now: cfg.Now, caches: caches, events: events, clusters: kube.StoreOf[*fleet.Cluster](c), sight: map[kube.Key]*registration.Sights{}}
+	l := &Loop{log: log, now: cfg.Now, caches: caches, events: events, clusters: kube.StoreOf[*fleet.Cluster](c), sight: map[kube.Key]*registration.AgentSightings{}}
 	l.loop = kube.NewController("identities", 2, kube.Within(cfg.Scope.Holds, l.Reconcile))
 	caches.Clusters.OnChange(l.onCluster)
 	caches.Requests.OnChange(func(old, r *fleet.ClusterRegistration) {
@@ -72,10 +72,10 @@ func (l *Loop) onCluster(old, c *fleet.Cluster) {
 	l.mu.Lock()
 	s := l.sight[kube.KeyOf(c)]
 	if s == nil {
-		s = &registration.Sights{}
+		s = &registration.AgentSightings{}
 		l.sight[kube.KeyOf(c)] = s
 	}
-	s.See(c, l.now())
+	s.Record(c, l.now())
 	l.mu.Unlock()
 	l.loop.Add(kube.KeyOf(c))
 }
@@ -84,7 +84,7 @@ func (l *Loop) onCluster(old, c *fleet.Cluster) {
 // Cluster.
 func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	c, ok := l.caches.Clusters.Get(key)
-	if !ok || withdrawal.Going(c) || registration.External(c) {
+	if !ok || withdrawal.IsDeleting(c) || registration.External(c) {
 		return kube.Done, nil
 	}
 	requests := l.caches.Requests.ByIndex(cache.ByCluster, key.String())
@@ -96,7 +96,7 @@ func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 		c = patched
 	}
 	l.mu.Lock()
-	var sight registration.Sights
+	var sight registration.AgentSightings
 	if s := l.sight[key]; s != nil {
 		sight = *s
 	}

@@ -48,10 +48,10 @@ func (l *Loop) removeFormerAgents(ctx context.Context, c *fleet.Cluster, a regis
 		if err != nil {
 			return err
 		}
-		left = left.Left(namespace)
+		left = left.WithoutNamespace(namespace)
 		l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).
 			WithField("reason", "the agent lives in namespace "+a.Namespace).Info("local agent in namespace " + namespace + " removed")
 	}
-	_, err = l.clusters.Patch(ctx, c, left.Note(c))
+	_, err = l.clusters.Patch(ctx, c, left.Annotate(c))
 	return err
 }

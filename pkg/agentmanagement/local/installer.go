@@ -85,7 +85,7 @@ func (i *installer) install(ctx context.Context, a registration.Agent) error {
 // that o does not contain, if goes permits it.
 func (i *installer) deleteSuperfluous(ctx context.Context, a registration.Agent, o registration.AgentObjects, goes func(kube.Object) bool) error {
 	id := a.Labels[fleet.LabelManagerID]
-	budget, class := o.Wished()
+	budget, class := o.OptionalNames()
 	err := downstream.Discard(ctx, i.budgets, a.Namespace, id, budget, func(b *policyv1.PodDisruptionBudget) bool { return goes(b) })
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func (someAgents) OnSuspension(func())                                     {}
 func (someAgents) OnBundle(func(old, b *fleet.Bundle))                     {}
 func (someAgents) IsCurrent(context.Context, *fleet.Cluster) (bool, error) { return true, nil }
 func (a someAgents) DesiredAgent(_ context.Context, c *fleet.Cluster) (registration.Agent, error) {
-	return agentrollout.Manager{Settings: a.settings, System: managertest.System}.Wanted(c)
+	return agentrollout.Manager{Settings: a.settings, System: managertest.System}.DesiredAgent(c)
 }
 
 // start returns what a process runs.

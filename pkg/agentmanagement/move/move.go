@@ -120,7 +120,7 @@ func (m *Loop) Former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster, 
 	if err != nil {
 		return nil, err
 	}
-	return workspace.Former(c, owner, same), nil
+	return workspace.FormerClusters(c, owner, same), nil
 }
 
 // CarryOver copies to a new Cluster what users had set on the Cluster that it replaces,
@@ -134,7 +134,7 @@ func (m *Loop) CarryOver(ctx context.Context, c, before *fleet.Cluster) error {
 	if err != nil {
 		return err
 	}
-	if _, err := m.clusters.Patch(ctx, have, workspace.Carry(have, from)); err != nil {
+	if _, err := m.clusters.Patch(ctx, have, workspace.CarryUserFields(have, from)); err != nil {
 		return err
 	}
 	m.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", "it comes from workspace "+from.Namespace).Info("cluster moves")
@@ -157,7 +157,7 @@ func (m *Loop) MustStay(ctx context.Context, c *fleet.Cluster) (stays bool, next
 	if err != nil {
 		return true, kube.Done, err
 	}
-	stays, order, why, after := workspace.Stay(c, d)
+	stays, order, why, after := workspace.DecideStay(c, d)
 	if !stays {
 		return false, kube.Done, nil
 	}
@@ -172,8 +172,8 @@ func (m *Loop) MustStay(ctx context.Context, c *fleet.Cluster) (stays bool, next
 }
 
 // departure gathers the facts about a Cluster that is being deleted.
-func (m *Loop) departure(ctx context.Context, c *fleet.Cluster) (workspace.Departure, error) {
-	d := workspace.Departure{Since: m.cfg.Now().Sub(c.DeletionTimestamp.Time)}
+func (m *Loop) departure(ctx context.Context, c *fleet.Cluster) (workspace.DeletionState, error) {
+	d := workspace.DeletionState{Since: m.cfg.Now().Sub(c.DeletionTimestamp.Time)}
 	if c.Labels[fleet.LabelManagementCluster] == "" || c.Spec.KubeConfigSecret == "" || registration.External(c) {
 		return d, nil // this manager does not configure its agent
 	}
@@ -196,7 +196,7 @@ func (m *Loop) departure(ctx context.Context, c *fleet.Cluster) (workspace.Depar
 		return d, nil
 	}
 	same := m.siblings(c)
-	d.New = workspace.Successor(c, d.To, same)
+	d.New = workspace.FindSuccessor(c, d.To, same)
 	if d.New == nil {
 		return d, nil
 	}
@@ -211,10 +211,10 @@ func (m *Loop) departure(ctx context.Context, c *fleet.Cluster) (workspace.Depar
 // a Cluster between them: a cluster may move again before its first move is complete.
 func hasAgentOf(c, former *fleet.Cluster, same []*fleet.Cluster) bool {
 	for range same {
-		if workspace.Recognises(c, former) {
+		if workspace.RecognisesAgent(c, former) {
 			return true
 		}
-		i := slices.IndexFunc(same, func(s *fleet.Cluster) bool { return workspace.Recognises(c, s) })
+		i := slices.IndexFunc(same, func(s *fleet.Cluster) bool { return workspace.RecognisesAgent(c, s) })
 		if i < 0 {
 			return false
 		}
@@ -255,7 +255,7 @@ func (m *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 	}
 	for _, f := range former {
 		if says := condition.Find(f.Status.Conditions, fleet.ConditionMoving); f.DeletionTimestamp != nil && says != nil {
-			return kube.Done, m.writeCondition(ctx, c, workspace.ReasonArrives, workspace.Arriving(f, says.Message))
+			return kube.Done, m.writeCondition(ctx, c, workspace.ReasonArrives, workspace.ArrivalMessage(f, says.Message))
 		}
 	}
 	if condition.Find(c.Status.Conditions, fleet.ConditionMoving) == nil {
@@ -274,7 +274,7 @@ func (m *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 // writeCondition writes condition Moving.
 func (m *Loop) writeCondition(ctx context.Context, c *fleet.Cluster, reason, why string) error {
 	changed := c.DeepCopy()
-	changed.Status.Conditions = condition.Set(c.Status.Conditions, workspace.Moving(c, reason, why), m.cfg.Now())
+	changed.Status.Conditions = condition.Set(c.Status.Conditions, workspace.MovingCondition(c, reason, why), m.cfg.Now())
 	_, err := m.clusters.PatchStatus(ctx, c, changed)
 	return kube.IgnoreGone(err)
 }

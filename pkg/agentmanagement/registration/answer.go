@@ -28,7 +28,7 @@ func (l *Loop) answer(ctx context.Context, r *fleet.ClusterRegistration, sibling
 		return kube.Done, err
 	}
 	namespace, ok := registration.DeploymentNamespace(c)
-	if !ok || withdrawal.Going(c) || registration.External(c) {
+	if !ok || withdrawal.IsDeleting(c) || registration.External(c) {
 		return kube.Done, nil
 	}
 	claim := registration.JudgeClaim(r, c, t, siblings, l.cfg.Settings)
@@ -140,14 +140,14 @@ func ensureRights(ctx context.Context, w grant.Writer, g registration.Grant) err
 // is lost: the agent needs a new request then.
 func (l *Loop) maintain(ctx context.Context, r *fleet.ClusterRegistration) (kube.Result, error) {
 	c, ok := l.caches.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
-	if !ok || withdrawal.Going(c) || registration.External(c) {
+	if !ok || withdrawal.IsDeleting(c) || registration.External(c) {
 		return kube.Done, nil
 	}
 	if len(l.credentials.accountsOf(r)) == 0 {
 		return kube.Done, nil
 	}
 	if namespace, ok := registration.DeploymentNamespace(c); ok && namespaceStands(l.caches, namespace) {
-		if err := ensureRights(ctx, l.grants, registration.GrantAgent(r, c, namespace, l.cfg.System).For(l.credentials.accountsWithRights(r, c))); err != nil {
+		if err := ensureRights(ctx, l.grants, registration.GrantAgent(r, c, namespace, l.cfg.System).ForAccounts(l.credentials.accountsWithRights(r, c))); err != nil {
 			return kube.Done, err
 		}
 	}

@@ -39,7 +39,7 @@ func (l *Loop) checkPending(r *fleet.ClusterRegistration) error {
 		return reconcile.RequeueError(reasonPending, pendingRetry, errors.New(known.(tooManyPending).why))
 	}
 	unseen := l.caches.Clusters.ByIndex(cache.ByUnseen, r.Namespace)
-	why := registration.Crowded(t, l.cfg.Settings.MaxPending, unseen, func(c *fleet.Cluster) []*fleet.ClusterRegistration {
+	why := registration.PendingLimitReason(t, l.cfg.Settings.MaxPending, unseen, func(c *fleet.Cluster) []*fleet.ClusterRegistration {
 		return l.caches.Requests.ByIndex(cache.ByClient, cache.ClientKey(c.Namespace, c.Spec.ClientID))
 	})
 	if why == "" {

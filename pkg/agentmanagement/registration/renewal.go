@@ -64,7 +64,7 @@ func (l credentials) accountsWithRights(r *fleet.ClusterRegistration, c *fleet.C
 // Cluster. next is when the request is reconciled anyway.
 func (l credentials) maintain(ctx context.Context, r *fleet.ClusterRegistration, next kube.Result) (kube.Result, error) {
 	c, ok := l.caches.Clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
-	if !ok || withdrawal.Going(c) || registration.External(c) {
+	if !ok || withdrawal.IsDeleting(c) || registration.External(c) {
 		return next, nil
 	}
 	after, err := l.credential(ctx, r, c)
@@ -100,7 +100,7 @@ func (l credentials) credential(ctx context.Context, r *fleet.ClusterRegistratio
 		if err := l.applyPlan(ctx, r, c, p); err != nil {
 			return 0, err
 		}
-		if err := ensureRights(ctx, l.grants, registration.GrantAgent(r, c, namespace, l.cfg.System).For(p.Holders)); err != nil {
+		if err := ensureRights(ctx, l.grants, registration.GrantAgent(r, c, namespace, l.cfg.System).ForAccounts(p.Holders)); err != nil {
 			return 0, err
 		}
 	}

@@ -41,7 +41,7 @@ func New(c *kube.Client, now func() time.Time) *Workspaces {
 // exist.
 func (t *Workspaces) IsDeleted(ctx context.Context, workspace string) (bool, error) {
 	ns, err := t.client.NamespaceLifetime(ctx, workspace)
-	return ns.Ending() != "", err
+	return ns.EndText() != "", err
 }
 
 // ClusterMustStay reports whether a Cluster that is being deleted must stay: it is
@@ -51,7 +51,7 @@ func (t *Workspaces) ClusterMustStay(ctx context.Context, c *fleet.Cluster) (boo
 		return waits, err
 	}
 	kind, err := t.client.KindLifetime(ctx, "Cluster")
-	if err != nil || kind.Ending() == "" {
+	if err != nil || kind.EndText() == "" {
 		return false, err
 	}
 	return t.bundlesWait(ctx, c.Namespace, true)
@@ -64,7 +64,7 @@ func (t *Workspaces) HasPendingBundles(ctx context.Context, workspace string) (b
 		return true, nil
 	}
 	ns, err := t.client.NamespaceLifetime(ctx, workspace)
-	if err != nil || ns.Ending() == "" {
+	if err != nil || ns.EndText() == "" {
 		return false, err
 	}
 	waits, err := t.bundlesWait(ctx, workspace, false)

@@ -69,14 +69,14 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Puller {
 	p := &Puller{
 		cfg: cfg, log: log, failures: workqueue.NewTypedItemExponentialFailureRateLimiter[kube.Key](firstDelay, lastDelay),
 		bundles: kube.StoreOf[*fleet.Bundle](own), secrets: kube.StoreOf[*corev1.Secret](own),
-		cache: kube.NewMetaCache(own, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, stripped),
+		cache: kube.NewMetaCache(own, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, stripMetadata),
 	}
 	p.loop = kube.NewController("bundle-chart", 2, p.Reconcile)
 	p.cache.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
 		switch {
 		case changed == nil:
 			p.failures.Forget(kube.KeyOf(old))
-		case asked(changed) && (old == nil || !asked(old) || !cfg.Scope.Owns(old) || old.Annotations[fleet.AnnotationPull] != changed.Annotations[fleet.AnnotationPull]):
+		case hasOpenRequest(changed) && (old == nil || !hasOpenRequest(old) || !cfg.Scope.Owns(old) || old.Annotations[fleet.AnnotationPull] != changed.Annotations[fleet.AnnotationPull]):
 			p.failures.Forget(kube.KeyOf(changed))
 			p.loop.Add(kube.KeyOf(changed))
 		}
@@ -90,8 +90,8 @@ func (p *Puller) Loops() []*kube.Controller { return []*kube.Controller{p.loop} 
 // Runnables returns the caches and loops to run.
 func (p *Puller) Runnables() []kube.Runner { return []kube.Runner{p.cache, p.loop} }
 
-// stripped keeps what was asked for and answered.
-func stripped(m *metav1.PartialObjectMetadata) {
+// stripMetadata keeps what was asked for and answered.
+func stripMetadata(m *metav1.PartialObjectMetadata) {
 	kept := map[string]string{}
 	for _, a := range []string{fleet.AnnotationPull, fleet.AnnotationPulled} {
 		if v := m.Annotations[a]; v != "" {
@@ -105,8 +105,8 @@ func stripped(m *metav1.PartialObjectMetadata) {
 	m.Annotations, m.Labels, m.OwnerReferences, m.Finalizers = kept, labels, nil, nil
 }
 
-// asked reports whether charts are asked for that are not there.
-func asked(m metav1.Object) bool {
+// hasOpenRequest reports whether charts are asked for that are not there.
+func hasOpenRequest(m metav1.Object) bool {
 	a := m.GetAnnotations()
 	return a[fleet.AnnotationPull] != "" && a[fleet.AnnotationPull] != a[fleet.AnnotationPulled] && m.GetDeletionTimestamp() == nil
 }
@@ -114,7 +114,7 @@ func asked(m metav1.Object) bool {
 // Reconcile pulls the charts of one Bundle, if that is asked for. A failure is written
 // on the Bundle, and the pull is tried again: a source may be repaired.
 func (p *Puller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if m, ok := p.cache.Get(key); !ok || !asked(m) || !p.cfg.Scope.Owns(m) {
+	if m, ok := p.cache.Get(key); !ok || !hasOpenRequest(m) || !p.cfg.Scope.Owns(m) {
 		p.failures.Forget(key)
 		return kube.Done, nil
 	}
@@ -126,7 +126,7 @@ func (p *Puller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, erro
 		return kube.Done, err
 	}
 	charts := deployment.Charts(&b.Spec)
-	if !asked(b) || !deployment.PulledByManager(&b.Spec) || b.Annotations[fleet.AnnotationPull] != chart.KeyOf(charts) {
+	if !hasOpenRequest(b) || !deployment.PulledByManager(&b.Spec) || b.Annotations[fleet.AnnotationPull] != chart.KeyOf(charts) {
 		return kube.Done, nil // the controller of Bundles asks again
 	}
 	id, err := p.pull(ctx, b, charts)

@@ -110,9 +110,9 @@ func (p *Publisher) putAccess(ctx context.Context, j job, b *fleet.Bundle) (*fin
 	})
 	switch {
 	case kube.IsTerminating(err):
-		return nil, going(secret.Namespace)
+		return nil, terminatingError(secret.Namespace)
 	case errors.Is(err, errForeign):
-		return conflict(b, fmt.Sprintf("secret %q exists and is not Fleet's; what leads to the bundle's resources cannot be kept", secret.Name)), nil
+		return conflictFinding(b, fmt.Sprintf("secret %q exists and is not Fleet's; what leads to the bundle's resources cannot be kept", secret.Name)), nil
 	}
 	return nil, err
 }
@@ -132,7 +132,7 @@ func (p *Publisher) putContents(ctx context.Context, write gitrepo.Write) (*find
 	if err != nil {
 		return nil, err
 	}
-	if there, err := p.whole(ctx, packed.ID); there || err != nil {
+	if there, err := p.isComplete(ctx, packed.ID); there || err != nil {
 		return nil, err
 	}
 	manager, err := p.cfg.ManagerID(ctx)
@@ -151,10 +151,10 @@ func (p *Publisher) putContents(ctx context.Context, write gitrepo.Write) (*find
 	return nil, nil
 }
 
-// whole marks a content as in use, and reports whether it is there with all its parts:
+// isComplete marks a content as in use, and reports whether it is there with all its parts:
 // one may have been removed.
-func (p *Publisher) whole(ctx context.Context, id string) (bool, error) {
-	index, err := p.renew(ctx, id)
+func (p *Publisher) isComplete(ctx context.Context, id string) (bool, error) {
+	index, err := p.renewContent(ctx, id)
 	if index == nil || err != nil {
 		return false, err
 	}
@@ -185,8 +185,8 @@ func (p *Publisher) putPart(ctx context.Context, c *fleet.Content) error {
 	return err
 }
 
-// renew marks a Content as in use. It returns nil if there is no Content.
-func (p *Publisher) renew(ctx context.Context, name string) (*fleet.Content, error) {
+// renewContent marks a Content as in use. It returns nil if there is no Content.
+func (p *Publisher) renewContent(ctx context.Context, name string) (*fleet.Content, error) {
 	old, err := p.contents.Get(ctx, kube.Key{Name: name})
 	if err == nil {
 		old, err = p.contents.Mutate(ctx, old, markInUse)

@@ -14,9 +14,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 )
 
-// present reads what the cluster holds: the Bundles of the order and their values, and
+// readPresent reads what the cluster holds: the Bundles of the order and their values, and
 // the owners of the names that the order needs.
-func (p *Publisher) present(ctx context.Context, o Order, set bundle.Set, s *storage) (gitrepo.Present, error) {
+func (p *Publisher) readPresent(ctx context.Context, o Order, set bundle.Set, s *storage) (gitrepo.Present, error) {
 	selector := fleet.LabelRepoName + "=" + o.Owner
 	found := gitrepo.Present{Others: map[string]string{}, Secrets: map[string]map[string][]byte{}}
 	var err error
@@ -38,12 +38,12 @@ func (p *Publisher) present(ctx context.Context, o Order, set bundle.Set, s *sto
 			return found, err
 		}
 	}
-	err = p.others(ctx, o, set, &found)
+	err = p.findOwners(ctx, o, set, &found)
 	return found, err
 }
 
-// others finds the owners of the names that the order needs and does not own.
-func (p *Publisher) others(ctx context.Context, o Order, set bundle.Set, found *gitrepo.Present) error {
+// findOwners finds the owners of the names that the order needs and does not own.
+func (p *Publisher) findOwners(ctx context.Context, o Order, set bundle.Set, found *gitrepo.Present) error {
 	own := map[string]bool{}
 	for _, b := range found.Own {
 		own[b.Name] = true
@@ -61,10 +61,10 @@ func (p *Publisher) others(ctx context.Context, o Order, set bundle.Set, found *
 	for _, b := range list {
 		switch {
 		case own[b.GetName()]: // the list may be behind
-		case !o.Adopt || !free(b):
+		case !o.Adopt || !isUnowned(b):
 			found.Others[b.GetName()] = ownerOf(b)
 		default:
-			if err := p.adopt(ctx, kube.KeyOf(b), found); err != nil {
+			if err := p.readOrphan(ctx, kube.KeyOf(b), found); err != nil {
 				return err
 			}
 		}
@@ -72,8 +72,8 @@ func (p *Publisher) others(ctx context.Context, o Order, set bundle.Set, found *
 	return nil
 }
 
-// adopt reads a Bundle without an owner, with its values.
-func (p *Publisher) adopt(ctx context.Context, key kube.Key, found *gitrepo.Present) error {
+// readOrphan reads a Bundle without an owner, with its values.
+func (p *Publisher) readOrphan(ctx context.Context, key kube.Key, found *gitrepo.Present) error {
 	b, err := p.bundles.Get(ctx, key)
 	if kube.IsGone(err) {
 		return nil
@@ -97,8 +97,8 @@ func (p *Publisher) adopt(ctx context.Context, key kube.Key, found *gitrepo.Pres
 	return nil
 }
 
-// ask asks for each Bundle by its name.
-func (p *Publisher) ask(ctx context.Context, namespace string, names []string) ([]metav1.Object, error) {
+// getBundles asks for each Bundle by its name.
+func (p *Publisher) getBundles(ctx context.Context, namespace string, names []string) ([]metav1.Object, error) {
 	var (
 		mu   sync.Mutex
 		list []metav1.Object
@@ -123,8 +123,8 @@ func (p *Publisher) ask(ctx context.Context, namespace string, names []string) (
 	return list, group.Wait()
 }
 
-// free reports whether a Bundle belongs to no source.
-func free(b metav1.Object) bool {
+// isUnowned reports whether a Bundle belongs to no source.
+func isUnowned(b metav1.Object) bool {
 	labels := b.GetLabels()
 	return labels[fleet.LabelRepoName] == "" && labels[fleet.LabelHelmOpName] == ""
 }

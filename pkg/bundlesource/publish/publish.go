@@ -83,7 +83,7 @@ func New(cfg Config) *Publisher {
 		contents: kube.StoreOf[*fleet.Content](cfg.Client), scans: kube.StoreOf[*fleet.ImageScan](cfg.Client),
 	}
 	if p.cfg.Bundles == nil {
-		p.cfg.Bundles = p.ask
+		p.cfg.Bundles = p.getBundles
 	}
 	return p
 }
@@ -156,7 +156,7 @@ func (p *Publisher) Publish(ctx context.Context, o Order, set bundle.Set) (Done,
 	if err != nil {
 		return Done{}, err
 	}
-	present, err := p.present(ctx, o, set, storage)
+	present, err := p.readPresent(ctx, o, set, storage)
 	if err != nil {
 		return Done{}, err
 	}
@@ -166,7 +166,7 @@ func (p *Publisher) Publish(ctx context.Context, o Order, set bundle.Set) (Done,
 	plan := gitrepo.PlanWrites(set, present)
 	done := Done{Unchanged: plan.Unchanged, Findings: plan.Findings, Taken: plan.Taken, Held: plan.Held}
 	mark := withdrawal.PruneMark(plan.Remove)
-	if err := o.retract(ctx, mark); err != nil { // before anything becomes desired again
+	if err := o.unmark(ctx, mark); err != nil { // before anything becomes desired again
 		return done, err
 	}
 	refused, err := p.writeAll(ctx, job{order: o, storage: storage}, plan.Put, &done)
@@ -183,19 +183,19 @@ func (p *Publisher) Publish(ctx context.Context, o Order, set bundle.Set) (Done,
 	case plan.Err != nil:
 		return done, plan.Err
 	case len(plan.Remove) == 0:
-		return done, o.retract(ctx, "")
+		return done, o.unmark(ctx, "")
 	case o.Pruning != nil:
-		return done, p.mark(ctx, o, plan.Remove, mark, &done)
+		return done, p.markForRemoval(ctx, o, plan.Remove, mark, &done)
 	case o.Guard != nil:
 		if err := o.Guard(ctx, present.Own, plan.Remove); err != nil {
 			return done, err
 		}
 	}
-	done.Removed, err = p.prune(ctx, o, plan.Remove)
+	done.Removed, err = p.removeBundles(ctx, o, plan.Remove)
 	return done, err
 }
 
-func (o Order) retract(ctx context.Context, mark string) error {
+func (o Order) unmark(ctx context.Context, mark string) error {
 	if o.Pruning == nil {
 		return nil
 	}
@@ -220,7 +220,7 @@ func (p *Publisher) writeAll(ctx context.Context, j job, list []gitrepo.Write, d
 			if why := p.cfg.Suspended(); why != "" {
 				return reconcile.RequeueError(fleet.ReasonSuspended, 0, errors.New(why))
 			}
-			f, err := p.put(gctx, j, write)
+			f, err := p.publishBundle(gctx, j, write)
 			if err == nil && f == nil {
 				written.Add(1)
 				logEvent(j.order.Log, write.New.Name, write.Reason, "bundle written")

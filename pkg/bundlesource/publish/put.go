@@ -18,9 +18,9 @@ import (
 // errForeign says that an object of the name is not Fleet's.
 var errForeign = errors.New("it is not Fleet's")
 
-// put writes one Bundle after all that it leads to. A Bundle that is refused is
+// publishBundle writes one Bundle after all that it leads to. A Bundle that is refused is
 // a finding, so that others go on.
-func (p *Publisher) put(ctx context.Context, j job, write gitrepo.Write) (*finding.Finding, error) {
+func (p *Publisher) publishBundle(ctx context.Context, j job, write gitrepo.Write) (*finding.Finding, error) {
 	if write.Secret {
 		if f, err := p.putValues(ctx, j.order, write); f != nil || err != nil {
 			return f, err
@@ -50,16 +50,16 @@ func (p *Publisher) putBundle(ctx context.Context, write gitrepo.Write) (*findin
 	err := p.store(ctx, write)
 	switch {
 	case kube.IsExists(err):
-		return conflict(b, fmt.Sprintf("bundle %q exists and belongs to somebody else; it is not overwritten", b.Name)), nil
+		return conflictFinding(b, fmt.Sprintf("bundle %q exists and belongs to somebody else; it is not overwritten", b.Name)), nil
 	case kube.IsInvalid(err):
 		return &finding.Finding{Path: b.Name, Severity: finding.Error, Rule: finding.RuleValue, Message: err.Error()}, nil
 	case kube.IsTerminating(err):
-		return nil, going(b.Namespace)
+		return nil, terminatingError(b.Namespace)
 	}
 	return nil, err
 }
 
-func going(namespace string) error {
+func terminatingError(namespace string) error {
 	return reconcile.RequeueError(fleet.ReasonProgressing, 0, fmt.Errorf("namespace %q is being deleted", namespace))
 }
 
@@ -74,13 +74,13 @@ func (p *Publisher) store(ctx context.Context, write gitrepo.Write) error {
 		if b.ResourceVersion != old.ResourceVersion && (b.DeletionTimestamp != nil || b.Labels[fleet.LabelRepoName] != old.Labels[fleet.LabelRepoName]) {
 			return reconcile.RequeueError(fleet.ReasonProgressing, 0, fmt.Errorf("bundle %q was changed by somebody else meanwhile", old.Name))
 		}
-		*b = *gitrepo.Onto(b, write.New)
+		*b = *gitrepo.UpdateBundle(b, write.New)
 		return nil
 	})
 	return err
 }
 
-func conflict(b *fleet.Bundle, message string) *finding.Finding {
+func conflictFinding(b *fleet.Bundle, message string) *finding.Finding {
 	return &finding.Finding{Path: b.Name, Severity: finding.Error, Rule: finding.RuleConflict, Message: message}
 }
 
@@ -104,18 +104,18 @@ func (p *Publisher) putValues(ctx context.Context, o Order, write gitrepo.Write)
 	})
 	switch {
 	case kube.IsTerminating(err):
-		return nil, going(secret.Namespace)
+		return nil, terminatingError(secret.Namespace)
 	case kube.IsInvalid(err):
-		return unkeepable(secret.Name), nil
+		return refusedValuesFinding(secret.Name), nil
 	case errors.Is(err, errForeign):
-		return conflict(write.New, fmt.Sprintf("secret %q exists and is not Fleet's; the bundle's values cannot be kept", secret.Name)), nil
+		return conflictFinding(write.New, fmt.Sprintf("secret %q exists and is not Fleet's; the bundle's values cannot be kept", secret.Name)), nil
 	}
 	return nil, err
 }
 
-// unkeepable is said of values that a Secret refuses. The API server's own text
+// refusedValuesFinding is said of values that a Secret refuses. The API server's own text
 // might repeat them.
-func unkeepable(name string) *finding.Finding {
+func refusedValuesFinding(name string) *finding.Finding {
 	return &finding.Finding{
 		Path: name, Severity: finding.Error, Rule: finding.RuleValue,
 		Message: "its values cannot be kept in a Secret: they may have 1 MiB in all",

@@ -12,9 +12,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// prune removes Bundles. Their finalizer keeps them until their deployments are
+// removeBundles removes Bundles. Their finalizer keeps them until their deployments are
 // withdrawn, which is the work of the controllers of Bundles.
-func (p *Publisher) prune(ctx context.Context, o Order, list []*fleet.Bundle) (int, error) {
+func (p *Publisher) removeBundles(ctx context.Context, o Order, list []*fleet.Bundle) (int, error) {
 	removed := 0
 	for _, b := range list {
 		if why := p.cfg.Suspended(); why != "" {
@@ -29,13 +29,13 @@ func (p *Publisher) prune(ctx context.Context, o Order, list []*fleet.Bundle) (i
 	return removed, nil
 }
 
-// mark marks Bundles, and asks for their removal when all of them are marked, so that a
+// markForRemoval marks Bundles, and asks for their removal when all of them are marked, so that a
 // reader never takes a part of them for the whole. It returns the number of Bundles
 // that did not have this mark before, and the names of those that had none.
-func (p *Publisher) mark(ctx context.Context, o Order, list []*fleet.Bundle, mark string, done *Done) error {
+func (p *Publisher) markForRemoval(ctx context.Context, o Order, list []*fleet.Bundle, markForRemoval string, done *Done) error {
 	for _, b := range list {
 		before := b.Annotations[fleet.AnnotationPrune]
-		if before == mark {
+		if before == markForRemoval {
 			continue
 		}
 		if why := p.cfg.Suspended(); why != "" {
@@ -45,7 +45,7 @@ func (p *Publisher) mark(ctx context.Context, o Order, list []*fleet.Bundle, mar
 		if changed.Annotations == nil {
 			changed.Annotations = map[string]string{}
 		}
-		changed.Annotations[fleet.AnnotationPrune] = mark
+		changed.Annotations[fleet.AnnotationPrune] = markForRemoval
 		if err := p.store(ctx, gitrepo.Write{Old: b, New: changed}); err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (p *Publisher) mark(ctx context.Context, o Order, list []*fleet.Bundle, mar
 		}
 		logEvent(o.Log, b.Name, "no longer in the repository", "bundle to be removed")
 	}
-	return o.Pruning.Ask(ctx, mark)
+	return o.Pruning.Ask(ctx, markForRemoval)
 }
 
 // Remove deletes one Bundle, if it is still the one that is meant.

@@ -32,7 +32,7 @@ func (p *Publisher) writeScans(ctx context.Context, o Order, set bundle.Set, don
 				Path: s.New.Name, Severity: finding.Error, Rule: finding.RuleValue, Message: "image scan: " + err.Error(),
 			})
 		case kube.IsTerminating(err):
-			return going(o.Namespace)
+			return terminatingError(o.Namespace)
 		case err != nil:
 			return err
 		default:

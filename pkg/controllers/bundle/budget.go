@@ -59,7 +59,7 @@ func (e *budgets) withinBudget(ctx context.Context, s *snapshot, open []*staleDe
 	}
 	r, held, undecided := e.removalOf(s, fresh, alone)
 	r.Also = e.deletionBudget.alsoWithdrawn(s.key, since)
-	v := withdrawal.Judge(r)
+	v := withdrawal.DecideRemoval(r)
 	if undecided && age < claimGrace && heldForObjectsOnly(r, v) {
 		return free, approved, collectTime, nil
 	}
@@ -109,7 +109,7 @@ func (e *budgets) removalOf(s *snapshot, fresh []*staleDeployment, alone []*repl
 		}
 		undecided, held[l.cluster] = undecided || more, true
 		r.Items = append(r.Items, withdrawal.Item{
-			Name: l.cluster.String(), UID: l.bd.UID, Things: things, Replaced: []string{l.String()},
+			Name: l.cluster.String(), UID: l.bd.UID, DataObjects: things, Replaced: []string{l.String()},
 		})
 	}
 	return r, held, undecided
@@ -121,11 +121,11 @@ func (e *budgets) removalOf(s *snapshot, fresh []*staleDeployment, alone []*repl
 // still take over some of the objects.
 func (e *budgets) removalItem(cluster, repo kube.Key, bd *fleet.BundleDeployment, leaves func(kube.Key) bool) (removalItem withdrawal.Item, undecided bool) {
 	removalItem = withdrawal.Item{Name: cluster.String(), UID: bd.UID}
-	things := withdrawal.Things(cluster.String(), bd)
+	things := withdrawal.DataObjects(cluster.String(), bd)
 	if len(things) == 0 {
 		return removalItem, false
 	}
-	removalItem.Things, undecided = e.table.LostObjects(cluster, repo, things, leaves)
+	removalItem.DataObjects, undecided = e.table.LostObjects(cluster, repo, things, leaves)
 	return removalItem, undecided
 }
 
@@ -135,10 +135,10 @@ func heldForObjectsOnly(r withdrawal.Removal, v withdrawal.Verdict) bool {
 	withoutObjects := r
 	withoutObjects.Items = nil
 	for _, item := range r.Items {
-		item.Things = nil
+		item.DataObjects = nil
 		withoutObjects.Items = append(withoutObjects.Items, item)
 	}
-	return v.Held && !withdrawal.Judge(withoutObjects).Held
+	return v.Held && !withdrawal.DecideRemoval(withoutObjects).Held
 }
 
 // repoOf returns the key of the GitRepo of a Bundle; the zero key if it has none.

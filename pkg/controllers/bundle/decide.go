@@ -52,7 +52,7 @@ type carriedSources struct {
 // A candidateSet is the clusters that a Bundle may be meant for.
 type candidateSet struct {
 	candidates []*fleetstate.Candidate // by name
-	reach      target.Reach
+	reach      target.MappedNamespaces
 	foreign    map[kube.Key]foreignCluster // of other namespaces
 	taken      map[kube.Key]string         // why the name of a deployment is not free, by Cluster
 }
@@ -205,7 +205,7 @@ func unrendered(compiled *deployment.Compiled, pairs []*pair) values.Unrendered 
 // none.
 func acceptedCondition(s *snapshot) *fleet.Condition {
 	if !s.restricted {
-		return unsupportedCondition(support.Missing(s.bundle), s.bundle.Generation)
+		return unsupportedCondition(support.UnsupportedFields(s.bundle), s.bundle.Generation)
 	}
 	return &fleet.Condition{
 		Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, ObservedGeneration: s.bundle.Generation,
@@ -227,7 +227,7 @@ func unsupportedCondition(missing []string, generation int64) *fleet.Condition {
 
 // blockingProblem returns why no version of the Bundle can be computed; nil if it can.
 func blockingProblem(s *snapshot) *summary.Problem {
-	if text := support.Blocks(&s.bundle.Spec); text != "" {
+	if text := support.BlockReason(&s.bundle.Spec); text != "" {
 		return &summary.Problem{Reason: fleet.ReasonNotImplemented, Message: text}
 	}
 	if s.compiledErr != nil {
@@ -423,7 +423,7 @@ func writeKindOf(s *snapshot, p *pair) writeKind {
 		return replace
 	case p.step.Stage && (!staged || ordered):
 		return stage
-	case !deployment.Neat(s.compiled, p.place, p.old, p.id):
+	case !deployment.IsCurrent(s.compiled, p.place, p.old, p.id):
 		return patchMetadata
 	}
 	return nothing

@@ -155,7 +155,7 @@ func (s *snapshot) renderVersion(p *pair) (deployment.Version, error) {
 	if err != nil {
 		return v, err
 	}
-	return v.With(deployment.Digest(deployment.CarriedBy(&v.Options, s.compiled.Chart()), s.sources)), nil
+	return v.WithCarried(deployment.Digest(deployment.CarriedBy(&v.Options, s.compiled.Chart()), s.sources)), nil
 }
 
 // copySources copies the sources that a deployment names into the namespace of its

@@ -54,7 +54,7 @@ func (m mappingCaches) runnables() []kube.Runner { return []kube.Runner{m.mappin
 func (m mappingCaches) exist() bool { return len(m.mappings.List("")) > 0 }
 
 // reachOf returns the namespaces whose clusters a Bundle may be deployed to.
-func (e *targeting) reachOf(b *fleet.Bundle) target.Reach {
+func (e *targeting) reachOf(b *fleet.Bundle) target.MappedNamespaces {
 	list := e.cache.mapped.mappings.List(b.Namespace)
 	if len(list) == 0 {
 		return target.Mappings(nil).ReachOf(b.Namespace, b.Labels, nil)

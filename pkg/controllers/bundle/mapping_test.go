@@ -84,7 +84,7 @@ func TestDecideGuests(t *testing.T) {
 }
 
 // reach leads everything from ns to some namespaces.
-func reach(namespaces ...string) target.Reach {
+func reach(namespaces ...string) target.MappedNamespaces {
 	all := map[string]map[string]string{}
 	for _, n := range namespaces {
 		all[n] = nil

@@ -92,7 +92,7 @@ func (e *guards) removeProtection(ctx context.Context, b *fleet.Bundle) (*fleet.
 // instead.
 func (e *guards) reconcileRepoDeletion(ctx context.Context, repo *fleet.GitRepo, own []*fleet.Bundle) (kube.Result, error) {
 	subject := fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: kube.KeyOf(repo)}
-	if !withdrawal.Protects(repo) || !slices.Contains(repo.Finalizers, fleet.FinalizerGitRepo) {
+	if !withdrawal.IsProtected(repo) || !slices.Contains(repo.Finalizers, fleet.FinalizerGitRepo) {
 		e.deletionBudget.forgetRepo(subject.Key)
 		return kube.Done, e.budgets.clearHeld(ctx, subject, repo)
 	}
@@ -150,7 +150,7 @@ func (e *guards) judgeRepo(repo *fleet.GitRepo, own []*fleet.Bundle) withdrawal.
 		deployments, _ := e.table.Deployments(kube.KeyOf(b))
 		for cluster, bd := range deployments {
 			part, _ := e.budgets.removalItem(cluster, kube.KeyOf(repo), bd, leaves)
-			item.Things = append(item.Things, part.Things...)
+			item.DataObjects = append(item.DataObjects, part.DataObjects...)
 		}
 		r.Items = append(r.Items, item)
 	}

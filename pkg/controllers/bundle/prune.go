@@ -51,7 +51,7 @@ func (e *pruneController) reconcilePrune(ctx context.Context, key kube.Key) (kub
 	}
 	subject := fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: key}
 	mark := repo.Annotations[fleet.AnnotationPrune]
-	marked, all := withdrawal.Marked(mark, own)
+	marked, all := withdrawal.MarkedBundles(mark, own)
 	if len(marked) == 0 {
 		e.deletionBudget.setPruneApproved(key, "")
 	}
@@ -90,7 +90,7 @@ func (e *pruneController) checkAllCached(ctx context.Context, key kube.Key, mark
 	if err != nil {
 		return kube.Done, fmt.Errorf("look for bundles to remove: %w", err)
 	}
-	if there, _ := withdrawal.Marked(mark, live); len(there) > len(marked) {
+	if there, _ := withdrawal.MarkedBundles(mark, live); len(there) > len(marked) {
 		return kube.Result{After: pruneSoon}, nil
 	}
 	return kube.Done, nil

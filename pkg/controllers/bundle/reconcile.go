@@ -169,7 +169,7 @@ func (e *bundleController) readValues(ctx context.Context, b *fleet.Bundle, entr
 // created, so that the manager withdraws the deployments before the Bundle disappears.
 // A protected Bundle always gets it.
 func (e *bundleController) addFinalizer(ctx context.Context, s *snapshot, d *decision) error {
-	needed := len(d.pairs)+len(s.deployments) > 0 || withdrawal.Protects(s.bundle)
+	needed := len(d.pairs)+len(s.deployments) > 0 || withdrawal.IsProtected(s.bundle)
 	if slices.Contains(s.bundle.Finalizers, fleet.FinalizerBundle) || !needed {
 		return nil
 	}

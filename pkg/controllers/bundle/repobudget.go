@@ -63,7 +63,7 @@ func (e *budgets) judgeRepoLoss(l *repoLoss) (rest withdrawal.Removal, v withdra
 	}
 	r, undecided := e.removalOfRepo(l, since)
 	_, rest = withdrawal.Part(r)
-	v = withdrawal.Judge(rest)
+	v = withdrawal.DecideRemoval(rest)
 	if undecided && e.now().Sub(since) < claimGrace && heldForObjectsOnly(rest, v) {
 		after = collectTime
 	}
@@ -88,7 +88,7 @@ func (e *budgets) removalOfRepo(l *repoLoss, since time.Time) (r withdrawal.Remo
 		var item withdrawal.Item
 		var more bool
 		switch {
-		case going && b.Spec.KeepResources && !withdrawal.Protects(b): // nothing is removed
+		case going && b.Spec.KeepResources && !withdrawal.IsProtected(b): // nothing is removed
 			continue
 		case going && (l.approved || b.DeletionTimestamp != nil):
 			r.Also++
@@ -113,11 +113,11 @@ func (e *budgets) removalOfRepo(l *repoLoss, since time.Time) (r withdrawal.Remo
 
 // removedItem returns the item of a Bundle that would be deleted.
 func (e *budgets) removedItem(l *repoLoss, b *fleet.Bundle) (item withdrawal.Item, undecided bool) {
-	item = withdrawal.Item{Name: b.Name, UID: b.UID, Protected: withdrawal.Protects(b)}
+	item = withdrawal.Item{Name: b.Name, UID: b.UID, Protected: withdrawal.IsProtected(b)}
 	deployments, _ := e.table.Deployments(kube.KeyOf(b))
 	for cluster, bd := range deployments {
 		part, more := e.removalItem(cluster, kube.KeyOf(l.repo), bd, l.removedFrom(cluster))
-		item.Things = append(item.Things, part.Things...)
+		item.DataObjects = append(item.DataObjects, part.DataObjects...)
 		undecided = undecided || more
 	}
 	return item, undecided
@@ -129,7 +129,7 @@ func (e *budgets) replacedItem(l *repoLoss, b *fleet.Bundle) (item withdrawal.It
 	item = withdrawal.Item{Name: b.Name, UID: b.UID}
 	for _, one := range l.replaced[kube.KeyOf(b)].open {
 		things, more := e.lostObjects(one, kube.KeyOf(l.repo), l.removedFrom(one.cluster))
-		item.Things = append(item.Things, things...)
+		item.DataObjects = append(item.DataObjects, things...)
 		item.Replaced = append(item.Replaced, one.String())
 		undecided = undecided || more
 	}

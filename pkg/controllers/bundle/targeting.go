@@ -66,7 +66,7 @@ func (e *targeting) changesDecision(key kube.Key, change fleetstate.ClusterChang
 		return true
 	}
 	before, after := entry.compiled.Pick(&was.Place.Cluster), entry.compiled.Pick(&is.Place.Cluster)
-	if !before.Same(after) {
+	if !before.SameOptions(after) {
 		return true
 	}
 	if !after.Deploy {
@@ -75,7 +75,7 @@ func (e *targeting) changesDecision(key kube.Key, change fleetstate.ClusterChang
 			entry.compiled.Match(&was.Place.Cluster).Reason != entry.compiled.Match(&is.Place.Cluster).Reason
 	}
 	if was.Place.Paused != is.Place.Paused ||
-		rollout.Moves(entry.compiled.Bundle().Spec.RolloutStrategy, &was.Place.Cluster, &is.Place.Cluster) {
+		rollout.ChangesPartition(entry.compiled.Bundle().Spec.RolloutStrategy, &was.Place.Cluster, &is.Place.Cluster) {
 		return true
 	}
 	x, errX := entry.compiled.Inputs(before, was.Place)

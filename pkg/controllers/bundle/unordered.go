@@ -41,7 +41,7 @@ func (e *budgets) unorderedReason(ctx context.Context, b *fleet.Bundle, list []*
 			}
 			p.Mappings = mappings
 		}
-		if why := p.Misled(l.bd.CreationTimestamp.Time); why != "" {
+		if why := p.MisledText(l.bd.CreationTimestamp.Time); why != "" {
 			return why, nil
 		}
 	}
@@ -96,5 +96,5 @@ func (e *budgets) bundleUnorderedReason(ctx context.Context, bundle kube.Key, ma
 	if err != nil {
 		return "", err
 	}
-	return origins[""].Lost(made), nil
+	return origins[""].LostText(made), nil
 }

@@ -123,7 +123,7 @@ func (e *withdrawals) takePace(key kube.Key, want, total int) (int, time.Duratio
 func (e *withdrawals) returnPace(key kube.Key, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.paces[key] = e.paces[key].Back(n)
+	e.paces[key] = e.paces[key].Return(n)
 }
 
 // setWaiting records that withdrawals of a Bundle may wait for other Bundles of its

@@ -20,7 +20,7 @@ func (e *copyController) secretUses(namespace string) []deployment.SecretUse {
 
 // withheldReason returns why a source must not be copied to clusters; empty if it may.
 func (e *copyController) withheldReason(s *snapshot, one deployment.Source, o deployment.Origin) string {
-	return deployment.Withheld(one, o, s.secretUses, e.cfg.RequireDownstreamLabel, !deployment.Named(&s.bundle.Spec, one))
+	return deployment.WithholdReason(one, o, s.secretUses, e.cfg.RequireDownstreamLabel, !deployment.NamesSource(&s.bundle.Spec, one))
 }
 
 // withheldError returns the error of a Bundle that names sources which must not be

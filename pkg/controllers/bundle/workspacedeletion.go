@@ -266,7 +266,7 @@ func (e *guards) removedWith(b *fleet.Bundle, leaving map[kube.Key]bool) (item w
 		}
 		removes = true
 		one, _ := e.budgets.removalItem(cluster, repoOf(b), bd, func(other kube.Key) bool { return leaving[other] })
-		item.Things = append(item.Things, one.Things...)
+		item.DataObjects = append(item.DataObjects, one.DataObjects...)
 	}
 	return item, removes, leaves
 }

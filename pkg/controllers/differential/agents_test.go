@@ -139,7 +139,7 @@ func answer(bd *fleet.BundleDeployment, m mood, now time.Time) (fleet.BundleDepl
 		return fleet.BundleDeploymentStatus{}, false
 	}
 	status := report.Status(bd, found(bd, m), now)
-	return status, !report.Same(status, bd.Status)
+	return status, !report.Equivalent(status, bd.Status)
 }
 
 func found(bd *fleet.BundleDeployment, m mood) report.Found {

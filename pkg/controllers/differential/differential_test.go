@@ -184,7 +184,7 @@ func (w *world) check(seed uint64, still time.Duration) {
 func (w *world) end(m *model, seed uint64) {
 	w.t.Helper()
 	w.journal.note("# the end")
-	w.do(edit{"brake off", func(w *world) error { return w.setBrake(view.Brake{}) }})
+	w.do(edit{"brake off", func(w *world) error { return w.setBrake(view.GlobalPause{}) }})
 	for i := range maxClusters {
 		name := fmt.Sprintf("c%d", i)
 		if c := m.clusters[name]; c != nil && c.joined {

@@ -284,11 +284,11 @@ func (m *model) changeMood() edit {
 // pullBrake puts the brake on, or takes it off.
 func (m *model) pullBrake() edit {
 	m.braked = !m.braked
-	brake := view.Brake{On: m.braked, Reason: "a test", By: "the script"}
+	brake := view.GlobalPause{On: m.braked, Reason: "a test", By: "the script"}
 	return edit{fmt.Sprintf("brake on %t", m.braked), func(w *world) error { return w.setBrake(brake) }}
 }
 
-func (w *world) setBrake(brake view.Brake) error {
+func (w *world) setBrake(brake view.GlobalPause) error {
 	err := update(w, brakeKey, func(old *corev1.ConfigMap) { old.Data = brake.Data() })
 	if kube.IsGone(err) {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: brakeKey.Namespace, Name: brakeKey.Name}, Data: brake.Data()}

@@ -166,7 +166,7 @@ func (r *recount) placeOf(c *fleet.Cluster) *deployment.Place {
 
 // lifeOf is the state of a cluster's agent: no agent misses a check-in during a
 // test, so an agent that has reported once is online.
-func lifeOf(c *fleet.Cluster) summary.Life {
+func lifeOf(c *fleet.Cluster) summary.AgentLiveness {
 	if fleetstate.ReadHeartbeat(c).Time.IsZero() {
 		return summary.NeverSeen
 	}
@@ -190,7 +190,7 @@ func (r *recount) plan(b *fleet.Bundle) *plan {
 		p.problem = &summary.Problem{Reason: "Deleting", Message: "the Bundle is being deleted"}
 		return p
 	}
-	if text := support.Blocks(&b.Spec); text != "" {
+	if text := support.BlockReason(&b.Spec); text != "" {
 		r.holdAll(p, &summary.Problem{Reason: fleet.ReasonNotImplemented, Message: text})
 		return p
 	}
@@ -343,7 +343,7 @@ func (x *pair) look(b *fleet.Bundle) {
 		x.view = summary.Observe(x.view, x.bd, x.id, x.held)
 	}
 	if x.broken != "" {
-		x.view = summary.Broken(x.view, x.broken)
+		x.view = summary.Uncomputable(x.view, x.broken)
 	}
 }
 

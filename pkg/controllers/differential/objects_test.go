@@ -88,7 +88,7 @@ func (x *pair) unmet(p *plan, s *snapshot) string {
 	case x.bd == nil:
 		return ""
 	case !step.Move && !step.Stage:
-		if !deployment.Neat(p.compiled, x.place, x.bd, x.version.ID) {
+		if !deployment.IsCurrent(p.compiled, x.place, x.bd, x.version.ID) {
 			return "its labels, pause or finalizers are not what they should be"
 		}
 		return ""

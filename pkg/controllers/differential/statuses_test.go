@@ -90,7 +90,7 @@ func (r *recount) bundleStatus(p *plan) fleet.BundleStatus {
 			f.NewlyCreated++
 		}
 	}
-	f.Rollout = rollout.Look(p.shape, targets)
+	f.Rollout = rollout.Count(p.shape, targets)
 	f.Withdrawing = summary.Withdrawing{Count: r.withdrawn(func(bundle, _ kube.Key) bool { return bundle == kube.KeyOf(b) }), Why: p.why}
 	status := summary.BundleStatus(&b.Status, f, r.at)
 	status.Conditions = condition.Remove(status.Conditions, fleet.ConditionAccepted)

@@ -25,7 +25,7 @@ type clusterRow struct {
 	other      string            // id of another manager that has marked it
 	heartbeat  Heartbeat
 	lastAlive  time.Time // when the agent was last known to live, by our clock
-	life       summary.Life
+	life       summary.AgentLiveness
 	pendingAck pendingAck
 	counts     counts
 	sum        *fleet.BundleSummary // nil: to be counted again
@@ -139,8 +139,8 @@ func (row *clusterRow) policy() heartbeat.CheckInPolicy {
 // has changed.
 func (row *clusterRow) candidate() *Candidate {
 	c := Candidate{Key: kube.KeyOf(row.obj), Place: row.place, NoPlace: row.noPlace, Other: row.other,
-		Offline: row.life == summary.Offline, Silent: row.pendingAck.silent, Deleting: withdrawal.Going(row.obj),
-		Protocol: row.heartbeat.Protocol, Unseen: row.life == summary.NeverSeen, Emptied: withdrawal.Emptied(row.obj)}
+		Offline: row.life == summary.Offline, Silent: row.pendingAck.silent, Deleting: withdrawal.IsDeleting(row.obj),
+		Protocol: row.heartbeat.Protocol, Unseen: row.life == summary.NeverSeen, Emptied: withdrawal.IsEmptied(row.obj)}
 	if row.shown == nil || *row.shown != c {
 		row.shown = &c
 	}
@@ -218,7 +218,7 @@ func (t clusterTable) Cluster(key kube.Key) (*fleet.Cluster, bool) {
 
 // Agent describes the agent of a cluster.
 type Agent struct {
-	Life     summary.Life
+	Life     summary.AgentLiveness
 	Protocol int       // 0: of rancher/fleet, or never seen
 	Alive    time.Time // when the agent was last known to run, by the manager's clock
 	Deleting bool      // its Cluster is being deleted without a hold
@@ -234,7 +234,7 @@ func (t clusterTable) AgentOf(key kube.Key) (Agent, bool) {
 		return Agent{}, false
 	}
 	return Agent{Life: row.life, Protocol: row.heartbeat.Protocol, Alive: row.lastAlive,
-		Deleting: withdrawal.Going(row.obj)}, true
+		Deleting: withdrawal.IsDeleting(row.obj)}, true
 }
 
 // ClusterFacts returns a Cluster and the input of the summary part of its status. It
@@ -251,7 +251,7 @@ func (t clusterTable) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.Cluste
 		v.Absent = row.policy().Absent(t.checkin)
 	}
 	for c := range t.onCluster[key] {
-		if c.bd != nil && c.want == nil && !withdrawal.Going(row.obj) {
+		if c.bd != nil && c.want == nil && !withdrawal.IsDeleting(row.obj) {
 			v.Withdrawing++
 		}
 	}

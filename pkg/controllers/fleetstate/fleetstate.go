@@ -212,11 +212,11 @@ func (t *core) computeView(c *placement) summary.Deployment {
 	} else {
 		d = summary.Observe(d, c.bd, c.want.ID, c.want.Held)
 		if c.want.Barred {
-			d = summary.Barred(d, c.want.Held)
+			d = summary.Unwritable(d, c.want.Held)
 		}
 	}
 	if c.want.Broken != "" {
-		d = summary.Broken(d, c.want.Broken)
+		d = summary.Uncomputable(d, c.want.Broken)
 	}
 	return d
 }

@@ -308,7 +308,7 @@ func signed(version int, at time.Time) *fleet.Cluster {
 
 func TestLife(t *testing.T) {
 	tab, clock := newTable()
-	life := func() summary.Life { a, _ := tab.AgentOf(key("c1")); return a.Life }
+	life := func() summary.AgentLiveness { a, _ := tab.AgentOf(key("c1")); return a.Life }
 	tab.SetCluster(clusterOf("c1", 1))
 	if life() != summary.NeverSeen {
 		t.Error("no sign yet")

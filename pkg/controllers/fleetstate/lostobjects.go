@@ -63,10 +63,10 @@ func (t *core) countDeployment(namespace string, old, now *fleet.BundleDeploymen
 // too. undecided reports that a deployment of the repository is being deployed to the
 // cluster, which may include more of the objects: an agent does not delete an object of
 // another release.
-func (t deploymentTable) LostObjects(cluster, repo kube.Key, things []withdrawal.Thing, leaves func(bundle kube.Key) bool) (lost []withdrawal.Thing, undecided bool) {
+func (t deploymentTable) LostObjects(cluster, repo kube.Key, things []withdrawal.DataObject, leaves func(bundle kube.Key) bool) (lost []withdrawal.DataObject, undecided bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	claimed := map[withdrawal.Thing]bool{}
+	claimed := map[withdrawal.DataObject]bool{}
 	for c := range t.onCluster[cluster] {
 		if c.want == nil || leaves(c.bundle) || c.bd != nil && orderOf(c.bd) != "" {
 			continue
@@ -78,7 +78,7 @@ func (t deploymentTable) LostObjects(cluster, repo kube.Key, things []withdrawal
 			}
 		}
 	}
-	lost = withdrawal.Unclaimed(things, claimed)
+	lost = withdrawal.UnclaimedObjects(things, claimed)
 	return lost, undecided && len(lost) > 0
 }
 

@@ -51,7 +51,7 @@ func TestDeploymentsOf(t *testing.T) {
 }
 
 func TestLost(t *testing.T) {
-	volume := withdrawal.Thing{Kind: "PersistentVolumeClaim", Namespace: "pos", Name: "data", Cluster: workspaceName + "/c1"}
+	volume := withdrawal.DataObject{Kind: "PersistentVolumeClaim", Namespace: "pos", Name: "data", Cluster: workspaceName + "/c1"}
 	with := func(bd *fleet.BundleDeployment) *fleet.BundleDeployment {
 		bd.Status.Resources = []fleet.BundleDeploymentResource{{Kind: volume.Kind, Namespace: volume.Namespace, Name: volume.Name}}
 		return bd
@@ -78,7 +78,7 @@ func TestLost(t *testing.T) {
 		"OrderedOnItsWay": {why: "it does not arrive any more", other: marked(deploymentOf("new", "c1", "", false, 9)), lost: 1},
 		"Ordered":         {why: "it is about to go", other: marked(with(deploymentOf("new", "c1", "s-1:x", true, 9))), lost: 1},
 	}
-	whole := withdrawal.Thing{Kind: "Namespace", Name: "default", Cluster: workspaceName + "/c1", Whole: true}
+	whole := withdrawal.DataObject{Kind: "Namespace", Name: "default", Cluster: workspaceName + "/c1", Whole: true}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			tab, clock := newTable()
@@ -98,13 +98,13 @@ func TestLost(t *testing.T) {
 			}
 			tab.SetPlan(key("old"), planFor("c1"))
 			tab.SetPlan(key("new"), planFor("c1", "c2"))
-			lost, undecided := tab.LostObjects(key("c1"), key("r"), []withdrawal.Thing{volume}, func(b kube.Key) bool {
+			lost, undecided := tab.LostObjects(key("c1"), key("r"), []withdrawal.DataObject{volume}, func(b kube.Key) bool {
 				return b.Name == "old" || c.leaves
 			})
 			if diff := cmp.Diff(c.lost, len(lost)); diff != "" || undecided != c.undecided {
 				t.Errorf("%s: %d lost, undecided %v", c.why, len(lost), undecided)
 			}
-			lost, _ = tab.LostObjects(key("c1"), key("r"), []withdrawal.Thing{whole}, func(b kube.Key) bool { return b.Name == "old" || c.leaves })
+			lost, _ = tab.LostObjects(key("c1"), key("r"), []withdrawal.DataObject{whole}, func(b kube.Key) bool { return b.Name == "old" || c.leaves })
 			alone := c.other == nil || c.leaves || c.other.Namespace != "c-c1" || orderOf(c.other) != ""
 			if (len(lost) > 0) != alone {
 				t.Errorf("the namespace is deleted when no deployment is in it any more: %v", lost)

@@ -34,12 +34,12 @@ func (t bundleTable) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, 
 			f.NewlyCreated++
 		}
 	}
-	f.Rollout = rollout.Look(p.Shape, targets)
+	f.Rollout = rollout.Count(p.Shape, targets)
 	for _, c := range row.cells {
 		if c.bd == nil || c.want != nil {
 			continue
 		}
-		if cl := t.clusters[c.cluster]; cl != nil && !withdrawal.Going(cl.obj) {
+		if cl := t.clusters[c.cluster]; cl != nil && !withdrawal.IsDeleting(cl.obj) {
 			f.Withdrawing.Count++
 		}
 	}

@@ -79,7 +79,7 @@ func (w *Worker) addHandlers() {
 		case old == nil:
 			w.loop.Add(kube.KeyOf(changed))
 		case old.Generation != changed.Generation, old.DeletionTimestamp.IsZero() != changed.DeletionTimestamp.IsZero(),
-			withdrawal.Protects(old) != withdrawal.Protects(changed),
+			withdrawal.IsProtected(old) != withdrawal.IsProtected(changed),
 			old.Annotations[fleet.AnnotationDeletionBudget] != changed.Annotations[fleet.AnnotationDeletionBudget], !sameLabels(old, changed), !slices.Equal(old.Finalizers, changed.Finalizers):
 			w.loop.AddFirst(kube.KeyOf(changed)) // the object has just changed
 		}

@@ -50,7 +50,7 @@ func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, ste
 		repo = request.repo
 	}
 	if err == nil {
-		read.Verdict = gitrepo.Judge(set, done.Findings)
+		read.Verdict = gitrepo.SummarizeFindings(set, done.Findings)
 		read.Changed = done.Written+done.Removed > 0
 		read.Commits, read.Gone = done.Commits, done.Gone
 		facts.Repo, err = w.writeHashes(ctx, repo, from.access.hashes)
@@ -68,7 +68,7 @@ func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, ste
 			m.fetches = 0
 		}
 	})
-	w.reportFindings(repo, commit, append(set.All(), done.Findings...))
+	w.reportFindings(repo, commit, append(set.AllFindings(), done.Findings...))
 	fields := logrus.Fields{"reason": step.Reason}
 	if err != nil {
 		fields["error"] = err.Error()

@@ -105,7 +105,7 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 	f := gitrepo.Facts{
 		Repo:      repo,
 		Closed:    support.FailClosed(w.limits(repo.Namespace)),
-		Missing:   support.Message(support.Missing(repo)),
+		Missing:   support.Message(support.UnsupportedFields(repo)),
 		Suspended: w.suspended(),
 		Lost:      m.lost,
 		Read:      m.read,
@@ -113,7 +113,7 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 	if repo.DeletionTimestamp != nil {
 		return f, what{}, nil
 	}
-	if withdrawal.Protects(repo) {
+	if withdrawal.IsProtected(repo) {
 		held, err := w.addFinalizer(ctx, repo) // also before it has a Bundle
 		if err != nil {
 			return f, what{}, err

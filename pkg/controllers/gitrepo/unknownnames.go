@@ -146,7 +146,7 @@ func addNameWarnings(tree fs.FS, set bundle.Set, mentioned, missing names, names
 		}
 		file := lint.Options(tree, r.Dir)
 		var named names // what was not looked for is taken as existing
-		named.clusters, named.groups = lint.Named(&file)
+		named.clusters, named.groups = lint.NamedClusters(&file)
 		named = named.without(missing)
 		r.Findings = slices.Concat(r.Findings, lint.Unknown(&file, lint.Known{
 			Where: namespace, Clusters: slices.Concat([]string{""}, there.clusters, named.clusters), Groups: slices.Concat([]string{""}, there.groups, named.groups),
@@ -189,7 +189,7 @@ func unknownDependencies(file *fleetyaml.File, missing, own []string, namespace 
 			Path: file.Path, Severity: finding.Warning, Rule: finding.RuleDependency,
 			Message: fmt.Sprintf("dependsOn[%d]: there is no bundle %q in %s%s; until there is, no change of this bundle is deployed", i, ref.Name, namespace, remedy),
 		}
-		f.Line, f.Column = file.At("dependsOn", i, "name")
+		f.Line, f.Column = file.Position("dependsOn", i, "name")
 		list = append(list, f)
 	}
 	return list

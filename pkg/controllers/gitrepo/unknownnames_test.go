@@ -40,7 +40,7 @@ func TestUnknownNames(t *testing.T) {
 	}
 	addNameWarnings(tree, set, mentioned, names{clusters: []string{"shop2"}, groups: []string{"eu"}, bundles: []string{"a", "r-aa"}}, repo.Namespace)
 	var got []string
-	for _, f := range set.All() {
+	for _, f := range set.AllFindings() {
 		got = append(got, f.String()+" "+f.Hint)
 	}
 	if diff := cmp.Diff([]string{

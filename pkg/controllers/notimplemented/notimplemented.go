@@ -65,7 +65,7 @@ func refuse[T any, P copied[T]](h *Manager, c *kube.Client, name string, status 
 		if !ok || obj.GetDeletionTimestamp() != nil || !h.scope.Owns(obj) {
 			return kube.Done, nil
 		}
-		why := support.Message(support.Missing(obj))
+		why := support.Message(support.UnsupportedFields(obj))
 		changed := P(obj.DeepCopy())
 		status(changed, why)
 		if equality.Semantic.DeepEqual(obj, changed) {
@@ -109,7 +109,7 @@ func warn[P kube.Object](h *Manager, c *kube.Client) {
 		if created := changed.GetCreationTimestamp(); created.Before(&start) {
 			return
 		}
-		h.events.Event(changed, kube.Warning, fleet.ReasonNotImplemented, support.Message(support.Missing(changed)))
+		h.events.Event(changed, kube.Warning, fleet.ReasonNotImplemented, support.Message(support.UnsupportedFields(changed)))
 	})
 	h.parts = append(h.parts, cache)
 }

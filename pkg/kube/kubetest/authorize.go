@@ -129,10 +129,10 @@ func (s *Server) grants() []grant {
 	for _, kind := range roleKinds {
 		changes += len(s.resources[rbacv1.SchemeGroupVersion.WithResource(kind)].log)
 	}
-	if s.rights.changes != changes {
-		s.rights.changes, s.rights.grants = changes, s.readGrants()
+	if s.guard.changes != changes {
+		s.guard.changes, s.guard.grants = changes, s.readGrants()
 	}
-	return s.rights.grants
+	return s.guard.grants
 }
 
 func (s *Server) readGrants() []grant {

@@ -69,7 +69,7 @@ func (c *conformity) namespaces() {
 		c.Fatal(err)
 	}
 	lifetime, err := c.client.NamespaceLifetime(c.Context(), c.ns)
-	if err != nil || lifetime.Ending() == "" {
+	if err != nil || lifetime.EndText() == "" {
 		c.Errorf("want a namespace that is being deleted, got %+v, %v", lifetime, err)
 	}
 	_, err = c.configMaps.Create(c.Context(), c.newConfigMap("late", nil))

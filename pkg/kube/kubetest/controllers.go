@@ -222,7 +222,7 @@ func (s *Server) FillAccountTokens() {
 			s.t.Errorf("kubetest: fill token: %v", err)
 			return
 		}
-		s.owners[token] = tokenOwner{account: account, secret: r}
+		s.guard.owners[token] = tokenOwner{account: account, secret: r}
 		for name, value := range map[string]string{
 			corev1.ServiceAccountTokenKey: token, corev1.ServiceAccountNamespaceKey: r.GetNamespace(), corev1.ServiceAccountRootCAKey: "kubetest",
 		} {
@@ -272,7 +272,7 @@ func (s handler) makeToken(c *call) (answer, error) {
 		return answer{}, err
 	}
 	r.Status = authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(from.Add(ttl))}
-	s.owners[r.Status.Token] = tokenOwner{account: account, expires: r.Status.ExpirationTimestamp}
+	s.guard.owners[r.Status.Token] = tokenOwner{account: account, expires: r.Status.ExpirationTimestamp}
 	body, err := json.Marshal(r)
 	return text(http.StatusCreated, body), err
 }

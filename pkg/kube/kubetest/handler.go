@@ -30,7 +30,7 @@ const AdminUser = "sandbox-admin"
 // whoever may write roles may write any role.
 func (s *Server) Guard() (adminToken string) {
 	s.mu.Lock()
-	s.adminToken = rand.Text()
+	s.guard.adminToken = rand.Text()
 	s.mu.Unlock()
 	all := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
 	s.insert(&rbacv1.ClusterRole{
@@ -38,7 +38,7 @@ func (s *Server) Guard() (adminToken string) {
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster-admin"},
 		Rules:      []rbacv1.PolicyRule{all, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}}},
 	}, rbacv1.SchemeGroupVersion.WithResource("clusterroles"))
-	return s.adminToken
+	return s.guard.adminToken
 }
 
 // insert writes an object of a cluster-scoped kind.
@@ -92,7 +92,15 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) guarded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.adminToken != ""
+	return s.guard.adminToken != ""
+}
+
+// A guard is what a server authenticates and authorizes by.
+type guard struct {
+	adminToken string                // empty: the server authorizes no request
+	owners     map[string]tokenOwner // by the token
+	changes    int                   // of roles and bindings until grants were read
+	grants     []grant
 }
 
 // A user is who sends a request.
@@ -121,13 +129,13 @@ type tokenOwner struct {
 
 // authenticate returns the user of a token. The caller holds s.mu.
 func (s handler) authenticate(token string) (user, error) {
-	if token == s.adminToken {
+	if token == s.guard.adminToken {
 		return user{AdminUser, []string{groupMasters, "system:authenticated"}}, nil
 	}
 	if token == "" {
 		return user{anonymous, []string{"system:unauthenticated"}}, nil
 	}
-	owner, ok := s.owners[token]
+	owner, ok := s.guard.owners[token]
 	if !ok {
 		return user{}, apierrors.NewUnauthorized("Unauthorized")
 	}

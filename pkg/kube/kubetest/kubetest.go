@@ -57,12 +57,7 @@ type Server struct {
 	faults    []*Fault
 	closed    bool
 
-	adminToken string                // empty: the server authorizes no request
-	owners     map[string]tokenOwner // by the token
-	rights     struct {
-		changes int // of roles and bindings until grants were read
-		grants  []grant
-	}
+	guard guard
 }
 
 // growHeap lets the heap of a test grow to five times of what is in use, unless GOGC says
@@ -77,7 +72,7 @@ var growHeap = sync.OnceFunc(func() {
 // when the test ends.
 func New(t testing.TB) *Server {
 	growHeap()
-	s := &Server{t: t, done: make(chan struct{}), resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}, owners: map[string]tokenOwner{}}
+	s := &Server{t: t, done: make(chan struct{}), resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}, guard: guard{owners: map[string]tokenOwner{}}}
 	for _, k := range builtIn() {
 		s.Serve(k)
 	}

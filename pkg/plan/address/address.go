@@ -79,7 +79,7 @@ func WithLoopback() Policy {
 func (p Policy) CheckHost(host string) error {
 	ip, err := netip.ParseAddr(host)
 	if err == nil {
-		if what := p.refused(ip); what != "" {
+		if what := p.reservedKind(ip); what != "" {
 			return p.refusal(host, fmt.Errorf("it is %s", what))
 		}
 		return nil
@@ -111,8 +111,8 @@ func (p Policy) refusal(host string, why error) error {
 	return reconcile.TerminalError(ReasonRefused, fmt.Errorf("address %q is not dialled: %w%s", host, why, hint))
 }
 
-// refused names the kind of a reserved address; empty if it may be dialled.
-func (p Policy) refused(ip netip.Addr) string {
+// reservedKind names the kind of a reserved address; empty if it may be dialled.
+func (p Policy) reservedKind(ip netip.Addr) string {
 	ip = ip.Unmap().WithZone("")
 	for _, prefix := range p.allowed {
 		if prefix.Contains(ip) {
@@ -130,7 +130,7 @@ func (p Policy) refused(ip netip.Addr) string {
 		}
 	}
 	if inner, ok := embedded(ip); ok {
-		return p.refused(inner)
+		return p.reservedKind(inner)
 	}
 	return ""
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// The local agent takes over from the reference's agent, which lived in the
+// The local agent takes over from rancher/fleet's agent, which lived in the
 // manager's own namespace, or from the namespace that it was moved from. Agents
 // of other clusters take over from no agent.
 func TestAdoptFrom(t *testing.T) {
@@ -27,7 +27,7 @@ func TestAdoptFrom(t *testing.T) {
 		"Downstream": {"fleet-default", "c1", "other", "", registration.LocalMove{}},
 		"OtherLocal": {"fleet-default", "local", "other", "", registration.LocalMove{}},
 	} {
-		a, err := m.Wanted(c.moved.Note(&fleet.Cluster{
+		a, err := m.DesiredAgent(c.moved.Annotate(&fleet.Cluster{
 			ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: c.cluster},
 			Spec:       fleet.ClusterSpec{AgentNamespace: c.lives, KubeConfigSecret: "k"},
 		}))
@@ -52,11 +52,11 @@ func TestOwnOfMoved(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-local", Name: "local"},
 		Spec:       fleet.ClusterSpec{AgentNamespace: "here", KubeConfigSecret: "k"},
 	}
-	moved := registration.LocalMove{From: "before"}.Note(c)
-	if m.Own(c) == m.Own(moved) {
+	moved := registration.LocalMove{From: "before"}.Annotate(c)
+	if m.SettingsDigest(c) == m.SettingsDigest(moved) {
 		t.Error("from whom an agent takes over is part of its bundle")
 	}
-	if m.Own(c) != m.Own(registration.LocalMove{Leaves: []string{"elsewhere"}}.Note(c)) {
+	if m.SettingsDigest(c) != m.SettingsDigest(registration.LocalMove{Leaves: []string{"elsewhere"}}.Annotate(c)) {
 		t.Error("what is left elsewhere is not")
 	}
 }

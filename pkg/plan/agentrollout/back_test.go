@@ -13,7 +13,7 @@ import (
 )
 
 // TestWayBack: Helm deletes what a later release does not contain. The agent's bundle
-// of the reference contains these objects and no others; what its agent finds beside
+// of rancher/fleet contains these objects and no others; what its agent finds beside
 // them has to stay when it takes the place of ours.
 func TestWayBack(t *testing.T) {
 	reference := []string{
@@ -61,7 +61,7 @@ func TestWayBack(t *testing.T) {
 			if diff := cmp.Diff([]string{"ConfigMap/fleet-agent"}, kept); diff != "" {
 				t.Errorf("what stays: -want +got\n%s", diff)
 			}
-			var wished []string // for which the reference asks again when it imports the cluster
+			var wished []string // for which rancher/fleet asks again when it imports the cluster
 			if name == "Wishes" {
 				wished = []string{"PodDisruptionBudget", "PriorityClass"}
 			}

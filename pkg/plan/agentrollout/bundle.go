@@ -80,9 +80,9 @@ func (m Manager) image() string {
 	return Image(m.Settings.SystemDefaultRegistry, "", m.Settings.AgentImage)
 }
 
-// Own returns a digest of what a Cluster asks for itself: of all that makes its agent
+// SettingsDigest returns a digest of what a Cluster asks for itself: of all that makes its agent
 // differ from that of another one.
-func (m Manager) Own(c *fleet.Cluster) string {
+func (m Manager) SettingsDigest(c *fleet.Cluster) string {
 	s := c.Spec
 	var inherited []corev1.Toleration
 	if m.local(c) {
@@ -96,7 +96,7 @@ func (m Manager) Own(c *fleet.Cluster) string {
 	}
 	asked := []any{
 		installed(c), m.namespace(c), s.AgentNamespace, s.ClientID, s.PrivateRepoURL, s.CheckIn, s.AgentEnvVars,
-		sorted(s.AgentTolerations), s.AgentAffinity, s.AgentResources, s.HostNetwork != nil && *s.HostNetwork,
+		sortedTolerations(s.AgentTolerations), s.AgentAffinity, s.AgentResources, s.HostNetwork != nil && *s.HostNetwork,
 		s.AgentSchedulingCustomization, s.AgentPullSecrets, inherited,
 	}
 	if from := registration.LocalMoveOf(c).From; from != "" && m.local(c) {
@@ -122,7 +122,7 @@ func (m Manager) Bundle(c *fleet.Cluster, b Build) (*fleet.Bundle, error) {
 			Namespace: c.Namespace, Name: naming.AgentBundle(c.Name),
 			Labels: map[string]string{LabelBundle: registration.True, fleet.LabelManagerID: m.System.ManagerID},
 			Annotations: map[string]string{
-				AnnotationBuild: b.String(), AnnotationOwn: m.Own(c),
+				AnnotationBuild: b.String(), AnnotationOwn: m.SettingsDigest(c),
 				AnnotationContent: content.IDOf(content.Sum(content.Manifest{Resources: resources})),
 			},
 			OwnerReferences: []metav1.OwnerReference{{
@@ -148,7 +148,7 @@ func (m Manager) Bundle(c *fleet.Cluster, b Build) (*fleet.Bundle, error) {
 // manifest is the objects of a Cluster's agent as YAML.
 func (m Manager) manifest(c *fleet.Cluster, image string) (string, error) {
 	m.Settings.AgentImage = image
-	agent, err := m.Wanted(c)
+	agent, err := m.DesiredAgent(c)
 	if err != nil {
 		return "", err
 	}
@@ -160,9 +160,9 @@ func (m Manager) manifest(c *fleet.Cluster, image string) (string, error) {
 		return "", err
 	}
 	if !installed(c) {
-		leave(&objects, agent, c)
+		dropChartFields(&objects, agent, c)
 	}
-	keep(objects.ConfigMap)
+	setKeepPolicy(objects.ConfigMap)
 	var out strings.Builder
 	for _, o := range objects.List() {
 		text, err := document(o)
@@ -174,10 +174,10 @@ func (m Manager) manifest(c *fleet.Cluster, image string) (string, error) {
 	return out.String(), nil
 }
 
-// leave removes from the objects of an agent the fields that its own chart has set and on
+// dropChartFields removes from the objects of an agent the fields that its own chart has set and on
 // which the Cluster says nothing. Fields that a release does not set stay as they are. The
 // command line is one of them, so the agent gets its settings in environment variables.
-func leave(o *registration.AgentObjects, a registration.Agent, c *fleet.Cluster) {
+func dropChartFields(o *registration.AgentObjects, a registration.Agent, c *fleet.Cluster) {
 	d := o.Deployment
 	d.Spec.Replicas, d.Spec.MinReadySeconds = nil, 0
 	if !a.HostNetwork {
@@ -208,10 +208,10 @@ func leave(o *registration.AgentObjects, a registration.Agent, c *fleet.Cluster)
 	}
 }
 
-// keep makes Helm spare an object when a later release lacks it. The reference makes
+// setKeepPolicy makes Helm spare an object when a later release lacks it. rancher/fleet makes
 // the ConfigMap of an agent when it registers the cluster, not with the agent's
 // bundle, and its agent does not start without it.
-func keep(o registration.Object) {
+func setKeepPolicy(o registration.Object) {
 	o.SetAnnotations(map[string]string{fleet.AnnotationHelmResourcePolicy: "keep"})
 }
 
@@ -242,13 +242,13 @@ func document(o registration.Object) (string, error) {
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return "", fmt.Errorf("write %s %q: %w", kind.Kind, o.GetName(), err)
 	}
-	clean(fields)
+	dropZeroFields(fields)
 	out, err := yaml.Marshal(fields)
 	return string(out), err
 }
 
-// clean removes what Go's types write without meaning it.
-func clean(fields map[string]any) {
+// dropZeroFields removes what Go's types write without meaning it.
+func dropZeroFields(fields map[string]any) {
 	delete(fields, "status")
 	var walk func(v any)
 	walk = func(v any) {

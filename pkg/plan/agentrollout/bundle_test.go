@@ -150,7 +150,7 @@ func TestBuild(t *testing.T) {
 // empty one.
 func TestOwn(t *testing.T) {
 	m := plain(t)
-	base := m.Own(cluster(nil))
+	base := m.SettingsDigest(cluster(nil))
 	same := map[string]func(*fleet.Cluster){
 		"Labels": func(c *fleet.Cluster) { c.Labels = map[string]string{"a": "b"} },
 		"EmptyLists": func(c *fleet.Cluster) {
@@ -162,7 +162,7 @@ func TestOwn(t *testing.T) {
 		"OwnTemplate": func(c *fleet.Cluster) { c.Spec.TemplateValues = &fleet.GenericMap{Data: map[string]any{"a": "b"}} },
 	}
 	for name, change := range same {
-		if m.Own(cluster(change)) != base {
+		if m.SettingsDigest(cluster(change)) != base {
 			t.Errorf("%s: the agent would be started again for nothing", name)
 		}
 	}
@@ -175,7 +175,7 @@ func TestOwn(t *testing.T) {
 		"CheckIn":   func(c *fleet.Cluster) { c.Spec.CheckIn = &fleet.ClusterCheckIn{} },
 	}
 	for name, change := range different {
-		if m.Own(cluster(change)) == base {
+		if m.SettingsDigest(cluster(change)) == base {
 			t.Errorf("%s: the agent would not get it", name)
 		}
 	}
@@ -185,7 +185,7 @@ func TestOwn(t *testing.T) {
 	two := cluster(func(c *fleet.Cluster) {
 		c.Spec.AgentTolerations = []corev1.Toleration{{Key: "b"}, {Key: "a"}}
 	})
-	if m.Own(one) != m.Own(two) {
+	if m.SettingsDigest(one) != m.SettingsDigest(two) {
 		t.Error("the order of tolerations means nothing")
 	}
 }
@@ -234,12 +234,12 @@ func TestCheck(t *testing.T) {
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("want %q, got %v", c.want, err)
 			}
-			if c.want == "" && (Blocked(cluster(c.change), 1) != "") != c.blocked {
-				t.Errorf("want blocked %v: %q", c.blocked, Blocked(cluster(c.change), 1))
+			if c.want == "" && (DrainBlockedReason(cluster(c.change), 1) != "") != c.blocked {
+				t.Errorf("want blocked %v: %q", c.blocked, DrainBlockedReason(cluster(c.change), 1))
 			}
 		})
 	}
-	if why := Blocked(cluster(budget("1", "0")), 2); why != "" {
+	if why := DrainBlockedReason(cluster(budget("1", "0")), 2); why != "" {
 		t.Errorf("one of two may go: %s", why)
 	}
 }
@@ -260,7 +260,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestReported: digests of wishes are those of the reference, and a wish for
+// TestReported: digests of wishes are those of rancher/fleet, and a wish for
 // nothing has none, or an upgrade would start every agent again.
 func TestReported(t *testing.T) {
 	got := Reported(cluster(nil))
@@ -303,7 +303,7 @@ func TestHeld(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			reason, why := m.Held(cluster(c.change))
+			reason, why := m.HoldReason(cluster(c.change))
 			if got := m.Manages(cluster(c.change)); got != c.managed {
 				t.Errorf("want managed %v, got %v", c.managed, got)
 			}
@@ -328,7 +328,7 @@ func TestForeign(t *testing.T) {
 	}
 	reference := &fleet.Bundle{Spec: fleet.BundleSpec{Resources: []fleet.BundleResource{{Name: "agent.yaml"}}}}
 	repos := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{fleet.LabelRepoName: "r"}}}
-	if Foreign(own) != "" || Foreign(reference) != "" || Foreign(repos) == "" || Foreign(&fleet.Bundle{}) == "" {
+	if ForeignReason(own) != "" || ForeignReason(reference) != "" || ForeignReason(repos) == "" || ForeignReason(&fleet.Bundle{}) == "" {
 		t.Error("Foreign does not distinguish them")
 	}
 }

@@ -57,9 +57,9 @@ const (
 	Failed
 )
 
-// judge says what became of the last move of a member, with the reason.
-func (m Member) judge(now time.Time) (Verdict, string) {
-	missing := m.missing()
+// moveOutcome says what became of the last move of a member, with the reason.
+func (m Member) moveOutcome(now time.Time) (Verdict, string) {
+	missing := m.missingForSuccess()
 	switch {
 	case missing == "":
 		return Well, "checked in, and its deployments are as before"
@@ -69,8 +69,8 @@ func (m Member) judge(now time.Time) (Verdict, string) {
 	return Failed, missing
 }
 
-// missing says what is missing until a move has gone well; empty: nothing.
-func (m Member) missing() string {
+// missingForSuccess says what is missing until a move has gone well; empty: nothing.
+func (m Member) missingForSuccess() string {
 	switch more := m.NotReady - m.Move.NotReady; {
 	case !m.Applied && m.Trouble != "":
 		return "its bundle is not deployed: " + m.Trouble
@@ -107,8 +107,8 @@ func (m Member) deadline() time.Time {
 	return m.Move.At.Add(Timeout)
 }
 
-// seldom reports whether an agent is not expected for a while.
-func (m Member) seldom(now time.Time) bool { return m.Next.Sub(now) > Timeout }
+// checksInRarely reports whether an agent is not expected for a while.
+func (m Member) checksInRarely(now time.Time) bool { return m.Next.Sub(now) > Timeout }
 
 // versionTag is how an image is tagged that says which version it is.
 var versionTag = regexp.MustCompile(`^v?[0-9]+\.[0-9]+`)

@@ -38,7 +38,7 @@ func Reported(c *fleet.Cluster) fleet.ClusterStatus {
 	return out
 }
 
-// wishHash is the hex sha224 of a field as JSON, as the reference has it.
+// wishHash is the hex sha224 of a field as JSON, as rancher/fleet has it.
 func wishHash(field any, nothing bool) string {
 	if nothing {
 		return ""
@@ -70,17 +70,17 @@ func Reconciled(c *fleet.Cluster, reason, message, note string) fleet.Condition 
 // where it lives.
 func (m Manager) Manages(c *fleet.Cluster) bool {
 	switch {
-	case m.Settings.AgentsUnmanaged, withdrawal.Going(c), c.Labels[fleet.LabelNonManagedAgent] != "",
+	case m.Settings.AgentsUnmanaged, withdrawal.IsDeleting(c), c.Labels[fleet.LabelNonManagedAgent] != "",
 		c.Labels[fleet.LabelClusterManagement] != "", m.local(c) && m.Settings.Bootstrap.LocalAgentDisabled:
 		return false
 	}
 	return installed(c) || c.Status.Agent.Namespace != ""
 }
 
-// Held reports why the agent of a Cluster must not be changed now, with a reason
+// HoldReason reports why the agent of a Cluster must not be changed now, with a reason
 // for its condition where a person has to do something. Both are empty where it
 // may be changed.
-func (m Manager) Held(c *fleet.Cluster) (reason, why string) {
+func (m Manager) HoldReason(c *fleet.Cluster) (reason, why string) {
 	at := c.Status.Agent.Namespace
 	if err := Check(c); err != nil {
 		return ReasonSettings, err.Error()
@@ -110,14 +110,14 @@ func (m Manager) Observe(c *fleet.Cluster, b *fleet.Bundle) Member {
 	if next := c.Status.Agent.NextCheckIn; next != nil {
 		out.Next = next.Time
 	}
-	_, out.Held = m.Held(c)
+	_, out.Held = m.HoldReason(c)
 	connected := condition.Find(c.Status.Conditions, fleet.ConditionConnected)
 	out.Online = out.Joined && (connected == nil || connected.Status == corev1.ConditionTrue)
 	if b == nil {
 		return out
 	}
 	out.Has = ParseBuild(b.Annotations[AnnotationBuild])
-	out.Custom = b.Annotations[AnnotationOwn] != m.Own(c)
+	out.Custom = b.Annotations[AnnotationOwn] != m.SettingsDigest(c)
 	out.Move = ParseMove(b.Annotations[AnnotationMove])
 	s := b.Status.Summary
 	out.Applied = b.Status.ObservedGeneration >= b.Generation && s.DesiredReady == 1 && s.Ready == 1
@@ -127,14 +127,16 @@ func (m Manager) Observe(c *fleet.Cluster, b *fleet.Bundle) Member {
 	return out
 }
 
-// Doubtful reports whether an agent looks well since it was moved, so that its
+// NeedsDeploymentCheck reports whether an agent looks well since it was moved, so that its
 // deployment has to be looked at itself: the status of a Bundle may be a moment
 // behind.
-func (m Member) Doubtful() bool { return m.Move != nil && !m.Move.Settled && m.missing() == "" }
+func (m Member) NeedsDeploymentCheck() bool {
+	return m.Move != nil && !m.Move.Settled && m.missingForSuccess() == ""
+}
 
-// Arrived reports whether the deployment of an agent is what its Bundle says, was
+// IsDeployed reports whether the deployment of an agent is what its Bundle says, was
 // carried out by the agent, and is Ready.
-func Arrived(b *fleet.Bundle, bd *fleet.BundleDeployment) bool {
+func IsDeployed(b *fleet.Bundle, bd *fleet.BundleDeployment) bool {
 	return Ordered(b, bd) && bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID && bd.Status.Ready
 }
 
@@ -144,9 +146,9 @@ func Ordered(b *fleet.Bundle, bd *fleet.BundleDeployment) bool {
 	return id == b.Annotations[AnnotationContent]
 }
 
-// Foreign reports why a Bundle that has the name of an agent's must be left alone;
+// ForeignReason reports why a Bundle that has the name of an agent's must be left alone;
 // empty: it is that of the agent, by this manager or by an earlier one.
-func Foreign(b *fleet.Bundle) string {
+func ForeignReason(b *fleet.Bundle) string {
 	for _, label := range []string{fleet.LabelRepoName, fleet.LabelHelmOpName} {
 		if owner := b.Labels[label]; owner != "" {
 			return fmt.Sprintf("Bundle %s/%s belongs to %q, so the agent cannot be updated: give that bundle another name", b.Namespace, b.Name, owner)

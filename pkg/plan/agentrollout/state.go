@@ -29,8 +29,8 @@ type Order struct {
 	At     time.Time `json:"at"`
 }
 
-// Concerns reports whether an order is about a Build.
-func (o Order) Concerns(b Build) bool { return o.Image != "" && o.To != "" && o.Image == b.Image }
+// Affects reports whether an order is about a Build.
+func (o Order) Affects(b Build) bool { return o.Image != "" && o.To != "" && o.Image == b.Image }
 
 // String returns the order as it stands in the ConfigMap.
 func (o Order) String() string {
@@ -103,15 +103,15 @@ func ParseState(s string) (State, error) {
 	return out, nil
 }
 
-// state fills in the State that users see.
-func (r *rollout) state(members []Member) {
-	s := State{Image: r.goal.Image, Agents: len(members), Wave: len(r.wave), FailedCount: len(r.bad), Failed: first(r.bad)}
+// fillState fills in the State that users see.
+func (r *rollout) fillState(members []Member) {
+	s := State{Image: r.goal.Image, Agents: len(members), Wave: len(r.wave), FailedCount: len(r.bad), Failed: firstNames(r.bad)}
 	if r.back != nil {
 		s.Image = r.back.To
 	}
 	from := map[string]int{}
 	for _, m := range members {
-		behind := m.Has != r.wants(m)
+		behind := m.Has != r.desiredBuild(m)
 		switch {
 		case !behind && (m.Move == nil || m.Move.Settled || slices.Contains(r.plan.Settle, m.Key)):
 			s.UpToDate++
@@ -124,19 +124,19 @@ func (r *rollout) state(members []Member) {
 			from[m.Move.From]++
 		}
 	}
-	s.From = usual(from)
+	s.From = mostFrequent(from)
 	var names []string
 	for _, m := range r.wave {
 		names = append(names, m.Key)
 	}
-	s.Waits = strings.Join(first(names), ", ")
+	s.Waits = strings.Join(firstNames(names), ", ")
 	s.Phase, s.Message = r.phase(s)
 	r.plan.State = s
 }
 
-// usual is the word that was counted most often, and of several the last in
+// mostFrequent is the word that was counted most often, and of several the last in
 // their order; empty where none was.
-func usual(counted map[string]int) string {
+func mostFrequent(counted map[string]int) string {
 	var out string
 	for word, n := range counted {
 		if n > counted[out] || n == counted[out] && word > out {
@@ -153,7 +153,7 @@ func (r *rollout) phase(s State) (Phase, string) {
 		return Returned, fmt.Sprintf("%s was called back by %s: agents return to %s", r.back.Image, orElse(r.back.By, "a person"), r.back.To)
 	case len(r.bad) > 1:
 		return Halted, fmt.Sprintf("%d agents are not well since they were updated: %s; no further agent is updated",
-			len(r.bad), strings.Join(clusters(first(r.bad)), ", "))
+			len(r.bad), strings.Join(clusters(firstNames(r.bad)), ", "))
 	case len(r.wave) > 0:
 		return Rolling, fmt.Sprintf("%d of %d agents are up to date, waiting for %s", s.UpToDate, s.Agents, s.Waits)
 	case s.Offline+s.Held > 0:
@@ -172,5 +172,5 @@ func clusters(list []Failure) []string {
 	return out
 }
 
-// first is a list, cut to what people read.
-func first[T any](list []T) []T { return list[:min(len(list), listLength)] }
+// firstNames is a list, cut to what people read.
+func firstNames[T any](list []T) []T { return list[:min(len(list), listLength)] }

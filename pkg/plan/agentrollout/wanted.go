@@ -24,9 +24,9 @@ type Manager struct {
 	Tolerations []corev1.Toleration
 }
 
-// Wanted returns the agent that a Cluster should have, with the image of the settings. The
+// DesiredAgent returns the agent that a Cluster should have, with the image of the settings. The
 // error names the setting of the Cluster that cannot be fulfilled.
-func (m Manager) Wanted(c *fleet.Cluster) (registration.Agent, error) {
+func (m Manager) DesiredAgent(c *fleet.Cluster) (registration.Agent, error) {
 	if err := Check(c); err != nil {
 		return registration.Agent{}, err
 	}
@@ -36,7 +36,7 @@ func (m Manager) Wanted(c *fleet.Cluster) (registration.Agent, error) {
 		Image: Image(s.SystemDefaultRegistry, c.Spec.PrivateRepoURL, s.AgentImage), ImagePullPolicy: s.AgentImagePullPolicy,
 		ImagePullSecrets: s.ImagePullSecrets, CheckinInterval: 0, CheckIn: c.Spec.CheckIn,
 		Config:      registration.AgentConfig{TLSMode: s.AgentTLSMode, ClientID: c.Spec.ClientID},
-		Tolerations: sorted(c.Spec.AgentTolerations),
+		Tolerations: sortedTolerations(c.Spec.AgentTolerations),
 		Labels:      map[string]string{fleet.LabelManagerID: m.System.ManagerID},
 		Custom:      m.custom(c),
 	}
@@ -48,7 +48,7 @@ func (m Manager) Wanted(c *fleet.Cluster) (registration.Agent, error) {
 	}
 	if m.local(c) {
 		a.Tolerations = append(slices.Clone(m.Tolerations), a.Tolerations...)
-		a.AdoptFrom = m.System.Namespace // where the reference has it
+		a.AdoptFrom = m.System.Namespace // where rancher/fleet has it
 		if moved := registration.LocalMoveOf(c); moved.From != "" {
 			a.AdoptFrom = moved.From
 		}
@@ -109,9 +109,9 @@ func Image(all, own, image string) string {
 	return registry + "/" + image
 }
 
-// sorted puts tolerations in an order of their own, so that one list in another
+// sortedTolerations puts tolerations in an order of their own, so that one list in another
 // order starts no agent again.
-func sorted(list []corev1.Toleration) []corev1.Toleration {
+func sortedTolerations(list []corev1.Toleration) []corev1.Toleration {
 	if len(list) == 0 {
 		return nil
 	}
@@ -162,7 +162,7 @@ func checkBudget(b *fleet.PodDisruptionBudgetSpec) []error {
 			errs = append(errs, fmt.Errorf("podDisruptionBudget: %s %q is neither a number nor 0%% to 100%%", n.name, n.value))
 		}
 	}
-	if something(b.MinAvailable) && something(b.MaxUnavailable) {
+	if isPositive(b.MinAvailable) && isPositive(b.MaxUnavailable) {
 		errs = append(errs, fmt.Errorf("podDisruptionBudget: minAvailable %q and maxUnavailable %q cannot both be set", b.MinAvailable, b.MaxUnavailable))
 	}
 	return errs
@@ -174,11 +174,11 @@ func validNumber(text string) bool {
 	return err == nil && n >= 0 && strconv.Itoa(n) == number && (!percent || n <= 100)
 }
 
-func something(number string) bool { return number != "" && number != "0" && number != "0%" }
+func isPositive(number string) bool { return number != "" && number != "0" && number != "0%" }
 
-// Blocked says, for users, that the disruption budget of an agent prevents draining its
+// DrainBlockedReason says, for users, that the disruption budget of an agent prevents draining its
 // node. It is empty where the budget does not.
-func Blocked(c *fleet.Cluster, replicas int32) string {
+func DrainBlockedReason(c *fleet.Cluster, replicas int32) string {
 	custom := c.Spec.AgentSchedulingCustomization
 	if custom == nil || custom.PodDisruptionBudget == nil {
 		return ""
@@ -186,9 +186,9 @@ func Blocked(c *fleet.Cluster, replicas int32) string {
 	b := custom.PodDisruptionBudget
 	least, err := strconv.Atoi(b.MinAvailable)
 	switch {
-	case something(b.MaxUnavailable):
+	case isPositive(b.MaxUnavailable):
 		return ""
-	case !something(b.MinAvailable):
+	case !isPositive(b.MinAvailable):
 		return "the disruption budget allows no agent to be moved, so its node cannot be drained"
 	case b.MinAvailable == "100%", err == nil && int32(least) >= max(replicas, 1): //nolint:gosec // small
 		return fmt.Sprintf("the disruption budget wants %s of %d agents, so the agent's node cannot be drained", b.MinAvailable, max(replicas, 1))

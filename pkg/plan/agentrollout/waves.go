@@ -72,29 +72,29 @@ type rollout struct {
 // Decide does not change its arguments; the same arguments give the same plan.
 func Decide(members []Member, target Build, order Order, now time.Time) Plan {
 	r := &rollout{goal: target, now: now}
-	if order.Concerns(target) {
+	if order.Affects(target) {
 		r.back = &order
 	}
 	members = slices.Clone(members)
 	slices.SortFunc(members, func(a, b Member) int {
 		if a.First != b.First {
-			return cmp.Compare(bit(b.First), bit(a.First))
+			return cmp.Compare(boolToInt(b.First), boolToInt(a.First))
 		}
 		return cmp.Compare(a.Key, b.Key)
 	})
 	for _, m := range members {
-		r.look(m)
+		r.classify(m)
 	}
-	r.advance(len(members))
-	r.state(members)
+	r.startNextWave(len(members))
+	r.fillState(members)
 	if !r.until.IsZero() {
 		r.plan.After = max(r.until.Sub(now), time.Second)
 	}
 	return r.plan
 }
 
-// wants is the Build that a member should have in the end.
-func (r *rollout) wants(m Member) Build {
+// desiredBuild is the Build that a member should have in the end.
+func (r *rollout) desiredBuild(m Member) Build {
 	switch {
 	case r.back == nil:
 		return r.goal
@@ -108,22 +108,22 @@ func (r *rollout) wants(m Member) Build {
 	return Build{Image: r.back.To, Shape: r.goal.Shape}
 }
 
-// look sorts one member in, and plans what does not wait for others.
-func (r *rollout) look(m Member) {
-	wanted := r.wants(m)
+// classify sorts one member in, and plans what does not wait for others.
+func (r *rollout) classify(m Member) {
+	wanted := r.desiredBuild(m)
 	switch {
-	case m.Has == (Build{}) && r.fresh(m, wanted):
-		r.step(m, wanted, nil, "it has no agent bundle yet")
+	case m.Has == (Build{}) && r.canCreateNow(m, wanted):
+		r.planStep(m, wanted, nil, "it has no agent bundle yet")
 	case m.Has == wanted:
 		if m.Custom {
-			r.step(m, wanted, nil, "the Cluster asks for something else")
+			r.planStep(m, wanted, nil, "the Cluster asks for something else")
 		}
-		r.follow(m)
+		r.observeUpToDate(m)
 	case r.back != nil && m.Has != (Build{}):
-		r.step(m, wanted, r.move(m, wanted), "called back by "+orElse(r.back.By, "a person"))
+		r.planStep(m, wanted, r.newMove(m, wanted), "called back by "+orElse(r.back.By, "a person"))
 	default:
 		if m.Custom && m.Has != (Build{}) {
-			r.step(m, Build{Image: m.Has.Image, Shape: wanted.Shape}, nil, "the Cluster asks for something else")
+			r.planStep(m, Build{Image: m.Has.Image, Shape: wanted.Shape}, nil, "the Cluster asks for something else")
 		}
 		if r.back == nil {
 			r.due = append(r.due, m)
@@ -131,14 +131,14 @@ func (r *rollout) look(m Member) {
 	}
 }
 
-// fresh reports whether a cluster without a bundle can be given one at once: its
+// canCreateNow reports whether a cluster without a bundle can be given one at once: its
 // agent is not there yet, or has what the bundle says.
-func (r *rollout) fresh(m Member, wanted Build) bool {
+func (r *rollout) canCreateNow(m Member, wanted Build) bool {
 	return !m.Joined || tag(wanted.Image) != "" && m.Version == tag(wanted.Image)
 }
 
-// follow looks at a member that has what it should have.
-func (r *rollout) follow(m Member) {
+// observeUpToDate looks at a member that has what it should have.
+func (r *rollout) observeUpToDate(m Member) {
 	if m.Move == nil || m.Held != "" {
 		return
 	}
@@ -146,7 +146,7 @@ func (r *rollout) follow(m Member) {
 		r.well++
 		return
 	}
-	verdict, reason := m.judge(r.now)
+	verdict, reason := m.moveOutcome(r.now)
 	switch verdict {
 	case Well:
 		r.plan.Settle = append(r.plan.Settle, m.Key)
@@ -163,35 +163,35 @@ func (r *rollout) follow(m Member) {
 	}
 }
 
-// step plans one change, unless nothing may change there now.
-func (r *rollout) step(m Member, b Build, move *Move, reason string) {
+// planStep plans one change, unless nothing may change there now.
+func (r *rollout) planStep(m Member, b Build, move *Move, reason string) {
 	if m.Held != "" {
 		return
 	}
 	r.plan.Steps = append(r.plan.Steps, Step{Key: m.Key, Build: b, Move: move, Reason: reason})
 }
 
-// move is the record of a change that is about to be made.
-func (r *rollout) move(m Member, to Build) *Move {
+// newMove is the record of a change that is about to be made.
+func (r *rollout) newMove(m Member, to Build) *Move {
 	out := &Move{
 		Image: to.Image, From: m.Has.Image, At: r.now,
 		Version: m.Version, Instance: m.Instance, NotReady: m.NotReady,
 	}
-	if m.seldom(r.now) {
+	if m.checksInRarely(r.now) {
 		out.Due = &m.Next
 	}
 	return out
 }
 
-// advance begins the next wave, if the last one is over and has gone well.
-func (r *rollout) advance(fleet int) {
+// startNextWave begins the next wave, if the last one is over and has gone well.
+func (r *rollout) startNextWave(fleet int) {
 	if r.back != nil || len(r.bad) > 1 || len(r.wave) > 0 {
 		return
 	}
 	size := min(max(r.well, 1), max(smallWave, fleet/waveOfAll))
 	// Agents that check in seldom come last, so that no other agent waits for them.
 	slices.SortStableFunc(r.due, func(a, b Member) int {
-		return cmp.Compare(bit(a.seldom(r.now)), bit(b.seldom(r.now)))
+		return cmp.Compare(boolToInt(a.checksInRarely(r.now)), boolToInt(b.checksInRarely(r.now)))
 	})
 	for _, m := range r.due {
 		if size == 0 {
@@ -200,13 +200,13 @@ func (r *rollout) advance(fleet int) {
 		if m.Held != "" || !m.Online {
 			continue
 		}
-		r.step(m, r.goal, r.move(m, r.goal), fmt.Sprintf("it is its turn, after %d that went well", r.well))
+		r.planStep(m, r.goal, r.newMove(m, r.goal), fmt.Sprintf("it is its turn, after %d that went well", r.well))
 		r.wave = append(r.wave, m)
 		size--
 	}
 }
 
-func bit(b bool) int {
+func boolToInt(b bool) int {
 	if b {
 		return 1
 	}

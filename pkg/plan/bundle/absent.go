@@ -47,21 +47,21 @@ func (s Set) RefuseAbsent() Set {
 	return s
 }
 
-// nowhere notes a path that leads to no directory.
-func (s *survey) nowhere(p string, f finding.Finding, isFile bool) {
+// addMissingPath notes a path that leads to no directory.
+func (s *survey) addMissingPath(p string, f finding.Finding, isFile bool) {
 	s.found = append(s.found, f)
 	hint := f.Hint
 	if hint == "" && !isFile && len(s.absent) < maxNear {
-		if near := s.near(f.Path); near != "" {
+		if near := s.nearestPath(f.Path); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 	}
 	s.absent = append(s.absent, Absent{Path: p, Hint: hint, File: isFile, Found: f})
 }
 
-// near is a path with another name in the place of the first one that is not
+// nearestPath is a path with another name in the place of the first one that is not
 // there, or empty.
-func (s *survey) near(p string) string {
+func (s *survey) nearestPath(p string) string {
 	at, rest := ".", p
 	for rest != "" {
 		step, tail, _ := strings.Cut(rest, "/")
@@ -78,7 +78,7 @@ func (s *survey) near(p string) string {
 		}
 		var names []string
 		for _, e := range entries {
-			if e.IsDir() && !hidden(e.Name()) {
+			if e.IsDir() && !isHidden(e.Name()) {
 				names = append(names, e.Name())
 			}
 		}

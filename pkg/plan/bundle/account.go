@@ -15,7 +15,7 @@ import (
 // not get: the repository has the last word on them, and no bundle may act as
 // Fleet.
 func (a *assembly) checkAccounts() {
-	line, column := a.file.At("serviceAccount")
+	line, column := a.file.Position("serviceAccount")
 	a.checkAccount(a.spec.ServiceAccount, line, column)
 	for i := range a.spec.Targets {
 		line, column := a.file.AtTarget(i, "serviceAccount")
@@ -42,7 +42,7 @@ func (a *assembly) checkAccount(name string, line, column int) {
 	default:
 		return
 	}
-	a.add(f)
+	a.addFinding(f)
 }
 
 // forceAccount sets the account of the repository, also where a target names

@@ -26,9 +26,9 @@ func Assemble(root fs.FS, dir Dir, o Options) Result {
 	}
 	a.o.Limits = o.Limits.withDefaults()
 	result := Result{Dir: dir}
-	a.make(&result)
+	a.runSteps(&result)
 	finding.Sort(a.found)
-	if a.crowded() {
+	if a.hasTooManyFindings() {
 		a.found = append(a.found, finding.Finding{
 			Path: dir.Path, Severity: finding.Warning, Rule: finding.RuleTooLarge, Message: "there may be more findings about this bundle, which are left out",
 		})
@@ -51,7 +51,7 @@ type assembly struct {
 	spec  *fleet.BundleSpec // of file
 	skip  map[string]bool   // names relative to the bundle that are no resources
 	files []file
-	spent spent
+	spent usedLimits
 	full  bool // a limit was reached
 	store store
 	found []finding.Finding
@@ -73,8 +73,8 @@ type downloads struct {
 	unhashed bool                   // something fetched has no digest
 }
 
-// spent counts how much of each limit a bundle has used.
-type spent struct {
+// usedLimits counts how much of each limit a bundle has used.
+type usedLimits struct {
 	bytes  int64                             // of files
 	dirs   int                               // that were looked into
 	opened int64                             // bytes of archives of dependencies, and of what was unpacked of them
@@ -89,46 +89,46 @@ type spent struct {
 const maxFindings = 1000
 
 // add keeps a finding, unless there are too many; the first error always is.
-func (a *assembly) add(f finding.Finding) {
-	if a.crowded() && (f.Severity != finding.Error || a.broken()) {
+func (a *assembly) addFinding(f finding.Finding) {
+	if a.hasTooManyFindings() && (f.Severity != finding.Error || a.hasErrors()) {
 		return
 	}
 	a.found = append(a.found, f)
 }
 
-func (a *assembly) crowded() bool { return len(a.found) > maxFindings }
+func (a *assembly) hasTooManyFindings() bool { return len(a.found) > maxFindings }
 
-func (a *assembly) broken() bool { return finding.HasErrors(a.found) }
+func (a *assembly) hasErrors() bool { return finding.HasErrors(a.found) }
 
-// make goes from what is in the tree, by what options name, to what that needs:
+// runSteps goes from what is in the tree, by what options name, to what that needs:
 // each step that asks for something only if the ones before brought no error.
-func (a *assembly) make(result *Result) {
-	if !a.enter() {
+func (a *assembly) runSteps(result *Result) {
+	if !a.openDirectory() {
 		return
 	}
 	if a.readOptions() {
 		result.Name = a.file.Name
-		if line, column := a.file.At("name"); a.file.Name != "" {
+		if line, column := a.file.Position("name"); a.file.Name != "" {
 			result.NameAt = finding.Finding{Path: a.file.Path, Line: line, Column: column}
 		}
 		if result.Name == "" {
 			result.Name = naming.BundleName(a.o.Repo, a.dir.Path, a.dir.Options)
 		}
 	}
-	if a.dir.Bare && !a.broken() {
+	if a.dir.Bare && !a.hasErrors() {
 		result.Empty = true
 		return
 	}
-	if a.broken() && !a.file.Decoded() {
+	if a.hasErrors() && !a.file.Decoded() {
 		a.lookAtSyntax()
 		return
 	}
-	a.prepare()
-	if a.broken() {
+	a.readOptionFiles()
+	if a.hasErrors() {
 		a.lookThrough()
 		return
 	}
-	if !a.level(a.local, result) || !a.level(a.remote, result) || !a.read() {
+	if !a.runStep(a.local, result) || !a.runStep(a.remote, result) || !a.readFiles() {
 		return
 	}
 	if len(a.files) == 0 {
@@ -136,7 +136,7 @@ func (a *assembly) make(result *Result) {
 		if len(a.ignoring) > 0 {
 			return // a finding names the .fleetignore
 		}
-		a.add(finding.Finding{
+		a.addFinding(finding.Finding{
 			Path: a.dir.Path, Severity: finding.Warning, Rule: finding.RuleEmpty, Message: "there is nothing to deploy in this directory",
 		})
 		return
@@ -145,8 +145,8 @@ func (a *assembly) make(result *Result) {
 	result.Scans = a.scans(result.Bundle)
 }
 
-// enter finds the directory.
-func (a *assembly) enter() bool {
+// openDirectory finds the directory.
+func (a *assembly) openDirectory() bool {
 	base, err := a.tree.resolve(a.dir.Path)
 	if err == nil && !a.tree.isDir(base) {
 		err = errors.New("is not a directory")
@@ -156,11 +156,11 @@ func (a *assembly) enter() bool {
 		if errors.Is(err, errOutside) {
 			rule = finding.RuleOutside
 		}
-		a.add(finding.Finding{Path: a.dir.Path, Severity: finding.Error, Rule: rule, Message: "cannot be read: " + cause(err).Error()})
+		a.addFinding(finding.Finding{Path: a.dir.Path, Severity: finding.Error, Rule: rule, Message: "cannot be read: " + causeOf(err).Error()})
 		return false
 	}
 	a.base = base
-	a.tree.cover(base)
+	a.tree.coverDirectory(base)
 	return true
 }
 
@@ -179,7 +179,7 @@ func (a *assembly) readOptions() (known bool) {
 	}
 	for _, name := range names {
 		p := path.Join(a.dir.Path, name)
-		data, err := a.tree.find(path.Join(a.base, name), fleetyaml.MaxBytes)
+		data, err := a.tree.findFile(path.Join(a.base, name), fleetyaml.MaxBytes)
 		if errors.Is(err, fs.ErrNotExist) && a.dir.Options == "" {
 			continue
 		}
@@ -191,7 +191,7 @@ func (a *assembly) readOptions() (known bool) {
 			case errors.Is(err, errOutside):
 				rule = finding.RuleOutside
 			}
-			a.add(finding.Finding{Path: p, Severity: finding.Error, Rule: rule, Message: "cannot be read: " + cause(err).Error()})
+			a.addFinding(finding.Finding{Path: p, Severity: finding.Error, Rule: rule, Message: "cannot be read: " + causeOf(err).Error()})
 			return false
 		}
 		a.file, a.found = fleetyaml.Parse(p, data)
@@ -207,11 +207,11 @@ func hasRule(list []finding.Finding, rule string) bool {
 	return slices.ContainsFunc(list, func(f finding.Finding) bool { return f.Rule == rule && f.Severity == finding.Error })
 }
 
-// prepare reads what options name.
-func (a *assembly) prepare() {
+// readOptionFiles reads what options name.
+func (a *assembly) readOptionFiles() {
 	a.checkScans()
 	a.checkAccounts()
-	a.propagate()
+	a.propagateChart()
 	a.skip = a.skipped()
 	valuesReader{a}.valuesFiles()
 	valuesReader{a}.valuesTemplates()
@@ -235,24 +235,24 @@ func (a *assembly) lookAtSyntax() {
 	a.spec = &fleet.BundleSpec{BundleDeploymentOptions: fleet.BundleDeploymentOptions{Helm: &fleet.HelmOptions{DisableDependencyUpdate: true}}}
 	a.skip = a.skipped()
 	c := &collector{a: a, from: a.tree, base: a.base}
-	c.walk(a.base, "", nil)
+	c.collectDirectory(a.base, "", nil)
 	if !a.full {
 		newChecks(a).onlySyntax()
 	}
 	a.files = nil
 }
 
-// level does one step as if nothing had been fetched, and if that brings no
+// runStep does one step as if nothing had been fetched, and if that brings no
 // error but requests, again with what was fetched. So a result does not depend
 // on what happens to be there already: whether anything is asked for, and which
 // errors are said, follows from the tree and from what was asked for before.
-func (a *assembly) level(step func(), result *Result) bool {
+func (a *assembly) runStep(step func(), result *Result) bool {
 	files, found, before := len(a.files), len(a.found), a.spent
 	a.blind, a.wanted = true, false
 	step()
 	a.blind = false
-	if a.broken() || !a.wanted {
-		return !a.broken()
+	if a.hasErrors() || !a.wanted {
+		return !a.hasErrors()
 	}
 	a.files, a.found, a.spent, a.full = a.files[:files], a.found[:found], before, false
 	step()
@@ -261,8 +261,8 @@ func (a *assembly) level(step func(), result *Result) bool {
 		a.found = slices.DeleteFunc(a.found, func(f finding.Finding) bool { return f.Severity == finding.Error })
 		return false
 	}
-	result.Retry = a.passing && a.broken()
-	return !a.broken()
+	result.Retry = a.passing && a.hasErrors()
+	return !a.hasErrors()
 }
 
 // local finds the directory's files, and the charts that its options name, and
@@ -271,7 +271,7 @@ func (a *assembly) local() {
 	a.charts, a.ignoring = nil, nil
 	chartFinder{a}.findCharts()
 	c := &collector{a: a, from: a.tree, base: a.base}
-	c.walk(a.base, "", nil)
+	c.collectDirectory(a.base, "", nil)
 	if !a.full {
 		a.checkFiles()
 	}
@@ -283,7 +283,7 @@ func (a *assembly) remote() {
 	for _, r := range a.charts {
 		c := &collector{a: a, from: newTree(r.files), base: ".", prefix: r.request.Dir(), chart: &r.place}
 		c.from.hasher = nil // its digest is noted
-		c.walk(".", "", nil)
+		c.collectDirectory(".", "", nil)
 	}
 }
 
@@ -303,9 +303,9 @@ func (a *assembly) skipped() map[string]bool {
 	return skip
 }
 
-// propagate gives targets the root's chart where they do not name their own, so
+// propagateChart gives targets the root's chart where they do not name their own, so
 // that a target's version belongs to a chart.
-func (a *assembly) propagate() {
+func (a *assembly) propagateChart() {
 	root := a.spec.Helm
 	if root == nil {
 		return
@@ -326,7 +326,7 @@ func (a *assembly) propagate() {
 // bundle puts options and files together.
 func (a *assembly) bundle(name string) *fleet.Bundle {
 	b := &fleet.Bundle{}
-	b.Name, b.Namespace = name, a.spec.TargetNamespace // as the reference has it while it measures the Bundle
+	b.Name, b.Namespace = name, a.spec.TargetNamespace // as rancher/fleet has it while it measures the Bundle
 	b.Spec = *a.spec.DeepCopy()
 	b.Annotations = maps.Clone(a.file.Annotations)
 	if len(a.o.Labels)+len(a.file.Labels) > 0 {
@@ -335,14 +335,14 @@ func (a *assembly) bundle(name string) *fleet.Bundle {
 		maps.Copy(b.Labels, a.file.Labels)
 	}
 	a.target(&b.Spec)
-	a.force(&b.Spec)
-	if err := a.fill(b); err != nil {
-		a.add(finding.Finding{Path: a.file.Path, Severity: finding.Error, Rule: finding.RuleType, Message: "cannot be stored: " + err.Error()})
+	a.setRepositoryFields(&b.Spec)
+	if err := a.addResources(b); err != nil {
+		a.addFinding(finding.Finding{Path: a.file.Path, Severity: finding.Error, Rule: finding.RuleType, Message: "cannot be stored: " + err.Error()})
 		return nil
 	}
 	b.APIVersion, b.Kind = fleet.GroupVersion.String(), "Bundle"
 	b.Namespace = a.o.Namespace
-	if a.o.TargetNamespace != "" { // not before: the reference measures the Bundle without it
+	if a.o.TargetNamespace != "" { // not before: rancher/fleet measures the Bundle without it
 		if b.Labels == nil {
 			b.Labels = map[string]string{}
 		}
@@ -372,8 +372,8 @@ func (a *assembly) target(s *fleet.BundleSpec) {
 	}
 }
 
-// force sets what the repository has the last word on.
-func (a *assembly) force(s *fleet.BundleSpec) {
+// setRepositoryFields sets what the repository has the last word on.
+func (a *assembly) setRepositoryFields(s *fleet.BundleSpec) {
 	s.ForceSyncGeneration = a.o.SyncGeneration
 	forceAccount(s, a.o.ServiceAccount)
 	if a.o.TargetNamespace != "" {

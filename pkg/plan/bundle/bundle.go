@@ -1,7 +1,7 @@
 // Package bundle makes Bundles of a tree of files: Discover finds the directories that
 // are bundles, Assemble reads one of them, Read does both for a whole repository. The
-// result equals the reference implementation's, except where this package reports what
-// the reference ignores.
+// result equals rancher/fleet's, except where this package reports what
+// rancher/fleet ignores.
 //
 // The package renders nothing: the agent renders charts and kustomizations. It
 // downloads nothing: a Result says what is missing, and the caller downloads it and
@@ -114,7 +114,7 @@ type Result struct {
 	// Retry reports that an Error among the findings may pass by itself.
 	Retry bool
 	// Empty reports that the directory exists, and nothing in it is to be deployed.
-	// If there was a bundle, it must stay as it was; Emptied says so.
+	// If there was a bundle, it must stay as it was; EmptyFinding says so.
 	Empty bool
 	// Scans are the image scans that belong to Bundle.
 	Scans []*fleet.ImageScan
@@ -123,8 +123,8 @@ type Result struct {
 	Inputs Inputs
 }
 
-// Emptied returns what to say of an Empty result where there was a bundle before.
-func (r Result) Emptied() finding.Finding {
+// EmptyFinding returns what to say of an Empty result where there was a bundle before.
+func (r Result) EmptyFinding() finding.Finding {
 	if f, ok := r.IgnoredBy(); ok {
 		f.Severity = finding.Error
 		f.Message = fmt.Sprintf("the directory has become empty: %s; bundle %q stays as it was", strings.TrimPrefix(f.Message, nothingLeft), r.Name)
@@ -166,8 +166,8 @@ func (s Set) Empty() bool {
 	return !slices.ContainsFunc(s.Results, func(r Result) bool { return r.Bundle != nil || r.Broken() })
 }
 
-// All returns all findings, by place.
-func (s Set) All() []finding.Finding {
+// AllFindings returns all findings, by place.
+func (s Set) AllFindings() []finding.Finding {
 	all := slices.Clone(s.Findings)
 	for _, r := range s.Results {
 		all = append(all, r.Findings...)
@@ -229,14 +229,14 @@ func refuseTwins(results []Result) {
 	}
 }
 
-// within reports whether a cleaned path is base or below it.
-func within(base, p string) bool {
+// isWithin reports whether a cleaned path is base or below it.
+func isWithin(base, p string) bool {
 	return base == "." && p != ".." && !strings.HasPrefix(p, "../") || p == base || strings.HasPrefix(p, base+"/")
 }
 
-// clean makes a path of a user relative to the root; ok is false if it leads
+// cleanPath makes a path of a user relative to the root; ok is false if it leads
 // out.
-func clean(p string) (cleaned string, ok bool) {
+func cleanPath(p string) (cleaned string, ok bool) {
 	cleaned = path.Clean(strings.TrimLeft(p, "/"))
 	return cleaned, fs.ValidPath(cleaned)
 }

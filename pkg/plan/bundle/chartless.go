@@ -17,18 +17,18 @@ const (
 )
 
 // chartless is the directory of the bundle that Helm options name as their chart, where it
-// has no Chart.yaml: agents deploy the bundle without a chart then, as the reference does.
+// has no Chart.yaml: agents deploy the bundle without a chart then, as rancher/fleet does.
 func (k *checks) chartless(h helm) (dir string, ok bool) {
 	name := h.options.Chart
 	if h.options.Repo != "" || name == "" || strings.Contains(name, "://") {
 		return "", false
 	}
 	dir = path.Clean(strings.TrimLeft(name, "/"))
-	if !within(".", dir) || k.is(path.Join(dir, chartFile)) {
+	if !isWithin(".", dir) || k.isFile(path.Join(dir, chartFile)) {
 		return "", false
 	}
 	at, err := k.a.tree.resolve(path.Join(k.a.base, dir))
-	return dir, err == nil && within(k.a.base, at) && k.a.tree.isDir(at)
+	return dir, err == nil && isWithin(k.a.base, at) && k.a.tree.isDir(at)
 }
 
 // chartlessDirs warns of directories that helm.chart names and that are no charts. A file
@@ -38,10 +38,10 @@ func (k templateChecks) chartlessDirs() {
 	charts := k.chartDirs()
 	for _, h := range k.a.helms() {
 		dir, ok := k.chartless(h)
-		if !ok || slices.Contains(said, dir) || k.a.crowded() {
+		if !ok || slices.Contains(said, dir) || k.a.hasTooManyFindings() {
 			continue
 		}
-		if said = append(said, dir); k.found(path.Join(dir, chartFile)) || k.isMisnamedChart(dir, charts) {
+		if said = append(said, dir); k.hasFinding(path.Join(dir, chartFile)) || k.isMisnamedChart(dir, charts) {
 			continue
 		}
 		f := finding.Finding{
@@ -50,15 +50,15 @@ func (k templateChecks) chartlessDirs() {
 		}
 		var below []string
 		for _, other := range k.a.files {
-			if at := path.Dir(other.name); path.Base(other.name) == chartFile && within(dir, at) {
+			if at := path.Dir(other.name); path.Base(other.name) == chartFile && isWithin(dir, at) {
 				below = append(below, at)
 			}
 		}
 		if len(below) == 1 {
 			f.Hint = fmt.Sprintf("did you mean %q?", below[0])
 		}
-		f.Line, f.Column = k.a.place(h, "chart")
-		k.a.add(f)
+		f.Line, f.Column = k.a.helmPosition(h, "chart")
+		k.a.addFinding(f)
 	}
 }
 
@@ -114,7 +114,7 @@ func (k templateChecks) hasValues() bool {
 func (k templateChecks) withoutValues(templates []file) {
 	for _, f := range templates {
 		data, err := f.bytes(templateBytes)
-		if err != nil || !isManifest(f.name) || k.found(f.name) {
+		if err != nil || !isManifest(f.name) || k.hasFinding(f.name) {
 			continue
 		}
 		number := 0
@@ -124,7 +124,7 @@ func (k templateChecks) withoutValues(templates []file) {
 			if m == nil || line[m[2]:m[3]] == "global" || optional.MatchString(line) || !strings.Contains(line[:m[0]], "{{") {
 				continue
 			}
-			k.a.add(finding.Finding{
+			k.a.addFinding(finding.Finding{
 				Path: path.Join(k.a.dir.Path, f.name), Line: number, Column: m[0] + 1, Severity: finding.Warning, Rule: finding.RuleUnmatched,
 				Message: fmt.Sprintf("there is no value %s: without a Chart.yaml values come from helm.values alone, and %s has none", line[m[2]:m[3]], fleetyaml.Names[0]),
 				Hint:    hintAddChart,

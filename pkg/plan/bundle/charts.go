@@ -52,30 +52,30 @@ func (a chartFinder) findCharts() {
 // request asks for a chart.
 func (a chartFinder) request(h helm, r chart.Request, key string) {
 	if _, err := chart.Locate(r); err != nil {
-		a.fail(h, finding.RuleChart, strings.Join(strings.Fields(err.Error()), " "), "", a.blamed(h, err, key))
+		a.addHelmError(h, finding.RuleChart, strings.Join(strings.Fields(err.Error()), " "), "", a.faultyKey(h, err, key))
 		return
 	}
 	p := place{path: a.file.Path, what: "chart"}
 	if r.Chart != "" {
 		p.what = fmt.Sprintf("chart %q", chart.Redact(r.Chart))
 	}
-	p.line, p.column = a.place(h, key)
-	got, ok := a.want(r)
+	p.line, p.column = a.helmPosition(h, key)
+	got, ok := a.fetched(r)
 	switch {
 	case !ok:
 	case got.Err == nil && got.Files == nil:
-		a.fail(h, finding.RuleChart, "the chart came without files", "", key)
+		a.addHelmError(h, finding.RuleChart, "the chart came without files", "", key)
 	case got.Err != nil:
-		key = a.blamed(h, got.Err, key)
-		a.lacks(got.Err, func(rule, message string) { a.fail(h, rule, message, "", key) })
+		key = a.faultyKey(h, got.Err, key)
+		a.reportUnavailable(got.Err, func(rule, message string) { a.addHelmError(h, rule, message, "", key) })
 	default:
 		a.charts = append(a.charts, remote{request: r, files: got.Files, place: p})
 	}
 }
 
-// blamed is the key below helm that an error about a chart is about: chart or
+// faultyKey is the key below helm that an error about a chart is about: chart or
 // version where the error is about these and they are set, else otherwise.
-func (a chartFinder) blamed(h helm, err error, otherwise string) string {
+func (a chartFinder) faultyKey(h helm, err error, otherwise string) string {
 	key, set := otherwise, false
 	switch reconcile.ReasonOf(err) {
 	case chart.ReasonChartNotFound:
@@ -101,19 +101,19 @@ func (a chartFinder) localChart(h helm) bool {
 	if fs.ValidPath(p) {
 		at, err = a.tree.resolve(p)
 	}
-	outside := !fs.ValidPath(p) || errors.Is(err, errOutside) || err == nil && !within(a.base, at)
+	outside := !fs.ValidPath(p) || errors.Is(err, errOutside) || err == nil && !isWithin(a.base, at)
 	switch {
 	case outside, err != nil && strings.HasPrefix(path.Clean(name), "../"):
-		a.fail(h, finding.RuleOutside, fmt.Sprintf("helm.chart %q is outside of the bundle's directory", name),
+		a.addHelmError(h, finding.RuleOutside, fmt.Sprintf("helm.chart %q is outside of the bundle's directory", name),
 			"move it below, or add a fleet.yaml further up", "chart")
 	case errors.Is(err, fs.ErrNotExist):
 		return a.looksLocal(h)
 	case err != nil:
-		a.fail(h, finding.RuleFile, fmt.Sprintf("helm.chart %q cannot be read: %v", name, cause(err)), "", "chart")
+		a.addHelmError(h, finding.RuleFile, fmt.Sprintf("helm.chart %q cannot be read: %v", name, causeOf(err)), "", "chart")
 	case !a.tree.isDir(at) && path.Base(name) == chartFile:
-		a.fail(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is a file, and a chart is a directory", name), "write "+path.Dir(name), "chart")
+		a.addHelmError(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is a file, and a chart is a directory", name), "write "+path.Dir(name), "chart")
 	case !a.tree.isDir(at):
-		a.fail(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is an archive in the repository; agents deploy only charts that are unpacked", name),
+		a.addHelmError(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is an archive in the repository; agents deploy only charts that are unpacked", name),
 			"unpack it", "chart")
 	}
 	return true
@@ -126,21 +126,21 @@ func (a chartFinder) looksLocal(h helm) bool {
 	if err == nil {
 		return false
 	}
-	a.fail(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is no directory here, and nothing that can be downloaded", name),
-		a.neighbour(name, a.hasChart), "chart")
+	a.addHelmError(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is no directory here, and nothing that can be downloaded", name),
+		a.suggestNeighbour(name, a.hasChart), "chart")
 	return true
 }
 
 // maxRequests is how many charts and dependencies one bundle may ask for.
 const maxRequests = 500
 
-// want returns what was fetched for a request. If there is nothing yet, it adds the request
+// fetched returns what was fetched for a request. If there is nothing yet, it adds the request
 // to those that are missing. A bundle with too many requests gets nothing.
-func (a *assembly) want(r chart.Request) (chart.Fetched, bool) {
+func (a *assembly) fetched(r chart.Request) (chart.Fetched, bool) {
 	a.wanted = true
 	if a.wants[r] = true; len(a.wants) > maxRequests && !a.full {
 		a.full = true
-		a.add(finding.Finding{
+		a.addFinding(finding.Finding{
 			Path: a.file.Path, Severity: finding.Error, Rule: finding.RuleTooLarge,
 			Message: fmt.Sprintf("the bundle needs more than %d charts and dependencies from elsewhere", maxRequests),
 		})
@@ -159,8 +159,8 @@ func (a *assembly) want(r chart.Request) (chart.Fetched, bool) {
 	return got, true
 }
 
-// lacks reports what cannot be had.
-func (a *assembly) lacks(err error, report func(rule, message string)) {
+// reportUnavailable reports what cannot be had.
+func (a *assembly) reportUnavailable(err error, report func(rule, message string)) {
 	rule := finding.RuleChart
 	switch {
 	case reconcile.ReasonOf(err) == ReasonOffline:

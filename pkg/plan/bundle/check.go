@@ -19,7 +19,7 @@ var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustom
 
 func newChecks(a *assembly) *checks {
 	k := &checks{
-		a: a, byName: map[string]file{}, dirs: map[string]bool{".": true}, done: map[string]bool{}, objects: map[identity]standing{},
+		a: a, byName: map[string]file{}, dirs: map[string]bool{".": true}, done: map[string]bool{}, objects: map[identity]documentPosition{},
 	}
 	for _, f := range a.files {
 		k.byName[f.name] = f
@@ -36,7 +36,7 @@ func (a *assembly) checkFiles() {
 	k := newChecks(a)
 	k.chartSyntax()
 	k.schemas()
-	k.unread()
+	k.warnUnreadFiles()
 	k.misnamed()
 	kustomizeChecks{k}.overlays()
 	dirs := kustomizeChecks{k}.kustomizeDirs()
@@ -44,7 +44,7 @@ func (a *assembly) checkFiles() {
 		kustomizeChecks{k}.kustomization(d, 0)
 	}
 	kustomizeChecks{k}.unnamed(dirs)
-	customized := slices.ContainsFunc(dirs, func(d kustomizeDir) bool { return d.dir != "." || k.has(".", kustomizations) })
+	customized := slices.ContainsFunc(dirs, func(d kustomizeDir) bool { return d.dir != "." || k.hasFile(".", kustomizations) })
 	plain := !customized && !k.isChart()
 	templateChecks{k}.chartlessDirs()
 	if !k.isChart() {
@@ -73,13 +73,13 @@ func (k *checks) chartSyntax() {
 // onlySyntax checks the syntax of files that are YAML whatever the options of the bundle say.
 func (k *checks) onlySyntax() {
 	k.chartSyntax()
-	if k.has(".", kustomizations) {
+	if k.hasFile(".", kustomizations) {
 		kustomizeChecks{k}.kustomization(kustomizeDir{dir: "."}, 0)
 		return
 	}
 	for _, f := range k.a.files {
-		if k.isPlain(f.name) && !k.is(chartFile) {
-			k.documents(f.name, hintChart, func([]byte, standing) {})
+		if k.isPlain(f.name) && !k.isFile(chartFile) {
+			k.documents(f.name, hintChart, func([]byte, documentPosition) {})
 		}
 	}
 }
@@ -97,25 +97,25 @@ type checks struct {
 	dirs   map[string]bool // with files in them or below
 	done   map[string]bool
 	// objects are those of plain manifests, and where each stands first.
-	objects map[identity]standing
+	objects map[identity]documentPosition
 	// kinds counts the documents of plain manifests that have a kind, and kindless those
 	// that have none; noKind is where the first of these stands.
 	kinds, kindless int
-	noKind          standing
+	noKind          documentPosition
 	// blank is where the first document of plain manifests stands that is empty.
-	blank standing
+	blank documentPosition
 	// unclear reports that a document is none of these: it has options of a bundle, or is too
 	// large to be looked at.
 	unclear bool
 }
 
-func (k *checks) is(name string) bool {
+func (k *checks) isFile(name string) bool {
 	_, ok := k.byName[name]
 	return ok
 }
 
-func (k *checks) has(dir string, names []string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return k.is(path.Join(dir, n)) })
+func (k *checks) hasFile(dir string, names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return k.isFile(path.Join(dir, n)) })
 }
 
 // isChart reports whether the bundle is deployed as a chart of its own.
@@ -125,7 +125,7 @@ func (k *checks) isChart() bool {
 			return true
 		}
 	}
-	return k.has(".", []string{chartFile})
+	return k.hasFile(".", []string{chartFile})
 }
 
 // manifestChecks checks plain manifests, document by document.
@@ -161,7 +161,7 @@ func (k manifestChecks) manifests() {
 func (k manifestChecks) unused(name string) bool {
 	dir, what, hint := path.Dir(name), "", ""
 	switch base := path.Base(name); {
-	case dir == "." || k.has(dir, fleetyaml.Names) || dir != "." && k.nested(path.Dir(dir)):
+	case dir == "." || k.hasFile(dir, fleetyaml.Names) || dir != "." && k.nested(path.Dir(dir)):
 		return false
 	case base == chartFile:
 		what, hint = "chart", "helm.chart: "+dir
@@ -170,7 +170,7 @@ func (k manifestChecks) unused(name string) bool {
 	default:
 		return false
 	}
-	k.a.add(finding.Finding{
+	k.a.addFinding(finding.Finding{
 		Path: path.Join(k.a.dir.Path, name), Severity: finding.Warning, Rule: finding.RuleNotRead,
 		Message: fmt.Sprintf("the %s in %s is not used: it belongs to the bundle of the directory above, which does not name it", what, dir),
 		Hint:    fmt.Sprintf("put a fleet.yaml into %s, name it in paths of the GitRepo, or set %s", path.Join(k.a.dir.Path, dir), hint),
@@ -186,16 +186,16 @@ func isManifest(name string) bool {
 // nested reports whether a directory belongs to a chart or bundle further down.
 func (k *checks) nested(dir string) bool {
 	for ; dir != "."; dir = path.Dir(dir) {
-		if k.has(dir, append([]string{chartFile}, fleetyaml.Names...)) {
+		if k.hasFile(dir, append([]string{chartFile}, fleetyaml.Names...)) {
 			return true
 		}
 	}
 	return false
 }
 
-// unread warns of files that look like the fleet.yaml of their directory and are not
+// warnUnreadFiles warns of files that look like the fleet.yaml of their directory and are not
 // read as one.
-func (k *checks) unread() {
+func (k *checks) warnUnreadFiles() {
 	if k.a.dir.Options != "" {
 		return // the GitRepo names the file that is read
 	}
@@ -204,7 +204,7 @@ func (k *checks) unread() {
 		switch base := path.Base(f.name); {
 		case k.nested(path.Dir(f.name)): // it has a fleet.yaml, or is a chart
 			continue
-		case miscased(f.name):
+		case isMiscasedFleetYAML(f.name):
 			w.Message, w.Hint = base+" is not read as "+fleetyaml.Names[0]+": the name differs in case", "rename it to "+fleetyaml.Names[0]
 		case f.name == fleetyaml.Names[1] && path.Base(k.a.file.Path) != f.name:
 			w.Message, w.Hint = base+" is not read: "+fleetyaml.Names[0]+" is there, too", "keep one of the two"
@@ -213,13 +213,13 @@ func (k *checks) unread() {
 		default:
 			continue
 		}
-		k.a.add(w)
+		k.a.addFinding(w)
 	}
 }
 
-// miscased reports whether the name of a file is that of a fleet.yaml in another
+// isMiscasedFleetYAML reports whether the name of a file is that of a fleet.yaml in another
 // case.
-func miscased(name string) bool {
+func isMiscasedFleetYAML(name string) bool {
 	base := path.Base(name)
 	return slices.Contains(fleetyaml.Names, strings.ToLower(base)) && !slices.Contains(fleetyaml.Names, base)
 }
@@ -232,36 +232,36 @@ func misspeltOptions(name string) bool {
 			return true
 		}
 	}
-	return base == "fleet.json" || spelling.Slip(base, fleetyaml.Names) != ""
+	return base == "fleet.json" || spelling.SingleTypo(base, fleetyaml.Names) != ""
 }
 
 // optionsMeant reports whether a file is probably meant to be the fleet.yaml of its directory,
 // which has none.
 func (k *checks) optionsMeant(f file) bool {
-	if !misspeltOptions(f.name) || k.has(path.Dir(f.name), fleetyaml.Names) || path.Dir(f.name) == "." && k.a.file.Decoded() {
+	if !misspeltOptions(f.name) || k.hasFile(path.Dir(f.name), fleetyaml.Names) || path.Dir(f.name) == "." && k.a.file.Decoded() {
 		return false
 	}
 	data, err := f.bytes(fleetyaml.MaxBytes)
-	if err != nil || huge(data) {
+	if err != nil || isTooLargeToParse(data) {
 		return false
 	}
-	if why, _ := bomb(data); why != "" {
+	if why, _ := aliasBombReason(data); why != "" {
 		return false
 	}
 	json, err := sigyaml.YAMLToJSON(data)
 	return err == nil && hasOption(json)
 }
 
-func (k *checks) fail(name string, line int, rule, message string) {
-	k.a.add(finding.Finding{Path: path.Join(k.a.dir.Path, name), Line: line, Severity: finding.Error, Rule: rule, Message: message})
+func (k *checks) addError(name string, line int, rule, message string) {
+	k.a.addFinding(finding.Finding{Path: path.Join(k.a.dir.Path, name), Line: line, Severity: finding.Error, Rule: rule, Message: message})
 }
 
 // syntax checks every document of a file with the parser that agents use.
-func (k *checks) syntax(name string) { k.documents(name, "", func([]byte, standing) {}) }
+func (k *checks) syntax(name string) { k.documents(name, "", func([]byte, documentPosition) {}) }
 
 // documents checks the syntax of a file and visits its documents as JSON, as far
 // as it is right. templates is the hint where templates stand in the file.
-func (k *checks) documents(name, templates string, visit func(data []byte, at standing)) {
+func (k *checks) documents(name, templates string, visit func(data []byte, at documentPosition)) {
 	f, ok := k.byName[name]
 	if !ok || k.done[name] {
 		return
@@ -269,31 +269,31 @@ func (k *checks) documents(name, templates string, visit func(data []byte, at st
 	k.done[name] = true
 	data, err := f.bytes(k.a.o.Limits.FileBytes)
 	if err != nil {
-		k.fail(name, 0, finding.RuleFile, "cannot be read: "+cause(err).Error())
+		k.addError(name, 0, finding.RuleFile, "cannot be read: "+causeOf(err).Error())
 		return
 	}
 	for _, doc := range position.Documents(data) {
-		if why, line := bomb(doc.Text); why != "" {
-			k.fail(name, doc.Before+max(line, 1), finding.RuleTooLarge, why)
+		if why, line := aliasBombReason(doc.Text); why != "" {
+			k.addError(name, doc.Before+max(line, 1), finding.RuleTooLarge, why)
 			return
 		}
-		if huge(doc.Text) {
+		if isTooLargeToParse(doc.Text) {
 			k.unclear = true
 			continue
 		}
 		data, err := sigyaml.YAMLToJSON(doc.Text)
 		if err != nil {
-			k.a.add(fleetyaml.SyntaxFinding(path.Join(k.a.dir.Path, name), doc, err, templates))
+			k.a.addFinding(fleetyaml.SyntaxFinding(path.Join(k.a.dir.Path, name), doc, err, templates))
 			return
 		}
 		if line := position.Conflict(doc.Text); line > 0 && data[0] != '{' {
-			k.fail(name, doc.Before+line, finding.RuleYAML, "YAML: "+position.ConflictText)
+			k.addError(name, doc.Before+line, finding.RuleYAML, "YAML: "+position.ConflictText)
 			return
 		}
 		if f, over := fleetyaml.LeftOver(path.Join(k.a.dir.Path, name), doc); over {
-			k.a.add(f)
+			k.a.addFinding(f)
 			return
 		}
-		visit(data, standing{file: name, line: doc.Before + firstLine(doc.Text), doc: doc})
+		visit(data, documentPosition{file: name, line: doc.Before + firstLine(doc.Text), doc: doc})
 	}
 }

@@ -30,21 +30,21 @@ func (f file) bytes(limit int64) ([]byte, error) {
 // A collector finds the files of one directory: that of the bundle, or that of
 // a chart that was downloaded.
 type collector struct {
-	a      *assembly
-	from   *tree
-	base   string   // without symbolic links
-	prefix string   // of names in the bundle
-	chart  *place   // where a downloaded chart is named; nil: the bundle's own directory
-	open   []string // the directories that are being read, without links
-	made   made
-	needs  map[string][]string // by directory: what localDependencies found
+	a                 *assembly
+	from              *tree
+	base              string   // without symbolic links
+	prefix            string   // of names in the bundle
+	chart             *place   // where a downloaded chart is named; nil: the bundle's own directory
+	open              []string // the directories that are being read, without links
+	made              overlayFiles
+	chartDependencies map[string][]string // by directory: what localDependencies found
 }
 
-// made holds the changes of dependencies to directories, by directory and name:
+// overlayFiles holds the changes of dependencies to directories, by directory and name:
 // the content of files that they add, nil for files that they replace.
-type made map[string]map[string][]byte
+type overlayFiles map[string]map[string][]byte
 
-func (m made) put(dir, name string, data []byte) {
+func (m overlayFiles) put(dir, name string, data []byte) {
 	if m[dir] == nil {
 		m[dir] = map[string][]byte{}
 	}
@@ -52,7 +52,7 @@ func (m made) put(dir, name string, data []byte) {
 }
 
 // adds reports whether files are added to a directory.
-func (m made) adds(dir string) bool {
+func (m overlayFiles) adds(dir string) bool {
 	for _, data := range m[dir] {
 		if data != nil {
 			return true
@@ -61,7 +61,7 @@ func (m made) adds(dir string) bool {
 	return false
 }
 
-// A place is where something stands that findings are about.
+// A helmPosition is where something stands that findings are about.
 type place struct {
 	path         string
 	line, column int
@@ -69,7 +69,7 @@ type place struct {
 }
 
 // fail reports an error about a file.
-func (c *collector) fail(name, rule, message string) { c.failAt(name, 0, rule, message, "") }
+func (c *collector) addError(name, rule, message string) { c.failAt(name, 0, rule, message, "") }
 
 func (c *collector) failAt(name string, line int, rule, message, hint string) {
 	f := finding.Finding{Line: line, Severity: finding.Error, Rule: rule, Message: message, Hint: hint}
@@ -82,7 +82,7 @@ func (c *collector) failAt(name string, line int, rule, message, hint string) {
 			f.Message = fmt.Sprintf("%s: %s:%d: %s", c.chart.what, name, line, message)
 		}
 	}
-	c.a.add(f)
+	c.a.addFinding(f)
 }
 
 // An entry is one entry of a directory: of the tree, or one that is made.
@@ -119,7 +119,7 @@ func (c *collector) entries(at string) ([]entry, error) {
 }
 
 // walk finds the files in the directory at, whose name relative to base is name.
-func (c *collector) walk(at, name string, ignore []ignores) {
+func (c *collector) collectDirectory(at, name string, ignore []ignores) {
 	if len(c.open) > c.a.o.Limits.Depth {
 		c.tooLarge(name, fmt.Sprintf("directories are nested deeper than %d", c.a.o.Limits.Depth))
 		return
@@ -132,7 +132,7 @@ func (c *collector) walk(at, name string, ignore []ignores) {
 	c.dependencies(at, name)
 	entries, err := c.entries(at)
 	if err != nil {
-		c.fail(name, finding.RuleFile, "cannot be read: "+cause(err).Error())
+		c.addError(name, finding.RuleFile, "cannot be read: "+causeOf(err).Error())
 		return
 	}
 	if !c.a.skip[name] && slices.ContainsFunc(entries, func(e entry) bool { return e.name == ignoreFile }) {
@@ -146,19 +146,19 @@ func (c *collector) walk(at, name string, ignore []ignores) {
 		if c.a.full {
 			return
 		}
-		c.entry(e, at, name, ignore)
+		c.collectEntry(e, at, name, ignore)
 	}
 }
 
 func (c *collector) ignoreFile(at, dir string) (list ignores, ok bool) {
 	name := path.Join(dir, ignoreFile)
-	target, _, ok := c.follow(path.Join(at, ignoreFile), name)
+	target, _, ok := c.resolveLink(path.Join(at, ignoreFile), name)
 	if !ok {
 		return list, false
 	}
 	data, err := c.from.readFile(target, ignoreBytes)
 	if err != nil {
-		c.fail(name, finding.RuleIgnoreFile, "cannot be read: "+cause(err).Error())
+		c.addError(name, finding.RuleIgnoreFile, "cannot be read: "+causeOf(err).Error())
 		return list, false
 	}
 	list, bad, why := parseIgnore(data)
@@ -170,10 +170,10 @@ func (c *collector) ignoreFile(at, dir string) (list ignores, ok bool) {
 }
 
 // entry handles one entry of a directory.
-func (c *collector) entry(e entry, at, dir string, ignore []ignores) {
+func (c *collector) collectEntry(e entry, at, dir string, ignore []ignores) {
 	name, target, mode := path.Join(dir, e.name), path.Join(at, e.name), e.mode
 	skip := c.a.skip[name]
-	if !skip && hidden(e.name) || skip && mode != fs.ModeDir {
+	if !skip && isHidden(e.name) || skip && mode != fs.ModeDir {
 		return
 	}
 	if mode == fs.ModeSymlink {
@@ -182,7 +182,7 @@ func (c *collector) entry(e entry, at, dir string, ignore []ignores) {
 			return
 		}
 		var ok bool
-		if target, mode, ok = c.follow(target, name); !ok {
+		if target, mode, ok = c.resolveLink(target, name); !ok {
 			return
 		}
 	}
@@ -194,33 +194,33 @@ func (c *collector) entry(e entry, at, dir string, ignore []ignores) {
 	case by.line > 0:
 		c.noteIgnored(by, target, name, mode.IsDir())
 	case mode.IsDir():
-		if slices.ContainsFunc(c.open, func(dir string) bool { return within(target, dir) }) {
-			c.fail(name, finding.RuleFile, "symbolic link leads to a directory that it is in")
+		if slices.ContainsFunc(c.open, func(dir string) bool { return isWithin(target, dir) }) {
+			c.addError(name, finding.RuleFile, "symbolic link leads to a directory that it is in")
 			return
 		}
-		c.walk(target, name, ignore)
+		c.collectDirectory(target, name, ignore)
 	case e.made:
-		c.take(name, file{data: e.data}, int64(len(e.data)))
+		c.addFile(name, file{data: e.data}, int64(len(e.data)))
 	case mode.IsRegular():
 		info, err := c.from.lstat(target)
 		if err != nil {
-			c.fail(name, finding.RuleFile, "cannot be read: "+cause(err).Error())
+			c.addError(name, finding.RuleFile, "cannot be read: "+causeOf(err).Error())
 			return
 		}
-		c.take(name, file{from: c.from, at: target}, info.Size())
+		c.addFile(name, file{from: c.from, at: target}, info.Size())
 	default:
-		c.a.add(finding.Finding{
+		c.a.addFinding(finding.Finding{
 			Path: path.Join(c.a.dir.Path, name), Severity: finding.Warning, Rule: finding.RuleSubmodule,
 			Message: "git submodules and special files are not read; it is left out",
 		})
 	}
 }
 
-// follow is where a path leads, which must be in the directory that is read.
-func (c *collector) follow(link, name string) (target string, mode fs.FileMode, ok bool) {
+// resolveLink is where a path leads, which must be in the directory that is read.
+func (c *collector) resolveLink(link, name string) (target string, mode fs.FileMode, ok bool) {
 	target, err := c.from.resolve(link)
-	if err == nil && !within(c.base, target) {
-		c.fail(name, finding.RuleOutside, fmt.Sprintf("symbolic link leads out of the bundle, to %s", target))
+	if err == nil && !isWithin(c.base, target) {
+		c.addError(name, finding.RuleOutside, fmt.Sprintf("symbolic link leads out of the bundle, to %s", target))
 		return "", 0, false
 	}
 	var info fs.FileInfo
@@ -232,14 +232,14 @@ func (c *collector) follow(link, name string) (target string, mode fs.FileMode, 
 		if errors.Is(err, errOutside) {
 			rule = finding.RuleOutside
 		}
-		c.fail(name, rule, "symbolic link cannot be followed: "+cause(err).Error())
+		c.addError(name, rule, "symbolic link cannot be followed: "+causeOf(err).Error())
 		return "", 0, false
 	}
 	return target, info.Mode().Type(), true
 }
 
 // take adds a file, unless that is too much.
-func (c *collector) take(name string, f file, size int64) {
+func (c *collector) addFile(name string, f file, size int64) {
 	l := c.a.o.Limits
 	c.a.spent.bytes += size
 	switch {
@@ -257,5 +257,5 @@ func (c *collector) take(name string, f file, size int64) {
 
 func (c *collector) tooLarge(name, message string) {
 	c.a.full = true
-	c.fail(name, finding.RuleTooLarge, message)
+	c.addError(name, finding.RuleTooLarge, message)
 }

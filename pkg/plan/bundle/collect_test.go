@@ -111,6 +111,6 @@ func FuzzIgnore(f *testing.F) {
 				t.Fatalf("%q matches %q: %v, %v", exact, name, ok, err)
 			}
 		}
-		list.match(name, true)
+		list.matchingLine(name, true)
 	})
 }

@@ -61,7 +61,7 @@ func (c *collector) dependencies(at, name string) {
 		return
 	}
 	u := &chartUpdate{c: c, at: at, name: name, packed: map[string][]byte{}}
-	if !u.read() || len(u.wanted) == 0 {
+	if !u.readMetadata() || len(u.wanted) == 0 {
 		return
 	}
 	present, ok := c.subcharts(at, name)
@@ -69,18 +69,18 @@ func (c *collector) dependencies(at, name string) {
 		return
 	}
 	for i, d := range u.wanted {
-		if u.take(i, d); c.a.full {
+		if u.resolveDependency(i, d); c.a.full {
 			return
 		}
 	}
 	if u.lacking || len(u.taken) != len(u.wanted) {
 		return
 	}
-	u.finish(present)
+	u.writeArchives(present)
 }
 
 // fail reports an error at a field of a dependency.
-func (u *chartUpdate) fail(i int, field, rule, message, hint string) {
+func (u *chartUpdate) addError(i int, field, rule, message, hint string) {
 	line := 0
 	if list := child(u.node, "dependencies"); list != nil && i < len(list.Content) {
 		n := list.Content[i]
@@ -109,15 +109,15 @@ func child(n *yaml.Node, key string) *yaml.Node {
 }
 
 // read reads Chart.yaml, and requirements.yaml where there is one.
-func (u *chartUpdate) read() bool {
+func (u *chartUpdate) readMetadata() bool {
 	var m metadata
-	data, ok := u.load(chartFile, &m)
+	data, ok := u.readYAML(chartFile, &m)
 	if !ok {
 		return false
 	}
 	u.file = chartFile
 	u.v1 = m.APIVersion == "v1"
-	if more, ok := u.load(requirementsFile, &m); ok {
+	if more, ok := u.readYAML(requirementsFile, &m); ok {
 		u.file, data = requirementsFile, more
 	}
 	var doc yaml.Node
@@ -126,34 +126,34 @@ func (u *chartUpdate) read() bool {
 	}
 	u.wanted = m.Dependencies
 	if len(u.wanted) > maxDependencies {
-		u.c.fail(path.Join(u.name, u.file), finding.RuleTooLarge, fmt.Sprintf("there are more than %d dependencies", maxDependencies))
+		u.c.addError(path.Join(u.name, u.file), finding.RuleTooLarge, fmt.Sprintf("there are more than %d dependencies", maxDependencies))
 		return false
 	}
 	for i, d := range u.wanted {
 		if d == nil || !validName(d.Name) {
-			u.fail(i, "name", finding.RuleChart, "dependency has no valid name", "names of charts have letters, digits, dots and dashes")
+			u.addError(i, "name", finding.RuleChart, "dependency has no valid name", "names of charts have letters, digits, dots and dashes")
 			return false
 		}
 	}
 	return true
 }
 
-// load reads a file of the chart. A fault is reported.
-func (u *chartUpdate) load(base string, into any) ([]byte, bool) {
+// readYAML reads a file of the chart. A fault is reported.
+func (u *chartUpdate) readYAML(base string, into any) ([]byte, bool) {
 	name := path.Join(u.name, base)
 	if _, err := fs.Lstat(u.c.from.fs, path.Join(u.at, base)); err != nil {
 		return nil, false // the directory is noted anyway
 	}
-	target, mode, ok := u.c.follow(path.Join(u.at, base), name)
+	target, mode, ok := u.c.resolveLink(path.Join(u.at, base), name)
 	if !ok || mode.IsDir() {
 		return nil, false
 	}
 	data, err := u.c.from.readFile(target, chartBytes)
 	if err != nil {
-		u.c.fail(name, finding.RuleFile, "cannot be read: "+cause(err).Error())
+		u.c.addError(name, finding.RuleFile, "cannot be read: "+causeOf(err).Error())
 		return nil, false
 	}
-	if why, line := bomb(data); why != "" {
+	if why, line := aliasBombReason(data); why != "" {
 		u.c.failAt(name, line, finding.RuleTooLarge, why, "")
 		return nil, false
 	}
@@ -170,9 +170,9 @@ func (u *chartUpdate) load(base string, into any) ([]byte, bool) {
 }
 
 // take finds one dependency.
-func (u *chartUpdate) take(i int, d *dependency) {
+func (u *chartUpdate) resolveDependency(i int, d *dependency) {
 	if _, err := semver.NewConstraint(d.Version); err != nil {
-		u.fail(i, "version", finding.RuleVersion, fmt.Sprintf("dependency %q: version %q is no version and no range", d.Name, d.Version), "")
+		u.addError(i, "version", finding.RuleVersion, fmt.Sprintf("dependency %q: version %q is no version and no range", d.Name, d.Version), "")
 		return
 	}
 	switch repo := d.Repository; {
@@ -181,11 +181,11 @@ func (u *chartUpdate) take(i int, d *dependency) {
 	case strings.HasPrefix(repo, "file://"):
 		u.takeLocal(i, d, strings.TrimPrefix(repo, "file://"))
 	case strings.HasPrefix(repo, "@"), strings.HasPrefix(repo, "alias:"):
-		u.fail(i, "repository", finding.RuleChart, fmt.Sprintf("dependency %q: repository %q is a name that only your own Helm knows", d.Name, repo), "write the repository's URL")
+		u.addError(i, "repository", finding.RuleChart, fmt.Sprintf("dependency %q: repository %q is a name that only your own Helm knows", d.Name, repo), "write the repository's URL")
 	default:
 		parsed, err := url.ParseRequestURI(repo)
 		if err != nil || parsed.Host == "" || !slices.Contains([]string{"http", "https", "oci"}, parsed.Scheme) {
-			u.fail(i, "repository", finding.RuleChart, fmt.Sprintf("dependency %q: its repository is no URL", d.Name), "write https://, oci:// or file://")
+			u.addError(i, "repository", finding.RuleChart, fmt.Sprintf("dependency %q: its repository is no URL", d.Name), "write https://, oci:// or file://")
 			return
 		}
 		u.takeRemote(i, d)
@@ -198,7 +198,7 @@ func (u *chartUpdate) takeRemote(i int, d *dependency) {
 	if strings.HasPrefix(d.Repository, "oci://") {
 		request.Repo, request.Chart = strings.TrimSuffix(d.Repository, "/")+"/"+d.Name, ""
 	}
-	got, ok := u.c.a.want(request)
+	got, ok := u.c.a.fetched(request)
 	if !ok {
 		u.lacking = true
 		return
@@ -209,24 +209,24 @@ func (u *chartUpdate) takeRemote(i int, d *dependency) {
 		if list := child(u.node, "dependencies"); list != nil && i < len(list.Content) {
 			line = list.Content[i].Line
 		}
-		u.c.a.lacks(got.Err, func(rule, message string) {
+		u.c.a.reportUnavailable(got.Err, func(rule, message string) {
 			u.c.failAt(path.Join(u.name, u.file), line, rule, fmt.Sprintf("dependency %q: %s", d.Name, message), "")
 		})
 		return
 	}
 	version := got.Version
 	if got.Name != "" && got.Name != d.Name {
-		u.fail(i, "name", finding.RuleChart, fmt.Sprintf("dependency %q: the repository has a chart named %q for it", d.Name, got.Name), "")
+		u.addError(i, "name", finding.RuleChart, fmt.Sprintf("dependency %q: the repository has a chart named %q for it", d.Name, got.Name), "")
 		return
 	}
 	if _, err := semver.NewVersion(version); err != nil {
-		u.fail(i, "version", finding.RuleChart, fmt.Sprintf("dependency %q: the repository has version %q for it, which is none", d.Name, version), "")
+		u.addError(i, "version", finding.RuleChart, fmt.Sprintf("dependency %q: the repository has version %q for it, which is none", d.Name, version), "")
 		return
 	}
-	u.put(d, version, got.Archive)
+	u.putArchive(d, version, got.Archive)
 }
 
-func (u *chartUpdate) put(d *dependency, version string, archive []byte) {
+func (u *chartUpdate) putArchive(d *dependency, version string, archive []byte) {
 	u.taken = append(u.taken, &dependency{Name: d.Name, Version: version, Repository: d.Repository})
 	if archive != nil {
 		u.packed[d.Name+"-"+version+".tgz"] = archive
@@ -237,8 +237,8 @@ func (u *chartUpdate) put(d *dependency, version string, archive []byte) {
 // or one elsewhere, which is packaged.
 func (u *chartUpdate) takeLocal(i int, d *dependency, rel string) {
 	dir := path.Join(u.at, rel)
-	if path.IsAbs(rel) || !fs.ValidPath(dir) || u.c.chart != nil && !within(u.c.base, dir) {
-		u.fail(i, "repository", finding.RuleOutside, fmt.Sprintf("dependency %q: %s leads out of the repository", d.Name, d.Repository), "")
+	if path.IsAbs(rel) || !fs.ValidPath(dir) || u.c.chart != nil && !isWithin(u.c.base, dir) {
+		u.addError(i, "repository", finding.RuleOutside, fmt.Sprintf("dependency %q: %s leads out of the repository", d.Name, d.Repository), "")
 		return
 	}
 	at, err := u.c.from.resolve(dir)
@@ -247,53 +247,53 @@ func (u *chartUpdate) takeLocal(i int, d *dependency, rel string) {
 		if errors.Is(err, errOutside) {
 			rule, text = finding.RuleOutside, "it leads out of the repository"
 		}
-		u.fail(i, "repository", rule, fmt.Sprintf("dependency %q: %s", d.Name, text), "")
+		u.addError(i, "repository", rule, fmt.Sprintf("dependency %q: %s", d.Name, text), "")
 		return
 	}
-	data, err := u.c.from.find(path.Join(at, chartFile), chartBytes)
+	data, err := u.c.from.findFile(path.Join(at, chartFile), chartBytes)
 	var m metadata
 	if err == nil {
-		if why, _ := bomb(data); why != "" {
+		if why, _ := aliasBombReason(data); why != "" {
 			err = errors.New(why)
 		} else {
 			err = sigyaml.Unmarshal(data, &m)
 		}
 	}
 	if err != nil {
-		u.fail(i, "repository", finding.RuleChart, fmt.Sprintf("dependency %q: %s cannot be read: %v", d.Name, path.Join(at, chartFile), cause(err)), "")
+		u.addError(i, "repository", finding.RuleChart, fmt.Sprintf("dependency %q: %s cannot be read: %v", d.Name, path.Join(at, chartFile), causeOf(err)), "")
 		return
 	}
 	version, err := semver.NewVersion(m.Version)
 	constraint, _ := semver.NewConstraint(d.Version)
 	if err != nil || !constraint.Check(version) {
-		u.fail(i, "version", finding.RuleVersion, fmt.Sprintf("dependency %q: %s has version %q, which does not satisfy %q", d.Name, at, m.Version, d.Version), "")
+		u.addError(i, "version", finding.RuleVersion, fmt.Sprintf("dependency %q: %s has version %q, which does not satisfy %q", d.Name, at, m.Version, d.Version), "")
 		return
 	}
 	if d.Repository == "" { // it stays where it is
-		u.put(d, d.Version, nil)
+		u.putArchive(d, d.Version, nil)
 		return
 	}
 	if !validName(m.Name) || strings.Contains(m.Version, "/") {
-		u.fail(i, "repository", finding.RuleChart, fmt.Sprintf("dependency %q: %s has no valid name", d.Name, path.Join(at, chartFile)), "")
+		u.addError(i, "repository", finding.RuleChart, fmt.Sprintf("dependency %q: %s has no valid name", d.Name, path.Join(at, chartFile)), "")
 		return
 	}
 	if why := u.c.leadsTo(at, u.at); why != "" {
-		u.fail(i, "repository", finding.RuleChart, fmt.Sprintf("dependency %q: %s %s", d.Name, at, why), "")
+		u.addError(i, "repository", finding.RuleChart, fmt.Sprintf("dependency %q: %s %s", d.Name, at, why), "")
 		return
 	}
 	u.packLocal(i, d, at, m)
 }
 
-// finish puts the archives into charts/ in the place of those that stood there,
+// writeArchives puts the archives into charts/ in the place of those that stood there,
 // and writes Chart.lock, unless what stands in it says the same.
-func (u *chartUpdate) finish(present map[string][]string) {
+func (u *chartUpdate) writeArchives(present map[string][]string) {
 	charts := path.Join(u.at, "charts")
 	local := map[string]bool{}
 	for _, d := range u.wanted {
 		local[d.Name] = local[d.Name] || d.Repository == ""
 	}
 	if u.c.made == nil {
-		u.c.made = made{}
+		u.c.made = overlayFiles{}
 	}
 	for name, archives := range present {
 		for _, base := range archives {
@@ -316,7 +316,7 @@ func (u *chartUpdate) finish(present map[string][]string) {
 	}
 	if err == nil {
 		var old lock
-		if _, ok := u.load(base, &old); ok && old.Digest == l.Digest {
+		if _, ok := u.readYAML(base, &old); ok && old.Digest == l.Digest {
 			return
 		}
 		var data []byte
@@ -325,6 +325,6 @@ func (u *chartUpdate) finish(present map[string][]string) {
 		}
 	}
 	if err != nil {
-		u.c.fail(path.Join(u.name, u.file), finding.RuleChart, "dependencies have no lock: "+err.Error())
+		u.c.addError(path.Join(u.name, u.file), finding.RuleChart, "dependencies have no lock: "+err.Error())
 	}
 }

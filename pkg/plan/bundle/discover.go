@@ -57,7 +57,7 @@ func (d *Discovery) Dirs(root fs.FS, paths []string, entries []fleet.BundlePath)
 	s.hasher, _ = root.(Hasher)
 	if len(entries) > 0 {
 		for _, e := range entries {
-			s.entry(e)
+			s.addPath(e)
 		}
 	} else {
 		if len(paths) == 0 {
@@ -100,11 +100,11 @@ type survey struct {
 	full          bool
 }
 
-func (s *survey) fail(path, rule, message string) {
+func (s *survey) addError(path, rule, message string) {
 	s.found = append(s.found, finding.Finding{Path: path, Severity: finding.Error, Rule: rule, Message: message})
 }
 
-func (s *survey) warn(path, message string) {
+func (s *survey) addWarning(path, message string) {
 	s.found = append(s.found, finding.Finding{Path: path, Severity: finding.Warning, Rule: finding.RuleEmpty, Message: message})
 }
 
@@ -116,47 +116,47 @@ func noDirectory(name string, isFile bool) string {
 	return "the repository has no such directory"
 }
 
-func (s *survey) entry(e fleet.BundlePath) {
-	base, ok := clean(e.Base)
+func (s *survey) addPath(e fleet.BundlePath) {
+	base, ok := cleanPath(e.Base)
 	if !ok {
-		s.fail(e.Base, finding.RuleOutside, "the path leads out of the repository")
+		s.addError(e.Base, finding.RuleOutside, "the path leads out of the repository")
 		return
 	}
 	if info, err := fs.Stat(s.root, base); err != nil || !info.IsDir() {
-		s.fail(base, finding.RuleFile, noDirectory(base, err == nil))
+		s.addError(base, finding.RuleFile, noDirectory(base, err == nil))
 		return
 	}
 	if e.Options != "" {
 		if p := path.Join(base, e.Options); !fs.ValidPath(p) {
-			s.fail(p, finding.RuleOutside, "the path leads out of the repository")
+			s.addError(p, finding.RuleOutside, "the path leads out of the repository")
 			return
 		}
 	}
-	if hidden(path.Base(base)) {
-		s.warn(base, "hidden directories are not deployed")
-		s.add(Dir{Path: base, Options: e.Options, Bare: true})
+	if isHidden(path.Base(base)) {
+		s.addWarning(base, "hidden directories are not deployed")
+		s.addDir(Dir{Path: base, Options: e.Options, Bare: true})
 		return
 	}
-	s.add(Dir{Path: base, Options: e.Options})
+	s.addDir(Dir{Path: base, Options: e.Options})
 }
 
 func (s *survey) pattern(p string) {
 	if f, ok := matchesNothing(p); ok {
-		s.nowhere(p, f, false)
+		s.addMissingPath(p, f, false)
 		return
 	}
-	pattern, ok := clean(p)
+	pattern, ok := cleanPath(p)
 	if !ok {
-		s.fail(p, finding.RuleOutside, "the path leads out of the repository")
+		s.addError(p, finding.RuleOutside, "the path leads out of the repository")
 		return
 	}
 	matches, err := fs.Glob(listing{s}, pattern)
 	switch {
 	case err != nil:
-		s.fail(p, finding.RuleValue, "the path is not a valid pattern")
+		s.addError(p, finding.RuleValue, "the path is not a valid pattern")
 		return
 	case s.full:
-		s.fail(p, finding.RuleTooLarge, fmt.Sprintf("the paths match too much: there are more than %d files and directories where they may", maxEntries))
+		s.addError(p, finding.RuleTooLarge, fmt.Sprintf("the paths match too much: there are more than %d files and directories where they may", maxEntries))
 		return
 	}
 	hit, isFile := false, false
@@ -165,29 +165,29 @@ func (s *survey) pattern(p string) {
 			return
 		}
 		info, err := fs.Stat(s.root, m)
-		if err != nil || !info.IsDir() || m != pattern && !s.real(m) {
+		if err != nil || !info.IsDir() || m != pattern && !s.isDirectory(m) {
 			isFile = isFile || err == nil && m == pattern
 			continue
 		}
 		hit = true
-		err = s.top(m, m == pattern)
+		err = s.addTopDirectory(m, m == pattern)
 		switch {
 		case errors.Is(err, errTooMany):
 			s.full = true
-			s.fail(m, finding.RuleTooLarge, err.Error())
+			s.addError(m, finding.RuleTooLarge, err.Error())
 		case err != nil:
-			s.fail(m, finding.RuleFile, err.Error())
+			s.addError(m, finding.RuleFile, err.Error())
 		}
 	}
 	if !hit {
-		s.nowhere(p, finding.Finding{
+		s.addMissingPath(p, finding.Finding{
 			Path: pattern, Severity: finding.Warning, Rule: finding.RuleEmpty, Message: noDirectory(pattern, isFile),
 		}, isFile)
 	}
 }
 
 // matchesNothing reports whether a path looks as if it matched something but matches
-// nothing in the reference. To deploy more than the reference does would surprise users who
+// nothing in rancher/fleet. To deploy more than rancher/fleet does would surprise users who
 // come from there.
 func matchesNothing(p string) (finding.Finding, bool) {
 	f := finding.Finding{Path: p, Severity: finding.Warning, Rule: finding.RuleEmpty}
@@ -220,9 +220,9 @@ func (l listing) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// top handles a directory that a path means; literal reports that it is that path.
-func (s *survey) top(dir string, literal bool) error {
-	n, err := s.survey(dir, s.before[dir], 0)
+// addTopDirectory handles a directory that a path means; literal reports that it is that path.
+func (s *survey) addTopDirectory(dir string, literal bool) error {
+	n, err := s.surveyDirectory(dir, s.before[dir], 0)
 	if err != nil {
 		return err
 	}
@@ -231,19 +231,19 @@ func (s *survey) top(dir string, literal bool) error {
 	}
 	s.known[dir] = n
 	own := n.options || n.yaml
-	if hidden(path.Base(dir)) {
+	if isHidden(path.Base(dir)) {
 		own = false
-		s.warn(dir, "hidden directories are not deployed")
+		s.addWarning(dir, "hidden directories are not deployed")
 	}
 	if own {
-		s.add(Dir{Path: dir})
+		s.addDir(Dir{Path: dir})
 	}
 	before := len(s.dirs)
-	s.below(dir, n)
+	s.addBundleDirs(dir, n)
 	if !own && len(s.dirs) == before && n.bundles == 0 {
-		s.add(Dir{Path: dir, Bare: true})
-		if literal && !hidden(path.Base(dir)) {
-			s.warn(dir, "there is nothing to deploy in this directory")
+		s.addDir(Dir{Path: dir, Bare: true})
+		if literal && !isHidden(path.Base(dir)) {
+			s.addWarning(dir, "there is nothing to deploy in this directory")
 		}
 	}
 	return nil
@@ -251,31 +251,31 @@ func (s *survey) top(dir string, literal bool) error {
 
 // below adds the directories with a fleet.yaml below one. Hidden ones are
 // nothing that is deployed, but what is below them may be.
-func (s *survey) below(dir string, n *node) {
+func (s *survey) addBundleDirs(dir string, n *node) {
 	for _, sub := range n.below {
 		if sub.bundles == 0 {
 			continue
 		}
 		p := path.Join(dir, sub.name)
-		if sub.options && !hidden(sub.name) {
-			s.add(Dir{Path: p})
+		if sub.options && !isHidden(sub.name) {
+			s.addDir(Dir{Path: p})
 		}
-		s.below(p, sub)
+		s.addBundleDirs(p, sub)
 	}
 }
 
-func (s *survey) add(dir Dir) {
+func (s *survey) addDir(dir Dir) {
 	if !s.seen[dir] {
 		s.seen[dir] = true
 		s.dirs = append(s.dirs, dir)
 	}
 }
 
-// survey looks at a directory and all below it, as far as before does not know
+// surveyDirectory looks at a directory and all below it, as far as before does not know
 // it.
-func (s *survey) survey(dir string, before *node, depth int) (*node, error) {
+func (s *survey) surveyDirectory(dir string, before *node, depth int) (*node, error) {
 	hash := ""
-	if s.hasher != nil && (depth > 0 || s.real(dir)) {
+	if s.hasher != nil && (depth > 0 || s.isDirectory(dir)) {
 		hash, _ = s.hasher.Hash(dir)
 	}
 	if before != nil && hash != "" && before.hash == hash && depth+before.height <= maxDepth {
@@ -286,11 +286,11 @@ func (s *survey) survey(dir string, before *node, depth int) (*node, error) {
 	}
 	entries, err := fs.ReadDir(s.root, dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", cause(err))
+		return nil, fmt.Errorf("cannot be read: %w", causeOf(err))
 	}
 	n := &node{hash: hash, name: path.Base(dir), dirs: 1}
 	for _, e := range entries {
-		if err := s.look(n, dir, e, before, depth); err != nil {
+		if err := s.surveyEntry(n, dir, e, before, depth); err != nil {
 			return nil, err
 		}
 	}
@@ -300,15 +300,15 @@ func (s *survey) survey(dir string, before *node, depth int) (*node, error) {
 	return n, nil
 }
 
-// real reports whether a path is a directory and not a link to one, whose hash
+// isDirectory reports whether a path is a directory and not a link to one, whose hash
 // says nothing about what is in it.
-func (s *survey) real(dir string) bool {
+func (s *survey) isDirectory(dir string) bool {
 	info, err := fs.Lstat(s.root, dir)
 	return err == nil && info.IsDir()
 }
 
 // look adds what one entry of a directory says about it.
-func (s *survey) look(n *node, dir string, e fs.DirEntry, before *node, depth int) error {
+func (s *survey) surveyEntry(n *node, dir string, e fs.DirEntry, before *node, depth int) error {
 	switch ext := path.Ext(e.Name()); {
 	case e.IsDir() && e.Name() == ".git":
 	case e.IsDir():
@@ -316,12 +316,12 @@ func (s *survey) look(n *node, dir string, e fs.DirEntry, before *node, depth in
 		if before != nil {
 			known = before.child(e.Name())
 		}
-		sub, err := s.survey(path.Join(dir, e.Name()), known, depth+1)
+		sub, err := s.surveyDirectory(path.Join(dir, e.Name()), known, depth+1)
 		if errors.Is(err, errTooMany) {
 			return err
 		}
 		if err != nil { // the others are not to blame
-			s.fail(path.Join(dir, e.Name()), finding.RuleFile, err.Error())
+			s.addError(path.Join(dir, e.Name()), finding.RuleFile, err.Error())
 			n.hash = ""
 			return nil
 		}
@@ -357,10 +357,10 @@ func (n *node) child(name string) *node {
 	return n.below[i]
 }
 
-func hidden(name string) bool { return strings.HasPrefix(name, ".") && name != "." }
+func isHidden(name string) bool { return strings.HasPrefix(name, ".") && name != "." }
 
-// cause is an error without operation and path, which findings say themselves.
-func cause(err error) error {
+// causeOf is an error without operation and path, which findings say themselves.
+func causeOf(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		return p.Err

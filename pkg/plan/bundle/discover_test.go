@@ -120,7 +120,7 @@ func TestRead(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	found := strings.Join(texts(set.All()), "\n")
+	found := strings.Join(texts(set.AllFindings()), "\n")
 	for _, text := range []string{
 		`a/fleet.yaml:2:7: error: bundle name "same" is also that of b`, `b/fleet.yaml:1:7: error: bundle name "same" is also that of a`,
 		`g:1:1: error: bundle name "repo-g" is also that of h`, `h/fleet.yaml:1:7: error: bundle name "repo-g" is also that of g`,

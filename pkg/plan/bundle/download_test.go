@@ -45,7 +45,7 @@ func fetchAll(t *testing.T, tree map[string]string, have map[chart.Request]chart
 
 func packed(t *testing.T, name, version string) []byte {
 	t.Helper()
-	data, err := pack(name, []file{{name: chartFile, data: []byte("apiVersion: v2\nname: " + name + "\nversion: " + version + "\n")}}, 1<<20)
+	data, err := packChart(name, []file{{name: chartFile, data: []byte("apiVersion: v2\nname: " + name + "\nversion: " + version + "\n")}}, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
 )
 
-// A binary file is stored in the bytes that the reference's compressor makes:
+// A binary file is stored in the bytes that rancher/fleet's compressor makes:
 // compress/gzip with its default level, no name, no time.
 func TestCompressedBytes(t *testing.T) {
 	data := bytes.Repeat([]byte("text\xff"), 1000)
@@ -56,7 +56,7 @@ func TestTextSize(t *testing.T) {
 
 // The sum of what is counted is the length of the JSON, and at exactly
 // 1,000,000 bytes of it everything is compressed. What is measured has no
-// namespace yet but the one that fleet.yaml deploys to, as in the reference.
+// namespace yet but the one that fleet.yaml deploys to, as in rancher/fleet.
 func TestCompressionThreshold(t *testing.T) {
 	for _, options := range []string{"", "namespace: target\n", "labels: {a: b}\nhelm: {values: {a: 1}}\n"} {
 		assemble := func(n int) *fleet.Bundle {
@@ -90,7 +90,7 @@ func TestCompressionThreshold(t *testing.T) {
 }
 
 // null in a values file removes nothing here: it goes over what is there, and
-// Helm sees it. As the reference's MergeMaps.
+// Helm sees it. As rancher/fleet's MergeMaps.
 func TestValuesNull(t *testing.T) {
 	r := Assemble(files(map[string]string{
 		"d/fleet.yaml": "helm: {chart: ., values: {a: {x: 1, z: 2}, c: [1]}, valuesFiles: [one.yaml, empty.yaml, /sub/two.yaml]}",
@@ -170,8 +170,8 @@ func TestEmptiness(t *testing.T) {
 			for _, r := range set.Results {
 				what := map[bool]string{r.Bundle != nil: "bundle", r.Broken(): "broken", r.Empty: "empty", len(r.Missing) > 0: "missing"}[true]
 				got = append(got, fmt.Sprintf("%s %s", r.Name, what))
-				if r.Empty && !strings.Contains(r.Emptied().String(), "stays as it was") {
-					t.Error(r.Emptied())
+				if r.Empty && !strings.Contains(r.EmptyFinding().String(), "stays as it was") {
+					t.Error(r.EmptyFinding())
 				}
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" || set.Empty() != c.empty {

@@ -104,7 +104,7 @@ func (w *world) fetch(r chart.Request) chart.Fetched {
 	}
 	meta := fmt.Sprintf("name: %s\nversion: 1.0.%s\n", name, w.server)
 	if r.Archive {
-		data, err := pack(name, []file{{name: chartFile, data: []byte(meta)}}, 1<<20)
+		data, err := packChart(name, []file{{name: chartFile, data: []byte(meta)}}, 1<<20)
 		if err != nil {
 			panic(err)
 		}
@@ -222,7 +222,7 @@ func someEdit(r *rand.Rand, w *world) edit {
 
 func (w *world) remove(dir string) {
 	for p := range w.texts {
-		if within(dir, p) {
+		if isWithin(dir, p) {
 			delete(w.texts, p)
 		}
 	}

@@ -35,27 +35,27 @@ func (a *assembly) helms() []helm {
 }
 
 // fail reports an error in fleet.yaml, below helm.
-func (a *assembly) fail(h helm, rule, message, hint string, keys ...any) {
-	line, column := a.place(h, keys...)
-	a.add(finding.Finding{
+func (a *assembly) addHelmError(h helm, rule, message, hint string, keys ...any) {
+	line, column := a.helmPosition(h, keys...)
+	a.addFinding(finding.Finding{
 		Path: a.file.Path, Line: line, Column: column, Severity: finding.Error, Rule: rule, Message: message, Hint: hint,
 	})
 }
 
-// place is where something stands in fleet.yaml, below helm.
-func (a *assembly) place(h helm, keys ...any) (line, column int) {
+// helmPosition is where something stands in fleet.yaml, below helm.
+func (a *assembly) helmPosition(h helm, keys ...any) (line, column int) {
 	keys = append([]any{"helm"}, keys...)
 	if h.target >= 0 {
 		return a.file.AtTarget(h.target, keys...)
 	}
-	return a.file.At(keys...)
+	return a.file.Position(keys...)
 }
 
 // valuesReader reads values files and checks the templates in values.
 type valuesReader struct{ *assembly }
 
 // valuesFiles merges files of values over values. Those of the bundle itself
-// are merged only if it names a chart, as in the reference; else a warning says
+// are merged only if it names a chart, as in rancher/fleet; else a warning says
 // that they are not used.
 func (a valuesReader) valuesFiles() {
 	for _, h := range a.helms() {
@@ -89,15 +89,15 @@ func (a valuesReader) unusedValues(h helm) {
 			Message: fmt.Sprintf("values file %q is not used: helm names neither chart nor repo", name),
 			Hint:    `"chart: ." below helm makes Fleet use it`,
 		}
-		f.Line, f.Column = a.place(h, "valuesFiles", i)
-		a.add(f)
+		f.Line, f.Column = a.helmPosition(h, "valuesFiles", i)
+		a.addFinding(f)
 		p := path.Join(a.base, name)
 		if !fs.ValidPath(p) {
 			continue
 		}
 		if _, err := a.tree.resolve(p); errors.Is(err, fs.ErrNotExist) {
-			f.Rule, f.Message, f.Hint = finding.RuleFile, fmt.Sprintf("values file %q does not exist", name), a.neighbour(name, isYAML)
-			a.add(f)
+			f.Rule, f.Message, f.Hint = finding.RuleFile, fmt.Sprintf("values file %q does not exist", name), a.suggestNeighbour(name, isYAML)
+			a.addFinding(f)
 		}
 	}
 }
@@ -112,42 +112,42 @@ const (
 
 func (a valuesReader) valuesFile(h helm, i int, name string) (map[string]any, bool) {
 	report := func(rule, message, hint string) (map[string]any, bool) {
-		a.fail(h, rule, fmt.Sprintf("values file %q %s", name, message), hint, "valuesFiles", i)
+		a.addHelmError(h, rule, fmt.Sprintf("values file %q %s", name, message), hint, "valuesFiles", i)
 		return nil, false
 	}
-	p := path.Join(a.base, name) // a leading slash is the bundle's directory, as in the reference
+	p := path.Join(a.base, name) // a leading slash is the bundle's directory, as in rancher/fleet
 	if !fs.ValidPath(p) {
 		return report(finding.RuleOutside, "is not in the repository", "")
 	}
-	data, err := a.tree.find(p, valuesBytes)
+	data, err := a.tree.findFile(p, valuesBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && path.IsAbs(name):
 		return report(finding.RuleOutside, "is not in the repository", "")
 	case errors.Is(err, fs.ErrNotExist):
-		return report(finding.RuleFile, "does not exist", a.neighbour(name, isYAML))
+		return report(finding.RuleFile, "does not exist", a.suggestNeighbour(name, isYAML))
 	case errors.Is(err, errOutside):
 		return report(finding.RuleOutside, "is a symbolic link that leads out of the repository", "")
 	case errors.Is(err, errTooLarge):
-		return report(finding.RuleTooLarge, "cannot be read: "+cause(err).Error(), "")
+		return report(finding.RuleTooLarge, "cannot be read: "+causeOf(err).Error(), "")
 	case err != nil:
-		return report(finding.RuleFile, "cannot be read: "+cause(err).Error(), "")
+		return report(finding.RuleFile, "cannot be read: "+causeOf(err).Error(), "")
 	}
 	shown := path.Join(a.dir.Path, name)
-	why, line := bomb(data)
-	if why == "" && huge(data) {
+	why, line := aliasBombReason(data)
+	if why == "" && isTooLargeToParse(data) {
 		why = fmt.Sprintf("there are more than %d values", tokenLimit)
 	}
 	if why != "" {
-		a.add(finding.Finding{Path: shown, Line: line, Severity: finding.Error, Rule: finding.RuleTooLarge, Message: why})
+		a.addFinding(finding.Finding{Path: shown, Line: line, Severity: finding.Error, Rule: finding.RuleTooLarge, Message: why})
 		return nil, false
 	}
 	var values fleet.GenericMap
 	if err := sigyaml.Unmarshal(data, &values); err != nil {
-		a.add(fleetyaml.SyntaxFinding(shown, position.Document{Text: data}, err, fleetyaml.HintTemplates))
+		a.addFinding(fleetyaml.SyntaxFinding(shown, position.Document{Text: data}, err, fleetyaml.HintTemplates))
 		return nil, false
 	}
 	if f, over := fleetyaml.LeftOver(shown, position.Document{Text: data}); over {
-		a.add(f)
+		a.addFinding(f)
 		return nil, false
 	}
 	if why := a.spent.onValues(len(data), values.Data); why != "" {
@@ -158,8 +158,8 @@ func (a valuesReader) valuesFile(h helm, i int, name string) (map[string]any, bo
 }
 
 // onValues counts a values file of so many bytes and says why it is too much.
-func (s *spent) onValues(bytes int, values map[string]any) (why string) {
-	count, unfolded := extent(values)
+func (s *usedLimits) onValues(bytes int, values map[string]any) (why string) {
+	count, unfolded := valuesSize(values)
 	v := &s.values
 	v.files++
 	v.count += count
@@ -175,11 +175,11 @@ func (s *spent) onValues(bytes int, values map[string]any) (why string) {
 	return ""
 }
 
-// extent is how many values and bytes of text there are in a tree of values.
-func extent(v any) (count, bytes int) {
+// valuesSize is how many values and bytes of text there are in a tree of values.
+func valuesSize(v any) (count, bytes int) {
 	count = 1
 	add := func(v any) {
-		n, b := extent(v)
+		n, b := valuesSize(v)
 		count, bytes = count+n, bytes+b
 	}
 	switch t := v.(type) {

@@ -52,7 +52,7 @@ func helmPatternOf(line string) helmPattern {
 }
 
 // match reports whether a path relative to the chart is left out.
-func (l helmIgnore) match(name string, dir bool) bool {
+func (l helmIgnore) ignored(name string, dir bool) bool {
 	for _, p := range l {
 		subject := name
 		if !p.rooted {

@@ -46,7 +46,7 @@ const crdHook = "crd-install"
 func misspeltHook(event, effect string) finding.Finding {
 	last := len(helmHooks) - 1
 	f := finding.Finding{
-		Severity: finding.Warning, Rule: finding.RuleValue, Message: fmt.Sprintf("%q is no hook of Helm, so %s", printable.Line(position.Short(event)), effect),
+		Severity: finding.Warning, Rule: finding.RuleValue, Message: fmt.Sprintf("%q is no hook of Helm, so %s", printable.Line(position.ShortName(event)), effect),
 		Hint: fmt.Sprintf("Helm knows %s and %s", strings.Join(helmHooks[:last], ", "), helmHooks[last]),
 	}
 	if event == crdHook {
@@ -59,7 +59,7 @@ func misspeltHook(event, effect string) finding.Finding {
 
 // hookOfManifest checks the hook of an object of a plain manifest. Fleet adds these objects
 // to what Helm renders, so none of them is a hook.
-func (k manifestChecks) hookOfManifest(o object, at standing) {
+func (k manifestChecks) hookOfManifest(o manifestObject, at documentPosition) {
 	if !bytes.Contains(o.Metadata.Annotations, []byte(hookAnnotation)) {
 		return
 	}
@@ -110,7 +110,7 @@ func (k templateChecks) hooksOfTemplate(name string, data []byte) {
 		if event := unknownHook(events); events != "" && event != "" {
 			f := misspeltHook(event, "Helm does not deploy the object")
 			f.Path, f.Line, f.Column = path.Join(k.a.dir.Path, name), number, strings.Index(text, hookAnnotation)+1
-			k.a.add(f)
+			k.a.addFinding(f)
 		}
 	}
 }

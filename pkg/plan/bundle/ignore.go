@@ -74,7 +74,7 @@ func parseIgnore(data []byte) (list ignores, bad int, why string) {
 }
 
 // match is the line by which a last part of a path is left out.
-func (l ignores) match(name string, dir bool) ignoring {
+func (l ignores) matchingLine(name string, dir bool) ignoring {
 	if line := l.names[name]; line > 0 {
 		return ignoring{l.file, line, name}
 	}
@@ -92,7 +92,7 @@ func (l ignores) match(name string, dir bool) ignoring {
 // ignored is the line by which a last part of a path is left out.
 func ignored(lists []ignores, name string, dir bool) ignoring {
 	for _, l := range lists {
-		if by := l.match(name, dir); by.line > 0 {
+		if by := l.matchingLine(name, dir); by.line > 0 {
 			return by
 		}
 	}
@@ -117,7 +117,7 @@ func (c *collector) noteIgnored(by ignoring, target, name string, dir bool) {
 	}
 	some := !dir && isDeployed(name)
 	if dir {
-		a.below(target, "", func(p string, dir bool) { some = some || !dir && isDeployed(path.Join(name, p)) })
+		a.walkBelow(target, "", func(p string, dir bool) { some = some || !dir && isDeployed(path.Join(name, p)) })
 	}
 	if some {
 		a.ignoring = append(a.ignoring, by)
@@ -142,15 +142,15 @@ func (a *assembly) allIgnored() {
 		return
 	}
 	first := a.ignoring[0]
-	said := fmt.Sprintf("%q ignores all manifests", printable.Line(position.Short(first.pattern)))
+	said := fmt.Sprintf("%q ignores all manifests", printable.Line(position.ShortName(first.pattern)))
 	if more := a.ignoring[1:]; len(more) > 0 {
 		var places []string
 		for _, by := range more[:min(len(more), maxIgnoring)] {
 			places = append(places, fmt.Sprintf("%s:%d", path.Join(a.dir.Path, by.file), by.line))
 		}
-		said = fmt.Sprintf("%q ignores the manifests, and so do %s", printable.Line(position.Short(first.pattern)), strings.Join(places, " and "))
+		said = fmt.Sprintf("%q ignores the manifests, and so do %s", printable.Line(position.ShortName(first.pattern)), strings.Join(places, " and "))
 	}
-	a.add(finding.Finding{
+	a.addFinding(finding.Finding{
 		Path: path.Join(a.dir.Path, first.file), Line: first.line, Severity: finding.Warning, Rule: finding.RuleEmpty,
 		Message: nothingLeft + said, Hint: hintIgnored,
 	})

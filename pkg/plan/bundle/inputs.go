@@ -85,7 +85,7 @@ func (c *Comparison) Reuse(r Result) (Result, bool) {
 	for p, was := range in.seen {
 		now, ok := c.looked[p]
 		if !ok {
-			now = look(c.tree, c.hasher, p)
+			now = describePath(c.tree, c.hasher, p)
 			c.looked[p] = now
 		}
 		if now != was {
@@ -156,7 +156,7 @@ func fetchedDigest(f chart.Fetched) (digest string, known bool) {
 
 // look says what is at a path. For a path that does not exist it says where the existing
 // part ends, since a link there would lead somewhere else.
-func look(tree fs.FS, h Hasher, p string) string {
+func describePath(tree fs.FS, h Hasher, p string) string {
 	if hash, ok := h.Hash(p); ok {
 		return hash
 	}

@@ -42,9 +42,9 @@ func (k kustomizeChecks) kustomizeDirs() []kustomizeDir {
 		if o != nil && o.Dir != "" {
 			dir = path.Clean(strings.TrimPrefix(o.Dir, "/"))
 		}
-		if !within(".", dir) || strings.Contains(dir, "://") {
+		if !isWithin(".", dir) || strings.Contains(dir, "://") {
 			line, column := at("kustomize", "dir")
-			a.add(finding.Finding{
+			a.addFinding(finding.Finding{
 				Path: a.file.Path, Line: line, Column: column, Severity: finding.Error, Rule: finding.RuleOutside,
 				Message: fmt.Sprintf("kustomize.dir %q is outside of the bundle's directory", o.Dir), Hint: "move it below, or add a fleet.yaml further up",
 			})
@@ -55,7 +55,7 @@ func (k kustomizeChecks) kustomizeDirs() []kustomizeDir {
 			dirs = append(dirs, kustomizeDir{dir, at})
 		}
 	}
-	add(a.spec.Kustomize, a.file.At)
+	add(a.spec.Kustomize, a.file.Position)
 	for i := range a.spec.Targets {
 		if o := a.spec.Targets[i].Kustomize; o != nil && o.Dir != "" {
 			add(o, func(keys ...any) (int, int) { return a.file.AtTarget(i, keys...) })
@@ -65,10 +65,10 @@ func (k kustomizeChecks) kustomizeDirs() []kustomizeDir {
 }
 
 // kustomized warns of a kustomize.dir that is not there, or has no kustomization: the
-// bundle is deployed without it, as by the reference. A directory with a finding of
+// bundle is deployed without it, as by rancher/fleet. A directory with a finding of
 // its own, such as a link that leads out of the repository, has no second one.
 func (k kustomizeChecks) kustomized(o *fleet.KustomizeOptions, dir string, at func(...any) (int, int)) {
-	if o == nil || o.Dir == "" || dir == "." || k.has(dir, kustomizations) || k.found(dir) {
+	if o == nil || o.Dir == "" || dir == "." || k.hasFile(dir, kustomizations) || k.hasFinding(dir) {
 		return
 	}
 	f := finding.Finding{
@@ -80,7 +80,7 @@ func (k kustomizeChecks) kustomized(o *fleet.KustomizeOptions, dir string, at fu
 	}
 	var there []string
 	for other := range k.dirs {
-		if k.has(other, kustomizations) {
+		if k.hasFile(other, kustomizations) {
 			there = append(there, other)
 		}
 	}
@@ -89,11 +89,11 @@ func (k kustomizeChecks) kustomized(o *fleet.KustomizeOptions, dir string, at fu
 	} else if near := spelling.NearestPath(dir, there); near != "" {
 		f.Hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	k.a.add(f)
+	k.a.addFinding(f)
 }
 
-// found reports whether there is a finding about a file or directory of the bundle.
-func (k *checks) found(name string) bool {
+// hasFinding reports whether there is a finding about a file or directory of the bundle.
+func (k *checks) hasFinding(name string) bool {
 	return slices.ContainsFunc(k.a.found, func(f finding.Finding) bool { return f.Path == path.Join(k.a.dir.Path, name) })
 }
 
@@ -108,7 +108,7 @@ func (k kustomizeChecks) overlays() {
 			line, column := at("yaml", "overlays", i)
 			f := finding.Finding{Path: k.a.file.Path, Line: line, Column: column}
 			switch clean := path.Clean(name); {
-			case name == "", path.IsAbs(name), clean == ".", !within(".", clean):
+			case name == "", path.IsAbs(name), clean == ".", !isWithin(".", clean):
 				f.Severity, f.Rule = finding.Error, finding.RuleOutside
 				f.Message = fmt.Sprintf("overlay %q is no directory in overlays/", name)
 			case !k.dirs["overlays/"+clean]:
@@ -122,10 +122,10 @@ func (k kustomizeChecks) overlays() {
 			default:
 				continue
 			}
-			k.a.add(f)
+			k.a.addFinding(f)
 		}
 	}
-	check(k.a.spec.YAML, k.a.file.At)
+	check(k.a.spec.YAML, k.a.file.Position)
 	for i := range k.a.spec.Targets {
 		check(k.a.spec.Targets[i].YAML, func(keys ...any) (int, int) { return k.a.file.AtTarget(i, keys...) })
 	}
@@ -152,14 +152,14 @@ func (k kustomizeChecks) kustomization(d kustomizeDir, depth int) {
 			continue
 		}
 		if depth > 50 {
-			k.fail(name, 0, finding.RuleTooLarge, "kustomizations are nested too deep")
+			k.addError(name, 0, finding.RuleTooLarge, "kustomizations are nested too deep")
 			return
 		}
 		before := len(k.a.found)
 		k.syntax(name)
 		data, err := f.bytes(kustomizationBytes)
 		if err != nil {
-			k.fail(name, 0, finding.RuleTooLarge, "cannot be read: "+cause(err).Error())
+			k.addError(name, 0, finding.RuleTooLarge, "cannot be read: "+causeOf(err).Error())
 		}
 		var doc yaml.Node
 		if len(k.a.found) > before || yaml.Unmarshal(data, &doc) != nil {
@@ -175,22 +175,22 @@ func (k kustomizeChecks) kustomization(d kustomizeDir, depth int) {
 type reference struct {
 	text string
 	line int
-	as   use
+	as   referenceUse
 }
 
-// A use is what kustomize does with what a path leads to.
-type use int
+// A referenceUse is what kustomize does with what a path leads to.
+type referenceUse int
 
 const (
-	parse use = iota // reads it as YAML
-	build            // the same, or builds the kustomization that is there
-	data             // takes it as it is
+	parse referenceUse = iota // reads it as YAML
+	build                     // the same, or builds the kustomization that is there
+	data                      // takes it as it is
 )
 
 // references are the paths that a kustomization names.
 func references(doc *yaml.Node) []reference {
 	var list []reference
-	add := func(n *yaml.Node, as use) {
+	add := func(n *yaml.Node, as referenceUse) {
 		if n == nil || n.Kind != yaml.ScalarNode || n.Value == "" || strings.Contains(n.Value, "\n") {
 			return
 		}
@@ -200,25 +200,25 @@ func references(doc *yaml.Node) []reference {
 		}
 		list = append(list, reference{text, n.Line, as})
 	}
-	field := func(in *yaml.Node, key string, as use) {
+	field := func(in *yaml.Node, key string, as referenceUse) {
 		for _, n := range anyCase(in, key) {
 			add(n, as)
 		}
 	}
 	for _, key := range []string{"resources", "bases", "components", "generators", "transformers", "validators"} {
-		each(doc, key, func(n *yaml.Node) { add(n, build) })
+		eachElement(doc, key, func(n *yaml.Node) { add(n, build) })
 	}
-	each(doc, "patchesStrategicMerge", func(n *yaml.Node) { add(n, parse) })
+	eachElement(doc, "patchesStrategicMerge", func(n *yaml.Node) { add(n, parse) })
 	for _, key := range []string{"patches", "patchesJson6902", "replacements"} {
-		each(doc, key, func(n *yaml.Node) { field(n, "path", parse) })
+		eachElement(doc, key, func(n *yaml.Node) { field(n, "path", parse) })
 	}
 	for _, key := range []string{"crds", "configurations"} {
-		each(doc, key, func(n *yaml.Node) { add(n, data) })
+		eachElement(doc, key, func(n *yaml.Node) { add(n, data) })
 	}
 	for _, key := range []string{"configMapGenerator", "secretGenerator"} {
-		each(doc, key, func(n *yaml.Node) {
-			each(n, "files", func(n *yaml.Node) { add(n, data) })
-			each(n, "envs", func(n *yaml.Node) { add(n, data) })
+		eachElement(doc, key, func(n *yaml.Node) {
+			eachElement(n, "files", func(n *yaml.Node) { add(n, data) })
+			eachElement(n, "envs", func(n *yaml.Node) { add(n, data) })
 			field(n, "env", data)
 		})
 	}
@@ -228,8 +228,8 @@ func references(doc *yaml.Node) []reference {
 	return list
 }
 
-// each visits the elements of a list.
-func each(in *yaml.Node, key string, visit func(*yaml.Node)) {
+// eachElement visits the elements of a list.
+func eachElement(in *yaml.Node, key string, visit func(*yaml.Node)) {
 	for _, n := range anyCase(in, key) {
 		if n.Kind != yaml.SequenceNode {
 			continue
@@ -260,13 +260,13 @@ func (k kustomizeChecks) reference(name string, ref reference, depth int) {
 	target := path.Join(path.Dir(name), ref.text)
 	switch {
 	case remoteSource(ref.text):
-		k.a.add(finding.Finding{
+		k.a.addFinding(finding.Finding{
 			Path: path.Join(k.a.dir.Path, name), Line: ref.line, Severity: finding.Warning, Rule: finding.RuleOutside,
 			Message: fmt.Sprintf("%q is not in the bundle, and clusters download nothing", chart.Redact(ref.text)), Hint: "put it into the repository",
 		})
-	case path.IsAbs(ref.text) || !within(".", target):
-		k.fail(name, ref.line, finding.RuleOutside, fmt.Sprintf("%q is outside of the bundle's directory", ref.text))
-	case k.is(target):
+	case path.IsAbs(ref.text) || !isWithin(".", target):
+		k.addError(name, ref.line, finding.RuleOutside, fmt.Sprintf("%q is outside of the bundle's directory", ref.text))
+	case k.isFile(target):
 		if ref.as != data {
 			k.syntax(target)
 		}
@@ -277,17 +277,17 @@ func (k kustomizeChecks) reference(name string, ref reference, depth int) {
 			Path: path.Join(k.a.dir.Path, name), Line: ref.line, Severity: finding.Error, Rule: finding.RuleFile,
 			Message: fmt.Sprintf("%q is not in the bundle", ref.text),
 		}
-		if near := k.meant(target, ref.as); near != "" {
+		if near := k.intendedName(target, ref.as); near != "" {
 			f.Hint = fmt.Sprintf("did you mean %q?", path.Join(path.Dir(ref.text), near))
 		}
-		k.a.add(f)
+		k.a.addFinding(f)
 	}
 }
 
-// meant is the name of what stands in the same directory and was probably meant by a
+// intendedName is the name of what stands in the same directory and was probably meant by a
 // path that leads to nothing, or empty.
-func (k kustomizeChecks) meant(target string, as use) string {
-	if k.a.crowded() || len(path.Base(target)) > nameLimit {
+func (k kustomizeChecks) intendedName(target string, as referenceUse) string {
+	if k.a.hasTooManyFindings() || len(path.Base(target)) > nameLimit {
 		return ""
 	}
 	var names []string

@@ -23,7 +23,7 @@ func (u *chartUpdate) packLocal(i int, d *dependency, at string, m metadata) {
 		if errors.Is(err, errTooLarge) {
 			rule, u.c.a.full = finding.RuleTooLarge, true
 		}
-		u.fail(i, "repository", rule, fmt.Sprintf("dependency %q: %s cannot be packaged: %v", d.Name, at, cause(err)), "")
+		u.addError(i, "repository", rule, fmt.Sprintf("dependency %q: %s cannot be packaged: %v", d.Name, at, causeOf(err)), "")
 		return
 	}
 	u.taken = append(u.taken, &dependency{Name: d.Name, Version: m.Version, Repository: d.Repository})
@@ -34,14 +34,14 @@ func (u *chartUpdate) packLocal(i int, d *dependency, at string, m metadata) {
 func (u *chartUpdate) archive(at string, m metadata) ([]byte, error) {
 	spent, limits := &u.c.a.spent, u.c.a.o.Limits
 	p := &packer{c: u.c, base: at}
-	if p.read(); p.err != nil {
+	if p.readFiles(); p.err != nil {
 		return nil, p.err
 	}
 	spent.packs++
 	if spent.raw += p.bytes; spent.packs > maxPacks || spent.raw > limits.TotalBytes {
 		return nil, errTooLarge
 	}
-	archive, err := pack(m.Name, p.files, limits.FileBytes)
+	archive, err := packChart(m.Name, p.files, limits.FileBytes)
 	if spent.packed += int64(len(archive)); err == nil && spent.packed > int64(limits.StoredBytes) {
 		err = errTooLarge
 	}
@@ -52,7 +52,7 @@ func (u *chartUpdate) archive(at string, m metadata) ([]byte, error) {
 // depends on that chart, or on too many charts to find out.
 func (c *collector) leadsTo(from, to string) (why string) {
 	const circle = "depends on, or holds, the chart that depends on it"
-	if within(from, to) {
+	if isWithin(from, to) {
 		return circle
 	}
 	seen := map[string]bool{from: true}
@@ -76,13 +76,13 @@ func (c *collector) leadsTo(from, to string) (why string) {
 // localDependencies are the directories of the charts in the tree that a chart
 // depends on.
 func (c *collector) localDependencies(dir string) []string {
-	if known, ok := c.needs[dir]; ok {
+	if known, ok := c.chartDependencies[dir]; ok {
 		return known
 	}
 	var list []string
 	var m metadata
-	data, err := c.from.find(path.Join(dir, chartFile), chartBytes)
-	if why, _ := bomb(data); err == nil && why == "" && sigyaml.Unmarshal(data, &m) == nil {
+	data, err := c.from.findFile(path.Join(dir, chartFile), chartBytes)
+	if why, _ := aliasBombReason(data); err == nil && why == "" && sigyaml.Unmarshal(data, &m) == nil {
 		for _, d := range m.Dependencies[:min(len(m.Dependencies), maxDependencies)] {
 			if d == nil {
 				continue
@@ -92,9 +92,9 @@ func (c *collector) localDependencies(dir string) []string {
 			}
 		}
 	}
-	if c.needs == nil {
-		c.needs = map[string][]string{}
+	if c.chartDependencies == nil {
+		c.chartDependencies = map[string][]string{}
 	}
-	c.needs[dir] = list
+	c.chartDependencies[dir] = list
 	return list
 }

@@ -23,7 +23,7 @@ const valuesFile = "values.yaml"
 // names are one slip away from those that are read.
 func (k *checks) misnamed() {
 	warn := func(name, meant string) {
-		k.a.add(finding.Finding{
+		k.a.addFinding(finding.Finding{
 			Path: path.Join(k.a.dir.Path, name), Severity: finding.Warning, Rule: finding.RuleNotRead,
 			Message: fmt.Sprintf("%s is not read as %s", path.Base(name), meant), Hint: fmt.Sprintf("did you mean %q?", meant),
 		})
@@ -39,8 +39,8 @@ func (k *checks) misnamed() {
 	}
 	for _, dir := range slices.Sorted(maps.Keys(k.dirs)) {
 		parent := path.Dir(dir)
-		if slices.Contains(charts, parent) && k.has(parent, []string{chartFile}) && !k.dirs[path.Join(parent, templatesDir)] &&
-			spelling.Slip(path.Base(dir), []string{templatesDir}) != "" {
+		if slices.Contains(charts, parent) && k.hasFile(parent, []string{chartFile}) && !k.dirs[path.Join(parent, templatesDir)] &&
+			spelling.SingleTypo(path.Base(dir), []string{templatesDir}) != "" {
 			warn(dir, templatesDir)
 		}
 	}
@@ -49,12 +49,12 @@ func (k *checks) misnamed() {
 // kustomizationMeant is the name that a file must have to be read as the kustomization
 // that it is; empty where it is none, or where the directory has one.
 func (k *checks) kustomizationMeant(f file) string {
-	meant := spelling.Slip(path.Base(f.name), kustomizations)
-	if meant == "" || k.has(path.Dir(f.name), kustomizations) {
+	meant := spelling.SingleTypo(path.Base(f.name), kustomizations)
+	if meant == "" || k.hasFile(path.Dir(f.name), kustomizations) {
 		return ""
 	}
 	data, err := f.bytes(k.a.o.Limits.FileBytes)
-	if err != nil || huge(data) || bytes.Contains(data, []byte("{{")) {
+	if err != nil || isTooLargeToParse(data) || bytes.Contains(data, []byte("{{")) {
 		return ""
 	}
 	root := position.Root(data)
@@ -85,9 +85,9 @@ func (k *checks) chartFileMeant(f file, charts []string) string {
 	lower := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(base), ".yaml"), ".yml")
 	meant := map[string]string{"chart": chartFile, "values": valuesFile}[lower]
 	switch {
-	case meant == "" || lower == strings.ToLower(base) || !slices.Contains(charts, dir) || k.has(dir, []string{meant}):
+	case meant == "" || lower == strings.ToLower(base) || !slices.Contains(charts, dir) || k.hasFile(dir, []string{meant}):
 		return ""
-	case meant == chartFile && !k.looksLikeChart(f), meant == valuesFile && !k.has(dir, []string{chartFile}), k.isValuesFile(f.name):
+	case meant == chartFile && !k.looksLikeChart(f), meant == valuesFile && !k.hasFile(dir, []string{chartFile}), k.isValuesFile(f.name):
 		return ""
 	}
 	return meant
@@ -96,7 +96,7 @@ func (k *checks) chartFileMeant(f file, charts []string) string {
 // looksLikeChart reports whether a file says what a Chart.yaml says.
 func (k *checks) looksLikeChart(f file) bool {
 	data, err := f.bytes(k.a.o.Limits.FileBytes)
-	if err != nil || huge(data) || bytes.Contains(data, []byte("{{")) {
+	if err != nil || isTooLargeToParse(data) || bytes.Contains(data, []byte("{{")) {
 		return false
 	}
 	root := position.Root(data)

@@ -12,11 +12,11 @@ import (
 // was probably meant.
 const nearDepth = 4
 
-// neighbour names what is in the directory of the bundle and was probably meant by a
+// suggestNeighbour names what is in the directory of the bundle and was probably meant by a
 // path in it that leads to nothing. fits reports whether it may be meant, by its path
 // in the bundle.
-func (a *assembly) neighbour(name string, fits func(p string, dir bool) bool) string {
-	if a.crowded() || len(path.Base(name)) > nameLimit {
+func (a *assembly) suggestNeighbour(name string, fits func(p string, dir bool) bool) string {
+	if a.hasTooManyFindings() || len(path.Base(name)) > nameLimit {
 		return "" // there are too many findings, or the name is too long
 	}
 	dir, err := a.tree.resolve(a.base)
@@ -24,7 +24,7 @@ func (a *assembly) neighbour(name string, fits func(p string, dir bool) bool) st
 		return ""
 	}
 	var names []string
-	a.below(dir, "", func(p string, dir bool) {
+	a.walkBelow(dir, "", func(p string, dir bool) {
 		if fits(p, dir) {
 			names = append(names, p)
 		}
@@ -37,7 +37,7 @@ func (a *assembly) neighbour(name string, fits func(p string, dir bool) bool) st
 
 // below visits what is below a directory, level by level, as long as it is not too
 // much. Symbolic links are not followed.
-func (a *assembly) below(base, from string, visit func(p string, dir bool)) {
+func (a *assembly) walkBelow(base, from string, visit func(p string, dir bool)) {
 	seen := 0
 	level := []string{from}
 	for range nearDepth {
@@ -48,7 +48,7 @@ func (a *assembly) below(base, from string, visit func(p string, dir bool)) {
 				return
 			}
 			for _, e := range entries {
-				if hidden(e.Name()) {
+				if isHidden(e.Name()) {
 					continue
 				}
 				p := path.Join(dir, e.Name())

@@ -19,8 +19,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 )
 
-// An object is what a manifest says of itself.
-type object struct {
+// An manifestObject is what a manifest says of itself.
+type manifestObject struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Metadata   struct {
@@ -30,14 +30,14 @@ type object struct {
 
 		Annotations json.RawMessage `json:"annotations"`
 	} `json:"metadata"`
-	Items []object `json:"items"`
+	Items []manifestObject `json:"items"`
 }
 
 // An identity distinguishes the objects of a bundle. Two versions of one group are
 // the same object.
 type identity struct{ group, kind, namespace, name string }
 
-func (o object) identity() identity {
+func (o manifestObject) identity() identity {
 	group, _, versioned := strings.Cut(o.APIVersion, "/")
 	if !versioned {
 		group = "" // the core group has no name
@@ -54,8 +54,8 @@ func (i identity) String() string {
 	return printable.Line(i.kind + " " + name)
 }
 
-// A standing is where a document stands.
-type standing struct {
+// A documentPosition is where a document stands.
+type documentPosition struct {
 	file string // in the bundle
 	line int
 	doc  position.Document
@@ -68,8 +68,8 @@ var apiVersionKey = regexp.MustCompile(`(?m)^["']?apiVersion["']?\s*:`)
 
 // manifest checks one document of a plain manifest, which is data as JSON. It reports an
 // error for what agents refuse. It warns of a document without kind, which neither Fleet
-// nor the reference deploys.
-func (k manifestChecks) manifest(data []byte, at standing) {
+// nor rancher/fleet deploys.
+func (k manifestChecks) manifest(data []byte, at documentPosition) {
 	switch {
 	case len(data) == 0, string(data) == "null", string(data) == "{}":
 		if k.blank.file == "" {
@@ -77,45 +77,45 @@ func (k manifestChecks) manifest(data []byte, at standing) {
 		}
 		return
 	case data[0] != '{':
-		k.fail(at.file, at.line, finding.RuleManifest, "a manifest must be a mapping with apiVersion, kind and metadata, not "+kindOf(data[0]))
+		k.addError(at.file, at.line, finding.RuleManifest, "a manifest must be a mapping with apiVersion, kind and metadata, not "+kindOf(data[0]))
 		return
 	}
-	var o object
+	var o manifestObject
 	var wrong *json.UnmarshalTypeError
 	if err := json.Unmarshal(data, &o); errors.As(err, &wrong) && wrong.Field != "items" {
-		k.fail(at.file, at.line, finding.RuleManifest, fmt.Sprintf("%s must be %s", wrong.Field, wanted(wrong.Field)))
+		k.addError(at.file, at.line, finding.RuleManifest, fmt.Sprintf("%s must be %s", wrong.Field, wantField(wrong.Field)))
 		return
 	}
 	if o.Kind != "" {
 		k.kinds++
 	}
 	switch {
-	case o.Kind == "" && o.APIVersion == "" && (isOptions(data) || miscased(at.file) || misspeltOptions(at.file) && hasOption(data)):
+	case o.Kind == "" && o.APIVersion == "" && (isOptions(data) || isMiscasedFleetYAML(at.file) || misspeltOptions(at.file) && hasOption(data)):
 		k.unclear = true
 	case o.Kind == "" && o.APIVersion == "":
 		k.notDeployed(at, "the document has neither apiVersion nor kind, so it is not deployed")
 	case o.Kind == "":
 		k.notDeployed(at, "the document has no kind, so it is not deployed")
 	case o.APIVersion == "":
-		k.fail(at.file, at.line, finding.RuleManifest, o.identity().String()+" has no apiVersion")
+		k.addError(at.file, at.line, finding.RuleManifest, o.identity().String()+" has no apiVersion")
 	case k.joined(at):
 	case o.Items != nil:
-		k.items(o, at, position.Root(at.doc.Text))
+		k.checkList(o, at, position.Root(at.doc.Text))
 	default:
-		k.once(o, at)
+		k.refuseDuplicate(o, at)
 	}
 }
 
 // joined warns where another object begins in the same document: the decoder of agents
 // takes the last of the keys that stand twice. It reports whether one does.
-func (k manifestChecks) joined(at standing) bool {
+func (k manifestChecks) joined(at documentPosition) bool {
 	if len(apiVersionKey.FindAllIndex(at.doc.Text, 2)) < 2 {
 		return false
 	}
-	joints := position.Joints(position.Root(at.doc.Text))
+	joints := position.ObjectLines(position.Root(at.doc.Text))
 	for _, line := range joints {
 		line += at.doc.Before
-		k.a.add(finding.Finding{
+		k.a.addFinding(finding.Finding{
 			Path: path.Join(k.a.dir.Path, at.file), Line: line, Column: 1, Severity: finding.Warning, Rule: finding.RuleJoined,
 			Message: fmt.Sprintf("two objects stand in one document: a line --- is missing before line %d", line),
 			Hint:    "without it their keys mix, and only the last object is deployed",
@@ -124,9 +124,9 @@ func (k manifestChecks) joined(at standing) bool {
 	return len(joints) > 0
 }
 
-// items checks the objects of a list, each where it stands. root is the document;
+// checkList checks the objects of a list, each where it stands. root is the document;
 // keys lead to the list in it.
-func (k manifestChecks) items(list object, at standing, root *yaml.Node, keys ...any) {
+func (k manifestChecks) checkList(list manifestObject, at documentPosition, root *yaml.Node, keys ...any) {
 	for i, item := range list.Items {
 		here := append(slices.Clone(keys), "items", i)
 		if line, _, ok := position.Find(root, false, here...); ok {
@@ -134,10 +134,10 @@ func (k manifestChecks) items(list object, at standing, root *yaml.Node, keys ..
 		}
 		at.keys = here
 		if item.Items != nil {
-			k.items(item, at, root, here...)
+			k.checkList(item, at, root, here...)
 			continue
 		}
-		k.once(item, at)
+		k.refuseDuplicate(item, at)
 	}
 }
 
@@ -170,7 +170,7 @@ func hasOption(data []byte) bool {
 	return false
 }
 
-func wanted(field string) string {
+func wantField(field string) string {
 	if strings.HasSuffix(field, "metadata") {
 		return "a mapping"
 	}
@@ -194,12 +194,12 @@ const (
 	hintNoKindAtAll = "add what is missing: a .fleetignore that leaves nothing to deploy is an error"
 )
 
-func (k manifestChecks) notDeployed(at standing, message string) {
+func (k manifestChecks) notDeployed(at documentPosition, message string) {
 	if k.kindless == 0 {
 		k.noKind = at
 	}
 	k.kindless++
-	k.a.add(finding.Finding{
+	k.a.addFinding(finding.Finding{
 		Path: path.Join(k.a.dir.Path, at.file), Line: at.line, Severity: finding.Warning, Rule: finding.RuleManifest, Message: message, Hint: hintNoKind,
 	})
 }
@@ -217,7 +217,7 @@ func (k manifestChecks) notAlone(found []finding.Finding) {
 // nothingHasAKind warns of a bundle of plain manifests that deploys none of its documents: they
 // have no kind, or nothing at all. Templates and overlays may add objects.
 func (k manifestChecks) nothingHasAKind() {
-	if k.kinds > 0 || k.dirs[templatesDir] || k.dirs["overlays"] || k.a.broken() {
+	if k.kinds > 0 || k.dirs[templatesDir] || k.dirs["overlays"] || k.a.hasErrors() {
 		return
 	}
 	at, why := k.noKind, "no document of the bundle has a kind"
@@ -232,38 +232,38 @@ func (k manifestChecks) nothingHasAKind() {
 			*h = hintNoKindAtAll
 		}
 	}
-	k.a.add(finding.Finding{
+	k.a.addFinding(finding.Finding{
 		Path: path.Join(k.a.dir.Path, at.file), Line: at.line, Severity: finding.Warning, Rule: finding.RuleEmpty,
 		Message: nothingLeft + why,
 		Hint:    "add what is missing, or remove the directory to remove the bundle",
 	})
 }
 
-// once refuses an object that the bundle holds already, and one without a name. Helm makes
+// refuseDuplicate refuses an object that the bundle holds already, and one without a name. Helm makes
 // only hooks without one, with generateName: each time another object.
-func (k manifestChecks) once(o object, at standing) {
+func (k manifestChecks) refuseDuplicate(o manifestObject, at documentPosition) {
 	id := o.identity()
 	k.hookOfManifest(o, at)
 	switch first, again := k.objects[id]; {
 	case o.Metadata.Name == "" && o.Kind == "":
 	case o.Metadata.Name == "" && o.Metadata.GenerateName != "":
 		if !bytes.Contains(o.Metadata.Annotations, []byte(`"`+hookAnnotation+`"`)) {
-			k.fail(at.file, at.line, finding.RuleManifest, printable.Line(o.Kind)+" has metadata.generateName and no metadata.name, which Helm cannot install")
+			k.addError(at.file, at.line, finding.RuleManifest, printable.Line(o.Kind)+" has metadata.generateName and no metadata.name, which Helm cannot install")
 		}
 	case o.Metadata.Name == "":
-		k.fail(at.file, at.line, finding.RuleManifest, printable.Line(o.Kind)+" has no metadata.name")
+		k.addError(at.file, at.line, finding.RuleManifest, printable.Line(o.Kind)+" has no metadata.name")
 	case again:
-		k.fail(at.file, at.line, finding.RuleDuplicate,
+		k.addError(at.file, at.line, finding.RuleDuplicate,
 			fmt.Sprintf("%s is in the bundle twice: first in %s:%d", id, path.Join(k.a.dir.Path, first.file), first.line))
 	default:
 		k.objects[id] = at
-		k.possible(o, at)
+		k.warnImpossibleNamespace(o, at)
 	}
 }
 
-// possible warns of a namespace that no cluster can have, in the words of fleet lint. It
+// warnImpossibleNamespace warns of a namespace that no cluster can have, in the words of fleet lint. It
 // is no error: a namespace of fleet.yaml or of the GitRepo takes its place.
-func (k manifestChecks) possible(o object, at standing) {
+func (k manifestChecks) warnImpossibleNamespace(o manifestObject, at documentPosition) {
 	namespace := o.Metadata.Namespace
 	wrong := validation.IsDNS1123Label(namespace)
 	if namespace == "" || len(wrong) == 0 || strings.Contains(namespace, "${") {
@@ -278,12 +278,12 @@ func (k manifestChecks) possible(o object, at standing) {
 
 // addAt adds a finding about what keys lead to in an object: its value, or with asKey the
 // last key. Where that is not to be found, the finding is about the object.
-func (k manifestChecks) addAt(at standing, f finding.Finding, asKey bool, keys ...any) {
+func (k manifestChecks) addAt(at documentPosition, f finding.Finding, asKey bool, keys ...any) {
 	f.Path, f.Line = path.Join(k.a.dir.Path, at.file), at.line
 	if line, column, ok := position.Find(position.Root(at.doc.Text), asKey, slices.Concat(at.keys, keys)...); ok {
 		f.Line, f.Column = at.doc.Before+line, column
 	}
-	k.a.add(f)
+	k.a.addFinding(f)
 }
 
 // firstLine is the first line of a document with something in it, from 1.

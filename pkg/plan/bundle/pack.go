@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// pack makes the archive of a chart: all files below a directory of its name,
+// packChart makes the archive of a chart: all files below a directory of its name,
 // in order, without times, owners and modes, so that the same files always give
 // the same bytes.
-func pack(name string, files []file, limit int64) ([]byte, error) {
+func packChart(name string, files []file, limit int64) ([]byte, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b file) int { return strings.Compare(a.name, b.name) })
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)

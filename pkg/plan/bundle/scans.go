@@ -14,8 +14,8 @@ import (
 // checkScans refuses image scans that no program would act on.
 func (a *assembly) checkScans() {
 	report := func(message, hint string, keys ...any) {
-		line, column := a.file.At(append([]any{"imageScans"}, keys...)...)
-		a.add(finding.Finding{
+		line, column := a.file.Position(append([]any{"imageScans"}, keys...)...)
+		a.addFinding(finding.Finding{
 			Path: a.file.Path, Line: line, Column: column, Severity: finding.Error, Rule: finding.RuleValue, Message: message, Hint: hint,
 		})
 	}

@@ -16,7 +16,7 @@ func (k *checks) schemas() {
 	for i, dir := range k.chartDirs() {
 		name := path.Join(dir, schemaFile)
 		f, ok := k.byName[name]
-		if !ok || k.done[name] || !k.has(dir, []string{chartFile}) || i == 0 && k.namesChart() {
+		if !ok || k.done[name] || !k.hasFile(dir, []string{chartFile}) || i == 0 && k.namesChart() {
 			continue
 		}
 		k.done[name] = true
@@ -34,7 +34,7 @@ func (k *checks) schemas() {
 		if h := k.a.spec.Helm; h != nil && h.SkipSchemaValidation {
 			at.Severity, at.Hint = finding.Warning, "helm.skipSchemaValidation is set, so nothing reads it"
 		}
-		k.a.add(at)
+		k.a.addFinding(at)
 	}
 }
 

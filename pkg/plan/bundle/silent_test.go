@@ -69,7 +69,7 @@ func TestEmptiedNamesTheIgnoreFile(t *testing.T) {
 		Message: `the directory has become empty: "*" ignores all manifests; bundle "repo-d" stays as it was`,
 		Hint:    "remove the line, or remove the directory to remove the bundle",
 	}
-	if diff := cmp.Diff(want, r.Emptied()); diff != "" {
+	if diff := cmp.Diff(want, r.EmptyFinding()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }

@@ -24,7 +24,7 @@ type store struct {
 	packed    int // bytes, without base64
 }
 
-func (s *store) add(name string, data []byte) error {
+func (s *store) addFile(name string, data []byte) error {
 	if !s.compress && s.size+len(data) >= compressAt && utf8.Valid(data) { // saves a copy
 		if err := s.compressAll(); err != nil {
 			return err
@@ -34,14 +34,14 @@ func (s *store) add(name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	s.put(r)
+	s.putResource(r)
 	if !s.compress && s.size >= compressAt {
 		return s.compressAll()
 	}
 	return nil
 }
 
-func (s *store) put(r fleet.BundleResource) {
+func (s *store) putResource(r fleet.BundleResource) {
 	s.resources = append(s.resources, r)
 	s.size += resourceSize(r)
 	if r.Encoding == fleet.EncodingPlain {
@@ -62,22 +62,22 @@ func (s *store) compressAll() error {
 				return err
 			}
 		}
-		s.put(r)
+		s.putResource(r)
 	}
 	return nil
 }
 
 // read reads all files into the store.
-func (a *assembly) read() bool {
+func (a *assembly) readFiles() bool {
 	slices.SortFunc(a.files, func(x, y file) int { return strings.Compare(x.name, y.name) })
 	a.store.compress = a.o.Compress
 	for i, f := range a.files {
 		data, err := f.bytes(a.o.Limits.FileBytes)
 		if err == nil {
-			err = a.store.add(f.name, data)
+			err = a.store.addFile(f.name, data)
 		}
 		if err != nil {
-			a.add(finding.Finding{Path: path.Join(a.dir.Path, f.name), Severity: finding.Error, Rule: finding.RuleFile, Message: "cannot be read: " + cause(err).Error()})
+			a.addFinding(finding.Finding{Path: path.Join(a.dir.Path, f.name), Severity: finding.Error, Rule: finding.RuleFile, Message: "cannot be read: " + causeOf(err).Error()})
 			return false
 		}
 		if a.store.packed > a.o.Limits.StoredBytes {
@@ -89,7 +89,7 @@ func (a *assembly) read() bool {
 }
 
 func (a *assembly) tooMuch(at int) {
-	a.add(finding.Finding{
+	a.addFinding(finding.Finding{
 		Path: a.dir.Path, Severity: finding.Error, Rule: finding.RuleTooLarge,
 		Message: fmt.Sprintf("the bundle's files have more than %d KiB, compressed; that is the most that can be stored (%d of %d files fit)",
 			a.o.Limits.StoredBytes>>10, at, len(a.files)),
@@ -97,9 +97,9 @@ func (a *assembly) tooMuch(at int) {
 	})
 }
 
-// fill puts the resources into a bundle that is otherwise complete. From
+// addResources puts the resources into a bundle that is otherwise complete. From
 // compressAt bytes of JSON on all of them are compressed.
-func (a *assembly) fill(b *fleet.Bundle) error {
+func (a *assembly) addResources(b *fleet.Bundle) error {
 	raw, err := json.Marshal(b)
 	if err != nil {
 		return err

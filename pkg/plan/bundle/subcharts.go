@@ -26,7 +26,7 @@ func (c *collector) subcharts(at, name string) (present map[string][]string, ok 
 		return present, true
 	}
 	dir, err := c.from.resolve(charts)
-	if err != nil || !within(c.base, dir) {
+	if err != nil || !isWithin(c.base, dir) {
 		return present, true // the walk will say it
 	}
 	entries, err := c.entries(dir)
@@ -35,12 +35,12 @@ func (c *collector) subcharts(at, name string) (present map[string][]string, ok 
 	}
 	for _, e := range entries {
 		rel := path.Join("charts", e.name)
-		if strings.HasPrefix(e.name, "_") || strings.HasPrefix(e.name, ".") || ignore.match(rel, e.mode.IsDir()) {
+		if strings.HasPrefix(e.name, "_") || strings.HasPrefix(e.name, ".") || ignore.ignored(rel, e.mode.IsDir()) {
 			continue
 		}
 		sub, err := c.subchart(e, path.Join(dir, e.name))
 		if err != nil {
-			c.fail(path.Join(name, rel), finding.RuleChart, "cannot be read as a chart: "+cause(err).Error())
+			c.addError(path.Join(name, rel), finding.RuleChart, "cannot be read as a chart: "+causeOf(err).Error())
 			return nil, false
 		}
 		if sub == "" {
@@ -69,20 +69,20 @@ func (c *collector) subchart(e entry, at string) (string, error) {
 	case e.made:
 		return "", nil
 	case path.Ext(e.name) == ".tgz" && !e.mode.IsDir():
-		if data, err = c.from.find(at, c.a.o.Limits.FileBytes); err == nil {
+		if data, err = c.from.findFile(at, c.a.o.Limits.FileBytes); err == nil {
 			data, err = c.chartOf(data)
 		}
 	case !c.from.isDir(at):
 		return "", nil
 	default:
-		if data, err = c.from.find(path.Join(at, chartFile), chartBytes); err != nil {
+		if data, err = c.from.findFile(path.Join(at, chartFile), chartBytes); err != nil {
 			return "", nil // not a chart
 		}
 	}
 	if err != nil {
 		return "", err
 	}
-	if why, _ := bomb(data); why != "" {
+	if why, _ := aliasBombReason(data); why != "" {
 		return "", errors.New(why)
 	}
 	var m metadata
@@ -110,7 +110,7 @@ func (c *collector) chartOf(archive []byte) ([]byte, error) {
 
 // helmIgnore reads the .helmignore of a chart.
 func (c *collector) helmIgnore(at, name string) (helmIgnore, bool) {
-	data, err := c.from.find(path.Join(at, ".helmignore"), chartBytes)
+	data, err := c.from.findFile(path.Join(at, ".helmignore"), chartBytes)
 	if err != nil {
 		data = nil
 	}
@@ -134,16 +134,16 @@ type packer struct {
 	err   error
 }
 
-func (p *packer) read() {
+func (p *packer) readFiles() {
 	ignore, ok := p.c.helmIgnore(p.base, p.base)
 	if !ok {
 		p.err = errors.New("its .helmignore is not valid")
 		return
 	}
-	p.walk(p.base, "", ignore)
+	p.packDirectory(p.base, "", ignore)
 }
 
-func (p *packer) walk(at, name string, ignore helmIgnore) {
+func (p *packer) packDirectory(at, name string, ignore helmIgnore) {
 	if len(p.open) > p.c.a.o.Limits.Depth || slices.Contains(p.open, at) {
 		p.err = errors.New("directories are nested too deep, or lead into themselves")
 		return
@@ -156,22 +156,22 @@ func (p *packer) walk(at, name string, ignore helmIgnore) {
 	defer func() { p.open = p.open[:len(p.open)-1] }()
 	entries, err := p.c.entries(at)
 	if err != nil {
-		p.err = errors.Join(p.err, cause(err))
+		p.err = errors.Join(p.err, causeOf(err))
 	}
 	for _, e := range entries {
 		if p.err != nil {
 			return
 		}
-		p.entry(e, path.Join(at, e.name), path.Join(name, e.name), ignore)
+		p.packEntry(e, path.Join(at, e.name), path.Join(name, e.name), ignore)
 	}
 }
 
-func (p *packer) entry(e entry, at, name string, ignore helmIgnore) {
+func (p *packer) packEntry(e entry, at, name string, ignore helmIgnore) {
 	f := file{name: name, data: e.data}
 	size, dir := int64(len(e.data)), e.mode.IsDir()
 	if !e.made {
 		target, err := p.c.from.resolve(at)
-		if err == nil && !within(p.base, target) {
+		if err == nil && !isWithin(p.base, target) {
 			err = fmt.Errorf("symbolic link %s leads out of the chart", at)
 		}
 		if err != nil {
@@ -185,11 +185,11 @@ func (p *packer) entry(e entry, at, name string, ignore helmIgnore) {
 		}
 		f, size, dir, at = file{name: name, from: p.c.from, at: target}, info.Size(), info.IsDir(), target
 	}
-	if ignore.match(name, dir) {
+	if ignore.ignored(name, dir) {
 		return
 	}
 	if dir {
-		p.walk(at, name, ignore)
+		p.packDirectory(at, name, ignore)
 		return
 	}
 	limits := p.c.a.o.Limits

@@ -38,7 +38,7 @@ func (a valuesReader) templatesOf(h helm) {
 		whole = values.ParseTree(h.options.Values.Data)
 	}
 	if whole != nil && !a.templateTexts(h, "values") && !a.templatesOfFiles(h) {
-		line, column := a.place(h, "values")
+		line, column := a.helmPosition(h, "values")
 		whole.Line = 1
 		a.badTemplate(a.file.Path, whole, fleetyaml.Text{Keys: []any{"helm", "values"}, Line: line, Column: column}, h)
 	}
@@ -71,7 +71,7 @@ func (a valuesReader) templateTexts(h helm, key string) (some bool) {
 // before.
 func (a valuesReader) templatesOfFiles(h helm) (some bool) {
 	for _, name := range h.options.ValuesFiles {
-		data, err := a.tree.find(path.Join(a.base, name), valuesBytes)
+		data, err := a.tree.findFile(path.Join(a.base, name), valuesBytes)
 		if err != nil {
 			continue
 		}
@@ -106,7 +106,7 @@ func (a valuesReader) badTemplate(file string, err *values.SyntaxError, text fle
 	}
 	if bare != "" {
 		f.Message = fmt.Sprintf("template of %s: %s is a key here, and without quotes it counts as a function", printable.Line(position.Path(text.Keys)), printable.Line(err.Function))
-		f.Hint = "write " + printable.Line(position.Short(bare))
+		f.Hint = "write " + printable.Line(position.ShortName(bare))
 	} else if f.Rule == finding.RuleTemplate && err.Function != "" {
 		f.Hint = "helm.disablePreProcess: true leaves ${ } as text"
 		if near := spelling.Nearest(err.Function, values.Functions()); near != "" {
@@ -115,7 +115,7 @@ func (a valuesReader) badTemplate(file string, err *values.SyntaxError, text fle
 			f.Hint = values.HintFact(err.Function)
 		}
 	}
-	a.add(f)
+	a.addFinding(f)
 }
 
 // bareKey is how to write the key of a mapping that a template takes for a function, as
@@ -171,12 +171,12 @@ func (k templateChecks) templateDirs() []string {
 	for _, h := range k.a.helms() {
 		if o := h.options; o.Chart != "" || o.Repo != "" {
 			named = named || h.target < 0
-			if dir := strings.TrimPrefix(o.Chart, "/"); o.Repo == "" && dir != "" && k.is(path.Join(dir, chartFile)) {
+			if dir := strings.TrimPrefix(o.Chart, "/"); o.Repo == "" && dir != "" && k.isFile(path.Join(dir, chartFile)) {
 				add(dir)
 			}
 		}
 	}
-	if !named && k.is(chartFile) {
+	if !named && k.isFile(chartFile) {
 		add(".")
 	}
 	return dirs
@@ -201,5 +201,5 @@ func (k templateChecks) template(name, title, text string) {
 	if open, ok := unclosed(text); ok && message == "unexpected EOF" {
 		line, message = open.line, fmt.Sprintf("this %s has no end: the file ends before it is closed with {{ end }}", open.word)
 	}
-	k.fail(name, line, finding.RuleTemplate, "template: "+printable.Line(strings.Join(strings.Fields(message), " ")))
+	k.addError(name, line, finding.RuleTemplate, "template: "+printable.Line(strings.Join(strings.Fields(message), " ")))
 }

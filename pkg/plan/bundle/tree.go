@@ -32,28 +32,28 @@ func newTree(files fs.FS) *tree {
 	return &tree{fs: files, hasher: hasher, seen: map[string]string{}}
 }
 
-func (t *tree) note(p string) {
-	if t.hasher == nil || t.whole != "" && within(t.whole, p) {
+func (t *tree) recordPath(p string) {
+	if t.hasher == nil || t.whole != "" && isWithin(t.whole, p) {
 		return
 	}
 	if _, ok := t.seen[p]; !ok {
-		t.seen[p] = look(t.fs, t.hasher, p)
+		t.seen[p] = describePath(t.fs, t.hasher, p)
 	}
 }
 
-// cover notes a directory with all below it, once for all.
-func (t *tree) cover(dir string) {
-	t.note(dir)
+// coverDirectory notes a directory with all below it, once for all.
+func (t *tree) coverDirectory(dir string) {
+	t.recordPath(dir)
 	t.whole = dir
 }
 
 func (t *tree) readDir(at string) ([]fs.DirEntry, error) {
-	t.note(at)
+	t.recordPath(at)
 	return fs.ReadDir(t.fs, at)
 }
 
 func (t *tree) lstat(at string) (fs.FileInfo, error) {
-	t.note(at)
+	t.recordPath(at)
 	return fs.Lstat(t.fs, at)
 }
 
@@ -76,8 +76,8 @@ func (t *tree) readFile(at string, limit int64) ([]byte, error) {
 	return fs.ReadFile(t.fs, at)
 }
 
-// find resolves a path and reads the file there.
-func (t *tree) find(name string, limit int64) ([]byte, error) {
+// findFile resolves a path and reads the file there.
+func (t *tree) findFile(name string, limit int64) ([]byte, error) {
 	at, err := t.resolve(name)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (t *tree) resolve(name string) (string, error) {
 		return "", errOutside
 	}
 	at, rest := ".", name
-	if t.whole != "" && within(t.whole, name) {
+	if t.whole != "" && isWithin(t.whole, name) {
 		at, rest = t.whole, strings.TrimPrefix(strings.TrimPrefix(name, t.whole), "/")
 		if t.whole == "." {
 			rest = name
@@ -110,7 +110,7 @@ func (t *tree) resolve(name string) (string, error) {
 	for links := 0; rest != "." && rest != ""; {
 		step, tail, _ := strings.Cut(rest, "/")
 		next := path.Join(at, step)
-		link, err := t.step(next, tail)
+		link, err := t.resolvePart(next, tail)
 		if err != nil {
 			return "", err
 		}
@@ -127,25 +127,25 @@ func (t *tree) resolve(name string) (string, error) {
 		}
 		at, rest = ".", goal
 	}
-	t.note(at)
+	t.recordPath(at)
 	return at, nil
 }
 
-// step looks at one part of a path, after which tail follows. It returns where
+// resolvePart looks at one part of a path, after which tail follows. It returns where
 // it leads if it is a symbolic link.
-func (t *tree) step(next, tail string) (link string, err error) {
+func (t *tree) resolvePart(next, tail string) (link string, err error) {
 	info, err := fs.Lstat(t.fs, next)
 	if err == nil && tail != "" && info.Mode().IsRegular() {
 		err = fs.ErrNotExist // below a file there is nothing
 	}
 	if err != nil {
-		t.note(next)
+		t.recordPath(next)
 		return "", err
 	}
 	if info.Mode().Type() != fs.ModeSymlink {
 		return "", nil
 	}
-	t.note(next)
+	t.recordPath(next)
 	if link, err = fs.ReadLink(t.fs, next); link == "" && err == nil {
 		err = fs.ErrNotExist
 	}

@@ -47,7 +47,7 @@ func unclosed(text string) (which openAction, ok bool) {
 			case slices.Contains(openers, a.word):
 				open = append(open, a)
 			case a.word == "end":
-				open, left = closed(open, left, a)
+				open, left = closeActions(open, left, a)
 			}
 		}
 		line += strings.Count(m[0], "\n")
@@ -62,9 +62,9 @@ func unclosed(text string) (which openAction, ok bool) {
 	return open[len(open)-1], true
 }
 
-// closed returns the actions that are open after an end. left are the actions
+// closeActions returns the actions that are open after an end. left are the actions
 // that the end passed over, since it is indented as one around them.
-func closed(open, left []openAction, end openAction) ([]openAction, []openAction) {
+func closeActions(open, left []openAction, end openAction) ([]openAction, []openAction) {
 	if len(open) == 0 {
 		return open, left
 	}

@@ -22,13 +22,13 @@ var ofManifest = []*regexp.Regexp{
 // some.
 func (k *checks) looksLikeManifest(f file) bool {
 	data, err := f.bytes(k.a.o.Limits.FileBytes)
-	return err == nil && !huge(data) && !slices.ContainsFunc(ofManifest, func(key *regexp.Regexp) bool { return !key.Match(data) })
+	return err == nil && !isTooLargeToParse(data) && !slices.ContainsFunc(ofManifest, func(key *regexp.Regexp) bool { return !key.Match(data) })
 }
 
 // besideTemplates warns of manifests in the directory of a chart: Helm deploys those in
 // templates and crds only. A chart that reads files by itself may use them.
 func (k *checks) besideTemplates() {
-	charts := slices.DeleteFunc(k.chartDirs(), func(dir string) bool { return !k.has(dir, []string{chartFile}) || k.readsFiles(dir) })
+	charts := slices.DeleteFunc(k.chartDirs(), func(dir string) bool { return !k.hasFile(dir, []string{chartFile}) || k.readsFiles(dir) })
 	for _, f := range k.a.files {
 		base := path.Base(f.name)
 		known := slices.Contains(fleetyaml.Names, strings.ToLower(base)) || k.kustomizationMeant(f) != "" || slices.Contains(kustomizations, base)
@@ -58,7 +58,7 @@ func (k *checks) readsFiles(dir string) bool {
 // but nearly: nothing deploys it.
 func (k manifestChecks) misspeltEnding(f file) {
 	ending := path.Ext(f.name)
-	meant := spelling.Slip(ending, []string{".yaml", ".yml"})
+	meant := spelling.SingleTypo(ending, []string{".yaml", ".yml"})
 	if meant == "" || k.nested(path.Dir(f.name)) || !k.looksLikeManifest(f) {
 		return
 	}
@@ -67,5 +67,5 @@ func (k manifestChecks) misspeltEnding(f file) {
 }
 
 func (k *checks) notRead(f file, message, hint string) {
-	k.a.add(finding.Finding{Path: path.Join(k.a.dir.Path, f.name), Severity: finding.Warning, Rule: finding.RuleNotRead, Message: message, Hint: hint})
+	k.a.addFinding(finding.Finding{Path: path.Join(k.a.dir.Path, f.name), Severity: finding.Warning, Rule: finding.RuleNotRead, Message: message, Hint: hint})
 }

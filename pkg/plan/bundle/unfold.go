@@ -24,9 +24,9 @@ var (
 	alias  = regexp.MustCompile(`(?m)(^|[\s,\[{])\*[^\s*]`)
 )
 
-// bomb says why a YAML document must not be parsed, and in which line that is.
+// aliasBombReason says why a YAML document must not be parsed, and in which line that is.
 // It reads the document and allocates no more than a few MiB.
-func bomb(doc []byte) (why string, line int) {
+func aliasBombReason(doc []byte) (why string, line int) {
 	number, tokens := 0, 0
 	for text := range bytes.Lines(doc) {
 		number++
@@ -46,16 +46,16 @@ func bomb(doc []byte) (why string, line int) {
 	if yaml.Unmarshal(doc, &node) != nil {
 		return "", 0 // the decoder reports the error
 	}
-	u := unfolding{sizes: map[*yaml.Node]int{}}
+	u := aliasExpansion{sizes: map[*yaml.Node]int{}}
 	if u.size(&node) > unfoldLimit {
 		return fmt.Sprintf("its aliases unfold to more than %d MiB", unfoldLimit>>20), u.line
 	}
 	return "", 0
 }
 
-// huge reports whether a document has so many values, or such long ones, that
+// isTooLargeToParse reports whether a document has so many values, or such long ones, that
 // parsing it takes too much memory.
-func huge(doc []byte) bool {
+func isTooLargeToParse(doc []byte) bool {
 	return len(doc) > unfoldLimit || bytes.Count(doc, []byte("\n"))+onLine(doc) > tokenLimit
 }
 
@@ -67,14 +67,14 @@ func onLine(text []byte) (n int) {
 	return n
 }
 
-// An unfolding measures a document with its aliases replaced.
-type unfolding struct {
+// An aliasExpansion measures a document with its aliases replaced.
+type aliasExpansion struct {
 	sizes map[*yaml.Node]int // of anchors
 	line  int                // of the first alias with which it gets too large
 }
 
 // size is the bytes of a value, at most a little more than unfoldLimit.
-func (u *unfolding) size(n *yaml.Node) int {
+func (u *aliasExpansion) size(n *yaml.Node) int {
 	if n.Kind == yaml.AliasNode {
 		known, ok := u.sizes[n.Alias]
 		if !ok { // an alias inside of its own anchor

@@ -14,7 +14,7 @@ import (
 // unnamed warns of manifests beside a kustomization that none names: they are not deployed.
 // It says nothing where some clusters get the bundle without a kustomization.
 func (k kustomizeChecks) unnamed(built []kustomizeDir) {
-	plain := slices.ContainsFunc(built, func(d kustomizeDir) bool { return !k.is(path.Join(d.dir, kustomizations[0])) })
+	plain := slices.ContainsFunc(built, func(d kustomizeDir) bool { return !k.isFile(path.Join(d.dir, kustomizations[0])) })
 	if plain || hasRule(k.a.found, finding.RuleYAML) || hasRule(k.a.found, finding.RuleTooLarge) || hasRule(k.a.found, finding.RuleFile) {
 		return // a kustomization that is broken may mean the file
 	}
@@ -34,7 +34,7 @@ func (k kustomizeChecks) unnamed(built []kustomizeDir) {
 		switch {
 		case of[dir] == "", named[base], !isManifest(base), strings.ContainsFunc(base, outsideOfName):
 		case slices.Contains(fleetyaml.Names, base), slices.Contains(kustomizations, base), base == chartOutput, k.isValuesFile(f.name):
-		case k.is(path.Join(dir, chartFile)) && k.readsFiles(dir):
+		case k.isFile(path.Join(dir, chartFile)) && k.readsFiles(dir):
 		case k.looksLikeManifest(f):
 			k.notRead(f, fmt.Sprintf("%s is not deployed: %s does not name it", base, of[dir]), "add it to resources of the kustomization, or list it in .fleetignore")
 		}

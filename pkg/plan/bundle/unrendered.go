@@ -38,7 +38,7 @@ func (k manifestChecks) unrendered(f file) {
 		return
 	}
 	for _, doc := range position.Documents(data) {
-		if huge(doc.Text) {
+		if isTooLargeToParse(doc.Text) {
 			continue
 		}
 		said := false
@@ -57,7 +57,7 @@ func (k manifestChecks) unrendered(f file) {
 				return
 			}
 			said = true
-			k.a.add(w)
+			k.a.addFinding(w)
 		})
 	}
 }
@@ -88,8 +88,8 @@ func (k *checks) idleValues() {
 			Path: k.a.file.Path, Severity: finding.Warning, Rule: finding.RuleUnusedValues,
 			Message: "helm." + key + " has no effect: the bundle has neither a chart nor templates", Hint: hintNoChart,
 		}
-		f.Line, f.Column = k.a.place(h, key)
-		k.a.add(f)
+		f.Line, f.Column = k.a.helmPosition(h, key)
+		k.a.addFinding(f)
 	}
 }
 
@@ -101,11 +101,11 @@ func (k manifestChecks) booleanKeys(f file) {
 		return
 	}
 	for _, doc := range position.Documents(data) {
-		if huge(doc.Text) {
+		if isTooLargeToParse(doc.Text) {
 			continue
 		}
 		position.BooleanKeys(position.Root(doc.Text), func(key *yaml.Node, keys []any, counts string) {
-			k.a.add(finding.Finding{
+			k.a.addFinding(finding.Finding{
 				Path: path.Join(k.a.dir.Path, f.name), Line: doc.Before + key.Line, Column: key.Column, Severity: finding.Warning, Rule: finding.RuleType,
 				Message: fmt.Sprintf("the key %s counts as %q", printable.Line(position.Path(keys)), counts), Hint: "put it in quotes",
 			})

@@ -30,14 +30,14 @@ func CredentialsOf(data map[string][]byte) (Credentials, error) {
 	case hasPassword && !hasUser:
 		return Credentials{}, permanentf(ReasonInvalidCredentials, "the secret has the key password, but not the key username; set both or none")
 	}
-	if key := c.wrong(); key != "" {
+	if key := c.mistake(); key != "" {
 		return Credentials{}, permanentf(ReasonInvalidCredentials, "the secret cannot be used: %s", key)
 	}
 	return c, nil
 }
 
-// wrong says what cannot be right, without values.
-func (c Credentials) wrong() string {
+// mistake says what cannot be right, without values.
+func (c Credentials) mistake() string {
 	switch {
 	case unprintable(c.Username):
 		return "the user name holds control characters (a line break at its end?)"
@@ -112,13 +112,13 @@ func ParseByPath(secretsPathYAML []byte) (map[string]Credentials, error) {
 		c.SSHPrivateKey, ok[1] = plainOrBase64(v.SSHPrivateKey, "-----BEGIN")
 		c.KnownHosts, ok[2] = plainOrBase64(v.SSHKnownHosts, " ")
 		if ok != [3]bool{true, true, true} {
-			return bad("caBundle, sshPrivateKey and sshKnownHosts of path %s have to be in base64", shown(key))
+			return bad("caBundle, sshPrivateKey and sshKnownHosts of path %s have to be in base64", quotedLine(key))
 		}
-		if why := c.wrong(); why != "" {
-			return bad("path %s: %s", shown(key), why)
+		if why := c.mistake(); why != "" {
+			return bad("path %s: %s", quotedLine(key), why)
 		}
 		if _, err := path.Match(key, ""); err != nil {
-			return bad("path %s is a pattern that cannot match: a [ or \\ is not closed", shown(key))
+			return bad("path %s is a pattern that cannot match: a [ or \\ is not closed", quotedLine(key))
 		}
 		all[key] = c
 	}

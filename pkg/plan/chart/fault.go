@@ -25,8 +25,8 @@ func permanentf(reason, format string, args ...any) error {
 	return reconcile.TerminalError(reason, fmt.Errorf(format, args...))
 }
 
-// shown is foreign text as it may stand in a message: one line, short, quoted.
-func shown(s string) string {
+// quotedLine is foreign text as it may stand in a message: one line, short, quoted.
+func quotedLine(s string) string {
 	const longest = 100
 	s = strings.ToValidUTF8(s, "?")
 	if len(s) > longest {

@@ -46,7 +46,7 @@ func Resources(dir string, files fs.FS) ([]fleet.BundleResource, error) {
 		left -= int64(len(data))
 		r, err := content.Resource(path.Join(dir, name), data, false)
 		if err != nil {
-			return permanentf(ReasonInvalidChart, "file %s of the chart cannot be kept: %s", shown(name), err)
+			return permanentf(ReasonInvalidChart, "file %s of the chart cannot be kept: %s", quotedLine(name), err)
 		}
 		isChart = isChart || path.Base(name) == "Chart.yaml" && strings.Count(name, "/") <= 1
 		out = append(out, r)
@@ -64,11 +64,11 @@ func Resources(dir string, files fs.FS) ([]fleet.BundleResource, error) {
 func readFile(files fs.FS, name string, limit int64) (data []byte, err error) {
 	f, err := files.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("read file %s of the chart: %w", shown(name), err)
+		return nil, fmt.Errorf("read file %s of the chart: %w", quotedLine(name), err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if data, err = io.ReadAll(io.LimitReader(f, limit+1)); err != nil {
-		return nil, fmt.Errorf("read file %s of the chart: %w", shown(name), err)
+		return nil, fmt.Errorf("read file %s of the chart: %w", quotedLine(name), err)
 	}
 	if int64(len(data)) > limit {
 		return nil, permanentf(ReasonInvalidChart, "the chart's files are larger than %d MiB together", MaxFilesBytes>>20)

@@ -45,7 +45,7 @@ func HelmOpCredentials(data map[string][]byte, o fleet.BundleHelmOptions) (Crede
 		c.CABundle = o.CABundle
 	}
 	c.InsecureSkipVerify = c.InsecureSkipVerify || o.InsecureSkipTLSverify
-	if why := c.wrong(); why != "" {
+	if why := c.mistake(); why != "" {
 		return Credentials{}, permanentf(ReasonInvalidCredentials, "helmOpOptions cannot be used: %s", why)
 	}
 	return c, nil

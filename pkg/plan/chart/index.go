@@ -54,8 +54,8 @@ func (v versions) Less(i, j int) bool {
 	return v.parsed[i].LessThan(v.parsed[j])
 }
 
-// sorted has the highest version first, in Helm's order.
-func sorted(entries []Entry) versions {
+// sortedVersions has the highest version first, in Helm's order.
+func sortedVersions(entries []Entry) versions {
 	v := versions{entries: slices.Clone(entries), parsed: make([]*semver.Version, len(entries))}
 	for i, e := range v.entries {
 		if parsed, err := semver.NewVersion(e.Version); err == nil {
@@ -76,13 +76,13 @@ func (x Index) Choose(name, version string) (Entry, error) {
 	case err != nil:
 		return Entry{}, err
 	case !ok || len(entries) == 0:
-		return Entry{}, permanentf(ReasonChartNotFound, "the repository has no chart %s; %s", shown(name), x.names())
+		return Entry{}, permanentf(ReasonChartNotFound, "the repository has no chart %s; %s", quotedLine(name), x.chartNames())
 	}
 	constraint, err := constraintOf(version)
 	if err != nil {
 		return Entry{}, err
 	}
-	v := sorted(entries)
+	v := sortedVersions(entries)
 	at := -1
 	if version != "" {
 		at = slices.IndexFunc(v.entries, func(e Entry) bool { return e.Version == version })
@@ -93,7 +93,7 @@ func (x Index) Choose(name, version string) (Entry, error) {
 		}
 	}
 	if at < 0 {
-		return Entry{}, permanentf(ReasonVersionNotFound, "chart %s has no version %s; %s", shown(name), wanted(version), v.newest())
+		return Entry{}, permanentf(ReasonVersionNotFound, "chart %s has no version %s; %s", quotedLine(name), wantVersion(version), v.newestNames())
 	}
 	return v.entries[at].usable(name)
 }
@@ -101,24 +101,24 @@ func (x Index) Choose(name, version string) (Entry, error) {
 func constraintOf(version string) (*semver.Constraints, error) {
 	c, err := semver.NewConstraint(cmp.Or(version, "*"))
 	if err != nil {
-		return nil, permanentf(ReasonInvalidVersion, "helm.version %s is neither a version nor a range; want 1.2.3, ^1.2, >=1.0 <2.0 or nothing for the newest", shown(version))
+		return nil, permanentf(ReasonInvalidVersion, "helm.version %s is neither a version nor a range; want 1.2.3, ^1.2, >=1.0 <2.0 or nothing for the newest", quotedLine(version))
 	}
 	return c, nil
 }
 
-func wanted(version string) string {
+func wantVersion(version string) string {
 	if version == "" {
 		return "that is stable; ask for prereleases with a range like >=0-0"
 	}
-	return "that is or satisfies " + shown(version) + " (a range allows prereleases only if it names one: >=1.0.0-0)"
+	return "that is or satisfies " + quotedLine(version) + " (a range allows prereleases only if it names one: >=1.0.0-0)"
 }
 
-// newest names some versions that there are.
-func (v versions) newest() string {
+// newestNames names some versions that there are.
+func (v versions) newestNames() string {
 	var list []string
 	for i, e := range v.entries {
 		if v.parsed[i] != nil && len(list) < 3 {
-			list = append(list, shown(e.Version))
+			list = append(list, quotedLine(e.Version))
 		}
 	}
 	if len(list) == 0 {
@@ -130,7 +130,7 @@ func (v versions) newest() string {
 // usable refuses what an index may say, but a chart cannot be.
 func (e Entry) usable(name string) (Entry, error) {
 	lie := func(what, value string) (Entry, error) {
-		return Entry{}, permanentf(ReasonInvalidIndex, "the repository's index.yaml cannot be used: chart %s version %s has %s %s", shown(name), shown(e.Version), what, shown(value))
+		return Entry{}, permanentf(ReasonInvalidIndex, "the repository's index.yaml cannot be used: chart %s version %s has %s %s", quotedLine(name), quotedLine(e.Version), what, quotedLine(value))
 	}
 	e.Name = cmp.Or(e.Name, name)
 	switch {
@@ -174,7 +174,7 @@ func digestOf(s string) string {
 func (e Entry) Resolve(repoURL string) (string, error) {
 	ref, err := url.Parse(e.URL)
 	if err != nil {
-		return "", permanentf(ReasonInvalidIndex, "the repository's index.yaml cannot be used: %s is no URL", shown(Redact(e.URL)))
+		return "", permanentf(ReasonInvalidIndex, "the repository's index.yaml cannot be used: %s is no URL", quotedLine(Redact(e.URL)))
 	}
 	if ref.IsAbs() {
 		return e.URL, nil
@@ -234,11 +234,11 @@ func ChooseTag(tags []string, version string) (string, error) {
 			return best, nil
 		}
 	}
-	return "", permanentf(ReasonVersionNotFound, "the registry has no tag %s; it has %s", wanted(version), some(tags))
+	return "", permanentf(ReasonVersionNotFound, "the registry has no tag %s; it has %s", wantVersion(version), firstNames(tags))
 }
 
-// some names three of a sorted list, and says how many there are.
-func some(list []string) string {
+// firstNames names three of a sorted list, and says how many there are.
+func firstNames(list []string) string {
 	switch {
 	case len(list) == 0:
 		return "none"
@@ -251,7 +251,7 @@ func some(list []string) string {
 func quoted(list []string) []string {
 	out := make([]string, len(list))
 	for i, s := range list {
-		out[i] = shown(s)
+		out[i] = quotedLine(s)
 	}
 	return out
 }

@@ -141,7 +141,7 @@ func cutIndex(data []byte) (charts map[string][]byte, ok bool) {
 	if bytes.IndexByte(data, '\t') >= 0 && bytes.Contains(data, []byte("\n\t")) {
 		return nil, false
 	}
-	c := cutter{charts: map[string][]byte{}, indent: -1}
+	c := indexCutter{charts: map[string][]byte{}, indent: -1}
 	for at := 0; at < len(data); {
 		end := len(data)
 		if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
@@ -155,12 +155,12 @@ func cutIndex(data []byte) (charts map[string][]byte, ok bool) {
 		}
 		at = end
 	}
-	c.flush(data, len(data))
+	c.keepEntry(data, len(data))
 	return c.charts, c.seen
 }
 
-// A cutter goes over the lines of an index.
-type cutter struct {
+// A indexCutter goes over the lines of an index.
+type indexCutter struct {
 	charts map[string][]byte
 	seen   bool // there was a key "entries"
 	inside bool // of it
@@ -170,7 +170,7 @@ type cutter struct {
 }
 
 // line takes the next line. It returns false if it does not recognize the line.
-func (c *cutter) line(data []byte, at, end int) bool {
+func (c *indexCutter) line(data []byte, at, end int) bool {
 	text := data[at:end]
 	body := bytes.TrimLeft(text, " ")
 	trimmed := bytes.TrimRight(body, " \r\n")
@@ -180,8 +180,8 @@ func (c *cutter) line(data []byte, at, end int) bool {
 	indent := len(text) - len(body)
 	switch {
 	case indent == 0:
-		c.flush(data, at)
-		return c.top(trimmed)
+		c.keepEntry(data, at)
+		return c.isTopLevel(trimmed)
 	case !c.inside:
 		return true
 	case c.indent < 0:
@@ -193,7 +193,7 @@ func (c *cutter) line(data []byte, at, end int) bool {
 	case indent > c.indent || trimmed[0] == '-':
 		return c.name != ""
 	}
-	c.flush(data, at)
+	c.keepEntry(data, at)
 	m := chartKey.FindSubmatch(trimmed)
 	if m == nil || len(m[1]) > 0 && !plainText(string(m[1])) {
 		return false
@@ -206,8 +206,8 @@ func (c *cutter) line(data []byte, at, end int) bool {
 // goes on in lines that look like keys.
 var harmless = regexp.MustCompile(`^(?:[A-Za-z][A-Za-z0-9_-]*:|-)(?: +(?:"[^"\\]*"|'[^']*'|[^"'\s|>\[{&*!][^#]*|\{\}|\[\]))?$`)
 
-// top is a line at the left margin.
-func (c *cutter) top(text []byte) bool {
+// isTopLevel is a line at the left margin.
+func (c *indexCutter) isTopLevel(text []byte) bool {
 	if c.inside && text[0] == '-' {
 		return false // entries is a list
 	}
@@ -225,7 +225,7 @@ func (c *cutter) top(text []byte) bool {
 	return harmless.Match(text)
 }
 
-func (c *cutter) flush(data []byte, at int) {
+func (c *indexCutter) keepEntry(data []byte, at int) {
 	if c.name != "" {
 		c.charts[c.name] = data[c.from:at]
 	}
@@ -275,7 +275,7 @@ func decodeNode(data []byte) (node *yaml.Node, err error) {
 	if len(doc.Content) == 0 {
 		return nil, nil
 	}
-	return real(doc.Content[0]), nil
+	return resolveAlias(doc.Content[0]), nil
 }
 
 func firstLine(s string) string {
@@ -283,23 +283,23 @@ func firstLine(s string) string {
 	return condition.Cut(strings.ToValidUTF8(s, "?"), 200)
 }
 
-// real resolves an alias to its node. Nothing is copied, so aliases of aliases
+// resolveAlias resolves an alias to its node. Nothing is copied, so aliases of aliases
 // cost nothing.
-func real(n *yaml.Node) *yaml.Node {
+func resolveAlias(n *yaml.Node) *yaml.Node {
 	for n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
 	return n
 }
 
-// child is the value of a key, the last of its name as in the reference.
+// child is the value of a key, the last of its name as in rancher/fleet.
 func child(n *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}
 	for i := len(n.Content) - 2; i >= 0; i -= 2 {
 		if n.Content[i].Value == key {
-			return real(n.Content[i+1])
+			return resolveAlias(n.Content[i+1])
 		}
 	}
 	return nil
@@ -315,15 +315,15 @@ func (x Index) versionsOf(name string) (entries []Entry, ok bool, err error) {
 		return nil, false, nil
 	}
 	if len(node.Content) > maxVersions {
-		return nil, false, badIndex("chart " + shown(name) + " has more than " + itoa(maxVersions) + " versions")
+		return nil, false, badIndex("chart " + quotedLine(name) + " has more than " + itoa(maxVersions) + " versions")
 	}
 	for _, n := range node.Content {
-		if n = real(n); n.Kind != yaml.MappingNode {
+		if n = resolveAlias(n); n.Kind != yaml.MappingNode {
 			continue
 		}
 		e := entryOf(n)
 		if max(len(e.Name), len(e.Version), len(e.URL), len(e.Digest)) > maxIndexedValue {
-			return nil, false, badIndex("chart " + shown(name) + " has a name, version, URL or digest of more than " + itoa(maxIndexedValue) + " bytes")
+			return nil, false, badIndex("chart " + quotedLine(name) + " has a name, version, URL or digest of more than " + itoa(maxIndexedValue) + " bytes")
 		}
 		entries = append(entries, e)
 	}
@@ -334,17 +334,17 @@ func (x Index) versionsOf(name string) (entries []Entry, ok bool, err error) {
 func (x Index) node(name string) (*yaml.Node, error) {
 	text, found := x.text[name]
 	if !found {
-		return real(x.tree[name]), nil
+		return resolveAlias(x.tree[name]), nil
 	}
 	if len(text) > maxChartBytes {
-		return nil, badIndex("what it says of chart " + shown(name) + " is larger than " + itoa(maxChartBytes>>20) + " MiB")
+		return nil, badIndex("what it says of chart " + quotedLine(name) + " is larger than " + itoa(maxChartBytes>>20) + " MiB")
 	}
 	node, err := decodeNode(text)
 	if err != nil {
-		return nil, badIndex("what it says of chart " + shown(name) + " " + err.Error())
+		return nil, badIndex("what it says of chart " + quotedLine(name) + " " + err.Error())
 	}
 	if node != nil && node.Kind == yaml.MappingNode && len(node.Content) == 2 {
-		node = real(node.Content[1]) // "name: [...]"
+		node = resolveAlias(node.Content[1]) // "name: [...]"
 	}
 	return node, nil
 }
@@ -352,12 +352,12 @@ func (x Index) node(name string) (*yaml.Node, error) {
 func entryOf(n *yaml.Node) Entry {
 	e := Entry{Name: scalar(child(n, "name")), Version: scalar(child(n, "version")), Digest: scalar(child(n, "digest"))}
 	if urls := child(n, "urls"); urls != nil && urls.Kind == yaml.SequenceNode && len(urls.Content) > 0 {
-		e.URL = scalar(real(urls.Content[0]))
+		e.URL = scalar(resolveAlias(urls.Content[0]))
 	}
 	return e
 }
 
-// scalar is a value as the reference's reader sees it: it goes through JSON,
+// scalar is a value as rancher/fleet's reader sees it: it goes through JSON,
 // so a number loses what a number does not have (1.10 is 1.1).
 func scalar(n *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode {
@@ -380,8 +380,8 @@ func scalar(n *yaml.Node) string {
 	return n.Value
 }
 
-// names lists some charts of the index.
-func (x Index) names() string {
+// chartNames lists some charts of the index.
+func (x Index) chartNames() string {
 	var list []string
 	for name := range x.text {
 		list = append(list, name)
@@ -390,5 +390,5 @@ func (x Index) names() string {
 		list = append(list, name)
 	}
 	slices.Sort(list)
-	return "it has " + some(list)
+	return "it has " + firstNames(list)
 }

@@ -41,7 +41,7 @@ type Location struct {
 // longestSource is enough for an RSA key of 8192 bits in sshkey=.
 const longestSource = 16 << 10
 
-// Locate understands what a Request names, in all forms that the reference
+// Locate understands what a Request names, in all forms that rancher/fleet
 // accepts (fleet-api 5). Everything else is Terminal, InvalidSource. The text
 // never holds a password or key.
 func Locate(r Request) (Location, error) {
@@ -56,7 +56,7 @@ func Locate(r Request) (Location, error) {
 		return Location{}, invalid("helm.chart", r.Chart, "it holds control characters or is too long")
 	}
 	if unprintable(r.Version) || len(r.Version) > 256 {
-		return Location{}, permanentf(ReasonInvalidVersion, "helm.version %s cannot be used: it holds control characters or is longer than 256 bytes", shown(r.Version))
+		return Location{}, permanentf(ReasonInvalidVersion, "helm.version %s cannot be used: it holds control characters or is longer than 256 bytes", quotedLine(r.Version))
 	}
 	switch {
 	case strings.HasPrefix(source, "oci://"):
@@ -73,7 +73,7 @@ func Locate(r Request) (Location, error) {
 }
 
 func invalid(field, source, why string) error {
-	return permanentf(ReasonInvalidSource, "%s %s cannot be used: %s", field, shown(Redact(source)), why)
+	return permanentf(ReasonInvalidSource, "%s %s cannot be used: %s", field, quotedLine(Redact(source)), why)
 }
 
 // unusable says what is wrong with any source, or nothing.
@@ -109,7 +109,7 @@ func locateRepository(r Request) (Location, error) {
 	case u.Hostname() == "":
 		return Location{}, invalid("helm.repo", r.Repo, "it names no host")
 	case r.Chart == "":
-		return Location{}, permanentf(ReasonInvalidSource, "helm.chart is empty; name the chart of %s that is wanted", shown(Redact(r.Repo)))
+		return Location{}, permanentf(ReasonInvalidSource, "helm.chart is empty; name the chart of %s that is wanted", quotedLine(Redact(r.Repo)))
 	}
 	return Location{Kind: Repository, URL: r.Repo, Chart: r.Chart, Version: r.Version}, nil
 }
@@ -146,7 +146,7 @@ func locateOCI(r Request, field string) (Location, error) {
 	case hasTag && !tagName(tag):
 		return bad("the part after the colon is no tag")
 	case hasTag && r.Version != "" && r.Version != tag && strings.ReplaceAll(r.Version, "+", "_") != tag:
-		return bad("it names tag " + shown(tag) + " and helm.version names " + shown(r.Version) + "; take one of them out")
+		return bad("it names tag " + quotedLine(tag) + " and helm.version names " + quotedLine(r.Version) + "; take one of them out")
 	case hasTag:
 		l.Version = tag
 	}
@@ -248,7 +248,7 @@ func (l *Location) gitQuery(u *url.URL) (why string) {
 	return ""
 }
 
-// decodeKey reads base64 in the spellings that the reference reads. A + that
+// decodeKey reads base64 in the spellings that rancher/fleet reads. A + that
 // was not escaped has become a blank.
 func decodeKey(s string) []byte {
 	for _, try := range []struct {

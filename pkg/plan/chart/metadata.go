@@ -32,7 +32,7 @@ func parseMetadata(file string, data []byte, into *metadata) error {
 	return nil
 }
 
-// unmarshal reads YAML as the reference does. A parser that panics is no
+// unmarshal reads YAML as rancher/fleet does. A parser that panics is no
 // reason to end the program.
 func unmarshal(data []byte, into any) (err error) {
 	defer func() {
@@ -74,7 +74,7 @@ func NameAndVersion(chartYAML []byte) (name, version string, err error) {
 		return "", "", err
 	}
 	if _, err := semver.NewVersion(m.Version); err != nil || !fileName(m.Name) {
-		return "", "", permanentf(ReasonInvalidChart, "Chart.yaml cannot be used: name %s or version %s is none", shown(m.Name), shown(m.Version))
+		return "", "", permanentf(ReasonInvalidChart, "Chart.yaml cannot be used: name %s or version %s is none", quotedLine(m.Name), quotedLine(m.Version))
 	}
 	return m.Name, m.Version, nil
 }

@@ -22,7 +22,7 @@ const nowhere = "no-host-of-this-name.invalid"
 // https://charts.example.com.evil.example; user name and password in the URL are not looked
 // at, so that they cannot pass for a host. An error is Terminal, InvalidRegex.
 func (a Access) Send(c Credentials, rawURL string) (Credentials, error) {
-	ok, err := a.matches(rawURL)
+	ok, err := a.matchesURLPattern(rawURL)
 	if err != nil || !ok {
 		return c.withoutSecrets(), err
 	}
@@ -38,14 +38,14 @@ func (a Access) SendOn(c Credentials, repoURL, rawURL string) (Credentials, erro
 		return a.Send(c, repoURL)
 	}
 	if scheme, _, ok := strings.Cut(rawURL, "://"); ok {
-		if any, err := a.matches(scheme + "://" + nowhere + "/x/index.yaml"); err != nil || any {
+		if any, err := a.matchesURLPattern(scheme + "://" + nowhere + "/x/index.yaml"); err != nil || any {
 			return c.withoutSecrets(), err
 		}
 	}
 	return a.Send(c, rawURL)
 }
 
-func (a Access) matches(rawURL string) (bool, error) {
+func (a Access) matchesURLPattern(rawURL string) (bool, error) {
 	if a.URLs == "" {
 		return false, nil
 	}
@@ -54,7 +54,7 @@ func (a Access) matches(rawURL string) (bool, error) {
 	}
 	re, err := regexp.Compile(`^(?:` + a.URLs + `)`)
 	if err != nil {
-		return false, permanentf(ReasonInvalidRegex, "helmRepoURLRegex %s cannot be used: %s", shown(a.URLs), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return false, permanentf(ReasonInvalidRegex, "helmRepoURLRegex %s cannot be used: %s", quotedLine(a.URLs), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	re.Longest()
 	for _, f := range forms(rawURL) {

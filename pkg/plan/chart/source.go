@@ -44,7 +44,7 @@ func locateSource(source string) (l Location, why string) {
 	case scpLike.MatchString(beforeQuery(rest)):
 		return locateGit(rest)
 	case hasScheme:
-		return Location{}, "the scheme " + shown(scheme) + " is not supported; want https, http, oci, ssh or git::"
+		return Location{}, "the scheme " + quotedLine(scheme) + " is not supported; want https, http, oci, ssh or git::"
 	case len(rest) > 1 && rest[1] == ':':
 		return Location{}, "it looks like a path with a drive letter; name a directory of the repository"
 	}

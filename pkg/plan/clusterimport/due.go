@@ -44,9 +44,9 @@ func Due(f Facts) (Need, string) {
 		return Now, "status.agentConfigChanged is set"
 	case r.Generation != c.Spec.RedeployAgentGeneration:
 		return Now, fmt.Sprintf("redeployAgentGeneration is %d, the agent was installed at %d", c.Spec.RedeployAgentGeneration, r.Generation)
-	case r.Namespace != f.Namespace && (r.Namespace != "" || !r.Taken()):
+	case r.Namespace != f.Namespace && (r.Namespace != "" || !r.MadeByRancherFleet()):
 		return Now, fmt.Sprintf("the agent's namespace is %q, the agent was installed in %q", f.Namespace, r.Namespace)
-	case !r.Taken() && !f.Arrived && !f.Token:
+	case !r.MadeByRancherFleet() && !f.Arrived && !f.Token:
 		return Now, "the agent has no valid credential, and its registration token is gone"
 	case r.Own != "" && f.Own != "" && r.Own != f.Own:
 		return Recreate, "what the Cluster asks of its agent has changed before the agent has deployed it"

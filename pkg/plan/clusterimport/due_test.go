@@ -89,14 +89,14 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// What stands in the annotation is what was done; the reference's status counts
+// What stands in the annotation is what was done; rancher/fleet's status counts
 // where there is no annotation.
 func TestRecord(t *testing.T) {
 	r := Record{
 		Terms: Terms{URL: "https://x", CAHash: HashOf([]byte("ca")), TLSMode: "strict"}, Since: start, Namespace: "a",
 		AdoptFrom: "b", Generation: 3, Secret: "u/1", FromSecret: true, WasOnline: true, UID: "u", Own: "o",
 	}
-	noted := r.Note(&fleet.Cluster{})
+	noted := r.Annotate(&fleet.Cluster{})
 	if diff := cmp.Diff(&r, RecordOf(noted)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -106,7 +106,7 @@ func TestRecord(t *testing.T) {
 		APIServerURL: "https://x", APIServerCAHash: r.CAHash, AgentTLSMode: "strict",
 	}}
 	got := RecordOf(old)
-	if got == nil || !got.Taken() || got.Terms != r.Terms || got.Generation != 3 {
+	if got == nil || !got.MadeByRancherFleet() || got.Terms != r.Terms || got.Generation != 3 {
 		t.Errorf("of the reference's status: %+v", got)
 	}
 	r.NoteStatus(&noted.Status)
@@ -122,7 +122,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// The digest is the reference's: SHA-224 of the JSON of the bytes, so of base64
+// The digest is rancher/fleet's: SHA-224 of the JSON of the bytes, so of base64
 // in quotes. Calculated with: printf '"UEVN"' | sha224sum.
 func TestHashOf(t *testing.T) {
 	if got, want := HashOf([]byte("PEM")), "e3361e574259d8d3217735d9f05a2bbf27f753f261f321633df3109a"; got != want {
@@ -150,7 +150,7 @@ func TestArrived(t *testing.T) {
 		"SameTime":  {[]*fleet.ClusterRegistration{request(start, true)}, true},
 		"OldAndNew": {[]*fleet.ClusterRegistration{request(start.Add(-time.Hour), true), request(start.Add(time.Second), true)}, true},
 	} {
-		if got := r.Arrived(c.requests); got != c.want {
+		if got := r.AgentRegistered(c.requests); got != c.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}
@@ -264,7 +264,7 @@ func TestForeign(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := own.Foreign(c.have, c.known)
+			got := own.ForeignOwner(c.have, c.known)
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("%s: got %q", c.why, got)
 			}
@@ -282,7 +282,7 @@ func TestForeign(t *testing.T) {
 		"Elsewhere":    {why: "that one has not moved", have: object("m1", "u", "c")},
 		"OtherManager": {why: "another manager with the same names", have: object("m2", "v", "c")},
 	} {
-		if got := moved.Foreign(c.have, false); (got == "") != c.ours {
+		if got := moved.ForeignOwner(c.have, false); (got == "") != c.ours {
 			t.Errorf("%s: %s: got %q", name, c.why, got)
 		}
 		if got := moved.FormerOf(c.have); got != c.former {
@@ -290,7 +290,7 @@ func TestForeign(t *testing.T) {
 		}
 	}
 	marked := &metav1.ObjectMeta{Labels: own.Labels(), Annotations: own.Annotations()}
-	if own.Foreign(marked, false) != "" {
+	if own.ForeignOwner(marked, false) != "" {
 		t.Error("a mark is not known again")
 	}
 }

@@ -36,13 +36,13 @@ func (m Mark) Annotations() map[string]string {
 	return map[string]string{fleet.AnnotationCluster: m.Cluster, fleet.AnnotationClusterNamespace: m.Workspace}
 }
 
-// Foreign returns who owns an object that must be left alone. It is empty for an object
+// ForeignOwner returns who owns an object that must be left alone. It is empty for an object
 // that the manager may change and delete for the bearer of the mark.
 //
 // known reports that the agent beside the object works with a credential of this manager
 // for this Cluster: the chart, or an older manager, then made the objects without a mark.
 // An object whose mark names another owner is never taken.
-func (m Mark) Foreign(have metav1.Object, known bool) string {
+func (m Mark) ForeignOwner(have metav1.Object, known bool) string {
 	manager := have.GetLabels()[fleet.LabelManagerID]
 	workspace, cluster := have.GetAnnotations()[fleet.AnnotationClusterNamespace], have.GetAnnotations()[fleet.AnnotationCluster]
 	switch {

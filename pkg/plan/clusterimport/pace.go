@@ -63,7 +63,7 @@ type Schedule struct {
 // unreachable one does not delay the others.
 func Plan(all []Candidate, now time.Time, p Pace) Schedule {
 	s := Schedule{Turns: map[string]Turn{}, Halted: map[string]string{}}
-	targets := map[string]*campaign{}
+	targets := map[string]*notification{}
 	for _, c := range all {
 		if c.Paused {
 			if c.Due {
@@ -73,13 +73,13 @@ func Plan(all []Candidate, now time.Time, p Pace) Schedule {
 		}
 		t := targets[c.Target]
 		if t == nil {
-			t = &campaign{pace: p, now: now}
+			t = &notification{pace: p, now: now}
 			targets[c.Target] = t
 		}
-		t.take(c)
+		t.addCandidate(c)
 	}
 	for target, t := range targets {
-		if reason := t.plan(s.Turns); reason != "" {
+		if reason := t.planTurns(s.Turns); reason != "" {
 			s.Halted[target] = reason
 		}
 		if t.next > 0 && (s.After == 0 || t.next < s.After) {
@@ -89,8 +89,8 @@ func Plan(all []Candidate, now time.Time, p Pace) Schedule {
 	return s
 }
 
-// A campaign is the clusters of one target.
-type campaign struct {
+// A notification is the clusters of one target.
+type notification struct {
 	pace Pace
 	now  time.Time
 	next time.Duration // when to look again
@@ -103,13 +103,13 @@ type campaign struct {
 	recent  int         // notified within the last minute
 }
 
-// take sorts one cluster in.
-func (t *campaign) take(c Candidate) {
+// addCandidate sorts one cluster in.
+func (t *notification) addCandidate(c Candidate) {
 	t.size++
 	if !c.Reported.IsZero() {
 		if ago := t.now.Sub(c.Reported); ago < time.Minute {
 			t.recent++
-			t.again(time.Minute - ago)
+			t.recheckAfter(time.Minute - ago)
 		}
 	}
 	late := !c.Reported.IsZero() && t.now.Sub(c.Reported) >= t.pace.Timeout
@@ -126,19 +126,19 @@ func (t *campaign) take(c Candidate) {
 	case late: // perhaps it is switched off
 	default:
 		t.flying = append(t.flying, c)
-		t.again(t.pace.Timeout - t.now.Sub(c.Reported))
+		t.recheckAfter(t.pace.Timeout - t.now.Sub(c.Reported))
 	}
 }
 
-func (t *campaign) again(after time.Duration) {
+func (t *notification) recheckAfter(after time.Duration) {
 	if after = max(after, time.Second); t.next == 0 || after < t.next {
 		t.next = after
 	}
 }
 
-// plan writes the turns of those that are due, and returns why they wait for a
+// planTurns writes the turns of those that are due, and returns why they wait for a
 // person, if they do.
-func (t *campaign) plan(turns map[string]Turn) string {
+func (t *notification) planTurns(turns map[string]Turn) string {
 	for _, c := range t.flying {
 		if c.Due {
 			turns[c.Name] = Turn{Go: true, Reason: "has its turn"}
@@ -147,14 +147,14 @@ func (t *campaign) plan(turns map[string]Turn) string {
 	if len(t.due) == 0 {
 		return ""
 	}
-	slices.SortFunc(t.due, before)
+	slices.SortFunc(t.due, compareCandidates)
 	canaries, waits := t.canaries()
-	slots, why := t.slots(), "waits for its turn"
+	slots, why := t.freeSlots(), "waits for its turn"
 	halted := ""
 	switch {
 	case waits != "" && len(t.failed) > 0, len(t.failed) > 1:
 		slices.Sort(t.failed)
-		halted = "halted: " + few(t.failed) + " did not register with what they were told; correct it, " +
+		halted = "halted: " + firstNames(t.failed) + " did not register with what they were told; correct it, " +
 			"or raise redeployAgentGeneration of these, or pause them"
 		slots, why = 0, halted
 	case waits != "":
@@ -179,8 +179,8 @@ func (t *campaign) plan(turns map[string]Turn) string {
 	return halted
 }
 
-// slots returns how many more clusters may be notified now.
-func (t *campaign) slots() int {
+// freeSlots returns how many more clusters may be notified now.
+func (t *notification) freeSlots() int {
 	running := 0
 	for _, c := range t.flying {
 		if c.Running {
@@ -192,7 +192,7 @@ func (t *campaign) slots() int {
 
 // canaries are those that may go before the others, and for what the others
 // wait; empty if they need not wait any more.
-func (t *campaign) canaries() (first map[string]bool, waits string) {
+func (t *notification) canaries() (first map[string]bool, waits string) {
 	first = map[string]bool{}
 	var pending []string // labeled ones that are on their way
 	labelled := false
@@ -214,7 +214,7 @@ func (t *campaign) canaries() (first map[string]bool, waits string) {
 			return nil, ""
 		}
 		slices.Sort(pending)
-		return first, "waits for " + few(pending) + " to register"
+		return first, "waits for " + firstNames(pending) + " to register"
 	}
 	want := min(t.pace.Canaries, t.size)
 	if len(t.arrived) >= want {
@@ -229,8 +229,8 @@ func (t *campaign) canaries() (first map[string]bool, waits string) {
 	return first, fmt.Sprintf("waits until the first %d have registered", want)
 }
 
-// before orders those that are due: agents that check in first, then by name.
-func before(a, b Candidate) int {
+// compareCandidates orders those that are due: agents that check in first, then by name.
+func compareCandidates(a, b Candidate) int {
 	if a.Online != b.Online {
 		if a.Online {
 			return -1
@@ -240,8 +240,8 @@ func before(a, b Candidate) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// few names the first three of some.
-func few(names []string) string {
+// firstNames names the first three of some.
+func firstNames(names []string) string {
 	const enough = 3
 	if len(names) <= enough {
 		return strings.Join(names, ", ")

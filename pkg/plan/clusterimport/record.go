@@ -43,7 +43,7 @@ func (r Record) String() string {
 }
 
 // RecordOf returns the record of the last import of a Cluster, or nil if there was none.
-// For a Cluster that the reference has imported, the record comes from the status and has
+// For a Cluster that rancher/fleet has imported, the record comes from the status and has
 // no time.
 func RecordOf(c *fleet.Cluster) *Record {
 	var r Record
@@ -61,12 +61,12 @@ func RecordOf(c *fleet.Cluster) *Record {
 	}
 }
 
-// Taken reports whether a record was made by the reference.
-func (r *Record) Taken() bool { return r.Since.IsZero() }
+// MadeByRancherFleet reports whether a record was made by rancher/fleet.
+func (r *Record) MadeByRancherFleet() bool { return r.Since.IsZero() }
 
-// Arrived reports whether the agent has registered since its last import: one of
+// AgentRegistered reports whether the agent has registered since its last import: one of
 // the requests that were granted for the Cluster was made after it.
-func (r *Record) Arrived(granted []*fleet.ClusterRegistration) bool {
+func (r *Record) AgentRegistered(granted []*fleet.ClusterRegistration) bool {
 	for _, g := range granted {
 		if g.Status.Granted && !g.CreationTimestamp.Time.Before(r.Since) {
 			return true
@@ -75,9 +75,9 @@ func (r *Record) Arrived(granted []*fleet.ClusterRegistration) bool {
 	return false
 }
 
-// Note returns a Cluster with a record, in the annotation and, for readers, in the status
-// fields of the reference.
-func (r Record) Note(c *fleet.Cluster) *fleet.Cluster {
+// Annotate returns a Cluster with a record, in the annotation and, for readers, in the status
+// fields of rancher/fleet.
+func (r Record) Annotate(c *fleet.Cluster) *fleet.Cluster {
 	out := c.DeepCopy()
 	if out.Annotations == nil {
 		out.Annotations = map[string]string{}
@@ -86,7 +86,7 @@ func (r Record) Note(c *fleet.Cluster) *fleet.Cluster {
 	return out
 }
 
-// NoteStatus puts a record into the status fields of the reference.
+// NoteStatus puts a record into the status fields of rancher/fleet.
 func (r Record) NoteStatus(s *fleet.ClusterStatus) {
 	generation := r.Generation
 	s.AgentDeployedGeneration = &generation

@@ -67,8 +67,8 @@ type Proof struct {
 	Workspace string // spec.fleetWorkspaceName of that one
 }
 
-// holds reports whether a proof is about the Secret that a Cluster names.
-func (p Proof) holds(c *fleet.Cluster) bool {
+// appliesTo reports whether a proof is about the Secret that a Cluster names.
+func (p Proof) appliesTo(c *fleet.Cluster) bool {
 	return p.Secret != "" && p.Secret == c.Spec.KubeConfigSecret && p.Workspace == c.Namespace &&
 		p.Cluster != "" && p.Cluster == c.Labels[fleet.LabelManagementCluster]
 }
@@ -80,7 +80,7 @@ func (p Proof) holds(c *fleet.Cluster) bool {
 // another workspace. The answer does not reveal whether there is such a Secret.
 func MayRead(c *fleet.Cluster, proof Proof) error {
 	in := NamespaceOfSecret(c)
-	if in == c.Namespace || sharedNamespaces[in] || strings.HasPrefix(in, sharedPrefix) || proof.holds(c) {
+	if in == c.Namespace || sharedNamespaces[in] || strings.HasPrefix(in, sharedPrefix) || proof.appliesTo(c) {
 		return nil
 	}
 	return forbidden(c, fmt.Errorf(
@@ -106,7 +106,7 @@ func forbidden(c *fleet.Cluster, err error) error {
 // the Cluster that it is for, in the annotations fleet.cattle.io/cluster and
 // fleet.cattle.io/cluster-namespace, or Rancher's objects do.
 func MayUse(c *fleet.Cluster, secret metav1.Object, proof Proof) error {
-	if secret.GetNamespace() == c.Namespace || proof.holds(c) {
+	if secret.GetNamespace() == c.Namespace || proof.appliesTo(c) {
 		return nil
 	}
 	a := secret.GetAnnotations()

@@ -46,7 +46,7 @@ func (t Terms) Change(other Terms) string {
 }
 
 // HashOf returns the digest of certificates as status.apiServerCAHash has it: SHA-224 of
-// their JSON, in hex. Source: the reference's agentmanagement, so that a Cluster that it
+// their JSON, in hex. Source: rancher/fleet's agentmanagement, so that a Cluster that it
 // has imported is not imported again.
 func HashOf(ca []byte) string {
 	text, err := json.Marshal(ca)

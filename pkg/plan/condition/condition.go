@@ -32,7 +32,7 @@ func Set(list []fleet.Condition, c fleet.Condition, now time.Time) []fleet.Condi
 		if old.Status == c.Status && old.LastTransitionTime != "" {
 			c.LastTransitionTime = old.LastTransitionTime
 		}
-		if same(old, c) && old.LastUpdateTime != "" {
+		if sameState(old, c) && old.LastUpdateTime != "" {
 			c.LastUpdateTime = old.LastUpdateTime
 		}
 		out[i] = c
@@ -41,7 +41,7 @@ func Set(list []fleet.Condition, c fleet.Condition, now time.Time) []fleet.Condi
 	return append(out, c)
 }
 
-func same(a, b fleet.Condition) bool {
+func sameState(a, b fleet.Condition) bool {
 	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message &&
 		a.ObservedGeneration == b.ObservedGeneration
 }

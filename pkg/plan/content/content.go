@@ -77,12 +77,12 @@ func New(m Manifest) (*fleet.Content, error) {
 // give the digest in its name, and in its sha256sum where that is set, the error is
 // terminal with reason ContentDamaged.
 func Open(c *fleet.Content) (Manifest, error) {
-	m, digest, err := read(c.Content)
+	m, digest, err := decodeManifest(c.Content)
 	if err == nil {
-		err = matches(c, digest)
+		err = checkDigest(c, digest)
 	}
 	if err != nil {
-		return Manifest{}, damaged(c.Name, err)
+		return Manifest{}, damagedError(c.Name, err)
 	}
 	return m, nil
 }
@@ -90,12 +90,12 @@ func Open(c *fleet.Content) (Manifest, error) {
 // Unpack returns the manifest of this id, of which packed is the gzip. Errors
 // are those of Open.
 func Unpack(id string, packed []byte) (Manifest, error) {
-	m, digest, err := read(packed)
+	m, digest, err := decodeManifest(packed)
 	if err == nil && IDOf(digest) != id {
 		err = errOther
 	}
 	if err != nil {
-		return Manifest{}, damaged(id, err)
+		return Manifest{}, damagedError(id, err)
 	}
 	return m, nil
 }
@@ -108,7 +108,7 @@ func Check(id string, packed []byte) error {
 		err = errOther
 	}
 	if err != nil {
-		return damaged(id, err)
+		return damagedError(id, err)
 	}
 	return nil
 }
@@ -116,13 +116,13 @@ func Check(id string, packed []byte) error {
 // errOther says that bytes are not those that were named.
 var errOther = errors.New("its digest is another")
 
-func matches(c *fleet.Content, digest string) error {
+func checkDigest(c *fleet.Content, digest string) error {
 	if IDOf(digest) != c.Name || c.SHA256Sum != "" && c.SHA256Sum != digest {
 		return errOther
 	}
 	return nil
 }
 
-func damaged(id string, err error) error {
+func damagedError(id string, err error) error {
 	return reconcile.TerminalError(ReasonDamaged, fmt.Errorf("open content %q: %w", id, err))
 }

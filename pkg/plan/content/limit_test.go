@@ -7,7 +7,7 @@ import (
 
 // What is too large is refused while it is packed, before it is held in full.
 func TestPackingEndsAtTheLimit(t *testing.T) {
-	packed := &pieces{total: MaxPackedBytes - 1}
+	packed := &partSplitter{total: MaxPackedBytes - 1}
 	if _, err := packed.Write([]byte("x")); err != nil {
 		t.Errorf("just fits: %v", err)
 	}

@@ -44,7 +44,7 @@ type Packed struct {
 // Compress(Encode(m)). It fails with ErrTooLarge if there are more than MaxBytes
 // of JSON or MaxPackedBytes packed.
 func Pack(m Manifest) (Packed, error) {
-	var out pieces
+	var out partSplitter
 	sum, size := sha256.New(), counter(0)
 	z := gzip.NewWriter(&out)
 	err := Write(io.MultiWriter(sum, z, &size), m)
@@ -101,7 +101,7 @@ func Parts(index metav1.Object) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxParts {
-		return 0, damaged(index.GetName(), fmt.Errorf("%q parts, want 1 to %d", text, maxParts))
+		return 0, damagedError(index.GetName(), fmt.Errorf("%q parts, want 1 to %d", text, maxParts))
 	}
 	return n, nil
 }
@@ -115,7 +115,7 @@ func Join(index *fleet.Content, parts []*fleet.Content) ([]byte, error) {
 		return nil, err
 	}
 	if n != len(parts) {
-		return nil, damaged(index.Name, fmt.Errorf("%d parts, want %d", len(parts), n))
+		return nil, damagedError(index.Name, fmt.Errorf("%d parts, want %d", len(parts), n))
 	}
 	if n == 0 {
 		return index.Content, nil
@@ -137,11 +137,11 @@ func AppendPart(packed []byte, index *fleet.Content, i int, part *fleet.Content)
 	case err != nil:
 		return nil, err
 	case part.Name != PartName(index.Name, i) || part.Labels[fleet.LabelContentOf] != index.Name:
-		return nil, damaged(index.Name, fmt.Errorf("%q is not its part %d", part.Name, i))
+		return nil, damagedError(index.Name, fmt.Errorf("%q is not its part %d", part.Name, i))
 	case part.SHA256Sum != "" && part.SHA256Sum != Digest(part.Content):
-		return nil, damaged(part.Name, errOther)
+		return nil, damagedError(part.Name, errOther)
 	case len(packed)+len(part.Content) > MaxPackedBytes:
-		return nil, damaged(index.Name, fmt.Errorf("%w: more than %d MiB", ErrTooLarge, MaxPackedBytes>>20))
+		return nil, damagedError(index.Name, fmt.Errorf("%w: more than %d MiB", ErrTooLarge, MaxPackedBytes>>20))
 	}
 	if packed == nil {
 		packed = make([]byte, 0, min(n*len(part.Content), MaxPackedBytes)) // the others are not larger
@@ -149,14 +149,14 @@ func AppendPart(packed []byte, index *fleet.Content, i int, part *fleet.Content)
 	return append(packed, part.Content...), nil
 }
 
-// pieces takes bytes and keeps them in pieces of PartBytes.
-type pieces struct {
+// partSplitter takes bytes and keeps them in pieces of PartBytes.
+type partSplitter struct {
 	full  [][]byte
 	open  []byte
 	total int64
 }
 
-func (p *pieces) Write(b []byte) (int, error) {
+func (p *partSplitter) Write(b []byte) (int, error) {
 	n := len(b)
 	if p.total += int64(n); p.total > MaxPackedBytes {
 		return 0, fmt.Errorf("%w: more than %d MiB packed", ErrTooLarge, MaxPackedBytes>>20)
@@ -172,7 +172,7 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-func (p *pieces) done() [][]byte { return append(p.full, p.open) }
+func (p *partSplitter) done() [][]byte { return append(p.full, p.open) }
 
 // counter counts the bytes of a manifest and refuses too many.
 type counter int64
@@ -200,7 +200,7 @@ func Largest(m Manifest) string {
 	})
 	var out []string
 	for _, f := range files[:min(3, len(files))] {
-		out = append(out, fmt.Sprintf("%s (%s)", shortened(f.name), Size(f.size)))
+		out = append(out, fmt.Sprintf("%s (%s)", shortenFileName(f.name), Size(f.size)))
 	}
 	return strings.Join(out, ", ")
 }
@@ -217,7 +217,7 @@ func sizeOf(r *fleet.BundleResource) int64 {
 		if err != nil {
 			return int64(len(r.Content))
 		}
-		data = &limited{r: z, left: MaxBytes}
+		data = &limitedReader{r: z, left: MaxBytes}
 	}
 	n, err := io.Copy(io.Discard, data)
 	if err != nil {
@@ -226,8 +226,8 @@ func sizeOf(r *fleet.BundleResource) int64 {
 	return n
 }
 
-// shortened shortens a file's name and keeps its end, which is the most useful part.
-func shortened(name string) string {
+// shortenFileName shortens a file's name and keeps its end, which is the most useful part.
+func shortenFileName(name string) string {
 	const limit = 48
 	if len(name) <= limit {
 		return name

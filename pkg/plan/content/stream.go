@@ -126,7 +126,7 @@ func Decode(raw []byte) (Manifest, error) { return decode(bytes.NewReader(raw)) 
 func decode(r io.Reader) (Manifest, error) {
 	var m Manifest
 	d := json.NewDecoder(r)
-	if err := object(d, func(key string) error {
+	if err := decodeObject(d, func(key string) error {
 		if !strings.EqualFold(key, "resources") {
 			var ignored json.RawMessage
 			return d.Decode(&ignored)
@@ -145,8 +145,8 @@ func decode(r io.Reader) (Manifest, error) {
 	return m, nil
 }
 
-// object reads a JSON object, or null; field reads the value of a key.
-func object(d *json.Decoder, field func(key string) error) error {
+// decodeObject reads a JSON object, or null; field reads the value of a key.
+func decodeObject(d *json.Decoder, field func(key string) error) error {
 	switch t, err := d.Token(); {
 	case err != nil:
 		return unexpected(err)
@@ -197,15 +197,15 @@ func unexpected(err error) error {
 	return err
 }
 
-// read unpacks and decodes a manifest in one go. It also returns the digest of
+// decodeManifest unpacks and decodes a manifest in one go. It also returns the digest of
 // its JSON.
-func read(packed []byte) (Manifest, string, error) {
+func decodeManifest(packed []byte) (Manifest, string, error) {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return Manifest{}, "", fmt.Errorf("decompress: %w", err)
 	}
 	h := sha256.New()
-	r := io.TeeReader(&limited{r: z, left: MaxBytes}, h)
+	r := io.TeeReader(&limitedReader{r: z, left: MaxBytes}, h)
 	m, err := decode(r)
 	if err != nil {
 		return Manifest{}, "", err
@@ -220,20 +220,20 @@ func sumOf(packed io.Reader) (string, error) {
 		return "", fmt.Errorf("decompress: %w", err)
 	}
 	h := sha256.New()
-	if _, err := io.Copy(h, &limited{r: z, left: MaxBytes}); err != nil {
+	if _, err := io.Copy(h, &limitedReader{r: z, left: MaxBytes}); err != nil {
 		return "", fmt.Errorf("decompress: %w", err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// limited reads at most left bytes and fails with ErrTooLarge if there are
+// limitedReader reads at most left bytes and fails with ErrTooLarge if there are
 // more.
-type limited struct {
+type limitedReader struct {
 	r    io.Reader
 	left int64
 }
 
-func (l *limited) Read(p []byte) (int, error) {
+func (l *limitedReader) Read(p []byte) (int, error) {
 	if l.left < 0 {
 		return 0, ErrTooLarge
 	}

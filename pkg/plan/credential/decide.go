@@ -23,7 +23,7 @@ const (
 
 // A State is what is known of the credential of a Cluster, for its one current request.
 type State struct {
-	Life      Life
+	Life      Lifetimes
 	Namespace string   // of the accounts
 	First     string   // the account that the request was granted at first
 	Order     string   // a person's, to rotate; empty: there is none
@@ -46,26 +46,26 @@ type Plan struct {
 	Fetch   []string // the accounts that may fetch the token of Account
 	Drop    []string // the accounts that go, and their tokens with them
 
-	Lasting Wish // the Secret with a lasting token of Account
-	Renewal Wish // the account for renewal
-	Renew   bool // it may fetch tokens now
+	Lasting ObjectAction // the Secret with a lasting token of Account
+	Renewal ObjectAction // the account for renewal
+	Renew   bool         // it may fetch tokens now
 
 	Reason, Message string        // of the condition Credential; empty: there is none
 	After           time.Duration // when to look again; 0: when something changes
 }
 
-// A Wish says what to do with an object.
-type Wish int
+// A ObjectAction says what to do with an object.
+type ObjectAction int
 
 // Wishes.
 const (
-	Leave Wish = iota // as it is
+	Leave ObjectAction = iota // as it is
 	Have
 	Gone
 )
 
-// Rotated returns the name of the account that an order to rotate asks for.
-func Rotated(first, text string) string { return first + "-" + order(text) }
+// RotationAccount returns the name of the account that an order to rotate asks for.
+func RotationAccount(first, text string) string { return first + "-" + rotationSuffix(text) }
 
 // Decide plans the credential of one Cluster.
 //
@@ -82,7 +82,7 @@ func Decide(s State) Plan {
 		}
 		return p
 	}
-	p.Offer = s.offer(p.Account)
+	p.Offer = s.desiredOffer(p.Account)
 	p.Settled = p.Offer == "" || s.Uses == Digest(p.Offer)
 	p.Holders = []string{p.Account}
 	for _, a := range s.Accounts {
@@ -112,7 +112,7 @@ func Decide(s State) Plan {
 			p.Lasting = Gone
 		}
 	}
-	p.judge(s)
+	p.reportState(s)
 	return p
 }
 
@@ -122,7 +122,7 @@ func (s State) account() string {
 		return ""
 	}
 	if s.Order != "" {
-		return Rotated(s.First, s.Order)
+		return RotationAccount(s.First, s.Order)
 	}
 	if o, err := ParseOffer(s.Offered); err == nil {
 		return o.Account
@@ -133,9 +133,9 @@ func (s State) account() string {
 	return slices.Max(s.Accounts)
 }
 
-// offer returns the offer for the Cluster. An account that was granted with the
+// desiredOffer returns the offer for the Cluster. An account that was granted with the
 // registration and is the wanted one needs no offer.
-func (s State) offer(account string) string {
+func (s State) desiredOffer(account string) string {
 	o := Offer{Namespace: s.Namespace, Account: account, Life: s.Life}
 	if s.Life.TTL > 0 {
 		o.Renewal = RenewalAccount(account)
@@ -155,9 +155,9 @@ func RenewalAccount(account string) string { return account + "-renewal" }
 // LastingToken returns the name of the Secret with the lasting token of an account.
 func LastingToken(account string) string { return account + "-token" }
 
-// judge reports how it stands with an agent that is away, and with one that does not
+// reportState reports how it stands with an agent that is away, and with one that does not
 // take what it is offered.
-func (p *Plan) judge(s State) {
+func (p *Plan) reportState(s State) {
 	if s.Life.TTL == 0 {
 		if !p.Settled {
 			p.Reason, p.Message = ReasonPending, pendingText
@@ -173,10 +173,10 @@ func (p *Plan) judge(s State) {
 	switch {
 	case !p.Renew:
 		p.Reason, p.Message = ReasonGraceOver, fmt.Sprintf(
-			"not seen for longer than credentialGrace (%s): its credential has ended and cannot be renewed. Register it again with a registration token (fleet cluster join)", Words(s.Life.Grace))
+			"not seen for longer than credentialGrace (%s): its credential has ended and cannot be renewed. Register it again with a registration token (fleet cluster join)", FormatDuration(s.Life.Grace))
 	case expired && p.Settled:
 		p.Reason, p.Message = ReasonExpired, fmt.Sprintf(
-			"its credential (credentialTTL %s) has ended while it was away; it fetches a new one when it is back within credentialGrace (%s)", Words(s.Life.TTL), Words(s.Life.Grace))
+			"its credential (credentialTTL %s) has ended while it was away; it fetches a new one when it is back within credentialGrace (%s)", FormatDuration(s.Life.TTL), FormatDuration(s.Life.Grace))
 	case !p.Settled:
 		p.Reason, p.Message = ReasonPending, pendingText
 	}
@@ -193,8 +193,8 @@ func (p *Plan) judge(s State) {
 
 const pendingText = "another credential lies ready, and the agent has not taken it yet; until it does, the one before is good"
 
-// Words returns a duration for people: 30d, 36h, 90m.
-func Words(d time.Duration) string {
+// FormatDuration returns a duration for people: 30d, 36h, 90m.
+func FormatDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
 	case d >= 2*day && d%day == 0:

@@ -18,8 +18,8 @@ const (
 
 var (
 	start  = time.Date(2026, 8, 24, 12, 0, 0, 0, time.UTC)
-	short  = Life{TTL: day, Grace: DefaultGrace}
-	second = Rotated(first, "one")
+	short  = Lifetimes{TTL: day, Grace: DefaultGrace}
+	second = RotationAccount(first, "one")
 	brief  = Offer{Namespace: space, Account: first, Renewal: RenewalAccount(first), Life: short}.String()
 	moved  = Offer{Namespace: space, Account: second, Token: LastingToken(second)}.String()
 	back   = Offer{Namespace: space, Account: first, Token: LastingToken(first)}.String()
@@ -170,7 +170,7 @@ func TestSpan(t *testing.T) {
 		t.Fatalf("got %+v", s)
 	}
 	for name, text := range map[string]string{"NoClaims": token(`{}`), "NotJSON": token("x"), "NotBase64": "a.*.c", "OnePart": "abc"} {
-		if !SpanOf(text).Lasts() {
+		if !SpanOf(text).Endless() {
 			t.Errorf("%s: has an end", name)
 		}
 	}
@@ -191,7 +191,7 @@ func TestSpan(t *testing.T) {
 			t.Errorf("%s: %s: got %v", name, c.why, got)
 		}
 	}
-	if (Span{}).Renew("x", start, start) {
+	if (Validity{}).Renew("x", start, start) {
 		t.Error("a token that lasts is renewed")
 	}
 }
@@ -199,15 +199,15 @@ func TestSpan(t *testing.T) {
 func TestParseLife(t *testing.T) {
 	cases := map[string]struct {
 		ttl, grace string
-		want       Life
+		want       Lifetimes
 		warned     string
 	}{
-		"Default":  {"", "", Life{Grace: DefaultGrace}, ""},
-		"Off":      {"0", "240h", Life{Grace: 240 * time.Hour}, ""},
-		"On":       {"24h", "720h", Life{TTL: day, Grace: 30 * day}, ""},
-		"TooShort": {"1m", "", Life{Grace: DefaultGrace}, "credentialTTL"},
-		"Days":     {"24h", "30d", Life{TTL: day, Grace: DefaultGrace}, "credentialGrace"},
-		"Negative": {"-24h", "", Life{Grace: DefaultGrace}, "credentialTTL"},
+		"Default":  {"", "", Lifetimes{Grace: DefaultGrace}, ""},
+		"Off":      {"0", "240h", Lifetimes{Grace: 240 * time.Hour}, ""},
+		"On":       {"24h", "720h", Lifetimes{TTL: day, Grace: 30 * day}, ""},
+		"TooShort": {"1m", "", Lifetimes{Grace: DefaultGrace}, "credentialTTL"},
+		"Days":     {"24h", "30d", Lifetimes{TTL: day, Grace: DefaultGrace}, "credentialGrace"},
+		"Negative": {"-24h", "", Lifetimes{Grace: DefaultGrace}, "credentialTTL"},
 	}
 	for name, c := range cases {
 		got, warnings := ParseLife(c.ttl, c.grace)
@@ -221,7 +221,7 @@ func TestWords(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		30 * day: "30d", day: "24h", 36 * time.Hour: "36h", 90 * time.Minute: "90m", 90 * time.Second: "1m30s",
 	} {
-		if got := Words(d); got != want {
+		if got := FormatDuration(d); got != want {
 			t.Errorf("%s: got %q", d, got)
 		}
 	}

@@ -14,8 +14,8 @@ const (
 	MaxGrace     = 5 * 365 * 24 * time.Hour
 )
 
-// A Life is how long the credentials of agents are valid.
-type Life struct {
+// A Lifetimes is how long the credentials of agents are valid.
+type Lifetimes struct {
 	TTL time.Duration // of a token; 0: until it is revoked
 	// Grace is how long after its last check-in an agent whose token has ended may
 	// fetch a new one. It has no meaning without TTL.
@@ -25,8 +25,8 @@ type Life struct {
 // ParseLife reads the settings credentialTTL and credentialGrace: durations like
 // 24h; "" and "0" are off for the first and 720h for the second. A value that
 // makes no sense is dropped with a warning.
-func ParseLife(ttl, grace string) (Life, []string) {
-	l := Life{Grace: DefaultGrace}
+func ParseLife(ttl, grace string) (Lifetimes, []string) {
+	l := Lifetimes{Grace: DefaultGrace}
 	var warnings []string
 	if d, err := duration(ttl, MaxTTL); err != nil {
 		warnings = append(warnings, fmt.Sprintf("credentialTTL: %v; credentials last until they are revoked", err))
@@ -55,4 +55,4 @@ func duration(text string, most time.Duration) (time.Duration, error) {
 
 // RenewalTTL returns how long the token lasts that an agent keeps for the case that its
 // other one has ended: from any check-in on for the time of grace at least.
-func (l Life) RenewalTTL() time.Duration { return l.Grace + l.TTL }
+func (l Lifetimes) RenewalTTL() time.Duration { return l.Grace + l.TTL }

@@ -18,7 +18,7 @@ type Offer struct {
 	// It is empty for a token that lasts, which stands in the Secret Token.
 	Renewal string
 	Token   string
-	Life    Life
+	Life    Lifetimes
 }
 
 // offerText is an Offer in its annotation.
@@ -31,14 +31,14 @@ type offerText struct {
 	Grace     string `json:"grace,omitempty"`
 }
 
-// Lasting reports whether the offered token lasts until it is revoked.
-func (o Offer) Lasting() bool { return o.Life.TTL == 0 }
+// IsLasting reports whether the offered token lasts until it is revoked.
+func (o Offer) IsLasting() bool { return o.Life.TTL == 0 }
 
 // String returns the value of the annotation fleet.cattle.io/credential: JSON, the same for
 // the same offer.
 func (o Offer) String() string {
 	t := offerText{Namespace: o.Namespace, Account: o.Account}
-	if o.Lasting() {
+	if o.IsLasting() {
 		t.Token = o.Token
 	} else {
 		t.Renewal, t.TTL, t.Grace = o.Renewal, o.Life.TTL.String(), o.Life.Grace.String()
@@ -86,13 +86,13 @@ func Digest(offer string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// order returns the part of an account's name that distinguishes a rotation from others.
-func order(text string) string {
+// rotationSuffix returns the part of an account's name that distinguishes a rotation from others.
+func rotationSuffix(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:4])
 }
 
-// due is when a part of a token's life is over.
-func due(issued, expires time.Time, part float64) time.Time {
+// timeAtShare is when a part of a token's life is over.
+func timeAtShare(issued, expires time.Time, part float64) time.Time {
 	return issued.Add(time.Duration(float64(expires.Sub(issued)) * part))
 }

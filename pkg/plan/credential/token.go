@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// A Span is when a token was issued and when it ends. The zero Span is that of a token
+// A Validity is when a token was issued and when it ends. The zero Span is that of a token
 // without an end.
-type Span struct {
+type Validity struct {
 	Issued, Expires time.Time
 }
 
 // SpanOf reads the span of a token of an account, without judging the token: the claims iat
 // and exp of RFC 7519. It is zero for a text that is no such token.
-func SpanOf(token string) Span {
+func SpanOf(token string) Validity {
 	c := claimsOf(token)
 	if c.Expires == 0 {
-		return Span{}
+		return Validity{}
 	}
-	return Span{Issued: time.Unix(c.Issued, 0), Expires: time.Unix(c.Expires, 0)}
+	return Validity{Issued: time.Unix(c.Issued, 0), Expires: time.Unix(c.Expires, 0)}
 }
 
 // SubjectOf reads the account that a token is for, without judging the token:
@@ -50,8 +50,8 @@ func claimsOf(token string) claims {
 	return c
 }
 
-// Lasts reports whether the token has no end.
-func (s Span) Lasts() bool { return s.Expires.IsZero() }
+// Endless reports whether the token has no end.
+func (s Validity) Endless() bool { return s.Expires.IsZero() }
 
 // Parts of a token's life after which its agent gets another one: between the first and the
 // second, each agent at a time of its own. The rest is the overlap, in which the manager
@@ -63,16 +63,16 @@ const (
 
 // Renew reports whether an agent gets another token now. identity is the agent's;
 // next is when it is connected again, at the latest.
-func (s Span) Renew(identity string, now, next time.Time) bool {
-	if s.Lasts() {
+func (s Validity) Renew(identity string, now, next time.Time) bool {
+	if s.Endless() {
 		return false
 	}
-	at := due(s.Issued, s.Expires, renewFrom+(renewTo-renewFrom)*share(identity))
+	at := timeAtShare(s.Issued, s.Expires, renewFrom+(renewTo-renewFrom)*hashShare(identity))
 	return !now.Before(at) || !next.Before(s.Expires)
 }
 
-// share is a number from 0 to 1 that belongs to one of many.
-func share(identity string) float64 {
+// hashShare is a number from 0 to 1 that belongs to one of many.
+func hashShare(identity string) float64 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(identity)) // never fails
 	return float64(h.Sum32()%1000) / 1000

@@ -26,7 +26,7 @@ const (
 	ReasonInvalid = "InvalidDependency"
 )
 
-// How the messages of the reference begin: about a dependency that is not there, and about
+// How the messages of rancher/fleet begin: about a dependency that is not there, and about
 // those that are in no accepted state, of which the names follow in brackets.
 const (
 	noBundles = "list bundledeployments: no bundles matching labels "
@@ -40,32 +40,32 @@ const dependsOn = "depends on "
 const circle = "dependsOn goes in a circle: "
 
 // absent is what stands in the message of a Verdict before the dependencies that are not on
-// the cluster, and lacks how Plain begins then.
+// the cluster, and lacks how PlainMessage begins then.
 const (
 	absent = "; not on this cluster: "
 	lacks  = "waits for what is not on this cluster: "
 )
 
-// Missing reports whether a message, of a Verdict, of Plain or of an agent of the reference,
+// IsMissingMessage reports whether a message, of a Verdict, of PlainMessage or of an agent of rancher/fleet,
 // says that a dependency is not on the cluster at all.
-func Missing(message string) bool {
+func IsMissingMessage(message string) bool {
 	return strings.HasPrefix(message, noBundles) || strings.HasPrefix(message, lacks)
 }
 
-// Unready reports whether a message, of a Verdict, of Plain or of an agent of the reference,
+// IsUnreadyMessage reports whether a message, of a Verdict, of PlainMessage or of an agent of rancher/fleet,
 // says that dependencies are on the cluster and in no accepted state.
-func Unready(message string) bool {
-	text := Plain(message)
+func IsUnreadyMessage(message string) bool {
+	text := PlainMessage(message)
 	return strings.HasPrefix(text, dependsOn) || strings.HasPrefix(text, notReady)
 }
 
-// Cyclic reports whether a message, of a Verdict or of Plain, says that the deployment waits
+// IsCyclicMessage reports whether a message, of a Verdict or of PlainMessage, says that the deployment waits
 // for itself, by way of others.
-func Cyclic(message string) bool { return strings.HasPrefix(Plain(message), circle) }
+func IsCyclicMessage(message string) bool { return strings.HasPrefix(PlainMessage(message), circle) }
 
-// Plain returns a message of a Verdict without the reference's text where this project's
+// PlainMessage returns a message of a Verdict without rancher/fleet's text where this project's
 // text follows, which names the dependencies too.
-func Plain(message string) string {
+func PlainMessage(message string) string {
 	switch {
 	case strings.HasPrefix(message, noBundles):
 		if _, own, found := strings.Cut(message, absent); found {
@@ -95,16 +95,16 @@ func (n Node) bundle() (namespace, name string) {
 // A Verdict says whether a deployment may go. The zero Verdict lets it go.
 type Verdict struct {
 	Reason string // empty: it may
-	// Message is the reference's text, followed by this project's.
+	// Message is rancher/fleet's text, followed by this project's.
 	Message string
 }
 
-// Judge decides whether n may go. all are the deployments of its cluster, with or without
+// Check decides whether n may go. all are the deployments of its cluster, with or without
 // n. A selector that cannot be read is a terminal error with the reason InvalidDependency.
 //
 // A cycle blocks n only while one of its dependencies is in no accepted state: bundles that
 // depend on each other and are in accepted states go on.
-func Judge(n Node, all []Node) (Verdict, error) {
+func Check(n Node, all []Node) (Verdict, error) {
 	unmet, missing, err := obstacles(n, all)
 	if err != nil {
 		return Verdict{}, err
@@ -112,7 +112,7 @@ func Judge(n Node, all []Node) (Verdict, error) {
 	ring := cycle(n, all)
 	switch {
 	case len(missing) > 0 && len(ring) == 0:
-		return Verdict{ReasonNotReady, absence(n, missing)}, nil
+		return Verdict{ReasonNotReady, missingText(n, missing)}, nil
 	case len(unmet) == 0:
 		return Verdict{}, nil
 	}
@@ -124,7 +124,7 @@ func Judge(n Node, all []Node) (Verdict, error) {
 	if len(ring) > 0 {
 		return Verdict{ReasonCycle, message + circle + strings.Join(ring, " -> ") + "; take out one of them"}, nil
 	}
-	return Verdict{ReasonNotReady, message + dependsOn + list(tidy(texts))}, nil
+	return Verdict{ReasonNotReady, message + dependsOn + list(sortedUnique(texts))}, nil
 }
 
 // An obstacle is a dependency that is in no accepted state.
@@ -133,10 +133,10 @@ type obstacle struct {
 	text string // the name, and the state
 }
 
-// absence says which dependencies are not there: the first one in the words of the
+// missingText says which dependencies are not there: the first one in the words of the
 // reference, with the labels of its selector and the namespace of the Bundle, then all of
 // them by their names.
-func absence(n Node, missing []fleet.BundleRef) string {
+func missingText(n Node, missing []fleet.BundleRef) string {
 	namespace, _ := n.bundle()
 	first := missing[0].Selector.DeepCopy()
 	if first == nil {
@@ -148,9 +148,9 @@ func absence(n Node, missing []fleet.BundleRef) string {
 	}
 	names := make([]string, len(missing))
 	for i, ref := range missing {
-		names[i] = named(ref)
+		names[i] = refText(ref)
 	}
-	return noBundles + selectorText(first) + " in namespace " + namespace + absent + list(tidy(names))
+	return noBundles + selectorText(first) + " in namespace " + namespace + absent + list(sortedUnique(names))
 }
 
 // selectorText is a selector that matcher has read, as Kubernetes writes it.
@@ -162,9 +162,9 @@ func selectorText(s *metav1.LabelSelector) string {
 	return selector.String()
 }
 
-// Concerns reports whether a deployment depends on another one, whatever its
+// DependsOn reports whether a deployment depends on another one, whatever its
 // state.
-func Concerns(n, other Node) bool {
+func DependsOn(n, other Node) bool {
 	for _, ref := range n.DependsOn {
 		if m, err := matcher(n, ref); err != nil || m(other) {
 			return true
@@ -188,8 +188,8 @@ func obstacles(n Node, all []Node) (unmet []obstacle, missing []fleet.BundleRef,
 				continue
 			}
 			found = true
-			if !accepts(ref, other.State) {
-				unmet = append(unmet, obstacle{other.Name, fmt.Sprintf("%s, which is %s%s", other.Name, other.State, accepted(ref))})
+			if !acceptsState(ref, other.State) {
+				unmet = append(unmet, obstacle{other.Name, fmt.Sprintf("%s, which is %s%s", other.Name, other.State, acceptedStatesText(ref))})
 			}
 		}
 		slices.SortFunc(unmet[first:], func(a, b obstacle) int { return strings.Compare(a.name, b.name) })
@@ -258,7 +258,7 @@ func blockers(n Node, all []Node) []Node {
 			continue
 		}
 		for _, other := range all {
-			if m(other) && !accepts(ref, other.State) {
+			if m(other) && !acceptsState(ref, other.State) {
 				out = append(out, other)
 			}
 		}
@@ -267,15 +267,15 @@ func blockers(n Node, all []Node) []Node {
 	return out
 }
 
-func accepts(ref fleet.BundleRef, state fleet.BundleState) bool {
+func acceptsState(ref fleet.BundleRef, state fleet.BundleState) bool {
 	if len(ref.AcceptedStates) == 0 {
 		return state == fleet.Ready
 	}
 	return slices.Contains(ref.AcceptedStates, state)
 }
 
-// accepted says which states a reference accepts, where it says so itself.
-func accepted(ref fleet.BundleRef) string {
+// acceptedStatesText says which states a reference accepts, where it says so itself.
+func acceptedStatesText(ref fleet.BundleRef) string {
 	if len(ref.AcceptedStates) == 0 {
 		return ""
 	}
@@ -286,7 +286,7 @@ func accepted(ref fleet.BundleRef) string {
 	return " (accepted: " + strings.Join(words, ", ") + ")"
 }
 
-func named(ref fleet.BundleRef) string {
+func refText(ref fleet.BundleRef) string {
 	switch {
 	case ref.Name == "":
 		return "bundles with labels " + metav1.FormatLabelSelector(ref.Selector)
@@ -296,8 +296,8 @@ func named(ref fleet.BundleRef) string {
 	return fmt.Sprintf("bundle %q", ref.Name)
 }
 
-// tidy is a list sorted and without repetitions.
-func tidy(l []string) []string {
+// sortedUnique is a list sorted and without repetitions.
+func sortedUnique(l []string) []string {
 	slices.Sort(l)
 	return slices.Compact(l)
 }

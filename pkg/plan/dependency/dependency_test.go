@@ -34,7 +34,7 @@ func tier(n Node) Node {
 	return n
 }
 
-// Messages about dependencies are recognized, those of the reference and of this project.
+// Messages about dependencies are recognized, those of rancher/fleet and of this project.
 func TestMessages(t *testing.T) {
 	cases := map[string]struct {
 		message          string
@@ -52,13 +52,13 @@ func TestMessages(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Plain(c.message); got != c.plain {
+			if got := PlainMessage(c.message); got != c.plain {
 				t.Errorf("want %q, got %q", c.plain, got)
 			}
-			if got := Cyclic(c.message); got != (name == "Cycle") {
+			if got := IsCyclicMessage(c.message); got != (name == "Cycle") {
 				t.Errorf("cyclic %t", got)
 			}
-			if missing, unready := Missing(c.message), Unready(c.message); missing != c.missing || unready != c.unready {
+			if missing, unready := IsMissingMessage(c.message), IsUnreadyMessage(c.message); missing != c.missing || unready != c.unready {
 				t.Errorf("missing %t, unready %t", missing, unready)
 			}
 		})
@@ -143,7 +143,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := Judge(c.node, append(c.rest, c.node))
+			got, err := Check(c.node, append(c.rest, c.node))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +156,7 @@ func TestJudge(t *testing.T) {
 
 func TestJudgeInvalid(t *testing.T) {
 	bad := fleet.BundleRef{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}}
-	_, err := Judge(node("a", fleet.WaitApplied, bad), nil)
+	_, err := Check(node("a", fleet.WaitApplied, bad), nil)
 	if !reconcile.IsTerminal(err) || reconcile.ReasonOf(err) != ReasonInvalid {
 		t.Errorf("only a change of the selector helps: got %v", err)
 	}
@@ -164,10 +164,10 @@ func TestJudgeInvalid(t *testing.T) {
 
 func TestConcerns(t *testing.T) {
 	a, b := node("a", fleet.Ready), node("b", fleet.WaitApplied, on("a"))
-	if !Concerns(b, a) {
+	if !DependsOn(b, a) {
 		t.Error("a change of a wakes b up")
 	}
-	if Concerns(a, b) {
+	if DependsOn(a, b) {
 		t.Error("a change of b wakes no deployment")
 	}
 }

@@ -24,10 +24,10 @@ func TestAdminNamespaceReachesDeployments(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := order(t, k, p, true)
-	if after.Version.ID != before.Version.ID || after.mark() != before.mark() {
-		t.Errorf("it is deployed again: %s %s, before %s %s", after.Version.ID, after.mark(), before.Version.ID, before.mark())
+	if after.Version.ID != before.Version.ID || after.inputHashMark() != before.inputHashMark() {
+		t.Errorf("it is deployed again: %s %s, before %s %s", after.Version.ID, after.inputHashMark(), before.Version.ID, before.inputHashMark())
 	}
-	if Neat(k, p, old.Object, after.Version.ID) {
+	if IsCurrent(k, p, old.Object, after.Version.ID) {
 		t.Error("the label is missing")
 	}
 	got := PatchMetadata(k, p, old.Object, after.Version.ID)

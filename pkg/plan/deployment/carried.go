@@ -54,7 +54,7 @@ func Sources(spec *fleet.BundleSpec) ([]Source, error) {
 		more, err = sourcesOf(&spec.Targets[i].BundleDeploymentOptions)
 		out = append(out, more...)
 	}
-	return tidy(append(out, access(byAgent(spec))...)), err
+	return sortedUnique(append(out, access(byAgent(spec))...)), err
 }
 
 // CarriedBy returns the sources of a deployment, sorted. It may be one that a cache holds,
@@ -64,7 +64,7 @@ func CarriedBy(o *fleet.BundleDeploymentOptions, c *fleet.BundleHelmOptions) []S
 	if err != nil {
 		return nil // it is not written
 	}
-	return tidy(append(out, access(c)...))
+	return sortedUnique(append(out, access(c)...))
 }
 
 func sourcesOf(o *fleet.BundleDeploymentOptions) ([]Source, error) {
@@ -87,7 +87,7 @@ func access(c *fleet.BundleHelmOptions) []Source {
 	return []Source{{KindSecret, c.SecretName}}
 }
 
-func tidy(l []Source) []Source {
+func sortedUnique(l []Source) []Source {
 	slices.SortFunc(l, func(a, b Source) int { return strings.Compare(a.Kind+"/"+a.Name, b.Kind+"/"+b.Name) })
 	return slices.Compact(l)
 }
@@ -104,8 +104,8 @@ func Digest(list []Source, data map[Source]string) string {
 	return digest([]byte(text.String()))
 }
 
-// With returns the version with a Digest of what it takes along.
-func (v Version) With(carried string) Version {
+// WithCarried returns the version with a Digest of what it takes along.
+func (v Version) WithCarried(carried string) Version {
 	if carried != "" {
 		v.Carried, v.Outcome = carried, digest([]byte(v.Outcome+carried))
 	}
@@ -120,10 +120,10 @@ func WithInputs(inputs, sources string) string {
 	return digest([]byte(inputs + sources))
 }
 
-// carry notes on a deployment what it takes along. Agents look again, and
+// annotateCarried notes on a deployment what it takes along. Agents look again, and
 // upgrade the release, when the number is another. Where an earlier manager
 // has set it, that is taken for granted.
-func carry(bd *fleet.BundleDeployment, v Version) {
+func annotateCarried(bd *fleet.BundleDeployment, v Version) {
 	before, known := bd.Annotations[fleet.AnnotationCarried]
 	delete(bd.Annotations, fleet.AnnotationCarried)
 	if v.Carried != "" {

@@ -84,7 +84,7 @@ func TestCarry(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			carry(c.bd, c.v)
+			annotateCarried(c.bd, c.v)
 			if got := c.bd.Spec.DownstreamResourcesGeneration; got != c.want {
 				t.Errorf("%s: want %d, got %d", c.why, c.want, got)
 			}

@@ -66,7 +66,7 @@ type Place struct {
 // namespace, namespace is where its BundleDeployments are, or empty.
 func NewPlace(c *fleet.Cluster, groups target.Groups, namespace string) *Place {
 	p := &Place{
-		Cluster: target.Cluster{Namespace: c.Namespace, Name: c.Name, Labels: c.Labels, Groups: groups.Of(c.Labels)},
+		Cluster: target.Cluster{Namespace: c.Namespace, Name: c.Name, Labels: c.Labels, Groups: groups.Selecting(c.Labels)},
 		Paused:  c.Spec.Paused, Annotations: c.Annotations, Namespace: namespace,
 	}
 	if c.Spec.TemplateValues != nil {
@@ -105,7 +105,7 @@ type Version struct {
 	Options fleet.BundleDeploymentOptions // without values
 	Values  []byte                        // JSON, nil if there are none
 	Outcome string                        // digest of all that the object holds of this
-	Carried string                        // digest of what goes along, empty if nothing does; see With
+	Carried string                        // digest of what goes along, empty if nothing does; see WithCarried
 }
 
 // A Compiled is one version of a Bundle, ready to be worked out for clusters. It
@@ -123,7 +123,7 @@ type Compiled struct {
 	templates values.Budget
 
 	mu     sync.Mutex
-	merged map[string]*mix
+	merged map[string]*mergedOptions
 	// large are the errors of templates that need more than they may, by inputs:
 	// finding out again would take as much.
 	large map[string]error
@@ -131,7 +131,7 @@ type Compiled struct {
 
 // A mix is the Bundle's options with those of one target and some
 // customizations.
-type mix struct {
+type mergedOptions struct {
 	options   fleet.BundleDeploymentOptions
 	labels    map[string]string // for the namespace
 	notes     map[string]string
@@ -150,7 +150,7 @@ func Compile(b *fleet.Bundle, contentID string, secret map[string][]byte) (*Comp
 		return nil, reconcile.RequeueError(ReasonWaitForValues, 0,
 			fmt.Errorf("waits for Secret %q with the values of this version", b.Name))
 	}
-	k := &Compiled{bundle: b, spec: *b.Spec.DeepCopy(), content: contentID, oci: b.Spec.ContentsID != "", labels: bundleLabels(b), merged: map[string]*mix{}, large: map[string]error{}}
+	k := &Compiled{bundle: b, spec: *b.Spec.DeepCopy(), content: contentID, oci: b.Spec.ContentsID != "", labels: bundleLabels(b), merged: map[string]*mergedOptions{}, large: map[string]error{}}
 	if err := k.setChart(); err != nil {
 		return nil, err
 	}
@@ -183,12 +183,12 @@ func (k *Compiled) Pick(c *target.Cluster) target.Verdict { return k.matcher.Pic
 // Inputs returns the digest of everything that decides what the Bundle becomes on a
 // cluster, for a verdict of Match that says to deploy.
 func (k *Compiled) Inputs(v target.Verdict, p *Place) (string, error) {
-	m, err := k.mix(v)
+	m, err := k.mergeOptions(v)
 	if err != nil {
 		return "", err
 	}
 	if m.templated {
-		return digest([]byte(k.base(m) + p.facts)), nil
+		return digest([]byte(k.baseInputs(m) + p.facts)), nil
 	}
 	return m.inputs[p.kind()], nil
 }
@@ -199,12 +199,12 @@ func (k *Compiled) KeepsTemplates(v target.Verdict, p *Place) bool {
 	if p.labelled {
 		return false
 	}
-	m, err := k.mix(v)
+	m, err := k.mergeOptions(v)
 	return err == nil && m.templates
 }
 
-// base is the part of the inputs that no cluster has a say in.
-func (k *Compiled) base(m *mix) string {
+// baseInputs is the part of the inputs that no cluster has a say in.
+func (k *Compiled) baseInputs(m *mergedOptions) string {
 	text := revision + k.content + m.digest
 	if k.oci {
 		text += inRegistry
@@ -224,7 +224,7 @@ func (p *Place) kind() int {
 // must not change it. An error, such as one in a template, concerns this cluster alone and
 // is permanent.
 func (k *Compiled) Render(v target.Verdict, p *Place) (Version, error) {
-	m, err := k.mix(v)
+	m, err := k.mergeOptions(v)
 	if err != nil {
 		return Version{}, err
 	}
@@ -247,8 +247,8 @@ func (k *Compiled) Render(v target.Verdict, p *Place) (Version, error) {
 }
 
 // render is work for a mix with templates.
-func (k *Compiled) render(m *mix, p *Place) (Version, error) {
-	inputs := k.base(m) + p.facts
+func (k *Compiled) render(m *mergedOptions, p *Place) (Version, error) {
+	inputs := k.baseInputs(m) + p.facts
 	k.mu.Lock()
 	err := k.large[inputs]
 	k.mu.Unlock()
@@ -264,7 +264,7 @@ func (k *Compiled) render(m *mix, p *Place) (Version, error) {
 	return out, err
 }
 
-func (k *Compiled) renderMix(m *mix, p *Place) (Version, error) {
+func (k *Compiled) renderMix(m *mergedOptions, p *Place) (Version, error) {
 	full, err := values.Render(m.options, values.ClusterFacts{
 		Name: p.Name, Namespace: p.Cluster.Namespace, Labels: p.Labels,
 		Annotations: p.Annotations, TemplateValues: p.TemplateValues,
@@ -279,8 +279,8 @@ func (k *Compiled) renderMix(m *mix, p *Place) (Version, error) {
 	if out.Options, out.Values, err = options.SplitValues(full); err != nil {
 		return Version{}, reconcile.TerminalError(ReasonOptions, err)
 	}
-	out.Options.NamespaceLabels = union(out.Options.NamespaceLabels, m.labels)
-	out.Options.NamespaceAnnotations = union(out.Options.NamespaceAnnotations, m.notes)
+	out.Options.NamespaceLabels = mergeMaps(out.Options.NamespaceLabels, m.labels)
+	out.Options.NamespaceAnnotations = mergeMaps(out.Options.NamespaceAnnotations, m.notes)
 	whole := []any{out.ID, out.Options, k.spec.DependsOn}
 	if k.oci {
 		whole = append(whole, inRegistry)
@@ -297,7 +297,7 @@ func (k *Compiled) renderMix(m *mix, p *Place) (Version, error) {
 }
 
 // mix merges options for a verdict, once for each set of targets.
-func (k *Compiled) mix(v target.Verdict) (*mix, error) {
+func (k *Compiled) mergeOptions(v target.Verdict) (*mergedOptions, error) {
 	var room [32]byte
 	key := strconv.AppendInt(room[:0], int64(v.Target), 10)
 	for _, c := range v.Customizations {
@@ -308,10 +308,10 @@ func (k *Compiled) mix(v target.Verdict) (*mix, error) {
 	if m := k.merged[string(key)]; m != nil {
 		return m, nil
 	}
-	m := &mix{}
+	m := &mergedOptions{}
 	custom := fleet.BundleDeploymentOptions{}
 	for i, t := range k.entries(v) {
-		m.labels, m.notes = union(m.labels, t.NamespaceLabels), union(m.notes, t.NamespaceAnnotations)
+		m.labels, m.notes = mergeMaps(m.labels, t.NamespaceLabels), mergeMaps(m.notes, t.NamespaceAnnotations)
 		if i == 0 {
 			custom = t.BundleDeploymentOptions
 			continue
@@ -328,7 +328,7 @@ func (k *Compiled) mix(v target.Verdict) (*mix, error) {
 	m.templated = strings.Contains(text, "${") || strings.Contains(text, labelReference) ||
 		strings.Contains(text, `"templateValues"`)
 	m.templates = m.templated && values.Templated(m.options.Helm)
-	m.inputs = [2]string{digest([]byte(k.base(m))), digest([]byte(k.base(m) + "labelled"))}
+	m.inputs = [2]string{digest([]byte(k.baseInputs(m))), digest([]byte(k.baseInputs(m) + "labelled"))}
 	k.merged[string(key)] = m
 	return m, nil
 }
@@ -347,7 +347,7 @@ func (k *Compiled) entries(v target.Verdict) []*fleet.BundleTarget {
 	return out
 }
 
-func union(a, b map[string]string) map[string]string {
+func mergeMaps(a, b map[string]string) map[string]string {
 	if len(b) == 0 {
 		return a
 	}

@@ -69,14 +69,14 @@ func MarkOf(bd *fleet.BundleDeployment) Mark {
 	return Mark{Inputs: inputs, Outcome: outcome, Moved: !staged}
 }
 
-func (o Order) mark() string {
+func (o Order) inputHashMark() string {
 	return Mark{Inputs: o.Inputs, Outcome: o.Version.Outcome, Moved: o.Move}.String()
 }
 
 // Compose makes the whole object. old is the existing object, nil if there is none. If the
 // version is only staged, the current version, options and values of old stay (values are
 // those in the existing Secret). Compose keeps annotations of others. It drops a mark of
-// withdrawal and the reference's finalizer.
+// withdrawal and rancher/fleet's finalizer.
 //
 // An object above MaxBytes is a permanent fault.
 func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Payload, error) {
@@ -99,7 +99,7 @@ func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Payload, erro
 		bd.Spec.HelmChartOptions = old.Spec.HelmChartOptions
 		bd.Spec.DownstreamResourcesGeneration = old.Spec.DownstreamResourcesGeneration
 	}
-	bd.Annotations[fleet.AnnotationInputHash] = o.mark()
+	bd.Annotations[fleet.AnnotationInputHash] = o.inputHashMark()
 	bd.Spec.Paused = Paused(o.Compiled, o.Place)
 	bd.Spec.StagedDeploymentID, bd.Spec.StagedOptions = o.Version.ID, o.Version.Options
 	if o.Move {
@@ -110,7 +110,7 @@ func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Payload, erro
 		bd.Spec.OCIContents, bd.Spec.HelmChartOptions = o.Compiled.oci, o.Compiled.chart
 	}
 	if o.Move {
-		carry(bd, o.Version)
+		annotateCarried(bd, o.Version)
 	}
 	bd.Spec.ValuesHash = options.DeploymentValuesHash(current, o.Version.Values)
 	if err := checkSize(bd); err != nil {
@@ -153,8 +153,8 @@ func contentOf(k *Compiled, bd *fleet.BundleDeployment) string {
 	return k.content
 }
 
-// Neat reports whether a deployment needs no Retouch.
-func Neat(k *Compiled, p *Place, bd *fleet.BundleDeployment, id string) bool {
+// IsCurrent reports whether a deployment needs no Retouch.
+func IsCurrent(k *Compiled, p *Place, bd *fleet.BundleDeployment, id string) bool {
 	if bd.Spec.Paused != Paused(k, p) || slices.Contains(bd.Finalizers, fleet.FinalizerBundleDeployment) {
 		return false
 	}
@@ -202,7 +202,7 @@ func placeLabels(p *Place) [4][2]string {
 // Paused reports whether a pause holds back the Bundle on a cluster.
 func Paused(k *Compiled, p *Place) bool { return k.spec.Paused || p.Paused }
 
-// Finalizers returns the finalizers of a deployment without the reference's: a removal is
+// Finalizers returns the finalizers of a deployment without rancher/fleet's: a removal is
 // ordered by a mark, and the deletion of the object alone orders nothing.
 func Finalizers(bd *fleet.BundleDeployment) []string {
 	return slices.DeleteFunc(slices.Clone(bd.Finalizers), func(f string) bool {

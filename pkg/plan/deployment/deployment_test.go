@@ -221,7 +221,7 @@ func TestComposeNew(t *testing.T) {
 	if strings.Contains(fmt.Sprintf("%+v", got.Object), "canary") {
 		t.Error("values stand in the object")
 	}
-	if got.Object.Annotations[fleet.AnnotationInputHash] != o.mark() {
+	if got.Object.Annotations[fleet.AnnotationInputHash] != o.inputHashMark() {
 		t.Error("no mark of the inputs")
 	}
 }
@@ -274,7 +274,7 @@ func TestPatchMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !Neat(k, p, made.Object, made.Object.Spec.DeploymentID) {
+	if !IsCurrent(k, p, made.Object, made.Object.Spec.DeploymentID) {
 		t.Error("what was just made needs no work")
 	}
 	b, _ := bundle(nil)
@@ -282,21 +282,21 @@ func TestPatchMetadata(t *testing.T) {
 	if k, err = Compile(b, "s-1", nil); err != nil {
 		t.Fatal(err)
 	}
-	if Neat(k, p, made.Object, made.Object.Spec.DeploymentID) {
+	if IsCurrent(k, p, made.Object, made.Object.Spec.DeploymentID) {
 		t.Error("the commit is a label of the deployment too")
 	}
 	if got := PatchMetadata(k, p, made.Object, made.Object.Spec.DeploymentID).Labels[fleet.LabelCommit]; got != "beef" {
 		t.Errorf("got %q", got)
 	}
 	old := made.Object.Labels[fleet.LabelCommit]
-	if !Neat(k, p, made.Object, "another") {
+	if !IsCurrent(k, p, made.Object, "another") {
 		t.Error("what is held back keeps its commit")
 	}
 	if got := PatchMetadata(k, p, made.Object, "another").Labels[fleet.LabelCommit]; got != old {
 		t.Errorf("want %q, got %q", old, got)
 	}
 	made.Object.Labels["more"] = "x"
-	if Neat(k, p, made.Object, "another") {
+	if IsCurrent(k, p, made.Object, "another") {
 		t.Error("but no label of others")
 	}
 }

@@ -38,7 +38,7 @@ func Stage(o Order, old *fleet.BundleDeployment, values []byte) (Staging, error)
 	if err := checkSize(whole); err != nil {
 		return Staging{}, err
 	}
-	changes := []change{
+	changes := []patchOperation{
 		{"add", "/metadata/resourceVersion", old.ResourceVersion},
 		{"add", "/metadata/labels", bd.Labels},
 		{"add", "/metadata/annotations", bd.Annotations},
@@ -46,17 +46,17 @@ func Stage(o Order, old *fleet.BundleDeployment, values []byte) (Staging, error)
 		{"add", "/spec/stagedOptions", bd.Spec.StagedOptions},
 	}
 	for _, c := range []struct {
-		change
+		patchOperation
 		old any
 	}{
-		{change{"add", "/metadata/finalizers", bd.Finalizers}, old.Finalizers},
-		{change{"add", "/spec/paused", bd.Spec.Paused}, old.Spec.Paused},
-		{change{"add", "/spec/valuesHash", bd.Spec.ValuesHash}, old.Spec.ValuesHash},
+		{patchOperation{"add", "/metadata/finalizers", bd.Finalizers}, old.Finalizers},
+		{patchOperation{"add", "/spec/paused", bd.Spec.Paused}, old.Spec.Paused},
+		{patchOperation{"add", "/spec/valuesHash", bd.Spec.ValuesHash}, old.Spec.ValuesHash},
 	} {
 		if reflect.DeepEqual(c.Value, c.old) {
 			continue
 		}
-		changes = append(changes, c.change)
+		changes = append(changes, c.patchOperation)
 	}
 	patch, err := json.Marshal(changes)
 	if err != nil {
@@ -65,8 +65,8 @@ func Stage(o Order, old *fleet.BundleDeployment, values []byte) (Staging, error)
 	return Staging{Patch: patch, Secret: payload.Secret}, nil
 }
 
-// A change is one operation of a JSON patch.
-type change struct {
+// A patchOperation is one operation of a JSON patch.
+type patchOperation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`

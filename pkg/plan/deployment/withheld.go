@@ -86,11 +86,11 @@ func SecretUses(namespace string, clusters []*fleet.Cluster, repos []*fleet.GitR
 	return slices.DeleteFunc(out, func(use SecretUse) bool { return use.Namespace != namespace })
 }
 
-// Withheld says why a source of a namespace stays on the management cluster;
+// WithholdReason says why a source of a namespace stays on the management cluster;
 // empty if it may go along. uses are those of its namespace. With labelled
 // only what bears LabelDownstreamResource goes along. forChart is true for a
 // credential that only goes along for a chart that agents pull.
-func Withheld(s Source, o Origin, uses []SecretUse, labelled, forChart bool) string {
+func WithholdReason(s Source, o Origin, uses []SecretUse, labelled, forChart bool) string {
 	if labelled && !forChart && o.Labels[fleet.LabelDownstreamResource] != "true" {
 		return fmt.Sprintf("%s lacks the label %s=true, without which nothing can be taken along here (chart value "+
 			"downstreamResources.requireLabel): set it if clusters may have this object", s, fleet.LabelDownstreamResource)
@@ -188,9 +188,9 @@ func reserved(domain string) bool {
 	return false
 }
 
-// Named reports whether the options of a Bundle or of its targets name a source
+// NamesSource reports whether the options of a Bundle or of its targets name a source
 // in downstreamResources.
-func Named(spec *fleet.BundleSpec, one Source) bool {
+func NamesSource(spec *fleet.BundleSpec, one Source) bool {
 	without := *spec
 	without.HelmOpOptions = nil
 	all, err := Sources(&without)

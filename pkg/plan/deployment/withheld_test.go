@@ -91,7 +91,7 @@ func TestWithheld(t *testing.T) {
 		"UnlabelledForChart": {source: secret("charts"), origin: opaque, require: true, forChart: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Withheld(c.source, c.origin, uses, c.require, c.forChart)
+			got := WithholdReason(c.source, c.origin, uses, c.require, c.forChart)
 			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -116,7 +116,7 @@ func TestUsesOfCluster(t *testing.T) {
 // TestNamed: what only a chart needs is not named by the options.
 func TestNamed(t *testing.T) {
 	spec := fleet.BundleSpec{HelmOpOptions: &fleet.BundleHelmOptions{SecretName: "charts"}, Targets: []fleet.BundleTarget{{BundleDeploymentOptions: named("Secret", "pull")}}}
-	if Named(&spec, Source{KindSecret, "charts"}) || !Named(&spec, Source{KindSecret, "pull"}) {
+	if NamesSource(&spec, Source{KindSecret, "charts"}) || !NamesSource(&spec, Source{KindSecret, "pull"}) {
 		t.Error("charts is for the chart, pull is named by a target")
 	}
 }

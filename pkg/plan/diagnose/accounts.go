@@ -32,7 +32,7 @@ func AccountsOf(bd *fleet.BundleDeployment, forced string) []AccountSeen {
 }
 
 // accounts finds deployments that act as an account that they may not use.
-func accounts(s Seen) []Finding {
+func accounts(s Observed) []Finding {
 	var own, other []string
 	for _, a := range s.Accounts {
 		text := fmt.Sprintf("%s (%s)", a.Deployment, a.Account)
@@ -45,13 +45,13 @@ func accounts(s Seen) []Finding {
 	var out []Finding
 	if len(own) > 0 {
 		out = append(out, Finding{
-			Check: Accounts, Verdict: Fail, Message: fmt.Sprintf("%d deployments name an account of Fleet's own, which agents refuse: %s", len(own), some(own, 3)),
+			Check: Accounts, Verdict: Fail, Message: fmt.Sprintf("%d deployments name an account of Fleet's own, which agents refuse: %s", len(own), firstNames(own, 3)),
 			Hint: "set serviceAccount in the GitRepo or fleet.yaml to an account with the rights of the bundle",
 		})
 	}
 	if len(other) > 0 {
 		out = append(out, Finding{
-			Check: Accounts, Verdict: Warn, Message: fmt.Sprintf("%d deployments act as another account than their GitRepo says: %s", len(other), some(other, 3)),
+			Check: Accounts, Verdict: Warn, Message: fmt.Sprintf("%d deployments act as another account than their GitRepo says: %s", len(other), firstNames(other, 3)),
 			Hint: "with their next commit they act as that of the GitRepo; give it the rights, or remove serviceAccount from the GitRepo",
 		})
 	}

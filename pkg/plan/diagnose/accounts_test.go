@@ -40,7 +40,7 @@ func TestAccounts(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := Seen{}
+			s := Observed{}
 			for _, d := range c.list {
 				bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "c", Name: d.name}}
 				bd.Spec.Options.ServiceAccount, bd.Spec.StagedOptions.ServiceAccount = d.now, d.staged

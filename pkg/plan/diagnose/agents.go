@@ -22,7 +22,7 @@ const clockLimit = 30 * time.Second
 const joinLimit = 5 * time.Minute
 
 // agents counts agents by their version.
-func agents(s Seen) []Finding {
+func agents(s Observed) []Finding {
 	if len(s.Agents) == 0 {
 		return []Finding{{Check: Agents, Verdict: OK, Message: "no clusters yet", Hint: "to let one in: fleet cluster join NAME"}}
 	}
@@ -41,7 +41,7 @@ func agents(s Seen) []Finding {
 		}
 		count[agentName(a)]++
 	}
-	f := Finding{Check: Agents, Verdict: OK, Message: counted(count)}
+	f := Finding{Check: Agents, Verdict: OK, Message: countText(count)}
 	if own := s.managerVersion(); own != "" && len(count) > 0 && (len(count) > 1 || count[own] == 0) {
 		f.Verdict = Warn
 	}
@@ -50,8 +50,8 @@ func agents(s Seen) []Finding {
 	}
 	if len(never) > 0 {
 		f.Verdict = Warn
-		f.Message += fmt.Sprintf("; %d never checked in: %s", len(never), some(never, 3))
-		f.Hint = "fleet events cluster/" + last(never[0]) + " tells why"
+		f.Message += fmt.Sprintf("; %d never checked in: %s", len(never), firstNames(never, 3))
+		f.Hint = "fleet events cluster/" + withoutWorkspace(never[0]) + " tells why"
 	}
 	f.Message = strings.TrimPrefix(f.Message, "; ")
 	if f.Message == "" {
@@ -60,7 +60,7 @@ func agents(s Seen) []Finding {
 	return []Finding{f}
 }
 
-func (s Seen) managerVersion() string {
+func (s Observed) managerVersion() string {
 	if s.Manager == nil {
 		return ""
 	}
@@ -83,8 +83,8 @@ func agentName(a AgentSeen) string {
 	return version
 }
 
-// counted is "781 v0.3.1, 8 v0.2.9", the most first.
-func counted(count map[string]int) string {
+// countText is "781 v0.3.1, 8 v0.2.9", the most first.
+func countText(count map[string]int) string {
 	names := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
 		return cmp.Or(cmp.Compare(count[b], count[a]), strings.Compare(a, b))
 	})
@@ -96,7 +96,7 @@ func counted(count map[string]int) string {
 
 // clocks compares what agents say of the time with the API server's, in the same
 // write.
-func clocks(s Seen) []Finding {
+func clocks(s Observed) []Finding {
 	largest, where := time.Duration(-1), ""
 	for _, a := range s.Agents {
 		seen := a.Cluster.Status.Agent.LastSeen.Time
@@ -120,7 +120,7 @@ func clocks(s Seen) []Finding {
 }
 
 // identity finds clusters whose agents are taken for each other.
-func identity(s Seen) []Finding {
+func identity(s Observed) []Finding {
 	owners := map[string][]string{}
 	var out []Finding
 	for _, a := range s.Agents {
@@ -156,5 +156,5 @@ func identity(s Seen) []Finding {
 	return out
 }
 
-// last is the name without its workspace.
-func last(name string) string { return name[strings.LastIndex(name, "/")+1:] }
+// withoutWorkspace is the name without its workspace.
+func withoutWorkspace(name string) string { return name[strings.LastIndex(name, "/")+1:] }

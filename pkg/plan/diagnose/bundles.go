@@ -42,7 +42,7 @@ type BundleSeen struct {
 
 // resources finds Bundles that name Secrets which stay on the management
 // cluster.
-func resources(s Seen) []Finding {
+func resources(s Observed) []Finding {
 	var clusters []*fleet.Cluster
 	for _, a := range s.Agents {
 		clusters = append(clusters, a.Cluster)
@@ -61,7 +61,7 @@ func resources(s Seen) []Finding {
 		uses := deployment.SecretUses(b.Bundle.Namespace, clusters, s.Bundles.Repos, bundles)
 		for _, one := range sources {
 			origin, known := b.Origins[one]
-			why := deployment.Withheld(one, origin, uses, known && s.Bundles.RequireLabel, !deployment.Named(&b.Bundle.Spec, one))
+			why := deployment.WithholdReason(one, origin, uses, known && s.Bundles.RequireLabel, !deployment.NamesSource(&b.Bundle.Spec, one))
 			if why == "" {
 				continue
 			}
@@ -76,12 +76,12 @@ func resources(s Seen) []Finding {
 	}
 	return []Finding{{
 		Check: Resources, Verdict: Warn, Hint: first,
-		Message: fmt.Sprintf("%d times a bundle names in downstreamResources what is refused: %s", len(refused), some(refused, 3)),
+		Message: fmt.Sprintf("%d times a bundle names in downstreamResources what is refused: %s", len(refused), firstNames(refused, 3)),
 	}}
 }
 
 // templates finds Bundles whose templates call functions that are refused.
-func templates(s Seen) []Finding {
+func templates(s Observed) []Finding {
 	var calling []string
 	for _, b := range s.Bundles.Bundles {
 		var names []string
@@ -98,14 +98,14 @@ func templates(s Seen) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Check: Templates, Verdict: Warn, Message: fmt.Sprintf("%d bundles call refused functions in values: %s", len(calling), some(calling, 3)),
+		Check: Templates, Verdict: Warn, Message: fmt.Sprintf("%d bundles call refused functions in values: %s", len(calling), firstNames(calling, 3)),
 		Hint: "call them in a template of the chart, or take the result from a Secret: docs/options.md#templates-in-values",
 	}}
 }
 
 // kustomizations finds Bundles of which agents refuse a kustomization, or the
 // schema of a chart.
-func kustomizations(s Seen) []Finding {
+func kustomizations(s Observed) []Finding {
 	var refused []string
 	for _, b := range s.Bundles.Bundles {
 		if b.Loads != "" {
@@ -117,7 +117,7 @@ func kustomizations(s Seen) []Finding {
 	}
 	return []Finding{{
 		Check: Kustomize, Verdict: Warn,
-		Message: fmt.Sprintf("agents refuse the kustomization, or the schema of the chart, of %d bundles: %s", len(refused), some(refused, 3)),
+		Message: fmt.Sprintf("agents refuse the kustomization, or the schema of the chart, of %d bundles: %s", len(refused), firstNames(refused, 3)),
 		Hint:    "before an upgrade, put what they load into the repository: fleet lint names file and line",
 	}}
 }
@@ -125,7 +125,7 @@ func kustomizations(s Seen) []Finding {
 // reads finds Bundles that an administrator has limited to a namespace and that
 // take values from another one without an account. What templates look up is not
 // known here.
-func reads(s Seen) []Finding {
+func reads(s Observed) []Finding {
 	forced := map[string]string{}
 	for _, r := range s.Bundles.Repos {
 		forced[r.Namespace+"/"+r.Name] = r.Spec.TargetNamespace
@@ -147,7 +147,7 @@ func reads(s Seen) []Finding {
 	}
 	return []Finding{{
 		Check: Reads, Verdict: Warn,
-		Message: fmt.Sprintf("%d bundles that are limited to a namespace take values (helm.valuesFrom) from another one: %s", len(refused), some(refused, 3)),
+		Message: fmt.Sprintf("%d bundles that are limited to a namespace take values (helm.valuesFrom) from another one: %s", len(refused), firstNames(refused, 3)),
 		Hint:    "agents refuse that for want of an account: set serviceAccount of the GitRepo to one that may read there, or make fleet-default on the clusters",
 	}}
 }

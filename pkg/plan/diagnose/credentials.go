@@ -13,7 +13,7 @@ import (
 
 // credentials reports how it stands with what agents show to the manager: who cannot
 // come back by himself, who will when he is back, and whose ends next.
-func credentials(s Seen) []Finding {
+func credentials(s Observed) []Finding {
 	about := map[string][]string{}
 	lasting, first, where := 0, time.Time{}, ""
 	for _, a := range s.Agents {
@@ -49,7 +49,7 @@ func credentials(s Seen) []Finding {
 		if len(names) == 0 {
 			continue
 		}
-		f := Finding{Check: Credentials, Verdict: kind.verdict, Message: fmt.Sprintf(kind.text, len(names), some(names, 3)), Hint: kind.hint}
+		f := Finding{Check: Credentials, Verdict: kind.verdict, Message: fmt.Sprintf(kind.text, len(names), firstNames(names, 3)), Hint: kind.hint}
 		if kind.verdict == Fail {
 			namespace, name, _ := strings.Cut(names[0], "/")
 			f.Hint = fmt.Sprintf(kind.hint, namespace, name)

@@ -53,14 +53,14 @@ type Finding struct {
 	Skipped bool `json:"skipped,omitempty"`
 }
 
-// A Hop is one part of the way to a server that failed.
-type Hop struct {
+// A ConnectionStep is one part of the way to a server that failed.
+type ConnectionStep struct {
 	Part string // such as "name", "connection", "TLS", "credentials"
 	Text string
 }
 
-// Seen is all that is judged.
-type Seen struct {
+// Observed is all that is judged.
+type Observed struct {
 	Now       time.Time
 	Namespace string // of the manager
 
@@ -91,7 +91,7 @@ type ServerSeen struct {
 	URL     string
 	Version string
 	Took    time.Duration
-	Failed  *Hop
+	Failed  *ConnectionStep
 }
 
 // A CRD is one of Fleet's kinds as the server has it.
@@ -102,9 +102,9 @@ type CRD struct {
 
 // AddressSeen is the address that the manager gives to agents.
 type AddressSeen struct {
-	Known  bool   // the manager's configuration could be read
-	URL    string // empty: none is configured
-	Failed *Hop   // from where the command runs
+	Known  bool            // the manager's configuration could be read
+	URL    string          // empty: none is configured
+	Failed *ConnectionStep // from where the command runs
 }
 
 // An AgentSeen is a Cluster and the sign of life of its agent.
@@ -114,8 +114,8 @@ type AgentSeen struct {
 	Protocol  int       // 0: it does not say
 }
 
-// Examine makes all checks. If the server does not answer, it makes no others.
-func Examine(s Seen) []Finding {
+// Check makes all checks. If the server does not answer, it makes no others.
+func Check(s Observed) []Finding {
 	first := server(s)
 	if s.Server.Failed != nil {
 		return []Finding{first}
@@ -123,7 +123,7 @@ func Examine(s Seen) []Finding {
 	out := []Finding{first}
 	for _, check := range []struct {
 		name string
-		of   func(Seen) []Finding
+		of   func(Observed) []Finding
 	}{
 		{Manager, manager},
 		{CRDs, crds},
@@ -140,7 +140,7 @@ func Examine(s Seen) []Finding {
 		{Templates, templates},
 		{Kustomize, kustomizations},
 		{Reads, reads},
-		{Objects, shared},
+		{Objects, sharedFindings},
 	} {
 		if why := s.Unread[check.name]; why != "" {
 			out = append(out, Finding{Check: check.name, Verdict: Warn, Message: "not looked at: " + why, Skipped: true})
@@ -151,8 +151,8 @@ func Examine(s Seen) []Finding {
 	return out
 }
 
-// Blind reports whether most checks could not look, and how many of how many.
-func Blind(findings []Finding) (most bool, skipped, of int) {
+// Skipped reports whether most checks could not look, and how many of how many.
+func Skipped(findings []Finding) (most bool, skipped, of int) {
 	checks := map[string]bool{}
 	for _, f := range findings {
 		if checks[f.Check] = true; f.Skipped {
@@ -162,8 +162,8 @@ func Blind(findings []Finding) (most bool, skipped, of int) {
 	return 2*skipped > len(checks), skipped, len(checks)
 }
 
-// Worst returns the worst verdict of findings; OK where there are none.
-func Worst(findings []Finding) Verdict {
+// WorstVerdict returns the worst verdict of findings; OK where there are none.
+func WorstVerdict(findings []Finding) Verdict {
 	worst := OK
 	for _, f := range findings {
 		if f.Verdict == Fail || f.Verdict == Warn && worst == OK {

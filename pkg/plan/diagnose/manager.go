@@ -10,7 +10,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-func server(s Seen) Finding {
+func server(s Observed) Finding {
 	f := Finding{Check: Server, Verdict: OK}
 	if hop := s.Server.Failed; hop != nil {
 		f.Verdict, f.Message = Fail, fmt.Sprintf("%s: %s: %s", s.Server.URL, hop.Part, hop.Text)
@@ -20,7 +20,7 @@ func server(s Seen) Finding {
 	return f
 }
 
-func manager(s Seen) []Finding {
+func manager(s Observed) []Finding {
 	m := s.Manager
 	f := Finding{Check: Manager, Verdict: OK}
 	switch {
@@ -33,11 +33,11 @@ func manager(s Seen) []Finding {
 		}
 		return []Finding{f}
 	case m.Leader == "" && m.LastSign == nil:
-		f.Verdict, f.Message = Fail, who(m)+" has never led"
+		f.Verdict, f.Message = Fail, managerName(m)+" has never led"
 	case m.Leader == "":
-		f.Verdict, f.Message = Fail, fmt.Sprintf("%s does not run, last sign of life %s ago", who(m), view.Ago(*m.LastSign, s.Now))
+		f.Verdict, f.Message = Fail, fmt.Sprintf("%s does not run, last sign of life %s ago", managerName(m), view.Ago(*m.LastSign, s.Now))
 	default:
-		f.Message = who(m) + ", leader " + m.Leader
+		f.Message = managerName(m) + ", leader " + m.Leader
 		if m.Since != nil {
 			f.Message += " for " + view.Ago(*m.Since, s.Now)
 		}
@@ -61,7 +61,7 @@ func manager(s Seen) []Finding {
 	return []Finding{f}
 }
 
-func who(m *view.Manager) string {
+func managerName(m *view.Manager) string {
 	name := "rancher/fleet"
 	if m.Implementation != "" {
 		name = m.Implementation
@@ -73,7 +73,7 @@ func who(m *view.Manager) string {
 }
 
 // crds compares the kinds of the server with those of this program.
-func crds(s Seen) []Finding {
+func crds(s Observed) []Finding {
 	have := map[string]int{}
 	for _, c := range s.CRDs {
 		have[c.Name] = c.Revision
@@ -95,10 +95,10 @@ func crds(s Seen) []Finding {
 	const hint = "fleet install controller --crds-only | kubectl apply -f -"
 	switch {
 	case len(missing) > 0:
-		f.Verdict, f.Message, f.Hint = Fail, "missing: "+some(missing, 5), hint
+		f.Verdict, f.Message, f.Hint = Fail, "missing: "+firstNames(missing, 5), hint
 	case len(older) > 0:
 		f.Verdict, f.Hint = Warn, hint
-		f.Message = fmt.Sprintf("%d, of which %d are older than this program: %s", len(s.CRDs), len(older), some(older, 3))
+		f.Message = fmt.Sprintf("%d, of which %d are older than this program: %s", len(s.CRDs), len(older), firstNames(older, 3))
 	case len(newer) > 0:
 		f.Verdict, f.Message = Warn, fmt.Sprintf("%d, newer than this program", len(s.CRDs))
 		f.Hint = "use the fleet program of the manager's version"
@@ -108,7 +108,7 @@ func crds(s Seen) []Finding {
 
 // address judges where agents are sent. It is said only where the manager has
 // an address to give.
-func address(s Seen) []Finding {
+func address(s Observed) []Finding {
 	a := s.Address
 	switch {
 	case !a.Known || a.URL == "":
@@ -123,7 +123,7 @@ func address(s Seen) []Finding {
 }
 
 // tokens warns of tokens that never expire.
-func tokens(s Seen) []Finding {
+func tokens(s Observed) []Finding {
 	var endless []*fleet.ClusterRegistrationToken
 	for _, t := range s.Tokens {
 		// What a Cluster owns ends with it, and the manager renews it.
@@ -146,13 +146,13 @@ func tokens(s Seen) []Finding {
 		verb = "never expires"
 	}
 	return []Finding{{
-		Check: Tokens, Verdict: Warn, Message: fmt.Sprintf("%d %s: %s", len(endless), verb, some(names, 3)),
+		Check: Tokens, Verdict: Warn, Message: fmt.Sprintf("%d %s: %s", len(endless), verb, firstNames(names, 3)),
 		Hint: fmt.Sprintf("whoever has one may join for ever; to end one: kubectl -n %s delete clusterregistrationtoken %s", endless[0].Namespace, endless[0].Name),
 	}}
 }
 
-// some are the first of a list, and how many more there are.
-func some(list []string, n int) string {
+// firstNames are the first of a list, and how many more there are.
+func firstNames(list []string, n int) string {
 	if len(list) <= n {
 		return strings.Join(list, ", ")
 	}

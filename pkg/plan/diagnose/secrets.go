@@ -17,7 +17,7 @@ type RoleSeen struct {
 
 // secrets names the Roles by which a user may change Secrets of a workspace without the
 // right to read them: the API server refuses that, because its answer would show them.
-func secrets(s Seen) []Finding {
+func secrets(s Observed) []Finding {
 	var roles []string
 	for _, r := range s.Roles {
 		if mayAnySecret(r.Rules, "update", "patch", "delete", "deletecollection") && !mayAnySecret(r.Rules, "get", "list", "watch") {
@@ -32,7 +32,7 @@ func secrets(s Seen) []Finding {
 	return []Finding{{
 		Check: Secrets, Verdict: Warn,
 		Message: fmt.Sprintf("%d roles allow to change Secrets of a workspace and not to get them, which is refused (Kubernetes 1.30 and later): %s",
-			len(roles), some(roles, 3)),
+			len(roles), firstNames(roles, 3)),
 		Hint: "name in resourceNames the Secrets that are to be changed, with get (docs/security.md), or set the value admission.secrets of the chart fleet to false",
 	}}
 }

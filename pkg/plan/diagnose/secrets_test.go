@@ -32,7 +32,7 @@ func TestSecrets(t *testing.T) {
 			s := well()
 			s.Roles = []RoleSeen{{Workspace: "w", Kind: "Role", Name: "team", Rules: c.rules}}
 			var got []Finding
-			for _, f := range Examine(s) {
+			for _, f := range Check(s) {
 				if f.Check == Secrets {
 					got = append(got, f)
 				}

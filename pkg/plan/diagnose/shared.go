@@ -56,12 +56,12 @@ func (s *Sharing) Add(bd *fleet.BundleDeployment) {
 			continue
 		}
 		if sameRepository(first, bd) {
-			s.note(ref, bundleOf(first), bundleOf(bd))
+			s.addSharedObject(ref, bundleOf(first), bundleOf(bd))
 		}
 	}
 }
 
-func (s *Sharing) note(ref objectRef, one, other string) {
+func (s *Sharing) addSharedObject(ref objectRef, one, other string) {
 	if one == other {
 		return
 	}
@@ -91,8 +91,8 @@ func (s *Sharing) Found() []SharedSeen {
 	})
 }
 
-// shared reports the objects that were collected.
-func shared(s Seen) []Finding {
+// sharedFindings reports the objects that were collected.
+func sharedFindings(s Observed) []Finding {
 	var texts []string
 	for seen, clusters := range s.Shared.clusters {
 		texts = append(texts, fmt.Sprintf("%s in %s and %s (%d clusters)", seen.Object, seen.Bundles[0], seen.Bundles[1], clusters))
@@ -102,7 +102,7 @@ func shared(s Seen) []Finding {
 	}
 	slices.SortFunc(texts, cmp.Compare[string])
 	return []Finding{{
-		Check: Objects, Verdict: Warn, Message: fmt.Sprintf("two bundles of one repository have the same object, %d times: %s", len(texts), some(texts, 3)),
+		Check: Objects, Verdict: Warn, Message: fmt.Sprintf("two bundles of one repository have the same object, %d times: %s", len(texts), firstNames(texts, 3)),
 		Hint: "the next version of the one that does not own it is refused; remove it from one of them: docs/drift.md#one-object-two-bundles",
 	}}
 }

@@ -49,7 +49,7 @@ func TestShared(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := Seen{}
+			s := Observed{}
 			for _, d := range c.list {
 				bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: d.bundle, Labels: map[string]string{
 					fleet.LabelRepoName: d.repo, fleet.LabelBundleName: d.bundle, fleet.LabelBundleNamespace: fleet.NamespaceDefault,
@@ -58,7 +58,7 @@ func TestShared(t *testing.T) {
 				bd.Status.Resources = []fleet.BundleDeploymentResource{d.has}
 				s.Shared.Add(bd)
 			}
-			if diff := cmp.Diff(c.want, shared(s)); diff != "" {
+			if diff := cmp.Diff(c.want, sharedFindings(s)); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 		})

@@ -17,7 +17,7 @@ type SourceSeen struct {
 // sources warns of repositories at addresses that a manager of this program's
 // version does not dial by default. A manager that is of this version already
 // reports that on the GitRepo, and knows what it was allowed.
-func sources(s Seen) []Finding {
+func sources(s Observed) []Finding {
 	if s.Manager == nil || s.Manager.Version == s.Program {
 		return nil
 	}
@@ -34,7 +34,7 @@ func sources(s Seen) []Finding {
 	slices.Sort(names)
 	return []Finding{{
 		Check: Sources, Verdict: Warn,
-		Message: fmt.Sprintf("a manager of version %s does not dial the addresses of %d GitRepos: %s", s.Program, len(names), some(names, 3)),
+		Message: fmt.Sprintf("a manager of version %s does not dial the addresses of %d GitRepos: %s", s.Program, len(names), firstNames(names, 3)),
 		Hint:    "before the upgrade: chart value " + dial.ChartValue + " allows loopback and link-local addresses, also those of charts, registries and imported clusters",
 	}}
 }

@@ -123,12 +123,12 @@ func TestSteady(t *testing.T) {
 		return fleet.ModifiedStatus{Kind: "ConfigMap", Name: "a", Changes: []fleet.FieldChange{{Field: "data.k", Live: live, Manager: "m", Time: at(second)}}}
 	}
 	now := change("x", 9)
-	Steady(&now, []fleet.ModifiedStatus{change("x", 2)})
+	KeepTimes(&now, []fleet.ModifiedStatus{change("x", 2)})
 	if !now.Changes[0].Time.Equal(at(2)) {
 		t.Error("the same finding has another time")
 	}
 	now = change("y", 9)
-	Steady(&now, []fleet.ModifiedStatus{change("x", 2)})
+	KeepTimes(&now, []fleet.ModifiedStatus{change("x", 2)})
 	if !now.Changes[0].Time.Equal(at(9)) {
 		t.Error("another finding has the old time")
 	}

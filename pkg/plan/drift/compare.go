@@ -15,7 +15,7 @@ type unset struct{ value any }
 
 // A difference is one field that is not as it is wanted.
 type difference struct {
-	at     route
+	at     fieldPath
 	wanted any
 	live   any // nil: missing
 }
@@ -23,7 +23,7 @@ type difference struct {
 // differences are the findings of a comparer.
 type differences struct {
 	fields []difference
-	short  []route // keyed lists that lack an entry
+	short  []fieldPath // keyed lists that lack an entry
 }
 
 // comparer walks through a wanted and a live object side by side. Its methods return the
@@ -36,16 +36,16 @@ type comparer struct {
 }
 
 // maps compares the fields that are wanted.
-func (c comparer) maps(wanted, live map[string]any, at route, meta strategicpatch.LookupPatchMeta) (map[string]any, bool) {
+func (c comparer) maps(wanted, live map[string]any, at fieldPath, meta strategicpatch.LookupPatchMeta) (map[string]any, bool) {
 	diff := map[string]any{}
 	for key, w := range wanted {
-		to := at.field(key)
-		names := to.names()
-		if w == nil || c.kind.excluded(names) || c.owned(names) {
+		to := at.toField(key)
+		names := to.fieldNames()
+		if w == nil || c.kind.isExcluded(names) || c.owned(names) {
 			continue
 		}
 		l, found := live[key]
-		if d, differs := c.field(w, l, found, to, meta); differs {
+		if d, differs := c.compareField(w, l, found, to, meta); differs {
 			diff[key] = d
 		}
 	}
@@ -53,9 +53,9 @@ func (c comparer) maps(wanted, live map[string]any, at route, meta strategicpatc
 }
 
 // field compares one field of a map. meta is that of the map.
-func (c comparer) field(w, l any, found bool, at route, meta strategicpatch.LookupPatchMeta) (any, bool) {
+func (c comparer) compareField(w, l any, found bool, at fieldPath, meta strategicpatch.LookupPatchMeta) (any, bool) {
 	key := at[len(at)-1].name
-	if isZero(plain(w)) && c.kind.defaults(at.names()) {
+	if isZero(withoutUnsetMark(w)) && c.kind.defaults(at.fieldNames()) {
 		return nil, false
 	}
 	if u, ok := w.(unset); ok {
@@ -65,12 +65,12 @@ func (c comparer) field(w, l any, found bool, at route, meta strategicpatch.Look
 		w = u.value
 	}
 	if !found || l == nil {
-		return nil, c.missing(w, at)
+		return nil, c.missingCounts(w, at)
 	}
 	switch w := w.(type) {
 	case map[string]any:
 		if lm, ok := l.(map[string]any); ok {
-			d, differs := c.maps(w, lm, at, below(meta, key))
+			d, differs := c.maps(w, lm, at, childMeta(meta, key))
 			return d, differs
 		}
 	case []any:
@@ -78,48 +78,48 @@ func (c comparer) field(w, l any, found bool, at route, meta strategicpatch.Look
 			return c.lists(w, ll, at, meta)
 		}
 	default:
-		if c.kind.same(w, l, at.names()) {
+		if c.kind.equalValues(w, l, at.fieldNames()) {
 			return nil, false
 		}
 	}
-	c.note(at, w, l)
+	c.addDifference(at, w, l)
 	return l, true
 }
 
-// missing judges a field that the live object lacks.
-func (c comparer) missing(w any, at route) (counts bool) {
-	if !c.kind.typed && idle(w) || c.kept != nil && !c.kept(at.names()) {
+// missingCounts judges a field that the live object lacks.
+func (c comparer) missingCounts(w any, at fieldPath) (counts bool) {
+	if !c.kind.typed && asksNothing(w) || c.kept != nil && !c.kept(at.fieldNames()) {
 		return false
 	}
-	c.note(at, w, nil)
+	c.addDifference(at, w, nil)
 	return true
 }
 
-// idle reports whether a map asks for nothing.
-func idle(w any) bool {
+// asksNothing reports whether a map asks for nothing.
+func asksNothing(w any) bool {
 	m, ok := w.(map[string]any)
 	if !ok {
 		_, ok := w.(unset)
 		return ok
 	}
 	for _, v := range m {
-		if !idle(v) {
+		if !asksNothing(v) {
 			return false
 		}
 	}
 	return len(m) > 0
 }
 
-// note keeps a difference.
-func (c comparer) note(at route, w, l any) {
+// addDifference keeps a difference.
+func (c comparer) addDifference(at fieldPath, w, l any) {
 	if c.found != nil {
-		c.found.fields = append(c.found.fields, difference{at: slices.Clone(at), wanted: values(w), live: l})
+		c.found.fields = append(c.found.fields, difference{at: slices.Clone(at), wanted: withoutUnsetMarks(w), live: l})
 	}
 }
 
 // lists compares two lists by the rules of their kind: keyed lists item by
 // item, sets by their members, all others as a whole.
-func (c comparer) lists(w, l []any, at route, meta strategicpatch.LookupPatchMeta) (any, bool) {
+func (c comparer) lists(w, l []any, at fieldPath, meta strategicpatch.LookupPatchMeta) (any, bool) {
 	item, rule := itemsOf(meta, at[len(at)-1].name)
 	if rule.merge && rule.key != "" {
 		if keys, ok := keysOf(rule.key, w, l); ok {
@@ -129,18 +129,18 @@ func (c comparer) lists(w, l []any, at route, meta strategicpatch.LookupPatchMet
 		if subset(w, l) {
 			return nil, false
 		}
-		c.note(at, w, l)
+		c.addDifference(at, w, l)
 		return l, true
 	}
-	if c.alike(w, l, at, item) {
+	if c.compareInOrder(w, l, at, item) {
 		return nil, false
 	}
-	c.note(at, w, l)
+	c.addDifference(at, w, l)
 	return l, true
 }
 
-// alike compares two lists entry by entry, in order.
-func (c comparer) alike(w, l []any, at route, meta strategicpatch.LookupPatchMeta) bool {
+// compareInOrder compares two lists entry by entry, in order.
+func (c comparer) compareInOrder(w, l []any, at fieldPath, meta strategicpatch.LookupPatchMeta) bool {
 	if len(w) != len(l) {
 		return false
 	}
@@ -154,14 +154,14 @@ func (c comparer) alike(w, l []any, at route, meta strategicpatch.LookupPatchMet
 }
 
 // itemDiffers compares two entries of a list.
-func (c comparer) itemDiffers(w, l any, at route, meta strategicpatch.LookupPatchMeta) bool {
+func (c comparer) itemDiffers(w, l any, at fieldPath, meta strategicpatch.LookupPatchMeta) bool {
 	wm, ok := w.(map[string]any)
 	if !ok {
 		if wl, ok := w.([]any); ok {
 			ll, ok := l.([]any)
-			return !ok || !c.alike(wl, ll, at, meta)
+			return !ok || !c.compareInOrder(wl, ll, at, meta)
 		}
-		return !c.kind.same(w, l, at.names())
+		return !c.kind.equalValues(w, l, at.fieldNames())
 	}
 	lm, ok := l.(map[string]any)
 	if !ok {
@@ -173,7 +173,7 @@ func (c comparer) itemDiffers(w, l any, at route, meta strategicpatch.LookupPatc
 
 // keyed compares lists whose entries are identified by the fields keys. It ignores entries
 // that only the live list has.
-func (c comparer) keyed(w, l []any, keys []string, at route, meta strategicpatch.LookupPatchMeta) (any, bool) {
+func (c comparer) keyed(w, l []any, keys []string, at fieldPath, meta strategicpatch.LookupPatchMeta) (any, bool) {
 	byKey := map[string]map[string]any{}
 	for _, e := range l {
 		if m, ok := e.(map[string]any); ok {
@@ -189,17 +189,17 @@ func (c comparer) keyed(w, l []any, keys []string, at route, meta strategicpatch
 		entry, reported := map[string]any{}, map[string]any{}
 		for _, k := range keys {
 			if v, ok := wm[k]; ok {
-				reported[k], entry[k] = plain(v), plain(v)
+				reported[k], entry[k] = withoutUnsetMark(v), withoutUnsetMark(v)
 			} else if k == "protocol" {
 				reported[k] = "TCP"
 			}
 		}
 		live, found := byKey[keyOf(wm, keys)]
-		to := at.entry(reported, live)
+		to := at.toEntry(reported, live)
 		if !found {
 			entry["$patch"] = "delete"
-			c.note(to, wm, nil)
-			c.lacks(at)
+			c.addDifference(to, wm, nil)
+			c.addMissingEntry(at)
 		} else if d, differs := c.maps(wm, live, to, meta); differs {
 			maps.Copy(entry, d)
 		} else {
@@ -210,8 +210,8 @@ func (c comparer) keyed(w, l []any, keys []string, at route, meta strategicpatch
 	return diff, len(diff) > 0
 }
 
-// lacks notes a keyed list that lacks an entry.
-func (c comparer) lacks(at route) {
+// addMissingEntry notes a keyed list that lacks an entry.
+func (c comparer) addMissingEntry(at fieldPath) {
 	if c.found != nil {
 		c.found.short = append(c.found.short, slices.Clone(at))
 	}
@@ -221,18 +221,18 @@ func (c comparer) lacks(at route) {
 // with the protocol where ports need it. It returns false if no fields do.
 func keysOf(key string, lists ...[]any) ([]string, bool) {
 	for _, keys := range [][]string{{key}, {key, "protocol"}} {
-		if slices.IndexFunc(lists, func(l []any) bool { return !unique(l, keys) }) < 0 {
+		if slices.IndexFunc(lists, func(l []any) bool { return !hasUniqueKeys(l, keys) }) < 0 {
 			return keys, true
 		}
 	}
 	return nil, false
 }
 
-func unique(list []any, keys []string) bool {
+func hasUniqueKeys(list []any, keys []string) bool {
 	seen := map[string]bool{}
 	for _, e := range list {
 		m, ok := e.(map[string]any)
-		if !ok || plain(m[keys[0]]) == nil {
+		if !ok || withoutUnsetMark(m[keys[0]]) == nil {
 			return false
 		}
 		k := keyOf(m, keys)
@@ -248,7 +248,7 @@ func unique(list []any, keys []string) bool {
 func keyOf(m map[string]any, keys []string) string {
 	out := ""
 	for _, k := range keys {
-		v := plain(m[k])
+		v := withoutUnsetMark(m[k])
 		if k == "protocol" && (v == nil || v == "") {
 			v = "TCP"
 		}
@@ -260,32 +260,32 @@ func keyOf(m map[string]any, keys []string) string {
 // subset reports whether every member of w is in l.
 func subset(w, l []any) bool {
 	for _, e := range w {
-		if slices.IndexFunc(l, func(o any) bool { return same(e, o) }) < 0 {
+		if slices.IndexFunc(l, func(o any) bool { return equalValues(e, o) }) < 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// same compares two values that are no maps of known fields.
-func same(w, l any) bool {
-	w, l = plain(w), plain(l)
-	if a, ok := number(w); ok {
-		b, ok := number(l)
+// equalValues compares two values that are no maps of known fields.
+func equalValues(w, l any) bool {
+	w, l = withoutUnsetMark(w), withoutUnsetMark(l)
+	if a, ok := toFloat(w); ok {
+		b, ok := toFloat(l)
 		return ok && a == b
 	}
 	return reflect.DeepEqual(w, l)
 }
 
-// plain is a value without a mark of unset.
-func plain(v any) any {
+// withoutUnsetMark is a value without a mark of unset.
+func withoutUnsetMark(v any) any {
 	if u, ok := v.(unset); ok {
 		return u.value
 	}
 	return v
 }
 
-func number(v any) (float64, bool) {
+func toFloat(v any) (float64, bool) {
 	switch n := v.(type) {
 	case int64:
 		return float64(n), true
@@ -310,6 +310,6 @@ func isZero(v any) bool {
 	case []any:
 		return len(t) == 0
 	}
-	n, ok := number(v)
+	n, ok := toFloat(v)
 	return ok && n == 0
 }

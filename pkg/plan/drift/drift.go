@@ -56,21 +56,21 @@ func (e Expected) Compare(wanted, live *unstructured.Unstructured) (fleet.Modifi
 	}
 	if e.SetHash != "" && live.GetLabels()[fleet.LabelObjectSetHash] != e.SetHash {
 		out.Create, out.Exist = true, true
-		out.Changes = e.changes(wanted, live, []difference{e.lostMark(live)})
+		out.Changes = e.fieldChanges(wanted, live, []difference{e.lostMark(live)})
 		return out, true
 	}
-	diff, found := differ(wanted, live, e.Patches, e.Schema)
+	diff, found := differenceAndFields(wanted, live, e.Patches, e.Schema)
 	if diff == nil {
 		return fleet.ModifiedStatus{}, false
 	}
 	out.Patch = e.text(diff)
-	out.Changes = e.changes(wanted, live, found.fields)
+	out.Changes = e.fieldChanges(wanted, live, found.fields)
 	return out, true
 }
 
 // lostMark is the label by which the object was the release's.
 func (e Expected) lostMark(live *unstructured.Unstructured) difference {
-	d := difference{at: route{}.field("metadata").field("labels").field(fleet.LabelObjectSetHash), wanted: e.SetHash}
+	d := difference{at: fieldPath{}.toField("metadata").toField("labels").toField(fleet.LabelObjectSetHash), wanted: e.SetHash}
 	if v, ok := live.GetLabels()[fleet.LabelObjectSetHash]; ok {
 		d.live = v
 	}
@@ -91,13 +91,13 @@ func cleansUp(o *unstructured.Unstructured) bool {
 // {"$patch":"delete"} for an entry of a keyed list that is missing. It is nil if nothing
 // differs. Values of Secrets are hidden.
 func Difference(wanted, live *unstructured.Unstructured, patches []fleet.ComparePatch) map[string]any {
-	diff, _ := differ(wanted, live, patches, nil)
+	diff, _ := differenceAndFields(wanted, live, patches, nil)
 	return diff
 }
 
-// differ is Difference together with the single fields; those of Secrets are not
+// differenceAndFields is Difference together with the single fields; those of Secrets are not
 // hidden.
-func differ(wanted, live *unstructured.Unstructured, patches []fleet.ComparePatch,
+func differenceAndFields(wanted, live *unstructured.Unstructured, patches []fleet.ComparePatch,
 	schema func() map[string]any,
 ) (map[string]any, differences) {
 	w, l := applyPatches(wanted, live, patches)
@@ -109,27 +109,27 @@ func differ(wanted, live *unstructured.Unstructured, patches []fleet.ComparePatc
 		return nil, differences{}
 	}
 	if isSecret(wanted) {
-		hide(diff)
+		hideValues(diff)
 	}
 	slices.SortFunc(found.fields, func(a, b difference) int { return strings.Compare(a.at.String(), b.at.String()) })
 	return diff, found
 }
 
-// changes lists single fields for people, each with the one who wrote it.
-func (e Expected) changes(wanted, live *unstructured.Unstructured, fields []difference) []fleet.FieldChange {
+// fieldChanges lists single fields for people, each with the one who wrote it.
+func (e Expected) fieldChanges(wanted, live *unstructured.Unstructured, fields []difference) []fleet.FieldChange {
 	fields = fields[:min(len(fields), maxChanges)]
 	out := make([]fleet.FieldChange, len(fields))
 	writers := writersOf(live)
 	secret := isSecret(wanted)
 	for i, d := range fields {
-		out[i] = fleet.FieldChange{Field: e.short(d.at.String()), Wanted: e.value(d.wanted), Live: e.value(d.live)}
-		if secret && len(d.at) > 1 && hides(d.at.names()) {
+		out[i] = fleet.FieldChange{Field: e.shortenText(d.at.String()), Wanted: e.valueText(d.wanted), Live: e.valueText(d.live)}
+		if secret && len(d.at) > 1 && isHiddenField(d.at.fieldNames()) {
 			out[i].Wanted = hidden
 			if d.live != nil {
 				out[i].Live = hidden
 			}
 		}
-		if who, at := writers.of(d); who != "" {
+		if who, at := writers.writerOf(d); who != "" {
 			out[i].Manager = who
 			if !at.IsZero() {
 				out[i].Time = &at
@@ -139,8 +139,8 @@ func (e Expected) changes(wanted, live *unstructured.Unstructured, fields []diff
 	return out
 }
 
-// value is a value as JSON, fit to be shown; "" for a field that is missing.
-func (e Expected) value(v any) string {
+// valueText is a value as JSON, fit to be shown; "" for a field that is missing.
+func (e Expected) valueText(v any) string {
 	if v == nil {
 		return ""
 	}
@@ -148,12 +148,12 @@ func (e Expected) value(v any) string {
 	if err != nil {
 		return "?"
 	}
-	return e.short(string(data))
+	return e.shortenText(string(data))
 }
 
-// Steady gives a finding the times of the one before, as far as both say the same: the time
+// KeepTimes gives a finding the times of the one before, as far as both say the same: the time
 // of a manager's entry also moves when the manager writes something else.
-func Steady(now *fleet.ModifiedStatus, before []fleet.ModifiedStatus) {
+func KeepTimes(now *fleet.ModifiedStatus, before []fleet.ModifiedStatus) {
 	for _, old := range before {
 		if old.Kind != now.Kind || old.APIVersion != now.APIVersion || old.Namespace != now.Namespace || old.Name != now.Name {
 			continue
@@ -169,8 +169,8 @@ func Steady(now *fleet.ModifiedStatus, before []fleet.ModifiedStatus) {
 	}
 }
 
-// Who names the managers of what differs, each once, in order.
-func Who(m fleet.ModifiedStatus) []string {
+// Managers names the managers of what differs, each once, in order.
+func Managers(m fleet.ModifiedStatus) []string {
 	var out []string
 	for _, c := range m.Changes {
 		if c.Manager != "" && !slices.Contains(out, c.Manager) {

@@ -18,9 +18,9 @@ const (
 	calm      = 10 * time.Minute // after which the count starts from zero
 )
 
-// A Fight is the history of corrections of one object. The zero Fight is that of
+// A CorrectionHistory is the history of corrections of one object. The zero Fight is that of
 // an object that was never corrected.
-type Fight struct {
+type CorrectionHistory struct {
 	count     int
 	first     time.Time
 	last      time.Time
@@ -29,21 +29,23 @@ type Fight struct {
 	contested bool     // it was changed back in spite of several corrections
 }
 
-// Over reports whether the last correction is so long ago that the count starts from
+// IsOver reports whether the last correction is so long ago that the count starts from
 // zero.
-func (f *Fight) Over(now time.Time) bool { return now.Sub(f.last) >= calm }
+func (f *CorrectionHistory) IsOver(now time.Time) bool { return now.Sub(f.last) >= calm }
 
 // Rest returns how long after now the fight is over.
-func (f *Fight) Rest(now time.Time) time.Duration { return f.last.Add(calm).Sub(now) }
+func (f *CorrectionHistory) Rest(now time.Time) time.Duration { return f.last.Add(calm).Sub(now) }
 
 // Contested reports whether the object was changed back again and again.
-func (f *Fight) Contested() bool { return f.contested }
+func (f *CorrectionHistory) IsContested() bool { return f.contested }
 
 // Wait returns how long the next correction has to wait; 0: it may come now.
-func (f *Fight) Wait(now time.Time) time.Duration { return max(f.next().Sub(now), 0) }
+func (f *CorrectionHistory) Wait(now time.Time) time.Duration {
+	return max(f.nextCorrection().Sub(now), 0)
+}
 
-// next is when the next correction may come.
-func (f *Fight) next() time.Time {
+// nextCorrection is when the next correction may come.
+func (f *CorrectionHistory) nextCorrection() time.Time {
 	if f.count < free {
 		return time.Time{}
 	}
@@ -55,7 +57,7 @@ func (f *Fight) next() time.Time {
 }
 
 // Found notes that the object differs.
-func (f *Fight) Found(m fleet.ModifiedStatus) {
+func (f *CorrectionHistory) Found(m fleet.ModifiedStatus) {
 	f.contested = f.contested || f.count >= free
 	f.what = strings.TrimSuffix(m.Kind+" "+m.Namespace+"/", "/") + "/" + m.Name
 	if m.Namespace == "" {
@@ -64,7 +66,7 @@ func (f *Fight) Found(m fleet.ModifiedStatus) {
 	if len(m.Changes) > 0 {
 		f.what = m.Changes[0].Field + " of " + f.what
 	}
-	for _, name := range Who(m) {
+	for _, name := range Managers(m) {
 		if !slices.Contains(f.who, name) {
 			f.who = append(f.who, name)
 		}
@@ -73,7 +75,7 @@ func (f *Fight) Found(m fleet.ModifiedStatus) {
 }
 
 // Corrected notes an attempt to put the object back, whether it succeeded or not.
-func (f *Fight) Corrected(now time.Time) {
+func (f *CorrectionHistory) Corrected(now time.Time) {
 	if f.count == 0 {
 		f.first = now
 	}
@@ -82,8 +84,8 @@ func (f *Fight) Corrected(now time.Time) {
 
 // Contested says in words which corrections are reverted again and again, by which field
 // managers, since when, and when the next try is; "" if none is. Times are in UTC.
-func Contested(fights []*Fight) string {
-	var real []*Fight
+func ContestedMessage(fights []*CorrectionHistory) string {
+	var real []*CorrectionHistory
 	for _, f := range fights {
 		if f.contested {
 			real = append(real, f)
@@ -92,18 +94,18 @@ func Contested(fights []*Fight) string {
 	if len(real) == 0 {
 		return ""
 	}
-	slices.SortFunc(real, func(a, b *Fight) int { return strings.Compare(a.what, b.what) })
+	slices.SortFunc(real, func(a, b *CorrectionHistory) int { return strings.Compare(a.what, b.what) })
 	f := real[0]
 	text := fmt.Sprintf("%s keeps changing %s: put back %d times since %s, next try %s",
-		f.rival(), f.what, f.count, stamp(f.first), stamp(f.next()))
+		f.otherManagers(), f.what, f.count, formatTime(f.first), formatTime(f.nextCorrection()))
 	if more := len(real) - 1; more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return text
 }
 
-// rival is who is at work against the corrections.
-func (f *Fight) rival() string {
+// otherManagers is who is at work against the corrections.
+func (f *CorrectionHistory) otherManagers() string {
 	others := slices.DeleteFunc(slices.Clone(f.who), func(n string) bool { return n == fleet.FieldManagerRelease })
 	switch {
 	case len(others) > 0:
@@ -114,4 +116,4 @@ func (f *Fight) rival() string {
 	return "somebody"
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

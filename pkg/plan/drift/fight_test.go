@@ -14,13 +14,13 @@ func TestFight(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	drifted := fleet.ModifiedStatus{Kind: "Deployment", Namespace: "web", Name: "web",
 		Changes: []fleet.FieldChange{{Field: "spec.replicas", Manager: "scaler"}, {Field: "spec.x", Manager: "fleetagent"}}}
-	var f Fight
+	var f CorrectionHistory
 	for i, want := range []time.Duration{0, 0, 5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute} {
 		f.Found(drifted)
 		if wait := f.Wait(now); wait != 0 {
 			t.Fatalf("correction %d has to wait for %s", i, wait)
 		}
-		if got := Contested([]*Fight{&f}); (got != "") != (i >= 3) {
+		if got := ContestedMessage([]*CorrectionHistory{&f}); (got != "") != (i >= 3) {
 			t.Errorf("after %d corrections: %q", i, got)
 		}
 		f.Corrected(now)
@@ -29,14 +29,14 @@ func TestFight(t *testing.T) {
 		}
 		now = now.Add(want)
 	}
-	other := &Fight{}
+	other := &CorrectionHistory{}
 	other.Found(drifted)
-	got := Contested([]*Fight{other, &f})
+	got := ContestedMessage([]*CorrectionHistory{other, &f})
 	want := "scaler keeps changing spec.replicas of Deployment web/web: put back 10 times since 2026-01-01T12:00:00Z, next try "
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("want %q, got %q", want, got)
 	}
-	if f.Over(now.Add(-time.Minute)) || !f.Over(now.Add(10*time.Minute)) {
+	if f.IsOver(now.Add(-time.Minute)) || !f.IsOver(now.Add(10*time.Minute)) {
 		t.Error("a fight is over ten minutes after the last correction")
 	}
 	if len(got) > 200 {
@@ -48,7 +48,7 @@ func TestRival(t *testing.T) {
 	for want, who := range map[string][]string{
 		"somebody": nil, "an admission webhook": {"fleetagent"}, "a, b": {"a", "b", "fleetagent"}, "a, b, c": {"a", "b", "c", "d"},
 	} {
-		if got := (&Fight{who: who}).rival(); got != want {
+		if got := (&CorrectionHistory{who: who}).otherManagers(); got != want {
 			t.Errorf("%v: want %q, got %q", who, want, got)
 		}
 	}

@@ -9,12 +9,12 @@ func keptBy(k kind, schema func() map[string]any) func(names []string) bool {
 	}
 	return func(names []string) bool {
 		s := schema()
-		return s == nil || keeps(s, names)
+		return s == nil || schemaHasField(s, names)
 	}
 }
 
-// keeps walks through a structural schema. Entries of lists are no step of names.
-func keeps(schema map[string]any, names []string) bool {
+// schemaHasField walks through a structural schema. Entries of lists are no step of names.
+func schemaHasField(schema map[string]any, names []string) bool {
 	at := schema
 	for i, name := range names {
 		at = entries(at)

@@ -60,8 +60,8 @@ func kindOf(o *unstructured.Unstructured) kind {
 	return k
 }
 
-// excluded reports whether a field belongs to another program by design.
-func (k kind) excluded(path []string) bool {
+// isExcluded reports whether a field belongs to another program by design.
+func (k kind) isExcluded(path []string) bool {
 	switch path[0] {
 	case "status", "apiVersion", "kind":
 		return true
@@ -120,22 +120,22 @@ func (k kind) defaults(names []string) bool {
 	return known && !users && defaultedFields[names[len(names)-1]]
 }
 
-// same compares two plain values. In kinds that the API server knows no types of,
+// equalValues compares two plain values. In kinds that the API server knows no types of,
 // controllers rewrite quantities and durations in their own spelling.
-func (k kind) same(w, l any, names []string) bool {
-	if same(w, l) {
+func (k kind) equalValues(w, l any, names []string) bool {
+	if equalValues(w, l) {
 		return true
 	}
 	if k.typed {
 		return false
 	}
-	ws, ok := plain(w).(string)
+	ws, ok := withoutUnsetMark(w).(string)
 	if !ok {
-		ws = fmt.Sprint(plain(w))
+		ws = fmt.Sprint(withoutUnsetMark(w))
 	}
-	ls, isText := plain(l).(string)
+	ls, isText := withoutUnsetMark(l).(string)
 	if !isText {
-		ls = fmt.Sprint(plain(l))
+		ls = fmt.Sprint(withoutUnsetMark(l))
 	}
 	if slices.ContainsFunc(names, func(n string) bool { return amounts[n] }) {
 		a, errA := resource.ParseQuantity(ws)
@@ -160,7 +160,7 @@ func (k kind) normal(in map[string]any) map[string]any {
 	in = withoutStringData(k, in)
 	c, ok := k.canonical(in)
 	if !ok {
-		return mark(in).(map[string]any)
+		return markZerosUnset(in).(map[string]any)
 	}
 	return overlay(in, c).(map[string]any)
 }
@@ -171,7 +171,7 @@ func (k kind) normalLive(in map[string]any) map[string]any {
 	if !ok {
 		return in
 	}
-	out, ok := values(overlay(in, c)).(map[string]any)
+	out, ok := withoutUnsetMarks(overlay(in, c)).(map[string]any)
 	if !ok {
 		return in
 	}
@@ -233,9 +233,9 @@ func overlay(in, c any) any {
 	return c
 }
 
-// mark marks the zeros of a wanted object of an unknown kind as unset, since controllers
+// markZerosUnset marks the zeros of a wanted object of an unknown kind as unset, since controllers
 // with Go types leave them out.
-func mark(in any) any {
+func markZerosUnset(in any) any {
 	switch t := in.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(t))
@@ -247,7 +247,7 @@ func mark(in any) any {
 				out[key] = unset{v}
 				continue
 			}
-			out[key] = mark(v)
+			out[key] = markZerosUnset(v)
 			if isZero(out[key]) {
 				out[key] = unset{out[key]} // it held nothing but nulls
 			}
@@ -256,25 +256,25 @@ func mark(in any) any {
 	case []any:
 		out := make([]any, len(t))
 		for i := range t {
-			out[i] = mark(t[i])
+			out[i] = markZerosUnset(t[i])
 		}
 		return out
 	}
 	return in
 }
 
-// values is a tree without marks of unset.
-func values(in any) any {
+// withoutUnsetMarks is a tree without marks of unset.
+func withoutUnsetMarks(in any) any {
 	switch t := in.(type) {
 	case unset:
 		return t.value
 	case map[string]any:
 		for key, v := range t {
-			t[key] = values(v)
+			t[key] = withoutUnsetMarks(v)
 		}
 	case []any:
 		for i, v := range t {
-			t[i] = values(v)
+			t[i] = withoutUnsetMarks(v)
 		}
 	}
 	return in
@@ -286,8 +286,8 @@ type rule struct {
 	key   string // the field that identifies entries; empty for a set
 }
 
-// below is the meta data of a field's own fields.
-func below(meta strategicpatch.LookupPatchMeta, key string) strategicpatch.LookupPatchMeta {
+// childMeta is the meta data of a field's own fields.
+func childMeta(meta strategicpatch.LookupPatchMeta, key string) strategicpatch.LookupPatchMeta {
 	if meta == nil {
 		return nil
 	}

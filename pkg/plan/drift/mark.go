@@ -38,11 +38,11 @@ type Mark struct {
 	generation int64
 	deleting   bool
 	own        uint64 // sum of the labels and annotations that count
-	writers    []trace
+	writers    []managerEntry
 }
 
-// trace summarises one entry of managedFields.
-type trace struct {
+// managerEntry summarises one entry of managedFields.
+type managerEntry struct {
 	id      string // manager, operation and subresource
 	at      int64  // when it wrote last, in seconds
 	sum     uint64 // of the fields that it owns
@@ -60,30 +60,30 @@ func MarkOf(o metav1.Object, keys Keys) Mark {
 	}{{keys.Labels, o.GetLabels()}, {keys.Annotations, o.GetAnnotations()}} {
 		for _, k := range part.keys {
 			v, there := part.have[k]
-			fmt.Fprintf(h, "%q %t %q\n", k, there, brief(v))
+			fmt.Fprintf(h, "%q %t %q\n", k, there, shortText(v))
 		}
 	}
 	m.own = h.Sum64()
 	for _, f := range o.GetManagedFields() {
-		t := trace{id: f.Manager + "/" + string(f.Operation) + "/" + f.Subresource}
+		t := managerEntry{id: f.Manager + "/" + string(f.Operation) + "/" + f.Subresource}
 		if f.Time != nil {
 			t.at = f.Time.Unix()
 		}
 		t.sum, t.content = sumOf(f)
 		m.writers = append(m.writers, t)
 	}
-	slices.SortFunc(m.writers, func(a, b trace) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(m.writers, func(a, b managerEntry) int { return cmp.Compare(a.id, b.id) })
 	return m
 }
 
-// Concerns reports whether what an object holds may have changed between two
+// MayDiffer reports whether what an object holds may have changed between two
 // marks, in what the manifest sets or in its status. It errs on the side of true.
-func (m Mark) Concerns(now Mark) bool {
+func (m Mark) MayDiffer(now Mark) bool {
 	if m.generation != now.generation || m.deleting != now.deleting || m.own != now.own || len(now.writers) == 0 {
 		return true
 	}
 	var newest int64
-	before := map[string]trace{}
+	before := map[string]managerEntry{}
 	for _, w := range m.writers {
 		newest = max(newest, w.at)
 		before[w.id] = w
@@ -110,7 +110,7 @@ func (m Mark) Concerns(now Mark) bool {
 		return false
 	}
 	// Entries have seconds: one of those who wrote in the newest has written again.
-	return slices.ContainsFunc(now.writers, func(w trace) bool { return w.content && w.at >= newest })
+	return slices.ContainsFunc(now.writers, func(w managerEntry) bool { return w.content && w.at >= newest })
 }
 
 // strippedKey begins the only key of a set of managed fields that was made stripped.
@@ -126,7 +126,7 @@ func Stripped(o metav1.Object) {
 	o.SetManagedFields(fields)
 	annotations := o.GetAnnotations()
 	for k, v := range annotations {
-		annotations[k] = brief(v)
+		annotations[k] = shortText(v)
 	}
 }
 
@@ -157,8 +157,8 @@ func sumOf(f metav1.ManagedFieldsEntry) (sum uint64, content bool) {
 	return h.Sum64(), content
 }
 
-// brief is a text, or a sum of a long one.
-func brief(v string) string {
+// shortText is a text, or a sum of a long one.
+func shortText(v string) string {
 	if len(v) <= longest {
 		return v
 	}

@@ -17,7 +17,7 @@ import (
 // returns the object in full, for a replacement; there a list that lacks an entry holds
 // only the wanted entries.
 func Restore(wanted, live *unstructured.Unstructured, patches []fleet.ComparePatch, whole bool) *unstructured.Unstructured {
-	_, found := differ(wanted, live, patches, nil)
+	_, found := differenceAndFields(wanted, live, patches, nil)
 	if len(found.fields) == 0 {
 		return nil
 	}
@@ -29,7 +29,7 @@ func Restore(wanted, live *unstructured.Unstructured, patches []fleet.ComparePat
 		out.SetName(live.GetName())
 	}
 	for _, d := range found.fields {
-		d.at.put(out.Object, runtime.DeepCopyJSONValue(d.wanted))
+		d.at.setValue(out.Object, runtime.DeepCopyJSONValue(d.wanted))
 	}
 	if !whole {
 		return out
@@ -38,21 +38,21 @@ func Restore(wanted, live *unstructured.Unstructured, patches []fleet.ComparePat
 		list, ok := at.get(out.Object).([]any)
 		theirs, known := at.get(wanted.Object).([]any)
 		if ok && known {
-			at.put(out.Object, slices.DeleteFunc(list, func(e any) bool { return !listed(theirs, e, at, found.fields) }))
+			at.setValue(out.Object, slices.DeleteFunc(list, func(e any) bool { return !listed(theirs, e, at, found.fields) }))
 		}
 	}
 	return out
 }
 
 // get is the value that the path leads to, nil if there is none.
-func (p route) get(tree map[string]any) any {
+func (p fieldPath) get(tree map[string]any) any {
 	var at any = tree
 	for _, s := range p {
 		switch t := at.(type) {
 		case map[string]any:
 			at = t[s.name]
 		case []any:
-			i := slices.IndexFunc(t, s.is)
+			i := slices.IndexFunc(t, s.isEntry)
 			if s.keys == nil || i < 0 {
 				return nil
 			}
@@ -66,7 +66,7 @@ func (p route) get(tree map[string]any) any {
 
 // listed reports whether an entry is one of the wanted ones, by the keys that identify the
 // entries of this list.
-func listed(theirs []any, entry any, list route, fields []difference) bool {
+func listed(theirs []any, entry any, list fieldPath, fields []difference) bool {
 	m, ok := entry.(map[string]any)
 	if !ok {
 		return true

@@ -8,25 +8,27 @@ import (
 	"strings"
 )
 
-// step is one step on the way to a field: to a field of a map, or to an entry of
+// pathStep is one step on the way to a field: to a field of a map, or to an entry of
 // a keyed list.
-type step struct {
+type pathStep struct {
 	name string
 	keys map[string]any // what identifies the entry; nil for a field
 	live map[string]any // the entry as it is; nil if it is missing
 }
 
-// route is the way to a field.
-type route []step
+// fieldPath is the way to a field.
+type fieldPath []pathStep
 
-func (p route) field(name string) route { return append(slices.Clip(p), step{name: name}) }
-
-func (p route) entry(keys, live map[string]any) route {
-	return append(slices.Clip(p), step{keys: keys, live: live})
+func (p fieldPath) toField(name string) fieldPath {
+	return append(slices.Clip(p), pathStep{name: name})
 }
 
-// names are the fields on the way, without the entries of lists.
-func (p route) names() []string {
+func (p fieldPath) toEntry(keys, live map[string]any) fieldPath {
+	return append(slices.Clip(p), pathStep{keys: keys, live: live})
+}
+
+// fieldNames are the fields on the way, without the entries of lists.
+func (p fieldPath) fieldNames() []string {
 	out := make([]string, 0, len(p))
 	for _, s := range p {
 		if s.keys == nil {
@@ -41,7 +43,7 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9_$-]+$`)
 
 // String returns the path for people: spec.template.spec.containers[name=web].image,
 // data["a.txt"].
-func (p route) String() string {
+func (p fieldPath) String() string {
 	var b strings.Builder
 	for _, s := range p {
 		switch {
@@ -62,9 +64,9 @@ func (p route) String() string {
 	return b.String()
 }
 
-// put sets the field that the path leads to, in a tree that may lack what is on
+// setValue sets the field that the path leads to, in a tree that may lack what is on
 // the way.
-func (p route) put(tree map[string]any, value any) {
+func (p fieldPath) setValue(tree map[string]any, value any) {
 	if len(p) == 0 {
 		return
 	}
@@ -79,11 +81,11 @@ func (p route) put(tree map[string]any, value any) {
 			next = map[string]any{}
 			tree[name] = next
 		}
-		p[1:].put(next, value)
+		p[1:].setValue(next, value)
 		return
 	}
 	list, _ := tree[name].([]any)
-	at := slices.IndexFunc(list, p[1].is)
+	at := slices.IndexFunc(list, p[1].isEntry)
 	if len(p) == 2 {
 		if at < 0 {
 			list, at = append(slices.Clip(list), nil), len(list)
@@ -97,12 +99,12 @@ func (p route) put(tree map[string]any, value any) {
 	}
 	tree[name] = list
 	if entry, ok := list[at].(map[string]any); ok {
-		p[2:].put(entry, value)
+		p[2:].setValue(entry, value)
 	}
 }
 
-// is reports whether an entry of a list is the one that is meant.
-func (s step) is(e any) bool {
+// isEntry reports whether an entry of a list is the one that is meant.
+func (s pathStep) isEntry(e any) bool {
 	m, ok := e.(map[string]any)
 	if !ok {
 		return false

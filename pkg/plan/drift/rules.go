@@ -60,9 +60,9 @@ func applyPatches(wanted, live *unstructured.Unstructured, patches []fleet.Compa
 		f(l.Object)
 	}
 	for _, p := range patches {
-		if like(p, wanted) {
+		if matchesObject(p, wanted) {
 			for _, pointer := range p.JsonPointers {
-				change(func(o map[string]any) { edit(o, steps(pointer), nil, opRemove) })
+				change(func(o map[string]any) { applyOperation(o, steps(pointer), nil, opRemove) })
 			}
 		}
 		if p.APIVersion != wanted.GetAPIVersion() || p.Kind != wanted.GetKind() ||
@@ -71,16 +71,16 @@ func applyPatches(wanted, live *unstructured.Unstructured, patches []fleet.Compa
 		}
 		for _, op := range p.Operations {
 			if op.Op != opIgnore {
-				change(func(o map[string]any) { edit(o, steps(op.Path), op.Value, op.Op) })
+				change(func(o map[string]any) { applyOperation(o, steps(op.Path), op.Value, op.Op) })
 			}
 		}
 	}
 	return w, l
 }
 
-// like reports whether a comparePatch names an object, with * and ? as in file
+// matchesObject reports whether a comparePatch names an object, with * and ? as in file
 // names. What it leaves empty matches everything.
-func like(p fleet.ComparePatch, o *unstructured.Unstructured) bool {
+func matchesObject(p fleet.ComparePatch, o *unstructured.Unstructured) bool {
 	gv, err := schema.ParseGroupVersion(p.APIVersion)
 	if err != nil {
 		return false
@@ -118,9 +118,9 @@ func steps(pointer string) []string {
 	return out
 }
 
-// edit does one operation in a tree and returns what the node is now. An
+// applyOperation does one operation in a tree and returns what the node is now. An
 // operation on a path that does not exist does nothing.
-func edit(node any, at []string, value any, op string) any {
+func applyOperation(node any, at []string, value any, op string) any {
 	if len(at) == 0 {
 		return node
 	}
@@ -129,7 +129,7 @@ func edit(node any, at []string, value any, op string) any {
 		child, found := t[at[0]]
 		switch {
 		case len(at) > 1 && found:
-			t[at[0]] = edit(child, at[1:], value, op)
+			t[at[0]] = applyOperation(child, at[1:], value, op)
 		case len(at) > 1:
 		case op == opRemove:
 			delete(t, at[0])
@@ -153,7 +153,7 @@ func editList(list []any, at []string, value any, op string) any {
 	}
 	switch {
 	case len(at) > 1:
-		list[i] = edit(list[i], at[1:], value, op)
+		list[i] = applyOperation(list[i], at[1:], value, op)
 	case op == opRemove:
 		return append(append([]any(nil), list[:i]...), list[i+1:]...)
 	case op == opReplace:

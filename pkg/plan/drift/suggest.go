@@ -19,7 +19,7 @@ type Field struct {
 	// Pointer is where it is, as a JSON pointer (RFC 6901).
 	Pointer string
 	// Value is what the patch has there, as JSON: what is on the cluster, or, in a patch
-	// of an agent of the reference, what is wanted; null: nothing.
+	// of an agent of rancher/fleet, what is wanted; null: nothing.
 	Value string
 	// List reports that the field is a list: that is compared as a whole here,
 	// since a pointer into a list names a place and not an entry.
@@ -39,16 +39,16 @@ func Fields(patch string) ([]Field, error) {
 		return nil, fmt.Errorf("%w: %w", ErrPatch, err)
 	}
 	var out []Field
-	err := walk(tree, "", func(f Field) { out = append(out, f) })
+	err := walkFields(tree, "", func(f Field) { out = append(out, f) })
 	return out, err
 }
 
-func walk(tree map[string]any, at string, found func(Field)) error {
+func walkFields(tree map[string]any, at string, found func(Field)) error {
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	for _, key := range slices.Sorted(maps.Keys(tree)) {
 		pointer := at + "/" + escape.Replace(key)
 		if below, ok := tree[key].(map[string]any); ok && len(below) > 0 {
-			if err := walk(below, pointer, found); err != nil {
+			if err := walkFields(below, pointer, found); err != nil {
 				return err
 			}
 			continue
@@ -86,7 +86,7 @@ type SuggestOptions struct {
 // comparePatches that the bundle has; Suggest does not change them.
 func Suggest(modified []fleet.ModifiedStatus, existing []fleet.ComparePatch, o SuggestOptions) Suggestion {
 	out := Suggestion{Patches: slices.Clone(existing)}
-	for _, m := range sorted(modified) {
+	for _, m := range sortedModified(modified) {
 		fields, err := Fields(m.Patch)
 		switch {
 		case m.Create && m.Exist:
@@ -106,7 +106,7 @@ func Suggest(modified []fleet.ModifiedStatus, existing []fleet.ComparePatch, o S
 	return out
 }
 
-func sorted(list []fleet.ModifiedStatus) []fleet.ModifiedStatus {
+func sortedModified(list []fleet.ModifiedStatus) []fleet.ModifiedStatus {
 	out := slices.Clone(list)
 	slices.SortStableFunc(out, func(a, b fleet.ModifiedStatus) int {
 		return cmp.Or(cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Kind, b.Kind),

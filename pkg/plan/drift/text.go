@@ -11,7 +11,7 @@ import (
 // text writes a patch without what must not be shown, and with long values
 // cut.
 func (e Expected) text(diff map[string]any) string {
-	data, err := json.Marshal(e.cut(diff))
+	data, err := json.Marshal(e.shortenStrings(diff))
 	if err != nil {
 		return "{}"
 	}
@@ -21,29 +21,29 @@ func (e Expected) text(diff map[string]any) string {
 // longest is how many characters of a value are shown.
 const longest = 100
 
-// cut is a copy of a patch in which strings are made fit to be shown.
-func (e Expected) cut(v any) any {
+// shortenStrings is a copy of a patch in which strings are made fit to be shown.
+func (e Expected) shortenStrings(v any) any {
 	switch t := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(t))
 		for k, child := range t {
-			out[k] = e.cut(child)
+			out[k] = e.shortenStrings(child)
 		}
 		return out
 	case []any:
 		out := make([]any, len(t))
 		for i, child := range t {
-			out[i] = e.cut(child)
+			out[i] = e.shortenStrings(child)
 		}
 		return out
 	case string:
-		return e.short(t)
+		return e.shortenText(t)
 	}
 	return v
 }
 
-// short is a text that is fit to be shown; a long one ends at a word.
-func (e Expected) short(text string) string {
+// shortenText is a text that is fit to be shown; a long one ends at a word.
+func (e Expected) shortenText(text string) string {
 	if e.Hide != nil {
 		text = e.Hide(text)
 	}
@@ -57,13 +57,13 @@ func isSecret(o *unstructured.Unstructured) bool {
 	return o.GetKind() == "Secret" && o.GetAPIVersion() == "v1"
 }
 
-// hides reports whether the value of a field of a Secret is hidden.
-func hides(names []string) bool {
+// isHiddenField reports whether the value of a field of a Secret is hidden.
+func isHiddenField(names []string) bool {
 	return names[0] == "data" || names[0] == "stringData" || len(names) > 1 && names[0] == "metadata" && names[1] == "annotations"
 }
 
-// hide replaces the values in the patch of a Secret.
-func hide(diff map[string]any) {
+// hideValues replaces the values in the patch of a Secret.
+func hideValues(diff map[string]any) {
 	for _, field := range []string{"data", "stringData"} {
 		values, ok := diff[field].(map[string]any)
 		if !ok {

@@ -34,15 +34,15 @@ func writersOf(o *unstructured.Unstructured) writers {
 	return out
 }
 
-// of returns the field manager that set the value that was found, and when it wrote the
+// writerOf returns the field manager that set the value that was found, and when it wrote the
 // object last. A missing field has no owner: managedFields do not say what removed it.
-func (all writers) of(d difference) (string, metav1.Time) {
+func (all writers) writerOf(d difference) (string, metav1.Time) {
 	if d.live == nil {
 		return "", metav1.Time{}
 	}
 	var best writer
 	for _, w := range all {
-		if !owns(w.fields, d.at) {
+		if !ownsField(w.fields, d.at) {
 			continue
 		}
 		newer := best.at.Before(&w.at)
@@ -53,11 +53,11 @@ func (all writers) of(d difference) (string, metav1.Time) {
 	return best.name, best.at
 }
 
-// owns reports whether a set of managed fields has a field, something in it, or
+// ownsField reports whether a set of managed fields has a field, something in it, or
 // something that it is a part of.
-func owns(set map[string]any, at route) bool {
+func ownsField(set map[string]any, at fieldPath) bool {
 	for _, s := range at {
-		next, ok := s.in(set)
+		next, ok := s.managedPart(set)
 		if !ok {
 			return len(set) == 0
 		}
@@ -66,8 +66,8 @@ func owns(set map[string]any, at route) bool {
 	return true
 }
 
-// in is the part of a set of managed fields that a step leads to.
-func (s step) in(set map[string]any) (map[string]any, bool) {
+// managedPart is the part of a set of managed fields that a step leads to.
+func (s pathStep) managedPart(set map[string]any) (map[string]any, bool) {
 	if s.keys == nil {
 		next, ok := set["f:"+s.name].(map[string]any)
 		return next, ok
@@ -78,7 +78,7 @@ func (s step) in(set map[string]any) (map[string]any, bool) {
 			continue
 		}
 		reported := map[string]any{}
-		if json.Unmarshal([]byte(text), &reported) != nil || !s.matches(reported) {
+		if json.Unmarshal([]byte(text), &reported) != nil || !s.matchesKeys(reported) {
 			continue
 		}
 		next, ok := v.(map[string]any)
@@ -87,15 +87,15 @@ func (s step) in(set map[string]any) (map[string]any, bool) {
 	return nil, false
 }
 
-// matches reports whether the keys by which the API server identifies entries are those of
+// matchesKeys reports whether the keys by which the API server identifies entries are those of
 // this entry. They may be more than needed.
-func (s step) matches(reported map[string]any) bool {
+func (s pathStep) matchesKeys(reported map[string]any) bool {
 	for k, v := range reported {
 		have, ok := s.live[k]
 		if !ok {
 			have, ok = s.keys[k]
 		}
-		if ok && !same(v, have) {
+		if ok && !equalValues(v, have) {
 			return false
 		}
 	}

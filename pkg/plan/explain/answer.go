@@ -14,18 +14,18 @@ func (e *Explanation) Headline(now time.Time) string {
 	b, c, since := e.Bundle.Name, e.Cluster.Name, e.sinceText(now)
 	switch e.StoppedAt {
 	case "":
-		return e.well(now)
+		return e.readyHeadline(now)
 	case Source:
 		from := "its repository"
 		if e.repo != "" {
 			from = "repo " + e.repo
 		}
 		switch {
-		case e.State == fleet.Ready && e.verdict() == Wait:
+		case e.State == fleet.Ready && e.stopVerdict() == Wait:
 			return fmt.Sprintf("%s is Ready on %s, and waits for %s%s: %s", b, c, from, since, e.Message)
 		case e.State == fleet.Ready:
 			return fmt.Sprintf("%s is Ready on %s, but gets nothing new from %s%s: %s", b, c, from, since, e.Message)
-		case e.verdict() == Wait:
+		case e.stopVerdict() == Wait:
 			return fmt.Sprintf("%s on %s waits for %s%s: %s", b, c, from, since, e.Message)
 		}
 		return fmt.Sprintf("%s on %s gets nothing new from %s%s: %s", b, c, from, since, e.Message)
@@ -38,7 +38,7 @@ func (e *Explanation) Headline(now time.Time) string {
 		}
 		return fmt.Sprintf("%s cannot be rolled out%s: %s", b, since, e.Message)
 	case Target:
-		return e.missed(since)
+		return e.noDeploymentHeadline(since)
 	case Policy, Pause:
 		return fmt.Sprintf("%s is held back on %s%s: %s", b, c, since, e.Message)
 	case Rollout:
@@ -46,7 +46,7 @@ func (e *Explanation) Headline(now time.Time) string {
 	case Delivered:
 		return e.undelivered(now)
 	case Depends, Applied:
-		if e.verdict() == Wait {
+		if e.stopVerdict() == Wait {
 			return fmt.Sprintf("%s waits on %s%s: %s", b, c, since, e.Message)
 		}
 		return fmt.Sprintf("%s fails on %s%s: %s", b, c, since, e.Message)
@@ -57,8 +57,8 @@ func (e *Explanation) Headline(now time.Time) string {
 	return fmt.Sprintf("%s is NotReady on %s%s: %s", b, c, since, e.Message)
 }
 
-// verdict is that of the link that stops.
-func (e *Explanation) verdict() Verdict {
+// stopVerdict is that of the link that stops.
+func (e *Explanation) stopVerdict() Verdict {
 	if e.StoppedAt == "" {
 		return OK
 	}
@@ -72,8 +72,8 @@ func (e *Explanation) sinceText(now time.Time) string {
 	return " since " + view.Ago(*e.Since, now)
 }
 
-// well is the headline where nothing stops.
-func (e *Explanation) well(now time.Time) string {
+// readyHeadline is the headline where nothing stops.
+func (e *Explanation) readyHeadline(now time.Time) string {
 	if e.State != fleet.Ready {
 		return fmt.Sprintf("whether %s is Ready on %s is not known: it is not yours to see", e.Bundle.Name, e.Cluster.Name)
 	}
@@ -90,9 +90,9 @@ func (e *Explanation) well(now time.Time) string {
 	return text
 }
 
-// missed is the headline where the Bundle is not meant for the cluster, or
+// noDeploymentHeadline is the headline where the Bundle is not meant for the cluster, or
 // cannot be worked out for it.
-func (e *Explanation) missed(since string) string {
+func (e *Explanation) noDeploymentHeadline(since string) string {
 	b, c := e.Bundle.Name, e.Cluster.Name
 	switch e.Reason {
 	case ReasonNotTargeted, ReasonDoNotDeploy:
@@ -130,15 +130,15 @@ func (e *Explanation) undelivered(now time.Time) string {
 		}
 		return fmt.Sprintf("%s: %s is Offline, last seen %s (%s ago)", how, c, view.Clock(e.lastSeen, now), view.Ago(e.lastSeen, now))
 	}
-	if e.verdict() == Stop {
+	if e.stopVerdict() == Stop {
 		return fmt.Sprintf("%s cannot get to %s%s: %s", b, c, e.sinceText(now), e.Message)
 	}
 	return fmt.Sprintf("%s waits on %s%s: %s", b, c, e.sinceText(now), e.Message)
 }
 
-// short is the answer without names of bundle and cluster and without times, so
+// anonymous is the answer without names of bundle and cluster and without times, so
 // that clusters with the same answer have the same text.
-func (e *Explanation) short() string {
+func (e *Explanation) anonymous() string {
 	switch e.StoppedAt {
 	case "":
 		if e.State == "" {
@@ -170,14 +170,14 @@ func (e *Explanation) short() string {
 		if e.Reason == fleet.ReasonOffline && e.offline {
 			return "deferred: Offline"
 		}
-		if e.verdict() == Stop {
+		if e.stopVerdict() == Stop {
 			return "cannot be delivered: " + e.Message
 		}
 		return "waits: " + e.Message
 	case Healthy:
 		return fmt.Sprintf("%s: %s", e.State, e.Message)
 	}
-	if e.verdict() == Wait {
+	if e.stopVerdict() == Wait {
 		return "waits: " + e.Message
 	}
 	return "fails: " + e.Message

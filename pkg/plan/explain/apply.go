@@ -16,22 +16,22 @@ import (
 )
 
 // agentLinks judges what the agent reports of the release and its objects.
-type agentLinks struct{ *pair }
+type agentLinks struct{ *bundleOnCluster }
 
 // judgeApplied looks at what became of the release.
-func (p agentLinks) judgeApplied() judgement {
+func (p agentLinks) judgeApplied() linkState {
 	bd := p.at.Deployment
 	if bd == nil {
-		return p.undisclosed(Applied)
+		return p.hiddenDeployment(Applied)
 	}
 	list := bd.Status.Conditions
 	has, _, _ := strings.Cut(bd.Status.Release, ":")
 	c := p.waiting()
-	if lacking := p.lacking(); lacking != nil {
+	if lacking := p.missingObjectCondition(); lacking != nil {
 		c = lacking
 	}
 	if c != nil && c.Reason != dependency.ReasonNotReady {
-		j := wait(c.Reason, c.Message).since(view.Since(list, c.Type)).proof("release", has)
+		j := wait(c.Reason, c.Message).withSince(view.ChangedAt(list, c.Type)).withEvidence("release", has)
 		if hints, found := p.rivalHints(c.Reason, c.Message); found {
 			j.hints = hints
 			return j
@@ -50,21 +50,21 @@ func (p agentLinks) judgeApplied() judgement {
 	case installed != nil && installed.Status == corev1.ConditionFalse && current:
 		c = installed
 	case !current:
-		return wait(ReasonNotReported, "its agent is at work on it").since(p.at.Written).
+		return wait(ReasonNotReported, "its agent is at work on it").withSince(p.at.Written).
 			hint("to wait for it", "fleet wait bundle/%s -n %s", p.Bundle.Name, p.Bundle.Namespace)
 	default:
-		return ok("release %s", bd.Status.Release).proof("release", bd.Status.Release)
+		return ok("release %s", bd.Status.Release).withEvidence("release", bd.Status.Release)
 	}
 	message := strings.TrimPrefix(c.Message, summary.NotInstalled)
-	j := stop(cmp.Or(c.Reason, fleet.ReasonError), message).since(view.Since(list, c.Type)).proof("release", has)
-	if stalled := condition.Find(list, fleet.ConditionStalled); c == installed || stalled != nil && stalled.Status == corev1.ConditionTrue && p.fresh(stalled) {
+	j := stop(cmp.Or(c.Reason, fleet.ReasonError), message).withSince(view.ChangedAt(list, c.Type)).withEvidence("release", has)
+	if stalled := condition.Find(list, fleet.ConditionStalled); c == installed || stalled != nil && stalled.Status == corev1.ConditionTrue && p.isCurrent(stalled) {
 		again := "the agent does not try again until something else is wanted"
-		if release.Passes(c.Reason) {
+		if release.MayPass(c.Reason) {
 			again = "the agent tries again every 5 minutes, in case that is gone"
 		}
-		j = j.detail(again).proof("permanent", true)
+		j = j.detail(again).withEvidence("permanent", true)
 	} else {
-		j = j.detail("the agent tries again by itself").proof("permanent", false)
+		j = j.detail("the agent tries again by itself").withEvidence("permanent", false)
 	}
 	j.hints = p.releaseHints(j.Reason, message)
 	if len(bd.Status.ModifiedStatus) > 0 {
@@ -78,45 +78,45 @@ func (p agentLinks) judgeApplied() judgement {
 const reasonCorrection = "CorrectionFailed"
 
 // judgeHealthy looks at the live objects.
-func (p agentLinks) judgeHealthy() judgement {
+func (p agentLinks) judgeHealthy() linkState {
 	bd := p.at.Deployment
 	if bd == nil {
-		return p.undisclosed(Healthy)
+		return p.hiddenDeployment(Healthy)
 	}
 	st, list := &bd.Status, bd.Status.Conditions
-	since := view.Since(list, fleet.ConditionReady)
+	since := view.ChangedAt(list, fleet.ConditionReady)
 	ready := condition.Find(list, fleet.ConditionReady)
 	if c := condition.Find(list, fleet.ConditionMonitored); c != nil && c.Status == corev1.ConditionFalse {
-		return stop(cmp.Or(c.Reason, fleet.ReasonError), c.Message).since(view.Since(list, c.Type)).
+		return stop(cmp.Or(c.Reason, fleet.ReasonError), c.Message).withSince(view.ChangedAt(list, c.Type)).
 			hint("to see what the agent is refused", "fleet-agent status, on the site")
 	}
 	switch {
 	case ready != nil && (ready.Reason == reasonCorrection || strings.HasPrefix(ready.Message, summary.NotCorrected)):
-		return stop(reasonCorrection, ready.Message).since(since).
+		return stop(reasonCorrection, ready.Message).withSince(since).
 			hint("to see what differs", "fleet get deployments -n %s --cluster %s -o yaml", p.at.Key.Namespace, p.at.Key.Name)
 	case !st.Ready && len(st.NonReadyStatus) > 0:
-		return p.unready().since(since)
+		return p.unreadyObjects().withSince(since)
 	case !st.Ready && ready != nil && ready.Message != "":
-		return wait(cmp.Or(ready.Reason, string(fleet.NotReady)), ready.Message).since(since)
+		return wait(cmp.Or(ready.Reason, string(fleet.NotReady)), ready.Message).withSince(since)
 	case !st.Ready:
-		return wait(string(fleet.NotReady), "not ready").since(since)
+		return wait(string(fleet.NotReady), "not ready").withSince(since)
 	case !st.NonModified:
-		return p.modified().since(since)
+		return p.modified().withSince(since)
 	}
 	text := "all objects are ready"
 	if n := st.ResourceCounts.DesiredReady; n > 0 {
 		text = fmt.Sprintf("%d of %d objects ready", st.ResourceCounts.Ready, n)
 	}
-	j := ok("%s", text).proof("ready", st.ResourceCounts.Ready).proof("objects", st.ResourceCounts.DesiredReady)
+	j := ok("%s", text).withEvidence("ready", st.ResourceCounts.Ready).withEvidence("objects", st.ResourceCounts.DesiredReady)
 	if p.offline {
-		j = j.proof("lastSeen", p.lastSeen()).shown(text + ", as of " + p.clock(p.lastSeen()))
+		j = j.withEvidence("lastSeen", p.lastSeen()).withScreenText(text + ", as of " + p.clock(p.lastSeen()))
 	}
 	return j
 }
 
-// unready are objects that are not ready. Where one says that it never will be,
+// unreadyObjects are objects that are not ready. Where one says that it never will be,
 // the link stops.
-func (p agentLinks) unready() judgement {
+func (p agentLinks) unreadyObjects() linkState {
 	list := p.at.Deployment.Status.NonReadyStatus
 	first := list[0]
 	j := wait(string(fleet.NotReady), condition.Message(summary.Readable(first.String())))
@@ -131,7 +131,7 @@ func (p agentLinks) unready() judgement {
 	if more := len(list) - 4; more > 0 {
 		j = j.detail(fmt.Sprintf("and %d more", more))
 	}
-	return j.proof("objects", objects(list)).hint("on "+p.at.Key.Name, "%s", describe(first.APIVersion, first.Kind, first.Namespace, first.Name))
+	return j.withEvidence("objects", objects(list)).hint("on "+p.at.Key.Name, "%s", describe(first.APIVersion, first.Kind, first.Namespace, first.Name))
 }
 
 func objects(list []fleet.NonReadyStatus) []string {
@@ -155,7 +155,7 @@ func describe(apiVersion, kind, namespace, name string) string {
 }
 
 // modified judges objects that another writer has changed.
-func (p agentLinks) modified() judgement {
+func (p agentLinks) modified() linkState {
 	list := p.at.Deployment.Status.ModifiedStatus
 	text := "objects were changed by others"
 	if len(list) > 0 {
@@ -167,7 +167,7 @@ func (p agentLinks) modified() judgement {
 			j = j.detail(condition.Message(o.String()))
 		}
 		if i <= 3 {
-			j = j.detail(p.changed(o)...)
+			j = j.detail(p.describeChanges(o)...)
 		}
 	}
 	if more := len(list) - 4; more > 0 {
@@ -179,8 +179,8 @@ func (p agentLinks) modified() judgement {
 	return j.hint("or keep them", "put the change into the repository, or under diff.comparePatches in %s", p.file())
 }
 
-// changed says of the fields of an object what they are, and who made them so.
-func (p agentLinks) changed(m fleet.ModifiedStatus) []string {
+// describeChanges says of the fields of an object what they are, and who made them so.
+func (p agentLinks) describeChanges(m fleet.ModifiedStatus) []string {
 	var out []string
 	for _, c := range m.Changes {
 		text := fmt.Sprintf("%s is %s, not %s", c.Field, c.Live, c.Wanted)
@@ -198,8 +198,8 @@ func (p agentLinks) changed(m fleet.ModifiedStatus) []string {
 	return out
 }
 
-// left says what is known of the version before one that was not installed.
-func left(st *fleet.BundleDeploymentStatus) string {
+// previousVersionText says what is known of the version before one that was not installed.
+func previousVersionText(st *fleet.BundleDeploymentStatus) string {
 	text := objectText(st.ModifiedStatus, st.NonReadyStatus)
 	if text == "" {
 		return "what ran before may still run"
@@ -207,10 +207,10 @@ func left(st *fleet.BundleDeploymentStatus) string {
 	return "of what ran before: " + text
 }
 
-// running says what runs while something stops the newest version.
-func (p agentLinks) running() judgement {
+// describeRunning says what runs while something stops the newest version.
+func (p agentLinks) describeRunning() linkState {
 	bd := p.at.Deployment
-	j := judgement{Link: Link{Verdict: Unknown}}
+	j := linkState{Link: Link{Verdict: Unknown}}
 	if bd == nil || bd.Status.Release == "" {
 		before := ""
 		if bd != nil {
@@ -220,11 +220,11 @@ func (p agentLinks) running() judgement {
 		case before != "":
 			j.Text = summary.UpgradeFailed + ", " + before
 			if text := objectText(bd.Status.ModifiedStatus, bd.Status.NonReadyStatus); text != "" {
-				j.Text += "; " + left(&bd.Status)
+				j.Text += "; " + previousVersionText(&bd.Status)
 			}
 		case bd != nil && condition.IsFalse(bd.Status.Conditions, fleet.ConditionInstalled):
-			j.Text = "not installed; " + left(&bd.Status)
-		case bd != nil || !p.hides(Deployments):
+			j.Text = "not installed; " + previousVersionText(&bd.Status)
+		case bd != nil || !p.isForbidden(Deployments):
 			j.Text = "nothing of it runs there"
 		}
 		return j
@@ -237,10 +237,10 @@ func (p agentLinks) running() judgement {
 		state = fleet.Modified
 	}
 	text := fmt.Sprintf("release %s is %s", bd.Status.Release, state)
-	j = j.proof("release", bd.Status.Release).proof("lastState", string(state))
+	j = j.withEvidence("release", bd.Status.Release).withEvidence("lastState", string(state))
 	if commit := view.DeploymentCommit(bd); commit != "" && !p.behind {
-		text = view.Short(commit) + ", " + text
-		j = j.proof("lastCommit", commit)
+		text = view.ShortCommit(commit) + ", " + text
+		j = j.withEvidence("lastCommit", commit)
 	}
 	staged := ""
 	if bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID {
@@ -248,7 +248,7 @@ func (p agentLinks) running() judgement {
 	}
 	j.Text = text + staged
 	if p.offline {
-		j = j.proof("lastSeen", p.lastSeen()).shown(text + ", as of " + p.clock(p.lastSeen()) + staged)
+		j = j.withEvidence("lastSeen", p.lastSeen()).withScreenText(text + ", as of " + p.clock(p.lastSeen()) + staged)
 	}
 	return j
 }

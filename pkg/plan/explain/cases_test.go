@@ -340,7 +340,7 @@ func holdCases() map[string]testCase {
 		"pause-brake": {"the brake, since when, by whom and why", func(w *world) {
 			w.behind()
 			since := now.Add(-9 * time.Minute)
-			w.s.Brake = view.Brake{On: true, By: "ana", Reason: "a drill", Since: &since}
+			w.s.Brake = view.GlobalPause{On: true, By: "ana", Reason: "a drill", Since: &since}
 		}},
 		"pause-brake-unseen": {"who may not see the brake is told by the Bundle's status", func(w *world) {
 			w.behind()

@@ -28,31 +28,31 @@ const (
 	reasonManagerAway   = "ManagerAway"
 )
 
-// fresh reports whether a condition speaks of this version of the deployment, or
+// isCurrent reports whether a condition speaks of this version of the deployment, or
 // does not say.
-func (p *pair) fresh(c *fleet.Condition) bool {
+func (p *bundleOnCluster) isCurrent(c *fleet.Condition) bool {
 	return c != nil && (c.ObservedGeneration == 0 || c.ObservedGeneration >= p.at.Deployment.Generation)
 }
 
 // waiting is the condition with which the agent says what it waits for, or nil.
-func (p *pair) waiting() *fleet.Condition {
+func (p *bundleOnCluster) waiting() *fleet.Condition {
 	if p.at.Deployment == nil {
 		return nil
 	}
 	c := condition.Find(p.at.Deployment.Status.Conditions, fleet.ConditionDeployed)
-	if c == nil || c.Status != corev1.ConditionUnknown || c.Reason == fleet.ReasonProgressing || !p.fresh(c) {
+	if c == nil || c.Status != corev1.ConditionUnknown || c.Reason == fleet.ReasonProgressing || !p.isCurrent(c) {
 		return nil
 	}
 	return c
 }
 
-// depending is the condition with which the agent says for which other bundles it waits,
+// dependencyCondition is the condition with which the agent says for which other bundles it waits,
 // that one is not there, or that they wait for each other; nil where it says none of this.
 // Where the deployment may not be read, it has what the Bundle's status repeats of it.
-func (p *pair) depending() *fleet.Condition {
+func (p *bundleOnCluster) dependencyCondition() *fleet.Condition {
 	if p.reportedDependency() {
 		c := fleet.Condition{Type: fleet.ConditionDeployed, Reason: dependency.ReasonNotReady, Message: p.reported.Message}
-		if dependency.Cyclic(c.Message) {
+		if dependency.IsCyclicMessage(c.Message) {
 			c.Reason = dependency.ReasonCycle
 		}
 		return &c
@@ -60,8 +60,8 @@ func (p *pair) depending() *fleet.Condition {
 	if c := p.waiting(); c != nil && c.Reason == dependency.ReasonNotReady {
 		return c
 	}
-	c := p.failing()
-	if c != nil && (dependency.Missing(c.Message) || dependency.Unready(c.Message) || c.Reason == dependency.ReasonCycle) {
+	c := p.failedCondition()
+	if c != nil && (dependency.IsMissingMessage(c.Message) || dependency.IsUnreadyMessage(c.Message) || c.Reason == dependency.ReasonCycle) {
 		return c
 	}
 	return nil
@@ -69,30 +69,30 @@ func (p *pair) depending() *fleet.Condition {
 
 // reportedDependency reports whether the deployment may not be read, and the Bundle's status says
 // that its agent waits for other bundles.
-func (p *pair) reportedDependency() bool {
-	if p.at.Deployment != nil || !p.hides(Deployments) || p.reported == nil {
+func (p *bundleOnCluster) reportedDependency() bool {
+	if p.at.Deployment != nil || !p.isForbidden(Deployments) || p.reported == nil {
 		return false
 	}
 	m := p.reported.Message
-	return dependency.Missing(m) || dependency.Unready(m) || dependency.Cyclic(m)
+	return dependency.IsMissingMessage(m) || dependency.IsUnreadyMessage(m) || dependency.IsCyclicMessage(m)
 }
 
-// lacking is the condition with which the agent says what is missing on the cluster, for
+// missingObjectCondition is the condition with which the agent says what is missing on the cluster, for
 // a user to make; nil where it does not say so.
-func (p *pair) lacking() *fleet.Condition {
-	if c := p.failing(); c != nil && (c.Reason == release.ReasonNoNamespace || c.Reason == release.ReasonNoValues) {
+func (p *bundleOnCluster) missingObjectCondition() *fleet.Condition {
+	if c := p.failedCondition(); c != nil && (c.Reason == release.ReasonNoNamespace || c.Reason == release.ReasonNoValues) {
 		return c
 	}
 	return nil
 }
 
-// failing is the condition Deployed that is False for this version, or nil.
-func (p *pair) failing() *fleet.Condition {
+// failedCondition is the condition Deployed that is False for this version, or nil.
+func (p *bundleOnCluster) failedCondition() *fleet.Condition {
 	if p.at.Deployment == nil {
 		return nil
 	}
 	c := condition.Find(p.at.Deployment.Status.Conditions, fleet.ConditionDeployed)
-	if c == nil || c.Status != corev1.ConditionFalse || !p.fresh(c) {
+	if c == nil || c.Status != corev1.ConditionFalse || !p.isCurrent(c) {
 		return nil
 	}
 	return c
@@ -108,10 +108,10 @@ func isDelivery(reason string) bool {
 
 // deliveryLinks judges the way to the agent: what the deployment waits for, and its
 // delivery.
-type deliveryLinks struct{ *pair }
+type deliveryLinks struct{ *bundleOnCluster }
 
 // judgeDepends looks at other bundles that have to be Ready there first.
-func (p deliveryLinks) judgeDepends() judgement {
+func (p deliveryLinks) judgeDepends() linkState {
 	refs := p.Bundle.Spec.DependsOn
 	if p.at.Deployment != nil && !p.behind {
 		refs = p.at.Deployment.Spec.DependsOn
@@ -121,17 +121,17 @@ func (p deliveryLinks) judgeDepends() judgement {
 		name := cmp.Or(r.Name, "bundles with "+metav1.FormatLabelSelector(r.Selector))
 		names, quoted = append(names, name), append(quoted, r.Name)
 	}
-	if c := p.depending(); c != nil {
-		text := dependency.Plain(c.Message)
-		j := wait(c.Reason, text).proof("dependsOn", names)
+	if c := p.dependencyCondition(); c != nil {
+		text := dependency.PlainMessage(c.Message)
+		j := wait(c.Reason, text).withEvidence("dependsOn", names)
 		if p.at.Deployment != nil {
-			j = j.since(view.Since(p.at.Deployment.Status.Conditions, c.Type))
+			j = j.withSince(view.ChangedAt(p.at.Deployment.Status.Conditions, c.Type))
 		}
 		if c.Reason == dependency.ReasonCycle {
 			j.Verdict = Stop
 			return j.hint("to end it", "take one of these bundles out of dependsOn of another, in %s or in that of the other bundle", p.file())
 		}
-		if dependency.Missing(c.Message) {
+		if dependency.IsMissingMessage(c.Message) {
 			return j.hint("to put it right", "correct dependsOn in %s, or add a target for %s to the bundle that it names", p.file(), p.at.Key.Name)
 		}
 		for _, name := range quoted {
@@ -144,27 +144,27 @@ func (p deliveryLinks) judgeDepends() judgement {
 	if len(names) == 0 {
 		return ok("on nothing")
 	}
-	if p.hidden() {
-		return p.unseen(Deployments).proof("dependsOn", names)
+	if p.isHidden() {
+		return p.hiddenLink(Deployments).withEvidence("dependsOn", names)
 	}
-	return ok("on %s", strings.Join(names, ", ")).proof("dependsOn", names)
+	return ok("on %s", strings.Join(names, ", ")).withEvidence("dependsOn", names)
 }
 
 // judgeDelivered looks at whether the agent has what it needs.
-func (p deliveryLinks) judgeDelivered() judgement {
+func (p deliveryLinks) judgeDelivered() linkState {
 	bd, c := p.at.Deployment, p.at.Cluster
-	if bd == nil && p.hides(Deployments) {
-		return p.undisclosed(Delivered)
+	if bd == nil && p.isForbidden(Deployments) {
+		return p.hiddenDeployment(Delivered)
 	}
 	if c != nil && (bd == nil || p.behind) {
-		if j, stuck := p.unplaced(); stuck {
+		if j, stuck := p.unwritableCluster(); stuck {
 			return j
 		}
 	}
 	switch {
 	case p.reportedOff():
 		return stop(string(p.reported.State), p.reported.Message).hint("to see what happens", "fleet events bundle/%s -n %s", p.Bundle.Name, p.Bundle.Namespace)
-	case bd == nil && p.Manager.Gone(), bd != nil && p.behind && p.Manager.Gone():
+	case bd == nil && p.Manager.IsGone(), bd != nil && p.behind && p.Manager.IsGone():
 		return p.managerGone()
 	case bd == nil:
 		return wait(ReasonNotWritten, "not written yet").hint("to see what the manager does", "fleet events bundle/%s -n %s", p.Bundle.Name, p.Bundle.Namespace)
@@ -174,27 +174,27 @@ func (p deliveryLinks) judgeDelivered() judgement {
 		return wait(ReasonNotWritten, "the newest version is not written yet").hint("to see what the manager does", "fleet events bundle/%s -n %s", p.Bundle.Name, p.Bundle.Namespace)
 	}
 	current := bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID
-	if j, away := p.away(); away && !current {
+	if j, away := p.agentAway(); away && !current {
 		return j
 	}
 	if w := p.waiting(); w != nil && isDelivery(w.Reason) {
-		return wait(w.Reason, w.Message).since(view.Since(bd.Status.Conditions, w.Type)).
+		return wait(w.Reason, w.Message).withSince(view.ChangedAt(bd.Status.Conditions, w.Type)).
 			hint("to see it from the other side, on the site", "fleet-agent status")
 	}
 	if deployed := condition.Find(bd.Status.Conditions, fleet.ConditionDeployed); !current &&
-		(deployed == nil || !p.fresh(deployed) || deployed.Status == corev1.ConditionTrue || deployed.Reason == fleet.ReasonProgressing) {
+		(deployed == nil || !p.isCurrent(deployed) || deployed.Status == corev1.ConditionTrue || deployed.Reason == fleet.ReasonProgressing) {
 		return p.unreported()
 	}
-	text := cmp.Or(view.Short(bd.Labels[fleet.LabelCommit]), "the newest version") + " to " + p.at.Key.Name
-	j := ok("%s", text).proof("at", p.at.Written)
+	text := cmp.Or(view.ShortCommit(bd.Labels[fleet.LabelCommit]), "the newest version") + " to " + p.at.Key.Name
+	j := ok("%s", text).withEvidence("at", p.at.Written)
 	if at := p.clock(p.at.Written); at != "" {
-		j = j.shown(text + " at " + at)
+		j = j.withScreenText(text + " at " + at)
 	}
 	return j
 }
 
 // unreported judges a deployment on which its agent has not reported yet.
-func (p deliveryLinks) unreported() judgement {
+func (p deliveryLinks) unreported() linkState {
 	ready, text := "lies ready", ", and its agent has not reported on it yet"
 	next := time.Time{}
 	if p.at.Cluster != nil {
@@ -202,7 +202,7 @@ func (p deliveryLinks) unreported() judgement {
 			text = ", and its agent comes by a schedule"
 		}
 	}
-	j := wait(ReasonNotReported, ready+text).since(p.at.Written).proof("nextCheckIn", next)
+	j := wait(ReasonNotReported, ready+text).withSince(p.at.Written).withEvidence("nextCheckIn", next)
 	if at := p.clock(p.at.Written); at != "" {
 		ready += " since " + at
 	}
@@ -210,23 +210,23 @@ func (p deliveryLinks) unreported() judgement {
 		text = ", and its agent comes next at " + at
 	}
 	if ready+text != j.Text {
-		j = j.shown(ready + text)
+		j = j.withScreenText(ready + text)
 	}
 	return j.hint("to see it from the other side, on the site", "fleet-agent status")
 }
 
-// unplaced is a cluster to which nothing can be written.
-func (p deliveryLinks) unplaced() (judgement, bool) {
+// unwritableCluster is a cluster to which nothing can be written.
+func (p deliveryLinks) unwritableCluster() (linkState, bool) {
 	c := p.at.Cluster
 	if cond := condition.Find(c.Status.Conditions, fleet.ConditionProcessed); cond != nil && cond.Status == corev1.ConditionFalse && cond.Reason != "" {
-		return stop(cond.Reason, cond.Message).since(view.Since(c.Status.Conditions, cond.Type)).
+		return stop(cond.Reason, cond.Message).withSince(view.ChangedAt(c.Status.Conditions, cond.Type)).
 			hint("to see what happens", "fleet events cluster/%s -n %s", c.Name, c.Namespace), true
 	}
 	if p.place.Namespace == "" {
 		return wait(ReasonNotWritten, "the cluster has no namespace for deployments yet").
 			hint("to see what happens", "fleet events cluster/%s -n %s", c.Name, c.Namespace), true
 	}
-	return judgement{}, false
+	return linkState{}, false
 }
 
 // reportedOff reports whether the manager says that it cannot write the deployment,
@@ -238,27 +238,27 @@ func (p deliveryLinks) reportedOff() bool {
 	return p.at.Deployment == nil || p.reported.Message != view.DeploymentMessage(p.at.Deployment)
 }
 
-// away is an agent that cannot fetch anything now.
-func (p deliveryLinks) away() (judgement, bool) {
+// agentAway is an agent that cannot fetch anything now.
+func (p deliveryLinks) agentAway() (linkState, bool) {
 	if p.at.Cluster == nil {
-		return judgement{}, false
+		return linkState{}, false
 	}
 	name := p.at.Key.Name
 	switch view.ClusterState(p.at.Cluster) {
 	case fleet.WaitCheckIn:
-		return wait(fleet.ReasonNeverSeen, "the agent has not checked in yet").since(p.at.Cluster.CreationTimestamp.Time).
+		return wait(fleet.ReasonNeverSeen, "the agent has not checked in yet").withSince(p.at.Cluster.CreationTimestamp.Time).
 			hint("to see what happens", "fleet events cluster/%s -n %s", name, p.at.Key.Namespace).
 			hint("and on the site", "fleet-agent status"), true
 	case fleet.Offline:
 		if j, ended := p.lockedOut(); ended {
 			return j, true
 		}
-		text := cmp.Or(view.Short(p.at.Deployment.Labels[fleet.LabelCommit]), "the newest version") + " lies ready"
+		text := cmp.Or(view.ShortCommit(p.at.Deployment.Labels[fleet.LabelCommit]), "the newest version") + " lies ready"
 		seen := p.lastSeen()
-		j := wait(fleet.ReasonOffline, text+", not fetched").reported("the agent missed 3 check-ins").since(seen).
-			proof("at", p.at.Written).proof("lastSeen", seen)
+		j := wait(fleet.ReasonOffline, text+", not fetched").reported("the agent missed 3 check-ins").withSince(seen).
+			withEvidence("at", p.at.Written).withEvidence("lastSeen", seen)
 		if at := p.clock(p.at.Written); at != "" {
-			j = j.shown(text + " since " + at + ", not fetched")
+			j = j.withScreenText(text + " since " + at + ", not fetched")
 		}
 		if c := condition.Find(p.at.Cluster.Status.Conditions, fleet.ConditionConnected); c != nil && c.Message != "" {
 			j = j.reported(c.Message)
@@ -266,41 +266,41 @@ func (p deliveryLinks) away() (judgement, bool) {
 		return j.hint("nothing to do", "it applies what is newest when it is back, and skips what lies between").
 			hint("on the site", "fleet-agent status"), true
 	}
-	return judgement{}, false
+	return linkState{}, false
 }
 
 // lockedOut is an agent that is away, and whose credential has ended meanwhile.
-func (p deliveryLinks) lockedOut() (judgement, bool) {
+func (p deliveryLinks) lockedOut() (linkState, bool) {
 	list := p.at.Cluster.Status.Conditions
 	c := condition.Find(list, fleet.ConditionCredential)
 	if c == nil {
-		return judgement{}, false
+		return linkState{}, false
 	}
-	key, since := p.at.Key, view.Since(list, c.Type)
+	key, since := p.at.Key, view.ChangedAt(list, c.Type)
 	switch c.Reason {
 	case credential.ReasonGraceOver:
-		return stop(c.Reason, c.Message).since(since).proof("lastSeen", p.lastSeen()).
+		return stop(c.Reason, c.Message).withSince(since).withEvidence("lastSeen", p.lastSeen()).
 			hint("to let it in again", "fleet cluster join -n %s %s", key.Namespace, key.Name), true
 	case credential.ReasonExpired:
-		return wait(c.Reason, c.Message).since(since).proof("lastSeen", p.lastSeen()).
+		return wait(c.Reason, c.Message).withSince(since).withEvidence("lastSeen", p.lastSeen()).
 			hint("nothing to do", "it fetches a new credential when it is back, and applies what is newest").
 			hint("on the site", "fleet-agent status"), true
 	}
-	return judgement{}, false
+	return linkState{}, false
 }
 
-func (p *pair) clock(t time.Time) string {
+func (p *bundleOnCluster) clock(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return view.Clock(t, p.Now)
 }
 
-// undisclosed is a link about the deployment where that may not be read: the
+// hiddenDeployment is a link about the deployment where that may not be read: the
 // Bundle's status may say something of it.
-func (p *pair) undisclosed(name Name) judgement {
+func (p *bundleOnCluster) hiddenDeployment(name Name) linkState {
 	if p.reported == nil {
-		j := p.unseen(Deployments)
+		j := p.hiddenLink(Deployments)
 		if p.state == fleet.Ready {
 			j.Verdict, j.Text = OK, "the bundle is Ready on all its clusters; more is not yours to see"
 		}
@@ -314,7 +314,7 @@ func (p *pair) undisclosed(name Name) judgement {
 		at = Applied
 	}
 	if at != name {
-		return p.unseen(Deployments)
+		return p.hiddenLink(Deployments)
 	}
 	text := cmp.Or(message, objectText(p.reported.ModifiedStatus, p.reported.NonReadyStatus), fmt.Sprintf("it is %s", p.reported.State))
 	j := stop(string(p.reported.State), text)

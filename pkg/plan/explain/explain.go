@@ -138,7 +138,7 @@ type Subject struct {
 	// Limits are the objects that exist to limit the namespaces of Bundle and
 	// cluster.
 	Limits  []support.Limit
-	Brake   view.Brake
+	Brake   view.GlobalPause
 	Manager view.Manager // of the Bundle's shard
 	Hidden  []Hidden
 	Now     time.Time
@@ -186,11 +186,11 @@ type Explanation struct {
 	behind   bool
 }
 
-// Of explains the state of a Bundle on one cluster. It does not change its arguments; the
+// Explain explains the state of a Bundle on one cluster. It does not change its arguments; the
 // same arguments give the same answer.
-func Of(s Subject, at Place) Explanation {
+func Explain(s Subject, at Place) Explanation {
 	st := newStudy(s)
-	return st.pair(at).explain(Source)
+	return st.newPair(at).explain(Source)
 }
 
 // Ready reports whether nothing stops it, as far as is known, and the deployment
@@ -202,37 +202,37 @@ func (e *Explanation) Link(name Name) Link {
 	return e.Chain[slices.Index(Names, name)]
 }
 
-// judgement is a link as it was judged, and what helps where it stops.
-type judgement struct {
+// linkState is a link as it was judged, and what helps where it stops.
+type linkState struct {
 	Link
 	message string // for conditions and one-line answers; empty: the text
 	hints   []Hint
 	paused  string // what is paused and holds back nothing
 }
 
-func ok(format string, args ...any) judgement {
-	return judgement{Link: Link{Verdict: OK, Text: fmt.Sprintf(format, args...)}}
+func ok(format string, args ...any) linkState {
+	return linkState{Link: Link{Verdict: OK, Text: fmt.Sprintf(format, args...)}}
 }
 
-func wait(reason, text string) judgement {
-	return judgement{Link: Link{Verdict: Wait, Reason: reason, Text: text}}
+func wait(reason, text string) linkState {
+	return linkState{Link: Link{Verdict: Wait, Reason: reason, Text: text}}
 }
 
-func stop(reason, text string) judgement {
-	return judgement{Link: Link{Verdict: Stop, Reason: reason, Text: text}}
+func stop(reason, text string) linkState {
+	return linkState{Link: Link{Verdict: Stop, Reason: reason, Text: text}}
 }
 
 // hidden is a link about something that may not be read.
-func (s *study) unseen(resource string) judgement {
+func (s *compiledSubject) hiddenLink(resource string) linkState {
 	for _, h := range s.Hidden {
 		if h.Resource == resource {
-			return judgement{Link: Link{Verdict: Unknown, Reason: "Forbidden", Text: "not yours to see: " + h.String()}}
+			return linkState{Link: Link{Verdict: Unknown, Reason: "Forbidden", Text: "not yours to see: " + h.String()}}
 		}
 	}
-	return judgement{Link: Link{Verdict: Unknown}}
+	return linkState{Link: Link{Verdict: Unknown}}
 }
 
-func (j judgement) since(t time.Time) judgement {
+func (j linkState) withSince(t time.Time) linkState {
 	if !t.IsZero() {
 		t = t.UTC()
 		j.Since = &t
@@ -240,24 +240,24 @@ func (j judgement) since(t time.Time) judgement {
 	return j
 }
 
-// shown sets the text for people.
-func (j judgement) shown(screen string) judgement {
+// withScreenText sets the text for people.
+func (j linkState) withScreenText(screen string) linkState {
 	j.Screen = screen
 	return j
 }
 
-func (j judgement) reported(message string) judgement {
+func (j linkState) reported(message string) linkState {
 	j.message = message
 	return j
 }
 
-func (j judgement) detail(lines ...string) judgement {
+func (j linkState) detail(lines ...string) linkState {
 	j.Details = append(j.Details, lines...)
 	return j
 }
 
-// proof adds evidence; empty values are left out.
-func (j judgement) proof(key string, value any) judgement {
+// withEvidence adds evidence; empty values are left out.
+func (j linkState) withEvidence(key string, value any) linkState {
 	switch v := value.(type) {
 	case string:
 		if v == "" {
@@ -276,19 +276,19 @@ func (j judgement) proof(key string, value any) judgement {
 	return j
 }
 
-func (j judgement) hint(purpose, do string, args ...any) judgement {
+func (j linkState) hint(purpose, do string, args ...any) linkState {
 	j.hints = append(j.hints, Hint{For: purpose, Do: fmt.Sprintf(do, args...)})
 	return j
 }
 
 // stops reports whether the chain ends here.
-func (j judgement) stops() bool { return j.Verdict == Stop || j.Verdict == Wait }
+func (j linkState) stops() bool { return j.Verdict == Stop || j.Verdict == Wait }
 
 // explain goes through the links. Those in front of from are not looked at.
-func (p *pair) explain(from Name) Explanation {
+func (p *bundleOnCluster) explain(from Name) Explanation {
 	e := Explanation{
 		Bundle: keyOf(p.Bundle), Cluster: p.at.Key, State: p.state, Hidden: p.Hidden,
-		what: what(p.Bundle), commit: view.Short(p.Bundle.Labels[fleet.LabelCommit]), repo: p.Bundle.Labels[fleet.LabelRepoName],
+		what: contentText(p.Bundle), commit: view.ShortCommit(p.Bundle.Labels[fleet.LabelCommit]), repo: p.Bundle.Labels[fleet.LabelRepoName],
 		offline: p.offline, lastSeen: p.lastSeen(), behind: p.behind, Warnings: append(p.warnings(), unrendered(p)...),
 	}
 	for i, name := range Names {
@@ -299,13 +299,13 @@ func (p *pair) explain(from Name) Explanation {
 		if e.StoppedAt != "" {
 			l := Link{Verdict: Unknown}
 			if name == Healthy {
-				l = agentLinks{p}.running().Link
+				l = agentLinks{p}.describeRunning().Link
 			}
 			l.Name = name
 			e.Chain = append(e.Chain, l)
 			continue
 		}
-		j := p.judge(name)
+		j := p.linkJudgement(name)
 		j.Name = name
 		if j.stops() {
 			e.StoppedAt, e.Reason, e.Since, e.Hints = name, j.Reason, j.Since, j.hints
@@ -327,8 +327,8 @@ func (p *pair) explain(from Name) Explanation {
 	return e
 }
 
-// judge judges one link.
-func (p *pair) judge(name Name) judgement {
+// linkJudgement judges one link.
+func (p *bundleOnCluster) linkJudgement(name Name) linkState {
 	switch name {
 	case Source:
 		return p.judgeSource()

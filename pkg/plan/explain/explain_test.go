@@ -98,7 +98,7 @@ func (w *world) deploy() {
 	b := w.s.Bundle.DeepCopy()
 	b.Spec.RolloutStrategy = nil
 	b.Namespace = w.at.Cluster.Namespace // a preview knows one workspace
-	result, err := preview.Of(preview.Input{Bundle: b, Clusters: []*fleet.Cluster{w.at.Cluster}, Groups: w.s.Groups})
+	result, err := preview.Compute(preview.Input{Bundle: b, Clusters: []*fleet.Cluster{w.at.Cluster}, Groups: w.s.Groups})
 	if err != nil || len(result.Clusters) != 1 || result.Clusters[0].Object == nil {
 		panic(fmt.Sprint(err, result))
 	}
@@ -136,7 +136,7 @@ func (w *world) behind() {
 	w.at.Deployment.Spec.DeploymentID, w.at.Deployment.Status.AppliedDeploymentID = "s-old:o", "s-old:o"
 }
 
-// held sets the entry of the cluster in the Bundle's status.
+// holdReason sets the entry of the cluster in the Bundle's status.
 func (w *world) held(state fleet.BundleState, message string) {
 	w.s.Bundle.Status.Summary.NonReadyResources = []fleet.NonReadyResource{{Name: "shops/c1", State: state, Message: message}}
 }
@@ -170,7 +170,7 @@ func text(e Explanation) string {
 	if e.Since != nil {
 		fmt.Fprintf(&out, "since %s\n", e.Since.Format(time.TimeOnly))
 	}
-	fmt.Fprintf(&out, "in a survey: %s\n", e.short())
+	fmt.Fprintf(&out, "in a survey: %s\n", e.anonymous())
 	for _, l := range e.Chain {
 		fmt.Fprintf(&out, "  %-7s %-9s %s\n", l.Verdict, l.Name, l.Text)
 		if l.Screen != "" {
@@ -199,7 +199,7 @@ func TestOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := well()
 			c.change(w)
-			e := Of(w.s, w.at)
+			e := Explain(w.s, w.at)
 			got := "# " + c.why + "\n" + text(e)
 			if len(e.Chain) != len(Names) {
 				t.Errorf("%d links", len(e.Chain))
@@ -234,8 +234,8 @@ func TestOfIsPure(t *testing.T) {
 		w := well()
 		c.change(w)
 		before := *w.s.Bundle.DeepCopy()
-		first := text(Of(w.s, w.at))
-		if second := text(Of(w.s, w.at)); first != second {
+		first := text(Explain(w.s, w.at))
+		if second := text(Explain(w.s, w.at)); first != second {
 			t.Errorf("%s: another answer the second time:\n%s\n%s", name, first, second)
 		}
 		if diff := cmp.Diff(before, *w.s.Bundle); diff != "" {
@@ -251,7 +251,7 @@ func TestTextsHaveNoTimes(t *testing.T) {
 		c.change(w)
 		early, late := w.s, w.s
 		late.Now = early.Now.Add(90 * time.Hour)
-		a, b := Of(early, w.at), Of(late, w.at)
+		a, b := Explain(early, w.at), Explain(late, w.at)
 		for i := range a.Chain {
 			if a.Chain[i].Text != b.Chain[i].Text {
 				t.Errorf("%s: the text of %s changes with time: %q, %q", name, a.Chain[i].Name, a.Chain[i].Text, b.Chain[i].Text)
@@ -377,7 +377,7 @@ func TestOverviewAgreesWithOneCluster(t *testing.T) {
 			if got := v.Headline(); got != c.want || v.Stopped() == c.ready {
 				t.Errorf("want %q, Ready %t, got %q, stopped %t", c.want, c.ready, got, v.Stopped())
 			}
-			if one := Of(w.s, w.at); one.Ready() != c.ready {
+			if one := Explain(w.s, w.at); one.Ready() != c.ready {
 				t.Errorf("of one cluster: want Ready %t, got %q", c.ready, one.Headline(w.s.Now))
 			}
 		})
@@ -392,7 +392,7 @@ func TestMissingDependency(t *testing.T) {
 	w.old()
 	w.says(cond(fleet.ConditionDeployed, "False", "DependenciesNotReady", `list bundledeployments: no bundles matching labels `+
 		`fleet.cattle.io/bundle-name=databse,fleet.cattle.io/bundle-namespace=shops in namespace shops; not on this cluster: bundle "databse"`, time.Minute))
-	e := Of(w.s, w.at)
+	e := Explain(w.s, w.at)
 	want := []Hint{{"to put it right", "correct dependsOn in fleet.yaml of shop-web, or add a target for c1 to the bundle that it names"}}
 	if diff := cmp.Diff(want, e.Hints); diff != "" || e.StoppedAt != Depends {
 		t.Errorf("stopped at %q: -want +got\n%s", e.StoppedAt, diff)
@@ -417,7 +417,7 @@ func TestCRDOfTheBundle(t *testing.T) {
 			w.deploy()
 			w.old()
 			w.says(cond(fleet.ConditionDeployed, "False", release.ReasonUnknownKind, c.message, time.Minute))
-			if diff := cmp.Diff([]Hint{{"to go on", c.want}}, Of(w.s, w.at).Hints); diff != "" {
+			if diff := cmp.Diff([]Hint{{"to go on", c.want}}, Explain(w.s, w.at).Hints); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
@@ -431,7 +431,7 @@ func TestMissingServiceAccount(t *testing.T) {
 	w.deploy()
 	w.old()
 	w.says(cond(fleet.ConditionDeployed, "False", release.ReasonNoAccount, `service account "nosuch" does not exist`, time.Minute))
-	e := Of(w.s, w.at)
+	e := Explain(w.s, w.at)
 	want := []Hint{{"to go on", "make that service account on c1, or change serviceAccount in GitRepo " + w.s.Repo.Name}}
 	if diff := cmp.Diff(want, e.Hints); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

@@ -16,8 +16,8 @@ import (
 )
 
 // repoHints returns the hints for a condition of the GitRepo.
-func (s *study) repoHints(c *fleet.Condition) []Hint {
-	r, j := s.Repo, judgement{}
+func (s *compiledSubject) repoHints(c *fleet.Condition) []Hint {
+	r, j := s.Repo, linkState{}
 	secret := r.Spec.ClientSecretName
 	switch c.Reason {
 	case "AuthenticationRefused", "InvalidCredentials":
@@ -54,9 +54,9 @@ func remove(m []string) string {
 	return fmt.Sprintf("kubectl -n %s delete %s %s", namespace, kind, name)
 }
 
-// alongside returns what is deleted along with an object of a kind, to follow the purpose
+// deletedAlongText returns what is deleted along with an object of a kind, to follow the purpose
 // of a hint. It is empty where only the object itself is deleted.
-func alongside(kind string) string {
+func deletedAlongText(kind string) string {
 	switch kind {
 	case "PersistentVolumeClaim":
 		return ", which deletes its data too"
@@ -71,8 +71,8 @@ func alongside(kind string) string {
 // absenceHints returns the hints for a Secret, ConfigMap or namespace of the cluster
 // that is missing; nil if the message is about something else.
 func (p agentLinks) absenceHints(message string) []Hint {
-	a, found := release.Missing(message)
-	cluster, file, j := p.at.Key.Name, p.file(), judgement{}
+	a, found := release.ParseAbsence(message)
+	cluster, file, j := p.at.Key.Name, p.file(), linkState{}
 	switch {
 	case !found:
 		return p.namespaceHints(message)
@@ -98,7 +98,7 @@ func (p agentLinks) rivalHints(reason, message string) ([]Hint, bool) {
 	if m == nil {
 		return nil, false
 	}
-	other, j := m[1], judgement{}
+	other, j := m[1], linkState{}
 	switch {
 	case reason == release.ReasonForeignRelease && strings.Contains(message, "takeOwnership"):
 		return nil, false // the other bundle does not want the release any more
@@ -126,13 +126,13 @@ func (p agentLinks) retry() string {
 
 // releaseHints returns the hints for a failure of the agent.
 func (p agentLinks) releaseHints(reason, message string) []Hint {
-	j, cluster, file := judgement{}, p.at.Key.Name, p.file()
+	j, cluster, file := linkState{}, p.at.Key.Name, p.file()
 	switch reason {
 	case release.ReasonNotOwned, release.ReasonForeignRelease, release.ReasonSharedObject, fleet.ReasonError:
 		return p.ownerHints(reason, message)
 	case release.ReasonImmutable:
 		if m := object.FindStringSubmatch(message); m != nil {
-			j = j.hint("to have it made anew on "+cluster+alongside(m[1]), "%s, and change the bundle: the agent tries again", remove(m))
+			j = j.hint("to have it made anew on "+cluster+deletedAlongText(m[1]), "%s, and change the bundle: the agent tries again", remove(m))
 		} else {
 			j = j.hint("to have it made anew on "+cluster, "delete the object, and change the bundle: the agent tries again")
 		}
@@ -172,7 +172,7 @@ func (p agentLinks) releaseHints(reason, message string) []Hint {
 
 // ownerHints returns hints for an object or a release that belongs to another owner.
 func (p agentLinks) ownerHints(reason, message string) []Hint {
-	j, cluster, file := judgement{}, p.at.Key.Name, p.file()
+	j, cluster, file := linkState{}, p.at.Key.Name, p.file()
 	if hints, found := p.rivalHints(reason, message); found {
 		return hints
 	}
@@ -189,7 +189,7 @@ func (p agentLinks) ownerHints(reason, message string) []Hint {
 	case m[1] == "Namespace" && withdrawal.Protected(m[3]): // the API server refuses to delete most of them
 		j = j.hint("or leave it to the cluster", "take Namespace %s out of the bundle", m[3])
 	default:
-		j = j.hint("or remove it on "+cluster+alongside(m[1]), "%s", remove(m)).hint("and to have it tried again at once", "%s", p.retry())
+		j = j.hint("or remove it on "+cluster+deletedAlongText(m[1]), "%s", remove(m)).hint("and to have it tried again at once", "%s", p.retry())
 	}
 	return j.hints
 }
@@ -205,7 +205,7 @@ var (
 
 // kindHints returns the hints for an object whose kind the cluster does not serve.
 func (p agentLinks) kindHints(message string) []Hint {
-	j, file := judgement{}, p.file()
+	j, file := linkState{}, p.file()
 	where := "the manifest"
 	if name, _, ok := strings.Cut(message, ": "); ok && !strings.Contains(name, " ") {
 		where = name
@@ -238,7 +238,7 @@ func (p agentLinks) namespaceHints(message string) []Hint {
 	if m == nil {
 		return nil
 	}
-	return judgement{}.hint("to create it on "+p.at.Key.Name, "kubectl create namespace %s", m[1]).hints
+	return linkState{}.hint("to create it on "+p.at.Key.Name, "kubectl create namespace %s", m[1]).hints
 }
 
 // unknownKind finds the kind that the cluster does not know.
@@ -282,6 +282,6 @@ func dryRun(message string) string {
 
 // eventHints are where to look for what a message does not say.
 func (p agentLinks) eventHints() []Hint {
-	return judgement{}.hint("to see what happens", "fleet events cluster/%s -n %s", p.at.Key.Name, p.at.Key.Namespace).
+	return linkState{}.hint("to see what happens", "fleet events cluster/%s -n %s", p.at.Key.Name, p.at.Key.Namespace).
 		hint("on the site", "fleet-agent status").hints
 }

@@ -20,29 +20,29 @@ import (
 )
 
 // holdLinks judges what can hold the newest version back: policy, pause and rollout.
-type holdLinks struct{ *pair }
+type holdLinks struct{ *bundleOnCluster }
 
 // judgePolicy looks at what may forbid the Bundle.
-func (p holdLinks) judgePolicy() judgement {
+func (p holdLinks) judgePolicy() linkState {
 	ns := p.Bundle.Namespace
-	if text := support.Blocks(&p.Bundle.Spec); text != "" {
-		return stop(fleet.ReasonNotImplemented, text).since(view.Since(p.Bundle.Status.Conditions, fleet.ConditionReady)).
+	if text := support.BlockReason(&p.Bundle.Spec); text != "" {
+		return stop(fleet.ReasonNotImplemented, text).withSince(view.ChangedAt(p.Bundle.Status.Conditions, fleet.ConditionReady)).
 			hint("to deploy it with this version", "remove that field from %s", p.file())
 	}
 	text := support.FailClosed(p.Limits)
 	switch {
 	case text != "" && p.behind:
 		first := p.Limits[0]
-		return stop(fleet.ReasonRestricted, text).proof("limits", len(p.Limits)).
+		return stop(fleet.ReasonRestricted, text).withEvidence("limits", len(p.Limits)).
 			hint("if it is not meant to stop everything", "kubectl -n %s delete %s.%s %s", ns, strings.ToLower(first.Kind), fleet.Group, first.Name)
 	case text != "":
-		return ok("%s", text).proof("limits", len(p.Limits))
+		return ok("%s", text).withEvidence("limits", len(p.Limits))
 	case p.problem != nil && linkOf(p.problem.Reason) == Policy:
-		return stop(p.problem.Reason, p.problem.Message).since(view.Since(p.Bundle.Status.Conditions, fleet.ConditionReady))
+		return stop(p.problem.Reason, p.problem.Message).withSince(view.ChangedAt(p.Bundle.Status.Conditions, fleet.ConditionReady))
 	}
 	var seen, unseen []string
 	for _, kind := range support.Limiting() {
-		if plural, _, known := fleet.Resource(kind); known && p.hides(plural) {
+		if plural, _, known := fleet.Resource(kind); known && p.isForbidden(plural) {
 			unseen = append(unseen, kind)
 		} else {
 			seen = append(seen, kind)
@@ -50,7 +50,7 @@ func (p holdLinks) judgePolicy() judgement {
 	}
 	switch {
 	case len(seen) == 0 && len(unseen) > 0:
-		return judgement{Link: Link{Verdict: Unknown, Reason: "Forbidden", Text: "not yours to see: " + strings.Join(unseen, ", ") + " in " + ns}}
+		return linkState{Link: Link{Verdict: Unknown, Reason: "Forbidden", Text: "not yours to see: " + strings.Join(unseen, ", ") + " in " + ns}}
 	case len(unseen) > 0:
 		return ok("no %s in %s; not yours to see: %s", strings.Join(seen, ", "), ns, strings.Join(unseen, ", "))
 	}
@@ -62,7 +62,7 @@ const braked = "suspended"
 
 // judgePause judges whether the Bundle, the cluster or everything is paused. A pause holds
 // back nothing where everything is as it should be.
-func (p holdLinks) judgePause() judgement {
+func (p holdLinks) judgePause() linkState {
 	b, c, bd := p.Bundle, p.at.Cluster, p.at.Deployment
 	agentWaits := bd != nil && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID || p.state == fleet.Modified
 	brake := p.Brake
@@ -71,9 +71,9 @@ func (p holdLinks) judgePause() judgement {
 	case p.Brake.On && (p.behind || !p.observed()):
 		j := stop(fleet.ReasonSuspended, brake.Text(p.Now)).hint("to go on", "fleet resume --all")
 		if p.Brake.Since != nil {
-			j = j.since(*p.Brake.Since)
+			j = j.withSince(*p.Brake.Since)
 		}
-		return j.proof("by", p.Brake.By)
+		return j.withEvidence("by", p.Brake.By)
 	case p.reported != nil && p.behind && strings.HasPrefix(p.reported.Message, braked):
 		return stop(fleet.ReasonSuspended, p.reported.Message).hint("to go on", "fleet resume --all")
 	case b.Spec.Paused && p.Repo != nil && p.Repo.Spec.Paused:
@@ -88,10 +88,10 @@ func (p holdLinks) judgePause() judgement {
 		return wait(fleet.ReasonDeferred, "outside of the windows of the cluster's schedule")
 	case p.Brake.On:
 		return ok("%s, and nothing waits for it", brake.Text(p.Now))
-	case p.hides(ConfigMaps) && p.behind && p.reported == nil:
-		return p.unseen(ConfigMaps)
-	case p.place == nil && p.hidden():
-		return p.unseen(Clusters)
+	case p.isForbidden(ConfigMaps) && p.behind && p.reported == nil:
+		return p.hiddenLink(ConfigMaps)
+	case p.place == nil && p.isHidden():
+		return p.hiddenLink(Clusters)
 	case p.place == nil:
 		return ok("the bundle is not paused; the cluster is not yours to see")
 	}
@@ -100,9 +100,9 @@ func (p holdLinks) judgePause() judgement {
 
 // paused is the judgement about a paused object. what names it in the text, word is its
 // kind in commands.
-func (p holdLinks) paused(what, word string, o metav1.Object) judgement {
+func (p holdLinks) paused(what, word string, o metav1.Object) linkState {
 	by, tail := view.PauseOf(o), ""
-	j := stop(ReasonPaused, "").since(p.heldSince(by)).hint("to go on", "fleet resume %s/%s -n %s", word, o.GetName(), o.GetNamespace())
+	j := stop(ReasonPaused, "").withSince(p.heldSince(by)).hint("to go on", "fleet resume %s/%s -n %s", word, o.GetName(), o.GetNamespace())
 	if !p.behind && p.state == fleet.Ready {
 		j, tail = ok(""), "; nothing waits for it"
 	}
@@ -111,16 +111,16 @@ func (p holdLinks) paused(what, word string, o metav1.Object) judgement {
 	}
 	j.Text = what + " is " + by.Text(time.Time{}) + tail
 	if by.Since != nil {
-		j = j.shown(what + " is " + by.Text(p.Now) + tail)
+		j = j.withScreenText(what + " is " + by.Text(p.Now) + tail)
 	}
 	return j.pausedBy(by)
 }
 
 // pausedBy adds who has paused something, and why.
-func (j judgement) pausedBy(by view.Pause) judgement {
-	j = j.proof("by", by.By).proof("why", by.Reason)
+func (j linkState) pausedBy(by view.Pause) linkState {
+	j = j.withEvidence("by", by.By).withEvidence("why", by.Reason)
 	if by.Since != nil {
-		j = j.proof("pausedAt", *by.Since)
+		j = j.withEvidence("pausedAt", *by.Since)
 	}
 	return j
 }
@@ -167,32 +167,32 @@ func (p holdLinks) frozen(own int) string {
 
 // judgeRollout looks at limits and partitions. It repeats what the manager says of the
 // cluster, or of others of the same partition.
-func (p holdLinks) judgeRollout() judgement {
+func (p holdLinks) judgeRollout() linkState {
 	b, bd := p.Bundle, p.at.Deployment
 	if c := p.problem; c != nil && linkOf(c.Reason) == Rollout {
-		return stop(c.Reason, c.Message).since(view.Since(b.Status.Conditions, fleet.ConditionReady)).
+		return stop(c.Reason, c.Message).withSince(view.ChangedAt(b.Status.Conditions, fleet.ConditionReady)).
 			hint("to put it right", "correct rolloutStrategy in %s", p.file())
 	}
 	if err := p.partitionFault(); err != nil {
-		return stop(about(err), err.Error()).since(view.Since(b.Status.Conditions, fleet.ConditionReady)).
+		return stop(reasonOf(err), err.Error()).withSince(view.ChangedAt(b.Status.Conditions, fleet.ConditionReady)).
 			hint("to put it right", "correct that selector of rolloutStrategy.partitions in %s", p.file())
 	}
-	if p.place == nil && p.hidden() {
-		return p.unseen(Clusters)
+	if p.place == nil && p.isHidden() {
+		return p.hiddenLink(Clusters)
 	}
 	own, manual := p.partition()
 	if manual && own < 0 && p.place != nil {
 		return p.leftOut()
 	}
-	if !p.behind || p.Manager.Gone() {
+	if !p.behind || p.Manager.IsGone() {
 		return p.released(own) // without a manager no cluster is let through; the delivery step says so
 	}
 	if j := p.unreplaced(); j.stops() {
 		return j
 	}
-	waits := func(text string) judgement {
+	waits := func(text string) linkState {
 		j := wait(fleet.ReasonDeferred, text)
-		j = p.endless(j, own)
+		j = p.stopIfLimitZero(j, own)
 		j = j.hint("to see what holds it", "fleet get deployments -n %s --bundle %s --not-ready", b.Namespace, b.Name)
 		who, since := p.waits()
 		if bd != nil && bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID && bd.Spec.StagedDeploymentID == cmp.Or(p.wanted, bd.Spec.StagedDeploymentID) {
@@ -201,19 +201,19 @@ func (p holdLinks) judgeRollout() judgement {
 		if who != "" {
 			j = j.detail(who)
 		}
-		return p.progress(j.since(since), own)
+		return p.addPartitionProgress(j.withSince(since), own)
 	}
 	switch {
 	case p.step != nil && !p.step.Move && p.step.Reason != "":
 		return waits(p.step.Reason)
 	case p.step != nil:
 		return p.released(own)
-	case p.reported != nil && held(p.reported) != "":
-		return waits(held(p.reported))
+	case p.reported != nil && holdReason(p.reported) != "":
+		return waits(holdReason(p.reported))
 	case p.reported != nil && p.reported.State == fleet.ErrApplied && bd == nil:
 		return p.released(own)
 	case bd != nil:
-		return waits(p.others(own))
+		return waits(p.otherClustersReason(own))
 	}
 	return p.released(own)
 }
@@ -221,33 +221,33 @@ func (p holdLinks) judgeRollout() judgement {
 // unreplaced stops where the newest version makes another release in the place of the one
 // that the cluster has, and that waits for a person: the manager lists it on the GitRepo, or
 // on a Bundle without one. Before that, no limit of the rollout matters.
-func (p holdLinks) unreplaced() judgement {
+func (p holdLinks) unreplaced() linkState {
 	b, bd := p.Bundle, p.at.Deployment
 	if bd == nil {
-		return judgement{}
+		return linkState{}
 	}
 	o, list, kind, item := metav1.Object(b), b.Status.Conditions, "bundle", "deployment "+p.at.Key.String()
 	if p.Repo != nil {
 		o, list, kind, item = p.Repo, p.Repo.Status.Conditions, "repo", "bundle "+b.Name
 	}
 	if !condition.IsTrue(list, fleet.ConditionDeletionHeld) || view.Approval(o, list) != "" {
-		return judgement{}
+		return linkState{}
 	}
 	_, _, lines := withdrawal.ReadText(o.GetAnnotations()[fleet.AnnotationDeletionHeld])
-	from := fmt.Sprintf("%s: %s", item, withdrawal.From(release.ParseID(bd.Status.Release)))
+	from := fmt.Sprintf("%s: %s", item, withdrawal.ReplacementPrefix(release.ParseID(bd.Status.Release)))
 	for _, line := range lines {
 		if strings.HasPrefix(line, from) {
-			return stop(fleet.ReasonDeletionHeld, strings.TrimPrefix(line, item+": ")+withdrawal.UntilApproved).since(view.Since(list, fleet.ConditionDeletionHeld)).
+			return stop(fleet.ReasonDeletionHeld, strings.TrimPrefix(line, item+": ")+withdrawal.UntilApproved).withSince(view.ChangedAt(list, fleet.ConditionDeletionHeld)).
 				hint("to see the whole list", "fleet approve -n %s %s/%s", b.Namespace, kind, o.GetName())
 		}
 	}
-	return judgement{}
+	return linkState{}
 }
 
-// endless makes a judgement that waits for a limit of 0 one that stops: that does not pass
+// stopIfLimitZero makes a judgement that waits for a limit of 0 one that stops: that does not pass
 // by itself.
-func (p holdLinks) endless(j judgement, own int) judgement {
-	named := rollout.Frozen(j.Text)
+func (p holdLinks) stopIfLimitZero(j linkState, own int) linkState {
+	named := rollout.ZeroLimit(j.Text)
 	limit := cmp.Or(named, p.frozen(own))
 	if limit == "" {
 		return j
@@ -262,27 +262,27 @@ func (p holdLinks) endless(j judgement, own int) judgement {
 
 // isNew reports whether the cluster does not have the bundle, in any version: where the
 // deployment may not be read, whether the Bundle's status says so.
-func (p *pair) isNew() bool {
-	if p.at.Deployment == nil && p.hides(Deployments) {
+func (p *bundleOnCluster) isNew() bool {
+	if p.at.Deployment == nil && p.isForbidden(Deployments) {
 		return p.reported != nil && p.reported.State == fleet.Pending
 	}
 	return p.at.Deployment == nil
 }
 
 // leftOut is the judgement about a cluster that is in no partition.
-func (p holdLinks) leftOut() judgement {
+func (p holdLinks) leftOut() linkState {
 	const text = "in no partition of the rollout strategy"
 	if !p.behind {
 		return ok("%s: it keeps this version", text)
 	}
 	return stop(ReasonNoPartition, text).detail("with partitions of its own a rollout leaves out all clusters that none of them selects").
-		proof("partitions", len(p.Bundle.Spec.RolloutStrategy.Partitions)).
+		withEvidence("partitions", len(p.Bundle.Spec.RolloutStrategy.Partitions)).
 		hint("to let it take part", "add a partition that selects %s to rolloutStrategy.partitions in %s", p.at.Key.Name, p.file())
 }
 
-// held is why the manager holds a cluster back, by its status; empty where that
+// holdReason is why the manager holds a cluster back, by its status; empty where that
 // is not what it says.
-func held(r *fleet.NonReadyResource) string {
+func holdReason(r *fleet.NonReadyResource) string {
 	if r.State != fleet.OutOfSync && r.State != fleet.Pending {
 		return ""
 	}
@@ -297,7 +297,7 @@ func (p holdLinks) partition() (own int, manual bool) {
 		if len(p.Bundle.Status.PartitionStatus) == 1 {
 			return 0, false
 		}
-		return p.named(), false
+		return p.partitionOfCluster(), false
 	}
 	if p.place == nil {
 		return -1, true
@@ -331,19 +331,19 @@ func (p holdLinks) partitionFault() error {
 	return nil
 }
 
-// named is the automatic partition whose status names the cluster.
-func (p holdLinks) named() int {
+// partitionOfCluster is the automatic partition whose status names the cluster.
+func (p holdLinks) partitionOfCluster() int {
 	for i := range p.Bundle.Status.PartitionStatus {
-		if view.Said(&p.Bundle.Status.PartitionStatus[i].Summary, p.at.Key) != nil {
+		if view.SummaryEntry(&p.Bundle.Status.PartitionStatus[i].Summary, p.at.Key) != nil {
 			return i
 		}
 	}
 	return -1
 }
 
-// others is why other clusters are held back, those of the same partition first;
+// otherClustersReason is why other clusters are held back, those of the same partition first;
 // all of a partition wait for the same.
-func (p holdLinks) others(own int) string {
+func (p holdLinks) otherClustersReason(own int) string {
 	parts := p.Bundle.Status.PartitionStatus
 	var lists []*fleet.BundleSummary
 	if own >= 0 && own < len(parts) {
@@ -355,7 +355,7 @@ func (p holdLinks) others(own int) string {
 	}
 	for _, list := range lists {
 		for i := range list.NonReadyResources {
-			if text := held(&list.NonReadyResources[i]); strings.HasPrefix(text, "waits for ") {
+			if text := holdReason(&list.NonReadyResources[i]); strings.HasPrefix(text, "waits for ") {
 				return text
 			}
 		}
@@ -365,7 +365,7 @@ func (p holdLinks) others(own int) string {
 }
 
 // released is a rollout that lets the cluster through.
-func (p holdLinks) released(own int) judgement {
+func (p holdLinks) released(own int) linkState {
 	st := p.Bundle.Status
 	parts := st.PartitionStatus
 	if p.offline && p.behind {
@@ -375,18 +375,18 @@ func (p holdLinks) released(own int) judgement {
 	case own >= 0 && own < len(parts) && (len(parts) > 1 || parts[own].Name != rollout.Everything):
 		q := parts[own]
 		return ok("partition %d of %d, %s: %d of %d unavailable, %d allowed", own+1, len(parts), q.Name, q.Unavailable, q.Count, q.MaxUnavailable).
-			proof("partition", q.Name).proof("unavailable", q.Unavailable).proof("maxUnavailable", q.MaxUnavailable)
+			withEvidence("partition", q.Name).withEvidence("unavailable", q.Unavailable).withEvidence("maxUnavailable", q.MaxUnavailable)
 	case len(parts) > 1:
 		return ok("one of %d partitions; %d of %d unavailable, %d allowed", len(parts), st.Unavailable, st.Summary.DesiredReady, st.MaxUnavailable)
 	case len(parts) == 1 && parts[0].MaxUnavailable >= parts[0].Count:
-		return ok("one partition of %d, all at once", parts[0].Count).proof("partition", parts[0].Name)
+		return ok("one partition of %d, all at once", parts[0].Count).withEvidence("partition", parts[0].Name)
 	}
-	return ok("one partition of %d, at most %d unavailable", st.Summary.DesiredReady, st.MaxUnavailable).proof("unavailable", st.Unavailable).
-		proof("maxUnavailable", st.MaxUnavailable)
+	return ok("one partition of %d, at most %d unavailable", st.Summary.DesiredReady, st.MaxUnavailable).withEvidence("unavailable", st.Unavailable).
+		withEvidence("maxUnavailable", st.MaxUnavailable)
 }
 
-// progress adds how the partitions stand.
-func (p holdLinks) progress(j judgement, own int) judgement {
+// addPartitionProgress adds how the partitions stand.
+func (p holdLinks) addPartitionProgress(j linkState, own int) linkState {
 	parts := p.Bundle.Status.PartitionStatus
 	if len(parts) < 2 {
 		return j
@@ -402,7 +402,7 @@ func (p holdLinks) progress(j judgement, own int) judgement {
 		j = j.detail(fmt.Sprintf("%s: %d of %d Ready, %d may be unavailable", q.Name, q.Summary.Ready, q.Count, q.MaxUnavailable))
 	}
 	if own >= 0 && own < len(parts) {
-		j = j.proof("partition", parts[own].Name)
+		j = j.withEvidence("partition", parts[own].Name)
 	}
-	return j.proof("unavailable", p.Bundle.Status.Unavailable).proof("maxUnavailable", p.Bundle.Status.MaxUnavailable)
+	return j.withEvidence("unavailable", p.Bundle.Status.Unavailable).withEvidence("maxUnavailable", p.Bundle.Status.MaxUnavailable)
 }

@@ -13,15 +13,15 @@ import (
 // AsksLabels reports whether the targets of a Bundle, or cluster groups that they name,
 // ask for labels that a cluster does not have. Its Cluster must be there.
 func AsksLabels(s Subject, at Place) bool {
-	p := pair{study: &study{Subject: s}, at: at}
-	return len(targetLink{&p}.asked()) > 0
+	p := bundleOnCluster{compiledSubject: &compiledSubject{Subject: s}, at: at}
+	return len(targetLink{&p}.missingLabels()) > 0
 }
 
-// asked are the labels that targets, restrictions and cluster groups ask for and that the
+// missingLabels are the labels that targets, restrictions and cluster groups ask for and that the
 // cluster does not have.
-func (p targetLink) asked() [][2]string {
+func (p targetLink) missingLabels() [][2]string {
 	var out [][2]string
-	for _, selectors := range p.wishes() {
+	for _, selectors := range p.selectors() {
 		for _, s := range selectors {
 			missing := map[string]string{}
 			missingLabels(s, p.at.Cluster.Labels, missing)
@@ -51,7 +51,7 @@ func (p targetLink) misspelt() map[string]string {
 			counts[k][v]++
 		}
 	}
-	for _, asked := range p.asked() {
+	for _, asked := range p.missingLabels() {
 		k, v := asked[0], asked[1]
 		if meant := meantLabel(k, v, counts); meant != "" {
 			out[k+"="+v] = fmt.Sprintf("no cluster of %s has %s=%s; did you mean %s?", p.at.Key.Namespace, k, v, meant)
@@ -103,7 +103,7 @@ func (p targetLink) faultyGroup() (name, text string) {
 	if led, _ := p.reach.Includes(namespace); !led {
 		return "", ""
 	}
-	for _, t := range target.Plain(&p.Bundle.Spec) {
+	for _, t := range target.PlainTargets(&p.Bundle.Spec) {
 		for _, g := range p.Groups {
 			if g.Namespace != namespace || g.Name != t.ClusterGroup {
 				continue

@@ -23,55 +23,55 @@ import (
 )
 
 // judgeSource looks at the repository.
-func (s *study) judgeSource() judgement {
+func (s *compiledSubject) judgeSource() linkState {
 	name, helmOp := s.Bundle.Labels[fleet.LabelRepoName], s.Bundle.Labels[fleet.LabelHelmOpName]
 	key := s.Bundle.Namespace + "/" + name
 	switch {
 	case name == "" && helmOp != "":
-		return ok("HelmOp %s/%s", s.Bundle.Namespace, helmOp).proof("helmop", s.Bundle.Namespace+"/"+helmOp)
+		return ok("HelmOp %s/%s", s.Bundle.Namespace, helmOp).withEvidence("helmop", s.Bundle.Namespace+"/"+helmOp)
 	case name == "":
 		return ok("no repository: written by fleet apply, or by hand")
 	case view.HeldDeletion(s.Bundle) != nil: // the repository goes as well, and removes nothing
 		return heldDeletion(s.Bundle)
-	case s.Repo == nil && s.hides(Repositories):
-		return s.unseen(Repositories).proof("gitrepo", key)
+	case s.Repo == nil && s.isForbidden(Repositories):
+		return s.hiddenLink(Repositories).withEvidence("gitrepo", key)
 	case s.Repo == nil:
-		return stop(ReasonLeaving, fmt.Sprintf("repo %s is gone; what it deployed is being removed", name)).proof("gitrepo", key).
+		return stop(ReasonLeaving, fmt.Sprintf("repo %s is gone; what it deployed is being removed", name)).withEvidence("gitrepo", key).
 			hint("to see what is left", "fleet get deployments -n %s --repo %s", s.Bundle.Namespace, name)
 	}
 	r := s.Repo
-	j := s.readable().proof("gitrepo", key).proof("commit", r.Status.Commit).proof("readAt", r.Status.LastPollingTime.Time)
+	j := s.readLink().withEvidence("gitrepo", key).withEvidence("commit", r.Status.Commit).withEvidence("readAt", r.Status.LastPollingTime.Time)
 	if j.Verdict != OK {
 		return j
 	}
-	for _, text := range s.asides() {
+	for _, text := range s.readNotes() {
 		j = j.detail(text)
 	}
 	return j
 }
 
-// readable says what keeps the repository from being read.
-func (s *study) readable() judgement {
+// readLink says what keeps the repository from being read.
+func (s *compiledSubject) readLink() linkState {
 	r := s.Repo
 	if c := view.HeldRepo(r); c != nil {
-		return stop(c.Reason, c.Message).since(view.Since(r.Status.Conditions, c.Type)).
+		return stop(c.Reason, c.Message).withSince(view.ChangedAt(r.Status.Conditions, c.Type)).
 			hint("to see the whole list", "fleet approve -n %s repo/%s", r.Namespace, r.Name)
 	}
 	if r.DeletionTimestamp != nil {
-		return stop(ReasonLeaving, fmt.Sprintf("repo %s is being removed, with all that it deployed", r.Name)).since(r.DeletionTimestamp.Time).
+		return stop(ReasonLeaving, fmt.Sprintf("repo %s is being removed, with all that it deployed", r.Name)).withSince(r.DeletionTimestamp.Time).
 			hint("to see what is left", "fleet get deployments -n %s --repo %s", r.Namespace, r.Name)
 	}
-	if _, c := view.RepoTrouble(r); c != nil && !s.partial(c) && c.Type != fleet.ConditionDeletionHeld {
-		j := stop(c.Reason, c.Message).since(view.Since(r.Status.Conditions, c.Type))
+	if _, c := view.RepoTrouble(r); c != nil && !s.isPartialRead(c) && c.Type != fleet.ConditionDeletionHeld {
+		j := stop(c.Reason, c.Message).withSince(view.ChangedAt(r.Status.Conditions, c.Type))
 		j.hints = s.repoHints(c)
 		return j
 	}
-	if c := condition.Find(r.Status.Conditions, fleet.ConditionReconciling); c != nil && c.Status == corev1.ConditionTrue && !s.partial(c) {
+	if c := condition.Find(r.Status.Conditions, fleet.ConditionReconciling); c != nil && c.Status == corev1.ConditionTrue && !s.isPartialRead(c) {
 		text := cmp.Or(c.Message, "is being read")
 		if c.Reason == fleet.ReasonSuspended {
-			return stop(c.Reason, text).since(view.Since(r.Status.Conditions, c.Type)).hint("to go on", "fleet resume --all")
+			return stop(c.Reason, text).withSince(view.ChangedAt(r.Status.Conditions, c.Type)).hint("to go on", "fleet resume --all")
 		}
-		return wait(c.Reason, text).since(view.Since(r.Status.Conditions, c.Type)).
+		return wait(c.Reason, text).withSince(view.ChangedAt(r.Status.Conditions, c.Type)).
 			hint("to wait for it", "fleet wait repo/%s -n %s", r.Name, r.Namespace)
 	}
 	if r.Status.Commit == "" && s.Manager.Unmanaged() != "" && view.ShardOf(r) == s.Manager.Shard {
@@ -81,9 +81,9 @@ func (s *study) readable() judgement {
 		return wait("NotRead", "the repository was not read yet").
 			hint("to see what happens", "fleet events repo/%s -n %s", r.Name, r.Namespace)
 	}
-	j := ok("%s/%s, %s at %s", r.Namespace, r.Name, reference(r), view.Short(r.Status.Commit))
+	j := ok("%s/%s, %s at %s", r.Namespace, r.Name, reference(r), view.ShortCommit(r.Status.Commit))
 	if ago := view.Ago(r.Status.LastPollingTime.Time, s.Now); ago != "" {
-		j = j.shown(j.Text + " for " + ago)
+		j = j.withScreenText(j.Text + " for " + ago)
 	}
 	return j
 }
@@ -91,12 +91,12 @@ func (s *study) readable() judgement {
 // reference returns the revision or branch that a repository follows.
 func reference(r *fleet.GitRepo) string { return cmp.Or(r.Spec.Revision, r.Spec.Branch, "master") }
 
-// partial reports whether a condition is about files of a commit that was read, so
+// isPartialRead reports whether a condition is about files of a commit that was read, so
 // that it stops some bundles alone. The manager says of a reading that it is not
 // complete; of an older one only a message that begins with a file shows that.
-func (s *study) partial(c *fleet.Condition) bool { return partial(s.Repo, c) }
+func (s *compiledSubject) isPartialRead(c *fleet.Condition) bool { return isPartialRead(s.Repo, c) }
 
-func partial(r *fleet.GitRepo, c *fleet.Condition) bool {
+func isPartialRead(r *fleet.GitRepo, c *fleet.Condition) bool {
 	st := r.Status
 	switch {
 	case c.Type == fleet.ConditionReconciling && (c.Reason == fleet.ReasonProgressing || c.Reason == fleet.ReasonSuspended),
@@ -111,19 +111,19 @@ func partial(r *fleet.GitRepo, c *fleet.Condition) bool {
 // unusable is the condition about files of the commit that was read, if there is one.
 func unusable(r *fleet.GitRepo) *fleet.Condition {
 	for _, kind := range []string{fleet.ConditionStalled, fleet.ConditionReconciling} {
-		if c := condition.Find(r.Status.Conditions, kind); c != nil && c.Status == corev1.ConditionTrue && partial(r, c) {
+		if c := condition.Find(r.Status.Conditions, kind); c != nil && c.Status == corev1.ConditionTrue && isPartialRead(r, c) {
 			return c
 		}
 	}
 	return nil
 }
 
-// Unwritten returns why a GitRepo may have written no Bundle of a name, as a clause that
+// UnwrittenReason returns why a GitRepo may have written no Bundle of a name, as a clause that
 // names the GitRepo; empty where it says nothing of that. findings are what is known of the
 // files of its commit besides its conditions.
-func Unwritten(r *fleet.GitRepo, bundle string, findings []string) string {
+func UnwrittenReason(r *fleet.GitRepo, bundle string, findings []string) string {
 	repo := fmt.Sprintf("repo %s in %s", r.Name, r.Namespace)
-	mine := Mine(r, bundle)
+	mine := IsBundleOf(r, bundle)
 	c := unusable(r)
 	if c == nil {
 		if state, c := view.RepoTrouble(r); mine && state == view.Unreadable {
@@ -131,9 +131,9 @@ func Unwritten(r *fleet.GitRepo, bundle string, findings []string) string {
 		}
 		return ""
 	}
-	first, others := view.Others(c.Message)
-	for _, text := range nearest(append([]string{first}, findings...)) {
-		if concerns(r.Name, bundle, text) {
+	first, others := view.SplitOthers(c.Message)
+	for _, text := range byPathDepth(append([]string{first}, findings...)) {
+		if isAboutBundle(r.Name, bundle, text) {
 			return fmt.Sprintf("%s has not written it: %s", repo, text)
 		}
 	}
@@ -143,20 +143,20 @@ func Unwritten(r *fleet.GitRepo, bundle string, findings []string) string {
 	return ""
 }
 
-// nearest are findings in the order of how deep their files are: a directory is a bundle
+// byPathDepth are findings in the order of how deep their files are: a directory is a bundle
 // of its own, and not part of the one around it.
-func nearest(findings []string) []string {
+func byPathDepth(findings []string) []string {
 	depth := func(text string) int { return strings.Count(PathOf(text), "/") }
 	return slices.SortedStableFunc(slices.Values(findings), func(a, b string) int { return cmp.Compare(depth(a), depth(b)) })
 }
 
-// Mine reports whether a bundle has a name that a GitRepo gives to its bundles.
-func Mine(r *fleet.GitRepo, bundle string) bool {
+// IsBundleOf reports whether a bundle has a name that a GitRepo gives to its bundles.
+func IsBundleOf(r *fleet.GitRepo, bundle string) bool {
 	return bundle == r.Name || strings.HasPrefix(bundle, r.Name+"-")
 }
 
-// asides returns what else a user may want to know of a repository that was read.
-func (s *study) asides() []string {
+// readNotes returns what else a user may want to know of a repository that was read.
+func (s *compiledSubject) readNotes() []string {
 	var out []string
 	list := s.Repo.Status.Conditions
 	if c := condition.Find(list, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse && c.Reason == fleet.ReasonNotImplemented {
@@ -165,7 +165,7 @@ func (s *study) asides() []string {
 	if c := condition.Find(list, fleet.ConditionDeletionHeld); c != nil && c.Status == corev1.ConditionTrue {
 		out = append(out, cmp.Or(view.Approval(s.Repo, list), c.Message))
 	}
-	if c := unusable(s.Repo); c != nil && !s.owns(c) {
+	if c := unusable(s.Repo); c != nil && !s.isConditionOfBundle(c) {
 		text := c.Message
 		if PathOf(text) != "" {
 			text = "other files of it cannot be used: " + text
@@ -194,14 +194,14 @@ func Unlisted(r *fleet.GitRepo) bool {
 	if c == nil {
 		return false
 	}
-	_, others := view.Others(c.Message)
+	_, others := view.SplitOthers(c.Message)
 	return others > 0
 }
 
 // warnings returns the GitRepo's warnings about files of this Bundle, at most maxDetails,
 // if the condition does not name one that cannot be used. If a commit has such files, it is
 // not known which of the others can be used; then the warning names the commit.
-func (s *study) warnings() []string {
+func (s *compiledSubject) warnings() []string {
 	if s.Repo == nil {
 		return nil
 	}
@@ -209,14 +209,14 @@ func (s *study) warnings() []string {
 	if c == nil {
 		return nil
 	}
-	list, at := s.Findings, "at commit "+view.Short(s.Repo.Status.Commit)+": "
+	list, at := s.Findings, "at commit "+view.ShortCommit(s.Repo.Status.Commit)+": "
 	if c.Status == corev1.ConditionFalse {
-		first, _ := view.Others(c.Message)
+		first, _ := view.SplitOthers(c.Message)
 		list, at = append([]string{first}, s.Findings...), ""
 	}
 	var out []string
 	for _, text := range list {
-		if concerns(s.Repo.Name, s.Bundle.Name, text) && !slices.Contains(out, at+text) && len(out) < maxDetails {
+		if isAboutBundle(s.Repo.Name, s.Bundle.Name, text) && !slices.Contains(out, at+text) && len(out) < maxDetails {
 			out = append(out, at+text)
 		}
 	}
@@ -248,15 +248,15 @@ func PathOf(message string) string {
 // name "web" is also that of db`, `bundle "web" exists and belongs to GitRepo "b"`.
 var taken = regexp.MustCompile(`: bundle (?:name )?"([^"]+)" (?:is also that of|exists and belongs to) `)
 
-// owns reports whether a condition about files of the repository is about the Bundle.
-func (s *study) owns(c *fleet.Condition) bool {
-	return concerns(s.Repo.Name, s.Bundle.Name, c.Message)
+// isConditionOfBundle reports whether a condition about files of the repository is about the Bundle.
+func (s *compiledSubject) isConditionOfBundle(c *fleet.Condition) bool {
+	return isAboutBundle(s.Repo.Name, s.Bundle.Name, c.Message)
 }
 
-// concerns reports whether a message about files of a repository is about a bundle: it
+// isAboutBundle reports whether a message about files of a repository is about a bundle: it
 // names the bundle, or a file of its directory. Where fleet.yaml gives the bundle another
 // name than that of its directory, the directory does not show it.
-func concerns(repo, bundle, message string) bool {
+func isAboutBundle(repo, bundle, message string) bool {
 	at := placeOf(message)
 	m := taken.FindStringSubmatch(message)
 	switch {
@@ -279,9 +279,9 @@ func concerns(repo, bundle, message string) bool {
 }
 
 // heldDeletion is why a Bundle that is being deleted is still there.
-func heldDeletion(b *fleet.Bundle) judgement {
+func heldDeletion(b *fleet.Bundle) linkState {
 	c := view.HeldDeletion(b)
-	j := stop(c.Reason, c.Message).since(view.Since(b.Status.Conditions, c.Type))
+	j := stop(c.Reason, c.Message).withSince(view.ChangedAt(b.Status.Conditions, c.Type))
 	if c.Reason == fleet.ReasonProtected {
 		return j.hint("to see the whole list", "fleet approve -n %s bundle/%s", b.Namespace, b.Name)
 	}
@@ -290,26 +290,26 @@ func heldDeletion(b *fleet.Bundle) judgement {
 
 // heldRemoval stops where the repository does not have the Bundle any more, and its removal
 // waits at the GitRepo: for a person, or approved and not begun.
-func (s *study) heldRemoval() judgement {
+func (s *compiledSubject) heldRemoval() linkState {
 	c := view.HeldRemoval(s.Repo, s.Bundle)
 	if c == nil {
-		return judgement{}
+		return linkState{}
 	}
 	list := s.Repo.Status.Conditions
 	if approval := view.Approval(s.Repo, list); approval != "" {
-		return wait(ReasonLeaving, approval).since(view.Since(list, c.Type)).hint("to see whether the manager runs", "fleet status")
+		return wait(ReasonLeaving, approval).withSince(view.ChangedAt(list, c.Type)).hint("to see whether the manager runs", "fleet status")
 	}
-	return stop(c.Reason, "its removal waits to be approved: repo "+s.Repo.Name+" "+c.Message).since(view.Since(list, c.Type)).
+	return stop(c.Reason, "its removal waits to be approved: repo "+s.Repo.Name+" "+c.Message).withSince(view.ChangedAt(list, c.Type)).
 		hint("to see the whole list", "fleet approve -n %s repo/%s", s.Repo.Namespace, s.Repo.Name)
 }
 
 // judgeBundle looks at the Bundle itself.
-func (s *study) judgeBundle() judgement {
+func (s *compiledSubject) judgeBundle() linkState {
 	b := s.Bundle
 	if s.Repo != nil {
-		if c := unusable(s.Repo); c != nil && s.owns(c) {
-			j := stop(c.Reason, c.Message).since(view.Since(s.Repo.Status.Conditions, c.Type)).
-				detail("what was deployed before stays as it is").proof("path", placeOf(c.Message))
+		if c := unusable(s.Repo); c != nil && s.isConditionOfBundle(c) {
+			j := stop(c.Reason, c.Message).withSince(view.ChangedAt(s.Repo.Status.Conditions, c.Type)).
+				detail("what was deployed before stays as it is").withEvidence("path", placeOf(c.Message))
 			if c.Type == fleet.ConditionReconciling {
 				j = j.detail("the manager tries again by itself")
 			}
@@ -320,13 +320,13 @@ func (s *study) judgeBundle() judgement {
 		return heldDeletion(b)
 	}
 	if b.DeletionTimestamp != nil {
-		return stop(ReasonLeaving, "the bundle is being removed").since(b.DeletionTimestamp.Time).
+		return stop(ReasonLeaving, "the bundle is being removed").withSince(b.DeletionTimestamp.Time).
 			hint("to see what is left", "fleet get deployments -n %s --bundle %s", b.Namespace, b.Name)
 	}
 	if j := s.heldRemoval(); j.stops() {
 		return j
 	}
-	if !s.observed() && (s.Manager.Gone() || view.Awaited(b) == nil) {
+	if !s.observed() && (s.Manager.IsGone() || view.Awaited(b) == nil) {
 		return s.unobserved()
 	}
 	if c := s.problem; c != nil && linkOf(c.Reason) == Bundle {
@@ -337,10 +337,10 @@ func (s *study) judgeBundle() judgement {
 		case deployment.ReasonNoSource:
 			j = j.hint("to go on", "make it in namespace %s, or change downstreamResources in %s", b.Namespace, s.file())
 		}
-		return j.since(view.Since(b.Status.Conditions, c.Type)).
+		return j.withSince(view.ChangedAt(b.Status.Conditions, c.Type)).
 			hint("to see what happens", "fleet events bundle/%s -n %s", b.Name, b.Namespace)
 	}
-	j := ok("%s", what(b)).proof("files", len(b.Spec.Resources)).proof("commit", b.Labels[fleet.LabelCommit])
+	j := ok("%s", contentText(b)).withEvidence("files", len(b.Spec.Resources)).withEvidence("commit", b.Labels[fleet.LabelCommit])
 	for _, text := range s.warnings() {
 		j = j.detail("warning: " + text)
 	}
@@ -351,8 +351,8 @@ func (s *study) judgeBundle() judgement {
 }
 
 // unobserved is a Bundle that the manager has not worked on.
-func (s *study) unobserved() judgement {
-	if s.Manager.Gone() {
+func (s *compiledSubject) unobserved() linkState {
+	if s.Manager.IsGone() {
 		return s.managerGone()
 	}
 	return wait(ReasonNotWritten, "the manager has not worked on this version yet").
@@ -360,16 +360,16 @@ func (s *study) unobserved() judgement {
 }
 
 // managerGone explains that nothing new is rolled out without a manager.
-func (s *study) managerGone() judgement {
+func (s *compiledSubject) managerGone() linkState {
 	const effect = "; what is deployed goes on running, nothing new is rolled out"
 	j := stop(fleet.ReasonOffline, "the manager does not run"+effect)
 	if text := s.Manager.Unmanaged(); text != "" {
-		j = stop(view.ReasonNoManager, text+effect).proof("shard", s.Manager.Shard).hint("to go on", "%s", s.Manager.ShardHint())
+		j = stop(view.ReasonNoManager, text+effect).withEvidence("shard", s.Manager.Shard).hint("to go on", "%s", s.Manager.ShardHint())
 	}
 	if s.Manager.LastSign == nil {
 		return j
 	}
-	return j.since(*s.Manager.LastSign).hint("to see since when", "fleet status")
+	return j.withSince(*s.Manager.LastSign).hint("to see since when", "fleet status")
 }
 
 // linkOf is the link that a reason of a Bundle's Ready condition is about.
@@ -387,8 +387,8 @@ func linkOf(reason string) Name {
 	return Bundle
 }
 
-// what says in words what a Bundle deploys.
-func what(b *fleet.Bundle) string {
+// contentText says in words what a Bundle deploys.
+func contentText(b *fleet.Bundle) string {
 	files := fmt.Sprintf("%d files", len(b.Spec.Resources))
 	if len(b.Spec.Resources) == 1 {
 		files = "1 file"

@@ -19,22 +19,22 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// A study is a Subject, compiled.
-type study struct {
+// A compiledSubject is a Subject, compiled.
+type compiledSubject struct {
 	Subject
 	matcher  *target.Matcher          // nil with fault
 	fault    error                    // why the targets cannot be read
 	compiled *deployment.Compiled     // nil where values are missing, or with fault
 	content  string                   // id of the resources
 	groups   map[string]target.Groups // by namespace
-	reach    target.Reach
+	reach    target.MappedNamespaces
 	problem  *fleet.Condition // why the Bundle as a whole cannot be Ready
 }
 
-func newStudy(s Subject) *study {
+func newStudy(s Subject) *compiledSubject {
 	b := s.Bundle
-	out := &study{
-		Subject: s, content: preview.ContentID(b), problem: view.Problem(b), groups: map[string]target.Groups{},
+	out := &compiledSubject{
+		Subject: s, content: preview.ContentID(b), problem: view.ReadyProblem(b), groups: map[string]target.Groups{},
 		reach: target.CompileMappings(s.Mappings).ReachOf(b.Namespace, b.Labels, s.Spaces),
 	}
 	spaces := map[string][]*fleet.ClusterGroup{}
@@ -52,8 +52,8 @@ func newStudy(s Subject) *study {
 	return out
 }
 
-// hides reports whether a resource could not be read.
-func (s *study) hides(resource string) bool {
+// isForbidden reports whether a resource could not be read.
+func (s *compiledSubject) isForbidden(resource string) bool {
 	for _, h := range s.Hidden {
 		if h.Resource == resource {
 			return true
@@ -63,8 +63,8 @@ func (s *study) hides(resource string) bool {
 }
 
 // A pair is the Bundle on one cluster.
-type pair struct {
-	*study
+type bundleOnCluster struct {
+	*compiledSubject
 	at      Place
 	place   *deployment.Place // nil: nothing is known of the cluster
 	verdict target.Verdict
@@ -80,29 +80,29 @@ type pair struct {
 	step     *rollout.Step           // what a plan of the whole Bundle says, if there is one
 }
 
-func (s *study) pair(at Place) *pair {
-	p := &pair{study: s, at: at, verdict: target.Verdict{Target: -1}, reported: view.Said(&s.Bundle.Status.Summary, at.Key)}
+func (s *compiledSubject) newPair(at Place) *bundleOnCluster {
+	p := &bundleOnCluster{compiledSubject: s, at: at, verdict: target.Verdict{Target: -1}, reported: view.SummaryEntry(&s.Bundle.Status.Summary, at.Key)}
 	for i := range s.Bundle.Status.PartitionStatus {
 		if p.reported == nil {
-			p.reported = view.Said(&s.Bundle.Status.PartitionStatus[i].Summary, at.Key)
+			p.reported = view.SummaryEntry(&s.Bundle.Status.PartitionStatus[i].Summary, at.Key)
 		}
 	}
 	if c := at.Cluster; c != nil {
 		p.offline = view.ClusterState(c) == fleet.Offline
 		namespace, _ := registration.DeploymentNamespace(c)
 		p.place = deployment.NewPlace(c, s.groups[c.Namespace], namespace)
-		p.verdict = s.match(&p.place.Cluster)
+		p.verdict = s.matchCluster(&p.place.Cluster)
 	}
-	p.work()
+	p.findVersion()
 	p.silent = rollout.Unanswered(at.Deployment) && !at.Written.IsZero() && s.Now.Sub(at.Written) > rollout.SilentAfter &&
 		p.lastSeen().Before(at.Written)
 	p.state = p.stateOf()
 	return p
 }
 
-// match decides whether the Bundle is meant for a cluster. A cluster of another namespace
+// matchCluster decides whether the Bundle is meant for a cluster. A cluster of another namespace
 // is reachable only by a mapping.
-func (s *study) match(c *target.Cluster) target.Verdict {
+func (s *compiledSubject) matchCluster(c *target.Cluster) target.Verdict {
 	if s.matcher == nil {
 		return target.Verdict{Target: -1}
 	}
@@ -112,16 +112,16 @@ func (s *study) match(c *target.Cluster) target.Verdict {
 	return s.matcher.Match(c)
 }
 
-// work finds the version that the pair should have, and whether it is the
+// findVersion finds the version that the pair should have, and whether it is the
 // current one.
-func (p *pair) work() {
+func (p *bundleOnCluster) findVersion() {
 	bd := p.at.Deployment
 	if p.compiled != nil && p.place != nil && p.verdict.Deploy {
 		p.wanted, p.broken = p.version()
 	}
 	switch {
 	case bd == nil:
-		p.behind = !p.hides(Deployments) || p.reported != nil && (p.reported.State == fleet.OutOfSync || p.reported.State == fleet.Pending)
+		p.behind = !p.isForbidden(Deployments) || p.reported != nil && (p.reported.State == fleet.OutOfSync || p.reported.State == fleet.Pending)
 	case p.wanted != "":
 		p.behind = bd.Spec.DeploymentID != p.wanted
 	default: // values may not be read: compare the content and the staged id
@@ -131,19 +131,19 @@ func (p *pair) work() {
 }
 
 // candidate is the pair as package placement sees it.
-func (p *pair) candidate() placement.Candidate {
+func (p *bundleOnCluster) candidate() placement.Candidate {
 	return placement.Candidate{
 		Name: p.at.Key.String(), Place: p.place, Verdict: p.verdict, Deployment: p.at.Deployment, Offline: p.offline, Silent: p.silent,
 	}
 }
 
-func (p *pair) version() (string, error) {
+func (p *bundleOnCluster) version() (string, error) {
 	n, err := placement.Version(p.compiled, p.candidate(), placement.Rules{})
 	return n.ID, err
 }
 
 // stateOf is the state of the pair as summaries count it.
-func (p *pair) stateOf() fleet.BundleState {
+func (p *bundleOnCluster) stateOf() fleet.BundleState {
 	switch sum := &p.Bundle.Status.Summary; {
 	case p.broken != nil:
 		return fleet.ErrApplied
@@ -155,32 +155,32 @@ func (p *pair) stateOf() fleet.BundleState {
 		return state
 	case p.reported != nil:
 		return p.reported.State
-	case p.hides(Deployments) && sum.Ready == sum.DesiredReady && sum.Ready > 0 && p.observed() && p.meant():
+	case p.isForbidden(Deployments) && sum.Ready == sum.DesiredReady && sum.Ready > 0 && p.observed() && p.isTargeted():
 		return fleet.Ready
-	case p.hides(Deployments):
+	case p.isForbidden(Deployments):
 		return ""
 	}
 	return fleet.Pending
 }
 
-// meant reports whether it is known that the Bundle is meant for the cluster: then
+// isTargeted reports whether it is known that the Bundle is meant for the cluster: then
 // what its status says of all its clusters holds for this one.
-func (p *pair) meant() bool {
-	return p.place != nil && p.verdict.Deploy && (!p.hides(Groups) || !p.matcher.ReadsGroups())
+func (p *bundleOnCluster) isTargeted() bool {
+	return p.place != nil && p.verdict.Deploy && (!p.isForbidden(Groups) || !p.matcher.ReadsGroups())
 }
 
-// hidden reports whether the deployment may not be seen and the Bundle's status says
+// isHidden reports whether the deployment may not be seen and the Bundle's status says
 // nothing of it.
-func (p *pair) hidden() bool {
-	return p.at.Deployment == nil && p.reported == nil && p.hides(Deployments) && p.state != fleet.Ready
+func (p *bundleOnCluster) isHidden() bool {
+	return p.at.Deployment == nil && p.reported == nil && p.isForbidden(Deployments) && p.state != fleet.Ready
 }
 
 // observed reports whether the manager has worked on this version of the Bundle.
-func (s *study) observed() bool {
+func (s *compiledSubject) observed() bool {
 	return s.Bundle.Status.ObservedGeneration >= s.Bundle.Generation && len(s.Bundle.Status.Conditions) > 0
 }
 
-func (p *pair) lastSeen() time.Time {
+func (p *bundleOnCluster) lastSeen() time.Time {
 	if p.at.Cluster == nil {
 		return time.Time{}
 	}
@@ -191,5 +191,5 @@ func keyOf(o metav1.Object) view.Key {
 	return view.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// about is a condition's reason, or the reason of a fault.
-func about(err error) string { return cmp.Or(reconcile.ReasonOf(err), fleet.ReasonError) }
+// reasonOf is a condition's reason, or the reason of a fault.
+func reasonOf(err error) string { return cmp.Or(reconcile.ReasonOf(err), fleet.ReasonError) }

@@ -86,22 +86,22 @@ func Overview(s Subject, places []Place) Survey {
 		}
 	}
 	out.Waits, _ = st.waits()
-	if st.hides(Deployments) {
+	if st.isForbidden(Deployments) {
 		out.unseen = !st.countedReady(places)
 		out.fromSummary(&s.Bundle.Status.Summary)
 		return out
 	}
-	var pairs []*pair
+	var pairs []*bundleOnCluster
 	for _, at := range places {
-		pairs = append(pairs, st.pair(at))
+		pairs = append(pairs, st.newPair(at))
 	}
-	slices.SortFunc(pairs, func(a, b *pair) int {
+	slices.SortFunc(pairs, func(a, b *bundleOnCluster) int {
 		return cmp.Or(strings.Compare(a.at.Key.Name, b.at.Key.Name), strings.Compare(a.at.Key.Namespace, b.at.Key.Namespace)) // as rollouts do
 	})
 	out.Warnings = append(out.Warnings, unrendered(pairs...)...)
-	st.plan(pairs)
-	out.count(pairs)
-	if len(places) == 0 && out.StoppedAt == "" && !st.hides(Clusters) {
+	st.planRollout(pairs)
+	out.countAnswers(pairs)
+	if len(places) == 0 && out.StoppedAt == "" && !st.isForbidden(Clusters) {
 		out.elsewhere = s.Elsewhere
 		out.Reason, out.Message = ReasonNotTargeted, view.NoClusters(s.Bundle.Namespace, s.Elsewhere)
 		if s.Repo != nil && len(s.Elsewhere) > 0 {
@@ -109,7 +109,7 @@ func Overview(s Subject, places []Place) Survey {
 		}
 	}
 	slices.SortStableFunc(out.Answers, func(a, b Answer) int {
-		return cmp.Or(view.Rank(b.State)-view.Rank(a.State), b.Clusters-a.Clusters, strings.Compare(a.Text, b.Text))
+		return cmp.Or(view.StateRank(b.State)-view.StateRank(a.State), b.Clusters-a.Clusters, strings.Compare(a.Text, b.Text))
 	})
 	return out
 }
@@ -117,27 +117,27 @@ func Overview(s Subject, places []Place) Survey {
 // countedReady reports whether the Bundle's status counts all clusters as Ready, where the
 // user may not see the deployments. The count must equal the number of known clusters that
 // the Bundle is meant for and whose own answers are Ready.
-func (s *study) countedReady(places []Place) bool {
-	if s.hides(Clusters) {
+func (s *compiledSubject) countedReady(places []Place) bool {
+	if s.isForbidden(Clusters) {
 		return false
 	}
 	ready := 0
 	for _, at := range places {
-		if p := s.pair(at); p.meant() && p.state == fleet.Ready {
+		if p := s.newPair(at); p.isTargeted() && p.state == fleet.Ready {
 			ready++
 		}
 	}
 	return ready > 0 && ready == s.Bundle.Status.Summary.DesiredReady
 }
 
-// count adds the answers about all clusters. Where the Bundle is meant for none of them,
+// countAnswers adds the answers about all clusters. Where the Bundle is meant for none of them,
 // the survey says why of the first one.
-func (s *Survey) count(pairs []*pair) {
+func (s *Survey) countAnswers(pairs []*bundleOnCluster) {
 	known := map[string]int{}
 	var missed Explanation
 	for _, p := range pairs {
 		e := p.explain(Target)
-		text := e.short()
+		text := e.anonymous()
 		i, there := known[text]
 		if !there {
 			i = len(s.Answers)
@@ -185,15 +185,15 @@ func (s *Survey) fromSummary(sum *fleet.BundleSummary) {
 	}
 }
 
-// plan asks the rollout as the manager does, where all clusters may be seen.
-func (s *study) plan(pairs []*pair) {
-	if s.compiled == nil || s.hides(Clusters) || s.hides(Deployments) {
+// planRollout asks the rollout as the manager does, where all clusters may be seen.
+func (s *compiledSubject) planRollout(pairs []*bundleOnCluster) {
+	if s.compiled == nil || s.isForbidden(Clusters) || s.isForbidden(Deployments) {
 		return
 	}
 	var list []placement.Candidate
-	var wanted []*pair
+	var wanted []*bundleOnCluster
 	for _, p := range pairs {
-		if p.verdict.Deploy && p.at.Cluster != nil && !withdrawal.Going(p.at.Cluster) {
+		if p.verdict.Deploy && p.at.Cluster != nil && !withdrawal.IsDeleting(p.at.Cluster) {
 			list, wanted = append(list, p.candidate()), append(wanted, p)
 		}
 	}
@@ -210,13 +210,13 @@ func (s *study) plan(pairs []*pair) {
 
 // waits returns which clusters the rollout waits for and why, as the Bundle's
 // status says; empty if it waits for none.
-func (s *study) waits() (string, time.Time) {
+func (s *compiledSubject) waits() (string, time.Time) {
 	c := condition.Find(s.Bundle.Status.Conditions, fleet.ConditionWaiting)
 	if c == nil || c.Status != corev1.ConditionTrue {
 		return "", time.Time{}
 	}
 	text, _, _ := strings.Cut(c.Message, "; ")
-	return text, view.Since(s.Bundle.Status.Conditions, c.Type)
+	return text, view.ChangedAt(s.Bundle.Status.Conditions, c.Type)
 }
 
 // Stopped reports whether something keeps the Bundle from being Ready on a cluster
@@ -226,8 +226,8 @@ func (s *Survey) Stopped() bool {
 	return s.StoppedAt != "" || s.Ready < s.Clusters || s.Clusters == 0 || s.unseen
 }
 
-// none says which clusters the Bundle is not meant for, where it is meant for none.
-func (s *Survey) none() string {
+// untargetedText says which clusters the Bundle is not meant for, where it is meant for none.
+func (s *Survey) untargetedText() string {
 	total := 0
 	for _, a := range s.Answers {
 		total += a.Clusters
@@ -251,7 +251,7 @@ func (s *Survey) Headline() string {
 		return fmt.Sprintf("whether %s is Ready on its clusters is not known: they are not yours to see; its status counts %d of %d Ready",
 			s.Bundle.Name, s.Ready, s.Clusters)
 	case s.Clusters == 0:
-		return s.Bundle.Name + " is meant for " + s.none()
+		return s.Bundle.Name + " is meant for " + s.untargetedText()
 	case s.Clusters == 1 && s.Ready == 1:
 		return s.Bundle.Name + " is Ready on its only cluster"
 	case s.Ready == s.Clusters:

@@ -25,36 +25,36 @@ import (
 const maxDetails = 8
 
 // targetLink judges whether targets mean the Bundle for the cluster.
-type targetLink struct{ *pair }
+type targetLink struct{ *bundleOnCluster }
 
 // judgeTarget looks at whether the Bundle is meant for the cluster, and what it
 // becomes there.
-func (p targetLink) judgeTarget() judgement {
+func (p targetLink) judgeTarget() linkState {
 	b, bd := p.Bundle, p.at.Deployment
 	switch {
 	case p.fault != nil:
-		return stop(about(p.fault), p.fault.Error()).since(view.Since(b.Status.Conditions, fleet.ConditionReady)).
+		return stop(reasonOf(p.fault), p.fault.Error()).withSince(view.ChangedAt(b.Status.Conditions, fleet.ConditionReady)).
 			hint("to put it right", "correct that selector in %s", p.faultyPlace())
-	case p.place == nil && bd != nil && !view.Leaving(bd):
+	case p.place == nil && bd != nil && !view.IsLeaving(bd):
 		return ok("it has a deployment for the cluster")
 	case p.place == nil:
-		return p.unseen(Clusters)
-	case withdrawal.Going(p.at.Cluster):
-		return stop(ReasonLeaving, "the cluster is being removed from the fleet; what runs there stays").since(p.at.Cluster.DeletionTimestamp.Time).
+		return p.hiddenLink(Clusters)
+	case withdrawal.IsDeleting(p.at.Cluster):
+		return stop(ReasonLeaving, "the cluster is being removed from the fleet; what runs there stays").withSince(p.at.Cluster.DeletionTimestamp.Time).
 			hint("to see what is left", "fleet get deployments -n %s --cluster %s", p.at.Key.Namespace, p.at.Key.Name)
-	case withdrawal.Emptied(p.at.Cluster) && p.Bundle.Name != naming.AgentBundle(p.at.Key.Name):
+	case withdrawal.IsEmptied(p.at.Cluster) && p.Bundle.Name != naming.AgentBundle(p.at.Key.Name):
 		return stop(ReasonLeaving, withdrawal.ReasonEmptied).
 			hint("to have everything back", "kubectl -n %s annotate clusters.fleet.cattle.io %s %s-", p.at.Key.Namespace, p.at.Key.Name, fleet.AnnotationUninstall)
-	case p.hides(Groups) && p.matcher.ReadsGroups():
-		if bd != nil && !view.Leaving(bd) {
+	case p.isForbidden(Groups) && p.matcher.ReadsGroups():
+		if bd != nil && !view.IsLeaving(bd) {
 			return ok("it has a deployment for the cluster; its targets ask for cluster groups, which are not yours to see")
 		}
-		return p.unseen(Groups)
+		return p.hiddenLink(Groups)
 	case !p.verdict.Deploy:
 		return p.untargeted()
 	case p.broken != nil:
 		text := p.broken.Error()
-		return stop(about(p.broken), text).detail(p.verdict.Reason).proof("target", p.verdict.Target).
+		return stop(reasonOf(p.broken), text).detail(p.verdict.Reason).withEvidence("target", p.verdict.Target).
 			hint("to see what it would become", "fleet get bundles %s -n %s -o yaml > b.yaml && fleet target -b b.yaml", b.Name, b.Namespace).
 			hint("or put it right", "the option in %s, or the labels and values of the cluster that it asks for", p.file())
 	}
@@ -62,14 +62,14 @@ func (p targetLink) judgeTarget() judgement {
 	if _, after, found := strings.Cut(rule, "matches: "); found {
 		rule = after
 	}
-	j := ok("%s", p.verdict.Reason).proof("target", p.verdict.Target).proof("rule", rule)
+	j := ok("%s", p.verdict.Reason).withEvidence("target", p.verdict.Target).withEvidence("rule", rule)
 	for _, i := range p.verdict.Customizations {
 		j = j.detail("with customization " + preview.TargetName(b, i))
 	}
 	if _, why := p.reach.Includes(p.at.Key.Namespace); p.at.Key.Namespace != b.Namespace {
 		j = j.detail(why)
 	}
-	for _, text := range unrendered(p.pair) {
+	for _, text := range unrendered(p.bundleOnCluster) {
 		j = j.detail("warning: " + text)
 	}
 	return j
@@ -87,7 +87,7 @@ func (p targetLink) faultyPlace() string {
 }
 
 // untargeted is a Bundle that is not meant for the cluster.
-func (p targetLink) untargeted() judgement {
+func (p targetLink) untargeted() linkState {
 	v, bd := p.verdict, p.at.Deployment
 	reason := ReasonNotTargeted
 	if v.Target >= 0 {
@@ -106,7 +106,7 @@ func (p targetLink) untargeted() judgement {
 			j.Details = append(j.Details[:maxDetails], fmt.Sprintf("and %d more", more))
 		}
 	}
-	j = j.detail(p.missing()...)
+	j = j.detail(p.missingTargets()...)
 	if _, text := p.faultyGroup(); text != "" {
 		j = j.detail(text)
 	}
@@ -117,7 +117,7 @@ func (p targetLink) untargeted() judgement {
 	if text := p.unset(); text != "" {
 		j = j.detail(text)
 	}
-	j = j.proof("targets", len(p.Bundle.Spec.Targets)).proof("labels", labels.Set(p.at.Cluster.Labels).String())
+	j = j.withEvidence("targets", len(p.Bundle.Spec.Targets)).withEvidence("labels", labels.Set(p.at.Cluster.Labels).String())
 	switch {
 	case bd != nil && bd.Annotations[fleet.AnnotationWithdrawn] != "":
 		j = j.detail("its deployment there was ordered to be uninstalled")
@@ -154,9 +154,9 @@ func isDefault(t fleet.BundleTarget) bool {
 	return t.Name == fleet.ClusterGroupDefault && t.ClusterGroup == fleet.ClusterGroupDefault
 }
 
-// missing says which clusters and cluster groups that the targets name do not exist,
+// missingTargets says which clusters and cluster groups that the targets name do not exist,
 // with the nearest names. Nothing is said of those that are not known.
-func (p targetLink) missing() []string {
+func (p targetLink) missingTargets() []string {
 	namespace := p.at.Key.Namespace
 	if led, _ := p.reach.Includes(namespace); !led {
 		return nil
@@ -176,11 +176,11 @@ func (p targetLink) missing() []string {
 			said = append(said, text)
 		}
 	}
-	for _, t := range target.Plain(&p.Bundle.Spec) {
+	for _, t := range target.PlainTargets(&p.Bundle.Spec) {
 		if len(clusters) > 0 {
 			say("cluster", t.ClusterName, clusters)
 		}
-		if !p.hides(Groups) {
+		if !p.isForbidden(Groups) {
 			say("cluster group", t.ClusterGroup, groups)
 		}
 	}
@@ -190,7 +190,7 @@ func (p targetLink) missing() []string {
 // refusals compares each target with the cluster, in the words of the manager:
 // `2 "canary" wants clusterName c9, this is c1`.
 func (p targetLink) refusals() []string {
-	entries := target.Plain(&p.Bundle.Spec)
+	entries := target.PlainTargets(&p.Bundle.Spec)
 	var out []string
 	for i := range entries {
 		m, err := target.Compile(&fleet.BundleSpec{Targets: entries[i : i+1]})
@@ -211,7 +211,7 @@ func (p targetLink) refusals() []string {
 }
 
 // file returns where the options of the Bundle stand, as far as that is known.
-func (s *study) file() string {
+func (s *compiledSubject) file() string {
 	if s.Bundle.Labels[fleet.LabelRepoName] != "" {
 		return "fleet.yaml of " + s.Bundle.Name
 	}
@@ -222,42 +222,42 @@ func (s *study) file() string {
 // cluster.
 func (p targetLink) targetHints(v target.Verdict) []Hint {
 	if v.Target >= 0 {
-		return judgement{}.hint("to deploy it there", "remove doNotDeploy from what stands in the way, in %s", p.file()).hints
+		return linkState{}.hint("to deploy it there", "remove doNotDeploy from what stands in the way, in %s", p.file()).hints
 	}
 	if led, _ := p.reach.Includes(p.at.Key.Namespace); !led {
-		return judgement{}.hint("to let it go there", "make a BundleNamespaceMapping in %s that selects %s and namespace %s",
+		return linkState{}.hint("to let it go there", "make a BundleNamespaceMapping in %s that selects %s and namespace %s",
 			p.Bundle.Namespace, p.Bundle.Name, p.at.Key.Namespace).hints
 	}
 	if group, _ := p.faultyGroup(); group != "" {
-		return judgement{}.hint("to put it right", "correct the selector of the cluster group: kubectl -n %s edit clustergroup %s",
+		return linkState{}.hint("to put it right", "correct the selector of the cluster group: kubectl -n %s edit clustergroup %s",
 			p.at.Key.Namespace, group).hints
 	}
 	if wrong := p.misspelt(); len(wrong) > 0 {
 		label := slices.Min(slices.Collect(maps.Keys(wrong)))
-		return judgement{}.hint("to put it right", "correct %s in %s", label, p.askedBy(label)).hints
+		return linkState{}.hint("to put it right", "correct %s in %s", label, p.askedBy(label)).hints
 	}
 	if set := p.labelsFor(); set != nil {
 		var parts []string
 		for _, k := range slices.Sorted(maps.Keys(set)) {
 			parts = append(parts, k+"="+set[k])
 		}
-		return judgement{}.hint("to deploy it there", "kubectl -n %s label clusters.fleet.cattle.io %s %s --overwrite",
+		return linkState{}.hint("to deploy it there", "kubectl -n %s label clusters.fleet.cattle.io %s %s --overwrite",
 			p.at.Key.Namespace, p.at.Key.Name, strings.Join(parts, " ")).hints
 	}
 	if p.overridesTargets() {
-		return judgement{}.hint("to deploy it there", "add a target for %s to overrideTargets in %s: they replace those of the repo",
+		return linkState{}.hint("to deploy it there", "add a target for %s to overrideTargets in %s: they replace those of the repo",
 			p.at.Key.Name, p.file()).hints
 	}
 	repo := p.Bundle.Labels[fleet.LabelRepoName]
 	if repo != "" && p.Repo == nil {
-		return judgement{}.hint("to deploy it there", "add a target for %s to spec.targets of repo %s, or to overrideTargets in %s if that has them",
+		return linkState{}.hint("to deploy it there", "add a target for %s to spec.targets of repo %s, or to overrideTargets in %s if that has them",
 			p.at.Key.Name, repo, p.file()).hints
 	}
 	if repo != "" {
-		return judgement{}.hint("to deploy it there", "add a target for %s to spec.targets of the repo: kubectl -n %s edit gitrepo %s",
+		return linkState{}.hint("to deploy it there", "add a target for %s to spec.targets of the repo: kubectl -n %s edit gitrepo %s",
 			p.at.Key.Name, p.Bundle.Namespace, repo).hints
 	}
-	return judgement{}.hint("to deploy it there", "add a target for %s to spec.targets of the bundle", p.at.Key.Name).hints
+	return linkState{}.hint("to deploy it there", "add a target for %s to spec.targets of the bundle", p.at.Key.Name).hints
 }
 
 // overridesTargets reports whether the Bundle has overrideTargets, which may be empty,
@@ -286,7 +286,7 @@ func (p targetLink) overridesWithNothing() bool {
 // one target or restriction asks for, alone or with those of a cluster group.
 // It is nil where there are none.
 func (p targetLink) labelsFor() map[string]string {
-	for _, selectors := range p.wishes() {
+	for _, selectors := range p.selectors() {
 		missing := map[string]string{}
 		for _, s := range selectors {
 			if !missingLabels(s, p.at.Cluster.Labels, missing) {
@@ -303,7 +303,7 @@ func (p targetLink) labelsFor() map[string]string {
 			c.Labels = map[string]string{}
 		}
 		maps.Copy(c.Labels, missing)
-		c.Groups = p.groups[c.Namespace].Of(c.Labels)
+		c.Groups = p.groups[c.Namespace].Selecting(c.Labels)
 		if p.matcher.Match(&c).Deploy {
 			return missing
 		}
@@ -311,8 +311,8 @@ func (p targetLink) labelsFor() map[string]string {
 	return nil
 }
 
-// wishes are lists of selectors, each of which might let the cluster in.
-func (p targetLink) wishes() [][]*metav1.LabelSelector {
+// selectors are lists of selectors, each of which might let the cluster in.
+func (p targetLink) selectors() [][]*metav1.LabelSelector {
 	var out [][]*metav1.LabelSelector
 	add := func(c target.Criteria) {
 		var list []*metav1.LabelSelector

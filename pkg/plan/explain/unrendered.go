@@ -4,7 +4,7 @@ import "github.com/fleetworkspace/fleet/pkg/plan/values"
 
 // unrendered warns of clusters for which the manager does not render templates of values,
 // since they have no label; nil where there are none.
-func unrendered(pairs ...*pair) []string {
+func unrendered(pairs ...*bundleOnCluster) []string {
 	n, first := 0, ""
 	for _, p := range pairs {
 		if p.keepsTemplates() {
@@ -21,17 +21,17 @@ func unrendered(pairs ...*pair) []string {
 
 // keepsTemplates reports whether templates of values stay as they are for a cluster that
 // the Bundle is meant for.
-func (p *pair) keepsTemplates() bool {
+func (p *bundleOnCluster) keepsTemplates() bool {
 	return p.compiled != nil && p.place != nil && p.verdict.Deploy && p.compiled.KeepsTemplates(p.verdict, p.place)
 }
 
 // lintHints returns the fleet lint command that shows the findings. Its sample clusters
 // have labels, so that for a cluster without any it needs the clusters themselves.
-func (p *pair) lintHints() []Hint {
+func (p *bundleOnCluster) lintHints() []Hint {
 	const purpose = "to see it before it is pushed, in a clone"
 	if !p.keepsTemplates() {
-		return judgement{}.hint(purpose, "fleet lint DIR").hints
+		return linkState{}.hint(purpose, "fleet lint DIR").hints
 	}
-	return judgement{}.hint("to have templates of values rendered", "kubectl -n %s label clusters.fleet.cattle.io %s KEY=VALUE", p.at.Key.Namespace, p.at.Key.Name).
+	return linkState{}.hint("to have templates of values rendered", "kubectl -n %s label clusters.fleet.cattle.io %s KEY=VALUE", p.at.Key.Namespace, p.at.Key.Name).
 		hint(purpose, "fleet get clusters -n %s -o yaml > clusters.yaml && fleet lint --cluster-file clusters.yaml DIR", p.at.Key.Namespace).hints
 }

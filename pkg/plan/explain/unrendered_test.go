@@ -36,7 +36,7 @@ func TestUnrendered(t *testing.T) {
 			}
 			w.targeted(c.target)
 			w.s.Bundle.Spec.Helm, w.at.Cluster.Labels = c.helm, c.labels
-			if diff := cmp.Diff(c.want, Of(w.s, w.at).Warnings); diff != "" {
+			if diff := cmp.Diff(c.want, Explain(w.s, w.at).Warnings); diff != "" {
 				t.Errorf("of the cluster: -want +got\n%s", diff)
 			}
 			if diff := cmp.Diff(c.want, Overview(w.s, []Place{w.at}).Warnings); diff != "" {

@@ -69,7 +69,7 @@ const dashesText = "a line that separates documents is exactly three dashes"
 // of a document, and the line of the mistake; empty if none is known. It repeats
 // nothing of the file. before is the number of lines of the file before the document.
 func usualCause(document []byte, line, before int, text string) (cause string, at int) {
-	here, above, number := around(document, line)
+	here, above, number := lineWithParent(document, line)
 	header, below := emptyBlock(document, line)
 	switch {
 	case dashes.Match(here):
@@ -105,9 +105,9 @@ func usualCause(document []byte, line, before int, text string) (cause string, a
 		spaces(indent(here)), before+number, spaces(indent(above))), line
 }
 
-// around is a line, from 1, and the line above it that holds something, with its
+// lineWithParent is a line, from 1, and the line above it that holds something, with its
 // number; 0 where there is none.
-func around(document []byte, line int) (here, above []byte, number int) {
+func lineWithParent(document []byte, line int) (here, above []byte, number int) {
 	at := 0
 	for text := range bytes.Lines(document) {
 		at++

@@ -32,12 +32,12 @@ type checker struct {
 	// unknown is the severity of a key that nothing reads, outside of label selectors,
 	// and belongs where such a key is known: a hint, or empty.
 	unknown finding.Severity
-	belongs func(key string, s slot) string
+	belongs func(key string, s decodeTarget) string
 	exact   bool // the decoder minds the case of keys
 }
 
-// takes reports whether another finding would be kept: the first error always is.
-func (c *checker) takes(s finding.Severity) bool {
+// hasRoomFor reports whether another finding would be kept: the first error always is.
+func (c *checker) hasRoomFor(s finding.Severity) bool {
 	if len(c.found) < maxFindings || s == finding.Error && !finding.HasErrors(c.found) {
 		return true
 	}
@@ -45,19 +45,21 @@ func (c *checker) takes(s finding.Severity) bool {
 	return false
 }
 
-// A slot is a place in the file: the type that is decoded there, its keys for
+// A decodeTarget is a place in the file: the type that is decoded there, its keys for
 // people, and whether the decoder makes texts of numbers there. It does so only
 // where no embedded struct lies on the way.
-type slot struct {
+type decodeTarget struct {
 	t     reflect.Type
 	where string
 	loose bool
 }
 
-func (s slot) key(t reflect.Type, key string) slot { return slot{t, join(s.where, key), s.loose} }
+func (s decodeTarget) key(t reflect.Type, key string) decodeTarget {
+	return decodeTarget{t, joinKeys(s.where, key), s.loose}
+}
 
-func (c *checker) add(n *yaml.Node, s finding.Severity, rule, message, hint string) {
-	if !c.takes(s) {
+func (c *checker) addFinding(n *yaml.Node, s finding.Severity, rule, message, hint string) {
+	if !c.hasRoomFor(s) {
 		return
 	}
 	c.found = append(c.found, finding.Finding{
@@ -65,11 +67,11 @@ func (c *checker) add(n *yaml.Node, s finding.Severity, rule, message, hint stri
 	})
 }
 
-// done reports that nothing more can be found that would be kept.
-func (c *checker) done() bool { return c.more && finding.HasErrors(c.found) }
+// isFull reports that nothing more can be found that would be kept.
+func (c *checker) isFull() bool { return c.more && finding.HasErrors(c.found) }
 
-// sorted are all findings by place, and last whether some were left out.
-func (c *checker) sorted() []finding.Finding {
+// sortedFindings are all findings by place, and last whether some were left out.
+func (c *checker) sortedFindings() []finding.Finding {
 	finding.Sort(c.found)
 	if c.more {
 		c.found = append(c.found, finding.Finding{
@@ -81,73 +83,73 @@ func (c *checker) sorted() []finding.Finding {
 }
 
 func (c *checker) document(root *yaml.Node) {
-	c.value(root, slot{reflect.TypeFor[document](), "", true})
+	c.checkValue(root, decodeTarget{reflect.TypeFor[document](), "", true})
 	for _, key := range internal {
 		if n := lookup(root, key); n != nil {
-			c.add(n, finding.Warning, finding.RuleUnknownKey, fmt.Sprintf("key %q is set by Fleet itself; what stands here is ignored", key), "")
+			c.addFinding(n, finding.Warning, finding.RuleUnknownKey, fmt.Sprintf("key %q is set by Fleet itself; what stands here is ignored", key), "")
 		}
 	}
 	for _, key := range []string{"name", "labels", "annotations"} {
-		c.metadata(lookup(root, key), key)
+		c.checkMetadata(lookup(root, key), key)
 	}
 	for _, key := range []string{"labels", "annotations"} {
 		c.reserved(lookup(root, key), key)
 	}
 }
 
-// value compares one value with what is decoded in its place.
-func (c *checker) value(n *yaml.Node, s slot) {
+// checkValue compares one value with what is decoded in its place.
+func (c *checker) checkValue(n *yaml.Node, s decodeTarget) {
 	n = deref(n)
 	for s.t.Kind() == reflect.Pointer {
 		s.t = s.t.Elem()
 	}
 	switch {
-	case isNull(n), c.done():
+	case isNull(n), c.isFull():
 	case c.exact && s.t == reflect.TypeFor[metav1.FieldsV1](): // any mapping, which servers write
 	case s.t == reflect.TypeFor[fleet.GenericMap]():
-		if c.want(n, yaml.MappingNode, s) {
-			c.free(n, s.where)
+		if c.wantKind(n, yaml.MappingNode, s) {
+			c.checkFreeForm(n, s.where)
 		}
 	case reflect.PointerTo(s.t).Implements(reflect.TypeFor[json.Unmarshaler]()):
 		if n.Kind != yaml.ScalarNode {
-			c.refuse(n, s)
+			c.refuseValue(n, s)
 			return
 		}
-		c.trial(n, s)
+		c.tryDecode(n, s)
 	case s.t.Kind() == reflect.Struct:
-		if c.want(n, yaml.MappingNode, s) {
+		if c.wantKind(n, yaml.MappingNode, s) {
 			c.mapping(n, s)
 		}
 	case s.t.Kind() == reflect.Map:
-		if c.want(n, yaml.MappingNode, s) {
+		if c.wantKind(n, yaml.MappingNode, s) {
 			c.entries(n, s)
 		}
 	case s.t.Kind() == reflect.Slice && s.t.Elem().Kind() != reflect.Uint8:
-		if c.want(n, yaml.SequenceNode, s) {
-			c.items(n, s)
+		if c.wantKind(n, yaml.SequenceNode, s) {
+			c.checkItems(n, s)
 		}
 	default:
-		if c.want(n, yaml.ScalarNode, s) {
-			c.trial(n, s)
+		if c.wantKind(n, yaml.ScalarNode, s) {
+			c.tryDecode(n, s)
 		}
 	}
 }
 
-func (c *checker) entries(n *yaml.Node, s slot) {
+func (c *checker) entries(n *yaml.Node, s decodeTarget) {
 	c.keys(n, s.where)
 	c.labelKeys(n, s)
 	for _, p := range pairs(n) {
-		c.value(p.value, s.key(s.t.Elem(), p.key.Value))
+		c.checkValue(p.value, s.key(s.t.Elem(), p.key.Value))
 	}
 }
 
-func (c *checker) items(n *yaml.Node, s slot) {
+func (c *checker) checkItems(n *yaml.Node, s decodeTarget) {
 	for i, e := range n.Content {
-		c.value(e, slot{s.t.Elem(), fmt.Sprintf("%s[%d]", s.where, i), s.loose})
+		c.checkValue(e, decodeTarget{s.t.Elem(), fmt.Sprintf("%s[%d]", s.where, i), s.loose})
 	}
 }
 
-func (c *checker) want(n *yaml.Node, kind yaml.Kind, s slot) bool {
+func (c *checker) wantKind(n *yaml.Node, kind yaml.Kind, s decodeTarget) bool {
 	if n.Kind == kind {
 		return true
 	}
@@ -155,7 +157,7 @@ func (c *checker) want(n *yaml.Node, kind yaml.Kind, s slot) bool {
 	if what == "" {
 		what = "the file"
 	}
-	c.add(n, finding.Error, finding.RuleType, fmt.Sprintf("%s must be %s, not %s", what, kinds[kind], kinds[n.Kind]), longForm(n, s.t))
+	c.addFinding(n, finding.Error, finding.RuleType, fmt.Sprintf("%s must be %s, not %s", what, kinds[kind], kinds[n.Kind]), longForm(n, s.t))
 	return false
 }
 
@@ -166,7 +168,7 @@ func longForm(n *yaml.Node, t reflect.Type) string {
 	if list {
 		t = t.Elem()
 	}
-	text := oneLine(cut(n.Value))
+	text := oneLine(shortenText(n.Value))
 	switch {
 	case n.Kind != yaml.ScalarNode || text == "":
 		return ""
@@ -181,7 +183,7 @@ func longForm(n *yaml.Node, t reflect.Type) string {
 }
 
 // mapping compares the keys of a mapping with the fields of a struct.
-func (c *checker) mapping(n *yaml.Node, s slot) {
+func (c *checker) mapping(n *yaml.Node, s decodeTarget) {
 	c.keys(n, s.where)
 	known := fields(s.t)
 	for _, p := range pairs(n) {
@@ -197,30 +199,30 @@ func (c *checker) mapping(n *yaml.Node, s slot) {
 		if ok {
 			inner := s.key(f.t, key.Value)
 			inner.loose = s.loose && !f.promoted
-			c.value(p.value, inner)
+			c.checkValue(p.value, inner)
 			continue
 		}
 		c.unknownKey(n, p, s, known)
-		c.free(p.value, join(s.where, key.Value))
+		c.checkFreeForm(p.value, joinKeys(s.where, key.Value))
 	}
 }
 
-// free checks what may be anything, as far as it has to have JSON at all.
-func (c *checker) free(n *yaml.Node, where string) {
+// checkFreeForm checks what may be anything, as far as it has to have JSON at all.
+func (c *checker) checkFreeForm(n *yaml.Node, where string) {
 	n = deref(n)
 	switch n.Kind {
 	case yaml.ScalarNode:
 		if n.Tag == "!!float" && strings.ContainsAny(n.Value, "iInN") {
-			c.add(n, finding.Error, finding.RuleType, where+" must not be infinite or no number at all", "")
+			c.addFinding(n, finding.Error, finding.RuleType, where+" must not be infinite or no number at all", "")
 		}
 	case yaml.SequenceNode:
 		for i, e := range n.Content {
-			c.free(e, fmt.Sprintf("%s[%d]", where, i))
+			c.checkFreeForm(e, fmt.Sprintf("%s[%d]", where, i))
 		}
 	case yaml.MappingNode:
 		c.keys(n, where)
 		for _, p := range pairs(n) {
-			c.free(p.value, join(where, p.key.Value))
+			c.checkFreeForm(p.value, joinKeys(where, p.key.Value))
 		}
 	}
 }
@@ -234,7 +236,7 @@ func (c *checker) keys(n *yaml.Node, where string) {
 			if key.Kind == yaml.MappingNode && key.Style&yaml.FlowStyle != 0 {
 				hint = HintTemplates // as in {{ .Values.region }}
 			}
-			c.add(p.key, finding.Error, finding.RuleType, keyText, hint)
+			c.addFinding(p.key, finding.Error, finding.RuleType, keyText, hint)
 		}
 	}
 }
@@ -244,15 +246,15 @@ func (c *checker) duplicates(n *yaml.Node, where string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if first, ok := seen[key.Value]; ok && !isMerge(key) {
-			c.add(key, finding.Warning, finding.RuleDuplicateKey,
-				fmt.Sprintf("key %q stands here again (first in line %d); the last one counts", join(where, key.Value), first), "")
+			c.addFinding(key, finding.Warning, finding.RuleDuplicateKey,
+				fmt.Sprintf("key %q stands here again (first in line %d); the last one counts", joinKeys(where, key.Value), first), "")
 		}
 		seen[key.Value] = key.Line
 	}
 }
 
-// trial decodes a single value on its own, so that a failure has a place.
-func (c *checker) trial(n *yaml.Node, s slot) {
+// tryDecode decodes a single value on its own, so that a failure has a place.
+func (c *checker) tryDecode(n *yaml.Node, s decodeTarget) {
 	if s.t.Kind() == reflect.String && plainWord(n) {
 		return
 	}
@@ -260,54 +262,54 @@ func (c *checker) trial(n *yaml.Node, s slot) {
 	if n.Style != 0 {
 		raw, err := yaml.Marshal(n)
 		if err != nil {
-			c.refuse(n, s)
+			c.refuseValue(n, s)
 			return
 		}
 		text = raw
 	}
 	got, err := decoded(text, s)
-	if err != nil || changed(n, got, s) {
-		c.refuse(n, s)
+	if err != nil || changesText(n, got, s) {
+		c.refuseValue(n, s)
 	}
 }
 
-// changed reports whether got, which the decoder makes of a value, is another text than
+// changesText reports whether got, which the decoder makes of a value, is another text than
 // what is written: "false" for no, "1.1" for 1.10. In the name of an entry of imageScans
 // that may be, which nothing reads.
-func changed(n *yaml.Node, got reflect.Value, s slot) bool {
+func changesText(n *yaml.Node, got reflect.Value, s decodeTarget) bool {
 	return got.Kind() == reflect.String && n.Style == 0 && got.String() != n.Value &&
-		!strings.Contains(n.Value, "\n") && !below(s.where, "imageScans")
+		!strings.Contains(n.Value, "\n") && !isInLists(s.where, "imageScans")
 }
 
 // labelKeys refuses keys of matchLabels of which the decoder makes another text.
-func (c *checker) labelKeys(n *yaml.Node, s slot) {
+func (c *checker) labelKeys(n *yaml.Node, s decodeTarget) {
 	if at := strings.LastIndex(s.where, "."); !strings.EqualFold(s.where[at+1:], "matchLabels") {
 		return
 	}
 	for _, p := range pairs(n) {
-		if c.done() {
+		if c.isFull() {
 			return
 		}
 		key := deref(p.key)
 		if key.Kind != yaml.ScalarNode || isNull(key) || plainWord(key) {
 			continue
 		}
-		text := slot{reflect.TypeFor[string](), s.where, true}
-		if got, err := decoded([]byte(key.Value), text); err == nil && changed(key, got, text) {
-			c.add(p.key, finding.Error, finding.RuleType, fmt.Sprintf("%s: the key %s counts as %q", s.where, cut(key.Value), got), "put it in quotes")
+		text := decodeTarget{reflect.TypeFor[string](), s.where, true}
+		if got, err := decoded([]byte(key.Value), text); err == nil && changesText(key, got, text) {
+			c.addFinding(p.key, finding.Error, finding.RuleType, fmt.Sprintf("%s: the key %s counts as %q", s.where, shortenText(key.Value), got), "put it in quotes")
 		}
 	}
 }
 
-// refuse says what should stand in the place of a value.
-func (c *checker) refuse(n *yaml.Node, s slot) {
+// refuseValue says what should stand in the place of a value.
+func (c *checker) refuseValue(n *yaml.Node, s decodeTarget) {
 	hint := ""
 	if s.t.Kind() == reflect.String && n.Kind == yaml.ScalarNode {
 		hint = "put it in quotes"
 	}
 	got := kinds[n.Kind]
 	if n.Kind == yaml.ScalarNode && !confidential(s.where) {
-		got = cut(n.Value)
+		got = shortenText(n.Value)
 		if quoted := n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0; quoted && hint == "" {
 			got = fmt.Sprintf("the text %q", got)
 			if decode([]byte(n.Value), s) == nil {
@@ -315,7 +317,7 @@ func (c *checker) refuse(n *yaml.Node, s slot) {
 			}
 		}
 	}
-	c.add(n, finding.Error, finding.RuleType, fmt.Sprintf("%s must be %s, not %s", s.where, describe(s.t), got), hint)
+	c.addFinding(n, finding.Error, finding.RuleType, fmt.Sprintf("%s must be %s, not %s", s.where, describe(s.t), got), hint)
 }
 
 // kinds are the kinds of YAML values in words.
@@ -329,13 +331,13 @@ func confidential(where string) bool {
 		strings.HasPrefix(where, "data.") || strings.HasPrefix(where, "stringdata.")
 }
 
-func decode(text []byte, s slot) error {
+func decode(text []byte, s decodeTarget) error {
 	_, err := decoded(text, s)
 	return err
 }
 
 // decoded decodes a value into the type of its place.
-func decoded(text []byte, s slot) (reflect.Value, error) {
+func decoded(text []byte, s decodeTarget) (reflect.Value, error) {
 	target := reflect.New(s.t)
 	if s.loose {
 		return target.Elem(), sigyaml.Unmarshal(text, target.Interface())
@@ -400,7 +402,7 @@ func Known(key string) bool {
 	return ok && !slices.Contains(internal, key)
 }
 
-func names(known map[string]field) []string {
+func fieldNames(known map[string]field) []string {
 	list := make([]string, 0, len(known))
 	for name := range known {
 		if !slices.Contains(internal, name) {
@@ -410,14 +412,14 @@ func names(known map[string]field) []string {
 	return list
 }
 
-func join(where, key string) string {
+func joinKeys(where, key string) string {
 	if where == "" {
 		return key
 	}
 	return where + "." + key
 }
 
-func cut(s string) string {
+func shortenText(s string) string {
 	if r := []rune(s); len(r) > 40 {
 		return string(r[:39]) + "…"
 	}

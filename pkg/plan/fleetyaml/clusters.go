@@ -23,7 +23,7 @@ func (v *validator) selector(s *metav1.LabelSelector, place ...any) {
 	refuse := func(one metav1.LabelSelector, keys ...any) bool {
 		_, err := metav1.LabelSelectorAsSelector(&one)
 		if err != nil {
-			v.bad(fmt.Sprintf("%s cannot be used: %s%s", what, oneLine(err.Error()), operatorMeant(one)), to(place, keys...)...)
+			v.addError(fmt.Sprintf("%s cannot be used: %s%s", what, oneLine(err.Error()), operatorMeant(one)), childPlace(place, keys...)...)
 		}
 		return err != nil
 	}
@@ -79,25 +79,25 @@ func wrongPart(e metav1.LabelSelectorRequirement) string {
 // namespaces refuses names that no namespace can have, in the options of the
 // bundle or of one target, which stands at place.
 func (v *validator) namespaces(o *fleet.BundleDeploymentOptions, place []any) {
-	v.namespace("defaultNamespace", o.DefaultNamespace, to(place, "defaultNamespace"))
-	v.namespace("namespace", o.TargetNamespace, to(place, "namespace"))
+	v.namespace("defaultNamespace", o.DefaultNamespace, childPlace(place, "defaultNamespace"))
+	v.namespace("namespace", o.TargetNamespace, childPlace(place, "namespace"))
 	if o.Helm == nil {
 		return
 	}
 	for i, from := range o.Helm.ValuesFrom {
-		at := to(place, "helm", "valuesFrom", i)
+		at := childPlace(place, "helm", "valuesFrom", i)
 		if ref := from.ConfigMapKeyRef; ref != nil {
-			v.namespace(fmt.Sprintf("helm.valuesFrom[%d].configMapKeyRef.namespace", i), ref.Namespace, to(at, "configMapKeyRef", "namespace"))
+			v.namespace(fmt.Sprintf("helm.valuesFrom[%d].configMapKeyRef.namespace", i), ref.Namespace, childPlace(at, "configMapKeyRef", "namespace"))
 		}
 		if ref := from.SecretKeyRef; ref != nil {
-			v.namespace(fmt.Sprintf("helm.valuesFrom[%d].secretKeyRef.namespace", i), ref.Namespace, to(at, "secretKeyRef", "namespace"))
+			v.namespace(fmt.Sprintf("helm.valuesFrom[%d].secretKeyRef.namespace", i), ref.Namespace, childPlace(at, "secretKeyRef", "namespace"))
 		}
 	}
 }
 
 func (v *validator) namespace(what, name string, place []any) {
 	if name != "" && len(validation.IsDNS1123Label(name)) > 0 {
-		v.bad(fmt.Sprintf("%s %q is not possible: want at most %d lower case letters, digits and -, a letter or digit first and last",
-			what, cut(name), validation.DNS1123LabelMaxLength), place...)
+		v.addError(fmt.Sprintf("%s %q is not possible: want at most %d lower case letters, digits and -, a letter or digit first and last",
+			what, shortenText(name), validation.DNS1123LabelMaxLength), place...)
 	}
 }

@@ -44,7 +44,7 @@ type File struct {
 	OverrideTargets []fleet.GitTarget
 	Overrides       bool
 	// ImageScans as they stand in the file, also those without an image, which
-	// are skipped. The place of one is At("imageScans", index, key).
+	// are skipped. The place of one is Position("imageScans", index, key).
 	ImageScans []fleet.ImageScanSpec
 
 	root    *yaml.Node
@@ -84,7 +84,7 @@ type imageScan struct {
 	fleet.ImageScanSpec `json:",inline"`
 }
 
-// metadata is the file as the reference decodes it a second time, for the
+// checkMetadata is the file as rancher/fleet decodes it a second time, for the
 // annotations. No number becomes a text there.
 type metadata struct {
 	metav1.ObjectMeta `json:",inline"`
@@ -95,7 +95,7 @@ type metadata struct {
 // could be read.
 //
 // An empty file is an empty File. Parse warns of unknown keys and of everything after the
-// first YAML document. The file is decoded as the reference does it: as YAML 1.1, where yes
+// first YAML document. The file is decoded as rancher/fleet does it: as YAML 1.1, where yes
 // and on are true; keys in any case; of a key that stands twice the last one is used.
 //
 // Findings never repeat what stands below helm.values and helm.templateValues.
@@ -107,8 +107,8 @@ func Parse(path string, data []byte) (File, []finding.Finding) {
 			Message: fmt.Sprintf("the file is larger than %d KiB", MaxBytes>>10),
 		}}
 	}
-	c := &checker{path: path, unknown: finding.Warning, belongs: belongs}
-	root, found := c.first(data)
+	c := &checker{path: path, unknown: finding.Warning, belongs: properPlace}
+	root, found := c.firstDocument(data)
 	if root == nil {
 		return f, found
 	}
@@ -116,23 +116,23 @@ func Parse(path string, data []byte) (File, []finding.Finding) {
 	f.Name = nameOf(root)
 	c.document(root)
 	if finding.HasErrors(c.found) {
-		return f, c.sorted()
+		return f, c.sortedFindings()
 	}
 	doc, err := decodeAs[document](data)
 	if err != nil {
 		line, _, text := syntax(data, err)
-		c.add(&yaml.Node{Line: line}, finding.Error, finding.RuleType, "cannot be read: "+text, "")
-		return f, c.sorted()
+		c.addFinding(&yaml.Node{Line: line}, finding.Error, finding.RuleType, "cannot be read: "+text, "")
+		return f, c.sortedFindings()
 	}
-	f.fill(doc)
+	f.setFields(doc)
 	f.decoded = true
 	f.validate(c)
-	return f, c.sorted()
+	return f, c.sortedFindings()
 }
 
-// first is the first document of a file, and nil where there is none that can be
+// firstDocument is the first document of a file, and nil where there is none that can be
 // checked, with all that was found then.
-func (c *checker) first(data []byte) (*yaml.Node, []finding.Finding) {
+func (c *checker) firstDocument(data []byte) (*yaml.Node, []finding.Finding) {
 	root, more, err := parseNode(data)
 	if err != nil {
 		return nil, []finding.Finding{SyntaxFinding(c.path, position.Document{Text: data}, err, HintTemplates)}
@@ -141,10 +141,10 @@ func (c *checker) first(data []byte) (*yaml.Node, []finding.Finding) {
 		return nil, []finding.Finding{f}
 	}
 	if more != nil {
-		c.add(more, finding.Warning, finding.RuleUnknownKey, "only the first document of the file is read", "")
+		c.addFinding(more, finding.Warning, finding.RuleUnknownKey, "only the first document of the file is read", "")
 	}
 	if root != nil && sizeOf(root).tooLarge() {
-		c.add(root, finding.Error, finding.RuleTooLarge, "the file unfolds to too much: aliases stand for too many or too large values", "")
+		c.addFinding(root, finding.Error, finding.RuleTooLarge, "the file unfolds to too much: aliases stand for too many or too large values", "")
 		root = nil
 	}
 	return root, c.found
@@ -180,9 +180,9 @@ func nameOf(root *yaml.Node) string {
 	return ""
 }
 
-// fill takes over what a fleet.yaml may set. It leaves out what only Fleet may set; the
+// setFields takes over what a fleet.yaml may set. It leaves out what only Fleet may set; the
 // checker has warned about it.
-func (f *File) fill(doc document) {
+func (f *File) setFields(doc document) {
 	f.Name, f.Labels, f.Annotations = doc.Name, doc.Labels, doc.Annotations
 	f.Spec = doc.BundleSpec
 	f.OverrideTargets, f.Overrides = doc.OverrideTargets, doc.OverrideTargets != nil
@@ -212,9 +212,9 @@ func (f *File) fill(doc document) {
 // findings of severity Error that is so where only single values are wrong.
 func (f *File) Decoded() bool { return f.decoded }
 
-// At returns the line and column of the value that keys lead to; where they lead nowhere,
+// Position returns the line and column of the value that keys lead to; where they lead nowhere,
 // of the last that exists. Keys are strings, and ints for lists.
-func (f *File) At(keys ...any) (line, column int) {
+func (f *File) Position(keys ...any) (line, column int) {
 	n := f.root
 	if n == nil {
 		return 0, 0
@@ -229,12 +229,12 @@ func (f *File) At(keys ...any) (line, column int) {
 	return n.Line, n.Column
 }
 
-// AtTarget is At below the place of Spec.Targets[i].
+// AtTarget is Position below the place of Spec.Targets[i].
 func (f *File) AtTarget(i int, keys ...any) (line, column int) {
 	if i < 0 || i >= len(f.customized) {
 		return 0, 0
 	}
-	return f.At(append(slices.Clone(f.customized[i]), keys...)...)
+	return f.Position(append(slices.Clone(f.customized[i]), keys...)...)
 }
 
 // syntaxLine finds the place in a message of the YAML parser, which gives it in
@@ -304,7 +304,7 @@ func syntax(document []byte, err error) (line, column int, text string) {
 	if text == keyText {
 		line, column, _ = position.UnusableKey(position.Root(document))
 	} else {
-		line = position.Mistake(document, line)
+		line = position.SyntaxErrorLine(document, line)
 	}
 	if at := position.Conflict(document); at > 0 && at <= line {
 		return at, 0, position.ConflictText

@@ -69,7 +69,7 @@ overrideTargets: []
 	}, cmp.Ignore()), cmp.AllowUnexported(File{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if line, column := f.At("helm", "releaseName"); line != 7 || column != 16 {
+	if line, column := f.Position("helm", "releaseName"); line != 7 || column != 16 {
 		t.Errorf("want helm.releaseName at 7:16, got %d:%d", line, column)
 	}
 	if line, _ := f.AtTarget(1, "helm", "values"); line != 18 {

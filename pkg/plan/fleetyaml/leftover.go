@@ -11,12 +11,12 @@ import (
 // LeftOver returns the finding about what the parser ignores in a document of the file that
 // path names; ok is false where it reads all. The document can be parsed.
 func LeftOver(path string, doc position.Document) (f finding.Finding, ok bool) {
-	rest, ok := position.Behind(doc.Text)
+	rest, ok := position.IgnoredLine(doc.Text)
 	if !ok {
 		return finding.Finding{}, false
 	}
 	f = finding.Finding{Path: path, Line: doc.Before + rest.Line, Severity: finding.Error, Rule: finding.RuleYAML}
-	here, _, _ := around(doc.Text, rest.Line)
+	here, _, _ := lineWithParent(doc.Text, rest.Line)
 	if at := position.Conflict(doc.Text); at > 0 && at <= rest.Line {
 		f.Line, f.Message = doc.Before+at, "YAML: "+position.ConflictText
 		return f, true

@@ -11,26 +11,26 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
-// metadata refuses what the second decoding would: there, only texts are
+// checkMetadata refuses what the second decoding would: there, only texts are
 // texts.
-func (c *checker) metadata(n *yaml.Node, key string) {
+func (c *checker) checkMetadata(n *yaml.Node, key string) {
 	if n == nil {
 		return
 	}
 	n = deref(n)
 	if n.Kind == yaml.ScalarNode && key == "name" {
-		c.metadatum(key, n, map[string]any{key: n})
+		c.checkMetadataValue(key, n, map[string]any{key: n})
 		return
 	}
 	for _, p := range pairs(n) {
-		if c.done() {
+		if c.isFull() {
 			return
 		}
-		c.metadatum(join(key, p.key.Value), deref(p.value), map[string]any{key: map[string]any{p.key.Value: deref(p.value)}})
+		c.checkMetadataValue(joinKeys(key, p.key.Value), deref(p.value), map[string]any{key: map[string]any{p.key.Value: deref(p.value)}})
 	}
 }
 
-func (c *checker) metadatum(where string, value *yaml.Node, entry map[string]any) {
+func (c *checker) checkMetadataValue(where string, value *yaml.Node, entry map[string]any) {
 	if value.Kind != yaml.ScalarNode || isNull(value) || plainWord(value) {
 		return
 	}
@@ -41,7 +41,7 @@ func (c *checker) metadatum(where string, value *yaml.Node, entry map[string]any
 	}
 	raw, err := yaml.Marshal(entry)
 	if err == nil && sigyaml.Unmarshal(raw, new(metadata)) != nil {
-		c.add(value, finding.Error, finding.RuleType, fmt.Sprintf("%s must be a text, not %s", where, cut(value.Value)), "put it in quotes")
+		c.addFinding(value, finding.Error, finding.RuleType, fmt.Sprintf("%s must be a text, not %s", where, shortenText(value.Value)), "put it in quotes")
 	}
 }
 
@@ -69,7 +69,7 @@ func (c *checker) reserved(n *yaml.Node, what string) {
 	}
 	for _, p := range pairs(n) {
 		if Reserved(p.key.Value) {
-			c.add(p.key, finding.Error, finding.RuleReserved, reservedText(what, p.key.Value), "")
+			c.addFinding(p.key, finding.Error, finding.RuleReserved, reservedText(what, p.key.Value), "")
 		}
 	}
 }

@@ -48,7 +48,7 @@ type pair struct{ key, value *yaml.Node }
 func pairs(n *yaml.Node) []pair {
 	var list []pair
 	at := map[string]int{}
-	collect(n, 0, func(p pair) {
+	collectPairs(n, 0, func(p pair) {
 		if i, ok := at[p.key.Value]; ok {
 			list[i] = p
 			return
@@ -59,7 +59,7 @@ func pairs(n *yaml.Node) []pair {
 	return list
 }
 
-func collect(n *yaml.Node, depth int, add func(pair)) {
+func collectPairs(n *yaml.Node, depth int, add func(pair)) {
 	n = deref(n)
 	if n.Kind != yaml.MappingNode || depth > 10 {
 		return
@@ -71,11 +71,11 @@ func collect(n *yaml.Node, depth int, add func(pair)) {
 			continue
 		}
 		if value = deref(value); value.Kind != yaml.SequenceNode {
-			collect(value, depth+1, add)
+			collectPairs(value, depth+1, add)
 			continue
 		}
 		for _, v := range slices.Backward(value.Content) {
-			collect(v, depth+1, add)
+			collectPairs(v, depth+1, add)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func child(n *yaml.Node, key any) *yaml.Node {
 // and accepts another case.
 func lookup(n *yaml.Node, key string) *yaml.Node {
 	var exact, folded *yaml.Node
-	collect(n, 0, func(p pair) {
+	collectPairs(n, 0, func(p pair) {
 		switch {
 		case p.key.Value == key:
 			exact = p.value

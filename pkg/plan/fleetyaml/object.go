@@ -32,9 +32,9 @@ func ofObject[T any](path string, root *yaml.Node, unknown finding.Severity, rul
 		return nil
 	}
 	t := reflect.TypeFor[T]()
-	c := &checker{path: path, unknown: unknown, exact: true, belongs: func(key string, s slot) string { return belongsInObject(key, s, t) }}
-	c.value(withoutStatus(root), slot{t, "", false})
-	return slices.DeleteFunc(c.sorted(), func(f finding.Finding) bool { return f.Rule != rule })
+	c := &checker{path: path, unknown: unknown, exact: true, belongs: func(key string, s decodeTarget) string { return belongsInObject(key, s, t) }}
+	c.checkValue(withoutStatus(root), decodeTarget{t, "", false})
+	return slices.DeleteFunc(c.sortedFindings(), func(f finding.Finding) bool { return f.Rule != rule })
 }
 
 // withoutStatus is an object without its status: only servers and agents write that.
@@ -51,7 +51,7 @@ func withoutStatus(root *yaml.Node) *yaml.Node {
 
 // belongsInObject is where a key that is unknown in a place of an object is known. It
 // is empty for others.
-func belongsInObject(key string, s slot, object reflect.Type) string {
+func belongsInObject(key string, s decodeTarget, object reflect.Type) string {
 	spec, hasSpec := fields(object)["spec"]
 	if hasSpec && s.where == "" {
 		if _, ok := fields(spec.t)[key]; ok {

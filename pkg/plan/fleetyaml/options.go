@@ -23,14 +23,14 @@ func (v *validator) options(o *fleet.BundleDeploymentOptions, place []any) {
 	v.namespaces(o, place)
 	v.comparePatches(o.Diff, place)
 	for i, r := range o.DownstreamResources {
-		at := to(place, "downstreamResources", i)
+		at := childPlace(place, "downstreamResources", i)
 		switch strings.ToLower(r.Kind) {
 		case "secret", "configmap":
 		default:
-			v.bad(fmt.Sprintf("downstreamResources[%d]: kind %q cannot be copied; want Secret or ConfigMap", i, cut(r.Kind)), to(at, "kind")...)
+			v.addError(fmt.Sprintf("downstreamResources[%d]: kind %q cannot be copied; want Secret or ConfigMap", i, shortenText(r.Kind)), childPlace(at, "kind")...)
 		}
 		if r.Name == "" {
-			v.bad(fmt.Sprintf("downstreamResources[%d] has no name", i), at...)
+			v.addError(fmt.Sprintf("downstreamResources[%d] has no name", i), at...)
 		}
 	}
 	h := o.Helm
@@ -38,19 +38,19 @@ func (v *validator) options(o *fleet.BundleDeploymentOptions, place []any) {
 		return
 	}
 	if h.ReleaseName != "" && (len(h.ReleaseName) > fleet.ReleaseNameLimit || !releaseName.MatchString(h.ReleaseName)) {
-		v.bad(fmt.Sprintf("helm.releaseName %q is not possible: want at most %d %s",
-			cut(h.ReleaseName), fleet.ReleaseNameLimit, NameForm), to(place, "helm", "releaseName")...)
+		v.addError(fmt.Sprintf("helm.releaseName %q is not possible: want at most %d %s",
+			shortenText(h.ReleaseName), fleet.ReleaseNameLimit, NameForm), childPlace(place, "helm", "releaseName")...)
 	}
 	for i, from := range h.ValuesFrom {
-		at := to(place, "helm", "valuesFrom", i)
+		at := childPlace(place, "helm", "valuesFrom", i)
 		if ref := from.ConfigMapKeyRef; ref != nil && ref.Name == "" {
-			v.bad(fmt.Sprintf("helm.valuesFrom[%d].configMapKeyRef has no name", i), to(at, "configMapKeyRef")...)
+			v.addError(fmt.Sprintf("helm.valuesFrom[%d].configMapKeyRef has no name", i), childPlace(at, "configMapKeyRef")...)
 		}
 		if ref := from.SecretKeyRef; ref != nil && ref.Name == "" {
-			v.bad(fmt.Sprintf("helm.valuesFrom[%d].secretKeyRef has no name", i), to(at, "secretKeyRef")...)
+			v.addError(fmt.Sprintf("helm.valuesFrom[%d].secretKeyRef has no name", i), childPlace(at, "secretKeyRef")...)
 		}
 		if from.ConfigMapKeyRef == nil && from.SecretKeyRef == nil {
-			v.odd(fmt.Sprintf("helm.valuesFrom[%d] names neither a ConfigMap nor a Secret and does nothing", i), "", at...)
+			v.addWarning(fmt.Sprintf("helm.valuesFrom[%d] names neither a ConfigMap nor a Secret and does nothing", i), "", at...)
 		}
 	}
 }
@@ -73,12 +73,12 @@ func (v *validator) versions() {
 		}
 		used := *h
 		if v.f.Spec.Helm != nil {
-			used.Repo, used.Chart = or(h.Repo, root.Repo), or(h.Chart, root.Chart)
-			used.Version = or(h.Version, root.Version)
+			used.Repo, used.Chart = firstNonEmpty(h.Repo, root.Repo), firstNonEmpty(h.Chart, root.Chart)
+			used.Version = firstNonEmpty(h.Version, root.Version)
 		}
 		switch {
 		case h.Version != "":
-			v.version(used, root, to(v.f.customized[i], "helm", "version"))
+			v.version(used, root, childPlace(v.f.customized[i], "helm", "version"))
 		case !chooses(root) && chooses(used) && !rootUsed:
 			rootUsed = true
 			v.version(used, root, []any{"helm", "version"})
@@ -93,14 +93,14 @@ func (v *validator) version(h, root fleet.HelmOptions, place []any) {
 	if _, err := semver.NewConstraint(h.Version); err == nil {
 		return
 	}
-	message := fmt.Sprintf("helm.version %q is not a version or range", cut(h.Version))
+	message := fmt.Sprintf("helm.version %q is not a version or range", shortenText(h.Version))
 	if chooses(h) {
-		v.add(finding.Error, finding.RuleVersion, message, "", place...)
+		v.addFinding(finding.Error, finding.RuleVersion, message, "", place...)
 		return
 	}
 	if h.Chart != "" || root.Chart != "" {
 		message += "; nothing reads it, since the chart comes from no repository"
-		v.add(finding.Warning, finding.RuleVersion, message, "", place...)
+		v.addFinding(finding.Warning, finding.RuleVersion, message, "", place...)
 	}
 }
 
@@ -112,10 +112,10 @@ func (v *validator) helmNumbers() {
 		return
 	}
 	if h.TimeoutSeconds < 0 {
-		v.odd(fmt.Sprintf("helm.timeoutSeconds %d counts as 0: Helm does not wait", h.TimeoutSeconds), "", "helm", "timeoutSeconds")
+		v.addWarning(fmt.Sprintf("helm.timeoutSeconds %d counts as 0: Helm does not wait", h.TimeoutSeconds), "", "helm", "timeoutSeconds")
 	}
 	if h.MaxHistory < 0 {
-		v.odd(fmt.Sprintf("helm.maxHistory %d counts as 2", h.MaxHistory), "", "helm", "maxHistory")
+		v.addWarning(fmt.Sprintf("helm.maxHistory %d counts as 2", h.MaxHistory), "", "helm", "maxHistory")
 	}
 }
 
@@ -129,12 +129,12 @@ func (v *validator) jobs() {
 	for i := range v.f.Spec.Targets {
 		h := v.f.Spec.Targets[i].Helm
 		if h != nil && h.WaitForJobs && !waits(root) && !waits(h) {
-			v.odd(message, hint, to(v.f.customized[i], "helm", "waitForJobs")...)
+			v.addWarning(message, hint, childPlace(v.f.customized[i], "helm", "waitForJobs")...)
 		}
 		some = some || waits(h)
 	}
 	if root != nil && root.WaitForJobs && !some {
-		v.odd(message, hint, "helm", "waitForJobs")
+		v.addWarning(message, hint, "helm", "waitForJobs")
 	}
 }
 
@@ -146,7 +146,7 @@ func chooses(h fleet.HelmOptions) bool {
 	return h.Repo != "" || strings.HasPrefix(h.Chart, "oci://")
 }
 
-func or(a, b string) string {
+func firstNonEmpty(a, b string) string {
 	if a == "" {
 		return b
 	}

@@ -17,18 +17,18 @@ import (
 
 // unknownKey says of a key of a mapping that nothing reads it: an error in label
 // selectors, which match everything without it, elsewhere what the checker is set to.
-func (c *checker) unknownKey(n *yaml.Node, p pair, s slot, known map[string]field) {
+func (c *checker) unknownKey(n *yaml.Node, p pair, s decodeTarget, known map[string]field) {
 	selector := s.t == reflect.TypeFor[metav1.LabelSelector]()
-	key, severity := cut(p.key.Value), c.unknown
+	key, severity := shortenText(p.key.Value), c.unknown
 	if selector {
 		severity = finding.Error
 	}
-	if !c.takes(severity) {
+	if !c.hasRoomFor(severity) {
 		return // finding the nearest key is what costs
 	}
-	near := spelling.Nearest(key, names(known))
+	near := spelling.Nearest(key, fieldNames(known))
 	if selector {
-		c.add(p.key, severity, finding.RuleUnknownKey, c.selectorText(n, p, s, near), "")
+		c.addFinding(p.key, severity, finding.RuleUnknownKey, c.selectorText(n, p, s, near), "")
 		return
 	}
 	hint := cmp.Or(indented(n, key, known), c.belongs(p.key.Value, s))
@@ -39,7 +39,7 @@ func (c *checker) unknownKey(n *yaml.Node, p pair, s slot, known map[string]fiel
 	if severity == finding.Warning {
 		text += " is ignored"
 	}
-	c.add(p.key, severity, finding.RuleUnknownKey, text, hint)
+	c.addFinding(p.key, severity, finding.RuleUnknownKey, text, hint)
 }
 
 // ClusterLabels is no key of a target, and is taken for one: templates call labels so.
@@ -68,9 +68,9 @@ func indented(n *yaml.Node, key string, known map[string]field) string {
 	return ""
 }
 
-// belongs is where a key that is unknown in a place is known: in the options of Helm, in
+// properPlace is where a key that is unknown in a place is known: in the options of Helm, in
 // customizations, or at the top of the file. It is empty for others.
-func belongs(key string, s slot) string {
+func properPlace(key string, s decodeTarget) string {
 	customization := reflect.TypeFor[fleet.BundleTarget]()
 	whole := s.t == reflect.TypeFor[document]()
 	if whole && slices.Contains(ofObjects, key) {
@@ -91,7 +91,7 @@ func belongs(key string, s slot) string {
 		return "it belongs in an entry of targetCustomizations"
 	case slices.Contains(ofAll, key) || whole:
 		return ""
-	case customizes && below(s.where, "targetCustomizations", "targets"):
+	case customizes && isInLists(s.where, "targetCustomizations", "targets"):
 		return "it belongs in the entry of targetCustomizations itself"
 	case Known(key):
 		return "it belongs at the top of fleet.yaml"
@@ -102,8 +102,8 @@ func belongs(key string, s slot) string {
 // ofAll are keys of fleet.yaml that are meant for something else in most other places.
 var ofAll = []string{"name", "labels", "annotations", "targets"}
 
-// below reports whether a place is in an entry of one of the lists.
-func below(where string, lists ...string) bool {
+// isInLists reports whether a place is in an entry of one of the lists.
+func isInLists(where string, lists ...string) bool {
 	list, _, inEntry := strings.Cut(where, "[")
 	return inEntry && slices.ContainsFunc(lists, func(l string) bool { return strings.EqualFold(l, list) })
 }
@@ -119,10 +119,10 @@ const hintNamespace = "it belongs to the GitRepo; namespace puts all objects of 
 
 // selectorText returns the message about an unknown key of a label selector. It contains
 // the hint, since the GitRepo shows no hints.
-func (c *checker) selectorText(n *yaml.Node, p pair, s slot, near string) string {
+func (c *checker) selectorText(n *yaml.Node, p pair, s decodeTarget, near string) string {
 	name := s.where[strings.LastIndex(s.where, ".")+1:]
-	text := fmt.Sprintf("unknown key %q in %s", cut(p.key.Value), name)
-	if !c.has(n, "matchLabels") && !c.has(n, "matchExpressions") {
+	text := fmt.Sprintf("unknown key %q in %s", shortenText(p.key.Value), name)
+	if !c.hasKey(n, "matchLabels") && !c.hasKey(n, "matchExpressions") {
 		text += ": it means every " + selected(s.where, name)
 	} else {
 		text += " is ignored"
@@ -131,13 +131,13 @@ func (c *checker) selectorText(n *yaml.Node, p pair, s slot, near string) string
 	case near != "":
 		return fmt.Sprintf("%s; did you mean %s?", text, near)
 	case value.Kind == yaml.ScalarNode:
-		return fmt.Sprintf("%s; did you mean matchLabels: {%s: %s}?", text, oneLine(cut(p.key.Value)), oneLine(cut(value.Value)))
+		return fmt.Sprintf("%s; did you mean matchLabels: {%s: %s}?", text, oneLine(shortenText(p.key.Value)), oneLine(shortenText(value.Value)))
 	}
 	return text + "; want matchLabels or matchExpressions"
 }
 
-// has reports whether the decoder finds a key in a mapping.
-func (c *checker) has(n *yaml.Node, key string) bool {
+// hasKey reports whether the decoder finds a key in a mapping.
+func (c *checker) hasKey(n *yaml.Node, key string) bool {
 	if !c.exact {
 		return lookup(n, key) != nil
 	}

@@ -23,21 +23,21 @@ type Targets struct {
 // clusters.
 func ParseTargets(path string, data []byte) (Targets, []finding.Finding) {
 	c := &checker{path: path, unknown: finding.Error, belongs: belongsInTargets}
-	root, found := c.first(data)
+	root, found := c.firstDocument(data)
 	if root == nil {
 		return Targets{}, found
 	}
-	c.value(root, slot{reflect.TypeFor[Targets](), "", true})
+	c.checkValue(root, decodeTarget{reflect.TypeFor[Targets](), "", true})
 	if finding.HasErrors(c.found) {
-		return Targets{}, c.sorted()
+		return Targets{}, c.sortedFindings()
 	}
 	targets, err := decodeAs[Targets](data)
 	if err != nil {
 		line, _, text := syntax(data, err)
-		c.add(&yaml.Node{Line: line}, finding.Error, finding.RuleType, "cannot be read: "+text, "")
+		c.addFinding(&yaml.Node{Line: line}, finding.Error, finding.RuleType, "cannot be read: "+text, "")
 	}
 	targets.validate(&validator{f: &File{Path: path, root: root}, c: c})
-	return targets, c.sorted()
+	return targets, c.sortedFindings()
 }
 
 // validate refuses selectors that cannot be used, as in fleet.yaml.
@@ -54,9 +54,9 @@ func (t *Targets) validate(v *validator) {
 
 // belongsInTargets is where a key that is unknown in a place of a file of targets is
 // known. It is empty for others.
-func belongsInTargets(key string, s slot) string {
+func belongsInTargets(key string, s decodeTarget) string {
 	if _, selects := fields(reflect.TypeFor[fleet.GitTarget]())[key]; selects && s.where == "" {
 		return "it belongs in an entry of targets"
 	}
-	return belongs(key, s)
+	return properPlace(key, s)
 }

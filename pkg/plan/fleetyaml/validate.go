@@ -25,7 +25,7 @@ type validator struct {
 // validate refuses values that cannot work, where they stand.
 func (f *File) validate(c *checker) {
 	v := &validator{f: f, c: c}
-	v.name()
+	v.checkName()
 	v.reserved()
 	v.metadata()
 	v.dependsOn()
@@ -40,19 +40,19 @@ func (f *File) validate(c *checker) {
 	v.templates()
 }
 
-func (v *validator) bad(message string, keys ...any) {
-	v.add(finding.Error, finding.RuleValue, message, "", keys...)
+func (v *validator) addError(message string, keys ...any) {
+	v.addFinding(finding.Error, finding.RuleValue, message, "", keys...)
 }
 
-func (v *validator) odd(message, hint string, keys ...any) {
-	v.add(finding.Warning, finding.RuleValue, message, hint, keys...)
+func (v *validator) addWarning(message, hint string, keys ...any) {
+	v.addFinding(finding.Warning, finding.RuleValue, message, hint, keys...)
 }
 
-func (v *validator) add(s finding.Severity, rule, message, hint string, keys ...any) {
-	if !v.c.takes(s) {
+func (v *validator) addFinding(s finding.Severity, rule, message, hint string, keys ...any) {
+	if !v.c.hasRoomFor(s) {
 		return // finding the place is what costs
 	}
-	line, column := v.f.At(keys...)
+	line, column := v.f.Position(keys...)
 	if text, ok := position.Text(v.f.root, keys...); ok && HasTemplate(text) {
 		message, hint = templateIn(keys), HintTemplates
 	}
@@ -84,7 +84,7 @@ func (v *validator) templates() {
 		if files || strings.HasSuffix(where, "helm.chart") || strings.HasSuffix(where, "helm.repo") {
 			s = finding.Error
 		}
-		if v.c.takes(s) {
+		if v.c.hasRoomFor(s) {
 			v.c.found = append(v.c.found, finding.Finding{
 				Path: v.f.Path, Line: t.Line, Column: t.Column, Severity: s, Rule: finding.RuleNotRendered, Message: templateIn(t.Keys), Hint: HintTemplates,
 			})
@@ -92,16 +92,16 @@ func (v *validator) templates() {
 	})
 }
 
-// to is a place below another one.
-func to(place []any, keys ...any) []any { return append(slices.Clone(place), keys...) }
+// childPlace is a place below another one.
+func childPlace(place []any, keys ...any) []any { return append(slices.Clone(place), keys...) }
 
-func (v *validator) name() {
+func (v *validator) checkName() {
 	switch name := v.f.Name; {
 	case name == "":
 	case len(validation.IsDNS1123Subdomain(name)) > 0:
-		v.bad(fmt.Sprintf("name %q is not possible: want %s", cut(name), NameForm), "name")
+		v.addError(fmt.Sprintf("name %q is not possible: want %s", shortenText(name), NameForm), "name")
 	case len(validation.IsValidLabelValue(name)) > 0:
-		v.bad(fmt.Sprintf("name %q is not possible: want at most 63 characters", cut(name)), "name")
+		v.addError(fmt.Sprintf("name %q is not possible: want at most 63 characters", shortenText(name)), "name")
 	}
 }
 
@@ -111,7 +111,7 @@ func (v *validator) reserved() {
 	check := func(what string, set map[string]string) {
 		for _, key := range slices.Sorted(maps.Keys(set)) {
 			if Reserved(key) {
-				v.add(finding.Error, finding.RuleReserved, reservedText(what, key), "", what, key)
+				v.addFinding(finding.Error, finding.RuleReserved, reservedText(what, key), "", what, key)
 			}
 		}
 	}
@@ -126,8 +126,8 @@ func (v *validator) metadata() {
 	v.annotations("namespace annotation", v.f.Spec.NamespaceAnnotations, "namespaceAnnotations")
 	for i := range v.f.Spec.Targets {
 		t, place := &v.f.Spec.Targets[i], v.f.customized[i]
-		v.labels("namespace label", t.NamespaceLabels, to(place, "namespaceLabels")...)
-		v.annotations("namespace annotation", t.NamespaceAnnotations, to(place, "namespaceAnnotations")...)
+		v.labels("namespace label", t.NamespaceLabels, childPlace(place, "namespaceLabels")...)
+		v.annotations("namespace annotation", t.NamespaceAnnotations, childPlace(place, "namespaceAnnotations")...)
 	}
 }
 
@@ -135,10 +135,10 @@ func (v *validator) labels(what string, set map[string]string, place ...any) {
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		value := set[key]
 		if why := validation.IsQualifiedName(key); len(why) > 0 {
-			v.bad(fmt.Sprintf("%s %q is not possible: %s", what, cut(key), why[0]), to(place, key)...)
+			v.addError(fmt.Sprintf("%s %q is not possible: %s", what, shortenText(key), why[0]), childPlace(place, key)...)
 		}
 		if why := validation.IsValidLabelValue(value); len(why) > 0 {
-			v.bad(fmt.Sprintf("value of %s %q is not possible: %s", what, cut(key), why[0]), to(place, key)...)
+			v.addError(fmt.Sprintf("value of %s %q is not possible: %s", what, shortenText(key), why[0]), childPlace(place, key)...)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (v *validator) labels(what string, set map[string]string, place ...any) {
 func (v *validator) annotations(what string, set map[string]string, place ...any) {
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		if why := validation.IsQualifiedName(strings.ToLower(key)); len(why) > 0 {
-			v.bad(fmt.Sprintf("%s %q is not possible: %s", what, cut(key), why[0]), to(place, key)...)
+			v.addError(fmt.Sprintf("%s %q is not possible: %s", what, shortenText(key), why[0]), childPlace(place, key)...)
 		}
 	}
 }
@@ -154,12 +154,12 @@ func (v *validator) annotations(what string, set map[string]string, place ...any
 func (v *validator) dependsOn() {
 	for i, ref := range v.f.Spec.DependsOn {
 		if ref.Name == "" && ref.Selector == nil {
-			v.bad(fmt.Sprintf("dependsOn[%d] needs a name or a selector", i), "dependsOn", i)
+			v.addError(fmt.Sprintf("dependsOn[%d] needs a name or a selector", i), "dependsOn", i)
 		}
 		v.selector(ref.Selector, "dependsOn", i, "selector")
 		for j, state := range ref.AcceptedStates {
 			if !slices.Contains(fleet.States, state) {
-				v.bad(fmt.Sprintf("dependsOn[%d].acceptedStates: %q is not a state; want one of %s", i, cut(string(state)), states()),
+				v.addError(fmt.Sprintf("dependsOn[%d].acceptedStates: %q is not a state; want one of %s", i, shortenText(string(state)), states()),
 					"dependsOn", i, "acceptedStates", j)
 			}
 		}
@@ -178,7 +178,7 @@ func (v *validator) mode() {
 	switch m := v.f.Spec.TargetCustomizationMode; m {
 	case "", fleet.TargetCustomizationFirstMatch, fleet.TargetCustomizationAllMatches:
 	default:
-		v.bad(fmt.Sprintf("targetCustomizationMode %q is not possible: want %s or %s", cut(string(m)),
+		v.addError(fmt.Sprintf("targetCustomizationMode %q is not possible: want %s or %s", shortenText(string(m)),
 			fleet.TargetCustomizationFirstMatch, fleet.TargetCustomizationAllMatches), "targetCustomizationMode")
 	}
 }
@@ -188,8 +188,8 @@ func (v *validator) mode() {
 func (v *validator) targets() {
 	for i := range v.f.Spec.Targets {
 		t, place := &v.f.Spec.Targets[i], v.f.customized[i]
-		v.selector(t.ClusterSelector, to(place, "clusterSelector")...)
-		v.selector(t.ClusterGroupSelector, to(place, "clusterGroupSelector")...)
+		v.selector(t.ClusterSelector, childPlace(place, "clusterSelector")...)
+		v.selector(t.ClusterGroupSelector, childPlace(place, "clusterGroupSelector")...)
 		v.options(&t.BundleDeploymentOptions, place)
 	}
 	for i := range v.f.OverrideTargets {
@@ -203,7 +203,7 @@ func (v *validator) targets() {
 func (v *validator) imageScans() {
 	for i := range v.f.ImageScans {
 		if v.f.ImageScans[i].Image == "" {
-			v.odd(fmt.Sprintf("imageScans[%d] has no image and is skipped", i), "", "imageScans", i)
+			v.addWarning(fmt.Sprintf("imageScans[%d] has no image and is skipped", i), "", "imageScans", i)
 		}
 	}
 }
@@ -217,33 +217,33 @@ func (v *validator) comparePatches(o *fleet.DiffOptions, place []any) {
 		return
 	}
 	for i := range o.ComparePatches {
-		p, at := &o.ComparePatches[i], to(place, "diff", "comparePatches", i)
+		p, at := &o.ComparePatches[i], childPlace(place, "diff", "comparePatches", i)
 		ignores := slices.ContainsFunc(p.Operations, func(op fleet.Operation) bool { return op.Op == "ignore" })
 		if len(p.JsonPointers) == 0 && len(p.Operations) == 0 {
-			v.odd(fmt.Sprintf("comparePatches[%d] has neither jsonPointers nor operations and does nothing", i), "", at...)
+			v.addWarning(fmt.Sprintf("comparePatches[%d] has neither jsonPointers nor operations and does nothing", i), "", at...)
 		}
 		if p.Kind == "" && len(p.Operations) > 0 {
-			v.odd(fmt.Sprintf("comparePatches[%d] has operations and no kind, so it matches no object", i), "", at...)
+			v.addWarning(fmt.Sprintf("comparePatches[%d] has operations and no kind, so it matches no object", i), "", at...)
 		}
 		if !ignores {
-			v.pattern(p.Name, to(at, "name"))
+			v.pattern(p.Name, childPlace(at, "name"))
 		} else if _, err := regexp.Compile(p.Name); err != nil {
-			v.odd(fmt.Sprintf("name %q is no regular expression, so it matches no other object", cut(p.Name)), "", to(at, "name")...)
+			v.addWarning(fmt.Sprintf("name %q is no regular expression, so it matches no other object", shortenText(p.Name)), "", childPlace(at, "name")...)
 		}
 		for j, pointer := range p.JsonPointers {
 			if !jsonPointer.MatchString(pointer) {
-				v.odd(fmt.Sprintf("%q is no JSON pointer and does nothing", cut(pointer)), "it begins with /, as in /spec/replicas", to(at, "jsonPointers", j)...)
+				v.addWarning(fmt.Sprintf("%q is no JSON pointer and does nothing", shortenText(pointer)), "it begins with /, as in /spec/replicas", childPlace(at, "jsonPointers", j)...)
 			}
 		}
 		for j := range p.Operations {
-			v.operation(&p.Operations[j], to(at, "operations", j))
+			v.operation(&p.Operations[j], childPlace(at, "operations", j))
 		}
 	}
 }
 
 func (v *validator) pattern(name string, place []any) {
 	if _, err := path.Match(name, ""); err != nil {
-		v.odd(fmt.Sprintf("name %q is no pattern, so it matches no object", cut(name)), "", place...)
+		v.addWarning(fmt.Sprintf("name %q is no pattern, so it matches no object", shortenText(name)), "", place...)
 	}
 }
 
@@ -253,13 +253,13 @@ func (v *validator) operation(op *fleet.Operation, place []any) {
 		return
 	case "remove", "add", "replace":
 	case "":
-		v.odd("the operation has no op and does nothing", "op is remove, add, replace or ignore", place...)
+		v.addWarning("the operation has no op and does nothing", "op is remove, add, replace or ignore", place...)
 		return
 	default:
-		v.odd(fmt.Sprintf("operation %q does nothing here", cut(op.Op)), "op is remove, add, replace or ignore", to(place, "op")...)
+		v.addWarning(fmt.Sprintf("operation %q does nothing here", shortenText(op.Op)), "op is remove, add, replace or ignore", childPlace(place, "op")...)
 		return
 	}
 	if !jsonPointer.MatchString(op.Path) {
-		v.odd(fmt.Sprintf("path %q is no JSON pointer; the operation does nothing", cut(op.Path)), "it begins with /, as in /spec/replicas", to(place, "path")...)
+		v.addWarning(fmt.Sprintf("path %q is no JSON pointer; the operation does nothing", shortenText(op.Path)), "it begins with /, as in /spec/replicas", childPlace(place, "path")...)
 	}
 }

@@ -45,9 +45,9 @@ func (r Read) IsOf(s fleet.GitRepoStatus) bool {
 	return r.Known && r.Err == nil && r.Commit == s.Commit && r.Generation == s.ObservedGeneration && r.Force == s.UpdateGeneration
 }
 
-// settles reports whether the reading was for the present commit and spec, and
+// isFinal reports whether the reading was for the present commit and spec, and
 // trying again would end the same.
-func (r Read) settles(f Facts) bool {
+func (r Read) isFinal(f Facts) bool {
 	if !r.Known || r.Commit != f.Head.Commit || r.Generation != f.Repo.Generation || r.Force != f.Repo.Spec.ForceSyncGeneration ||
 		r.Credentials != f.Credentials {
 		return false
@@ -115,7 +115,7 @@ func Decide(f Facts) Step {
 	switch {
 	case repo.DeletionTimestamp != nil && f.Suspended != "":
 		return Step{Wait, f.Suspended}
-	case repo.DeletionTimestamp != nil && withdrawal.Protects(repo):
+	case repo.DeletionTimestamp != nil && withdrawal.IsProtected(repo):
 		return Step{Wait, "the GitRepo is protected: its deletion waits to be approved"}
 	case repo.DeletionTimestamp != nil:
 		return Step{Remove, "the GitRepo is deleted"}
@@ -149,7 +149,7 @@ func changesIn(f Facts, status fleet.GitRepoStatus) string {
 	if f.Appeared {
 		return "a cluster that it names is there now"
 	}
-	if f.Read.settles(f) {
+	if f.Read.isFinal(f) {
 		return "" // the status may be behind what we did
 	}
 	switch {

@@ -104,7 +104,7 @@ func TestCheckPaths(t *testing.T) {
 			if diff := cmp.Diff(c.want, report(PlanWrites(set, present))); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
-			if got := Judge(set, nil).Message; got != c.verdict {
+			if got := SummarizeFindings(set, nil).Message; got != c.verdict {
 				t.Errorf("%s: want %q, got %q", c.why, c.verdict, got)
 			}
 			if diff := cmp.Diff(c.led, led); diff != "" {

@@ -16,7 +16,7 @@ type ScanWrite struct {
 
 // PlanScans compares the image scans of bundles with those that exist. Like a Bundle, a
 // scan that differs in nothing but its commit is not written. PlanScans never removes a
-// scan: it stays until a user deletes it, as in the reference.
+// scan: it stays until a user deletes it, as in rancher/fleet.
 func PlanScans(set bundle.Set, present []*fleet.ImageScan) []ScanWrite {
 	there := map[string]*fleet.ImageScan{}
 	for _, s := range present {

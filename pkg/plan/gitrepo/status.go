@@ -36,7 +36,7 @@ type trouble struct {
 func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 	s := *f.Repo.Status.DeepCopy()
 	w := writer{list: &s.Conditions, generation: f.Repo.Generation, now: now}
-	w.set(fleet.ConditionAccepted, accepted(f))
+	w.set(fleet.ConditionAccepted, acceptedCondition(f))
 	if f.Head != nil {
 		before := condition.IsTrue(s.Conditions, fleet.ConditionGitPolling)
 		if f.Head.Err == nil && (s.PollingCommit != f.Head.Commit || !before) || f.Head.Err != nil && before {
@@ -45,7 +45,7 @@ func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 		if f.Head.Err == nil {
 			s.PollingCommit = f.Head.Commit
 		}
-		w.set(fleet.ConditionGitPolling, verdict(f.Head.Err))
+		w.set(fleet.ConditionGitPolling, conditionOfError(f.Head.Err))
 	}
 	if r := f.Read; r.Known && r.Err == nil {
 		// A manager that was killed between the Bundles and the status has written what
@@ -54,19 +54,19 @@ func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 		if !r.IsOf(s) && changed {
 			// The manager writes Ready. Its last value is about what was read before and
 			// must not be taken for this commit.
-			w.set(fleet.ConditionReady, no(fleet.ReasonProgressing, fmt.Sprintf("commit %.7s is being rolled out", r.Commit)))
+			w.set(fleet.ConditionReady, falseCondition(fleet.ReasonProgressing, fmt.Sprintf("commit %.7s is being rolled out", r.Commit)))
 		}
 		s.Commit, s.ObservedGeneration, s.UpdateGeneration = r.Commit, r.Generation, r.Force
 		s.Reading = reading.Next(s.Reading, fleet.Reading{
 			Commit: r.Commit, Generation: r.Generation, Complete: r.Message == "" && !r.Retry, Paths: r.Paths,
 		}, r.Commits, r.Gone)
 	}
-	t := find(f)
+	t := findTrouble(f)
 	if !f.Read.Known && s.GitJobStatus == JobFailed && (t == nil || t.passing) {
 		return s // how the last reading ended still holds; it is about to be tried again
 	}
 	s.GitJobStatus = job(s, f, t)
-	w.progress(t, withBudget(f.Repo, warningOf(f.Read, s)))
+	w.setProgress(t, withBudget(f.Repo, warningOf(f.Read, s)))
 	return s
 }
 
@@ -101,22 +101,22 @@ func withBudget(repo *fleet.GitRepo, odd Notice) Notice {
 	return Notice{Warning: true, Reason: withdrawal.ReasonInvalidBudget, Message: text}
 }
 
-// accepted is about the spec alone.
-func accepted(f Facts) fleet.Condition {
+// acceptedCondition is about the spec alone.
+func acceptedCondition(f Facts) fleet.Condition {
 	switch {
 	case f.Refused != nil:
-		return verdict(f.Refused)
+		return conditionOfError(f.Refused)
 	case f.Closed != "":
-		return no(fleet.ReasonRestricted, f.Closed)
+		return falseCondition(fleet.ReasonRestricted, f.Closed)
 	case f.Missing != "":
-		return no(fleet.ReasonNotImplemented, f.Missing)
+		return falseCondition(fleet.ReasonNotImplemented, f.Missing)
 	}
-	return yes()
+	return trueCondition()
 }
 
-// find is the first trouble: what a person must change goes before what may
+// findTrouble is the first trouble: what a person must change goes before what may
 // pass.
-func find(f Facts) *trouble {
+func findTrouble(f Facts) *trouble {
 	of := func(err error, reading bool) *trouble {
 		// A local fault is tried again, and a person has to end it nevertheless.
 		return &trouble{reconcile.ReasonOf(err), err.Error(), !reconcile.IsTerminal(err) && reconcile.ReasonOf(err) != reconcile.ReasonLocal, reading}
@@ -178,13 +178,13 @@ func (w writer) set(kind string, c fleet.Condition) {
 	*w.list = condition.Set(*w.list, c, w.now)
 }
 
-// progress sets Stalled and Reconciling, of which at most one is True. Where
+// setProgress sets Stalled and Reconciling, of which at most one is True. Where
 // there is no trouble, Stalled shows the warnings.
-func (w writer) progress(t *trouble, odd Notice) {
-	stalled, reconciling := no("", ""), no("", "")
+func (w writer) setProgress(t *trouble, odd Notice) {
+	stalled, reconciling := falseCondition("", ""), falseCondition("", "")
 	switch {
 	case t == nil && odd.Message != "":
-		stalled = no(odd.Reason, odd.Message)
+		stalled = falseCondition(odd.Reason, odd.Message)
 	case t == nil:
 	case t.passing:
 		reconciling = fleet.Condition{Status: corev1.ConditionTrue, Reason: t.reason, Message: t.message}
@@ -197,19 +197,19 @@ func (w writer) progress(t *trouble, odd Notice) {
 	w.set(fleet.ConditionReconciling, reconciling)
 }
 
-func yes() fleet.Condition {
+func trueCondition() fleet.Condition {
 	return fleet.Condition{Status: corev1.ConditionTrue}
 }
 
-func no(reason, message string) fleet.Condition {
+func falseCondition(reason, message string) fleet.Condition {
 	return fleet.Condition{Status: corev1.ConditionFalse, Reason: reason, Message: message}
 }
 
-func verdict(err error) fleet.Condition {
+func conditionOfError(err error) fleet.Condition {
 	if err == nil {
-		return yes()
+		return trueCondition()
 	}
-	return no(reconcile.ReasonOf(err), err.Error())
+	return falseCondition(reconcile.ReasonOf(err), err.Error())
 }
 
 // A Notice is something to report about a GitRepo, once.

@@ -21,10 +21,10 @@ type Verdict struct {
 	Warning Notice
 }
 
-// Judge sums up a reading and what was found while it was written: the reason and the text
+// SummarizeFindings sums up a reading and what was found while it was written: the reason and the text
 // of the first error by place, and how many more there are. Errors that stay precede those
-// that may pass. If there is no error, Judge sums up the warnings.
-func Judge(set bundle.Set, written []finding.Finding) Verdict {
+// that may pass. If there is no error, SummarizeFindings sums up the warnings.
+func SummarizeFindings(set bundle.Set, written []finding.Finding) Verdict {
 	var v Verdict
 	lasting := finding.Errors(append(slices.Clone(set.Findings), written...))
 	var passing []finding.Finding
@@ -41,11 +41,11 @@ func Judge(set bundle.Set, written []finding.Finding) Verdict {
 	slices.SortStableFunc(passing, func(a, b finding.Finding) int { return localFirst(a) - localFirst(b) })
 	list := append(lasting, passing...)
 	if len(list) == 0 {
-		v.Warning = warning(append(set.All(), written...))
+		v.Warning = warning(append(set.AllFindings(), written...))
 		return v
 	}
 	v.Passing = len(lasting) == 0 && !slices.ContainsFunc(passing, func(f finding.Finding) bool { return f.Rule == finding.RuleLocalFault })
-	v.Reason, v.Message = list[0].Reason(), brief(list[0], len(list)-1)
+	v.Reason, v.Message = list[0].Reason(), shortFinding(list[0], len(list)-1)
 	return v
 }
 
@@ -65,11 +65,11 @@ func warning(list []finding.Finding) Notice {
 	if len(list) == 0 {
 		return Notice{}
 	}
-	return Notice{Warning: true, Reason: list[0].Reason(), Message: brief(list[0], len(list)-1)}
+	return Notice{Warning: true, Reason: list[0].Reason(), Message: shortFinding(list[0], len(list)-1)}
 }
 
-// brief is a finding as it fits into a condition, with how many more there are.
-func brief(f finding.Finding, others int) string {
+// shortFinding is a finding as it fits into a condition, with how many more there are.
+func shortFinding(f finding.Finding, others int) string {
 	more := ""
 	if others > 0 {
 		more = fmt.Sprintf(" (and %d more)", others)
@@ -90,7 +90,7 @@ const ReasonMoreFindings = "MoreFindings"
 func Findings(found []finding.Finding, reported map[string]bool) []Notice {
 	list := slices.Clone(found)
 	finding.Sort(list)
-	slices.SortStableFunc(list, func(a, b finding.Finding) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(list, func(a, b finding.Finding) int { return findingRank(a) - findingRank(b) })
 	var changes []Notice
 	more := 0
 	seen := map[string]bool{}
@@ -117,7 +117,7 @@ func Findings(found []finding.Finding, reported map[string]bool) []Notice {
 	return changes
 }
 
-func rank(f finding.Finding) int {
+func findingRank(f finding.Finding) int {
 	if f.Severity == finding.Error {
 		return 0
 	}

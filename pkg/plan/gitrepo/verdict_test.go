@@ -53,12 +53,12 @@ func TestJudge(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, Judge(c.set, c.written)); diff != "" {
+			if diff := cmp.Diff(c.want, SummarizeFindings(c.set, c.written)); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 		})
 	}
-	long := Judge(bundle.Set{Findings: append(found("c.yaml", 1, strings.Repeat("x", 1100)), found("d", 1, "last")...)}, nil).Message
+	long := SummarizeFindings(bundle.Set{Findings: append(found("c.yaml", 1, strings.Repeat("x", 1100)), found("d", 1, "last")...)}, nil).Message
 	if n := len([]rune(long)); n > condition.MessageLimit || !strings.HasSuffix(long, "… (and 1 more)") {
 		t.Errorf("want the count kept within the limit, got %d: %s", n, long)
 	}

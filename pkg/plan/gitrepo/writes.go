@@ -28,23 +28,23 @@ type Write struct {
 	// In is where the resources are kept. If that is not the Bundle itself, New
 	// has none, and Content are what has to be there before the Bundle. Access
 	// reports that the copy of the registry's Secret has to be written.
-	In      Place
+	In      ResourcePlace
 	Content content.Manifest
 	Access  bool
 	Reason  string
 }
 
-// A Place is where the resources of a Bundle are kept.
-type Place string
+// A ResourcePlace is where the resources of a Bundle are kept.
+type ResourcePlace string
 
 // The places.
 const (
 	// Inline: in the Bundle.
-	Inline Place = ""
+	Inline ResourcePlace = ""
 	// Apart: in a Content, or several, that the Bundle names.
-	Apart Place = "content"
+	Apart ResourcePlace = "content"
 	// Registry: in an artifact of an OCI registry.
-	Registry Place = "registry"
+	Registry ResourcePlace = "registry"
 )
 
 // InlineBytes is how large the JSON of a Bundle may be with its resources in it:
@@ -108,26 +108,26 @@ func PlanWrites(set bundle.Set, p Present) Writes {
 		produced[r.Name] = true
 		switch {
 		case r.Broken() && r.Name != "" && named[r.Name] > 1:
-			w.hold(fmt.Sprintf("%s: bundle %q is also that of another directory", r.Dir.Path, r.Name))
+			w.holdAll(fmt.Sprintf("%s: bundle %q is also that of another directory", r.Dir.Path, r.Name))
 		case r.Broken() && r.Name == "":
-			w.hold(fmt.Sprintf("%s: nobody can say which bundle it is", r.Dir.Path))
+			w.holdAll(fmt.Sprintf("%s: nobody can say which bundle it is", r.Dir.Path))
 		case r.Empty && own[r.Name] != nil:
-			w.Findings = append(w.Findings, r.Emptied())
+			w.Findings = append(w.Findings, r.EmptyFinding())
 		case r.Broken() && own[r.Name] == nil:
-			w.hold(fmt.Sprintf("%s: bundle %q could not be made", r.Dir.Path, r.Name))
+			w.holdAll(fmt.Sprintf("%s: bundle %q could not be made", r.Dir.Path, r.Name))
 		case r.Broken(), r.Bundle == nil:
 			if r.Bundle == nil && !r.Broken() {
 				produced[r.Name] = false // an empty directory is no bundle
 			}
 		default:
-			w.put(r, own[r.Name], p)
+			w.addBundle(r, own[r.Name], p)
 		}
 	}
 	for _, f := range finding.Errors(set.Findings) {
-		w.hold(f.Short())
+		w.holdAll(f.Short())
 	}
 	if w.Err != nil {
-		w.hold(w.Err.Error())
+		w.holdAll(w.Err.Error())
 	}
 	if w.Held != "" {
 		return w
@@ -173,17 +173,17 @@ func (w Writes) Commits(own []*fleet.Bundle, refused map[string]bool) map[string
 	return out
 }
 
-func (w *Writes) hold(why string) {
+func (w *Writes) holdAll(why string) {
 	if w.Held == "" {
 		w.Held = why
 	}
 }
 
-// put adds one Bundle, unless it is as it should be or cannot be had.
-func (w *Writes) put(r bundle.Result, old *fleet.Bundle, p Present) {
+// addBundle adds one Bundle, unless it is as it should be or cannot be had.
+func (w *Writes) addBundle(r bundle.Result, old *fleet.Bundle, p Present) {
 	refuse := func(rule, message string) {
 		w.Findings = append(w.Findings, finding.Finding{Path: r.Dir.Path, Severity: finding.Error, Rule: rule, Message: message})
-		w.hold(r.Dir.Path + ": " + message)
+		w.holdAll(r.Dir.Path + ": " + message)
 	}
 	if owner, taken := p.Others[r.Name]; taken {
 		w.Taken = append(w.Taken, r.Name)
@@ -210,12 +210,12 @@ func (w *Writes) put(r bundle.Result, old *fleet.Bundle, p Present) {
 		write.New.Spec.TargetCustomizationMode = fleet.TargetCustomizationFirstMatch
 	}
 	write.New.Finalizers = []string{fleet.FinalizerBundle}
-	write.place(p)
+	write.setResourcePlace(p)
 	switch {
 	case old == nil:
 		write.Reason = "new"
 	case !equal(old, write.New):
-		write.New, write.Reason = p.onto(old, write.New), "changed"
+		write.New, write.Reason = p.updateBundle(old, write.New), "changed"
 	case write.Secret:
 		write.New = old
 		write.Reason = "its values were gone"
@@ -229,18 +229,18 @@ func (w *Writes) put(r bundle.Result, old *fleet.Bundle, p Present) {
 	w.Put = append(w.Put, write)
 }
 
-// onto is Onto with the commit of the existing Bundle, if b is known to be made of the
+// updateBundle is UpdateBundle with the commit of the existing Bundle, if b is known to be made of the
 // same files and downloads.
-func (p Present) onto(old, b *fleet.Bundle) *fleet.Bundle {
+func (p Present) updateBundle(old, b *fleet.Bundle) *fleet.Bundle {
 	if commit := old.Labels[fleet.LabelCommit]; commit != "" && p.Unmoved != nil && p.Unmoved(b.Name) {
 		b.Labels[fleet.LabelCommit] = commit
 	}
-	return Onto(old, b)
+	return UpdateBundle(old, b)
 }
 
-// place decides where the resources are kept: in the registry if there is one,
+// setResourcePlace decides where the resources are kept: in the registry if there is one,
 // else in the Bundle as long as they fit.
-func (w *Write) place(p Present) {
+func (w *Write) setResourcePlace(p Present) {
 	spec := &w.New.Spec
 	m := content.Manifest{Resources: spec.Resources}
 	switch {
@@ -248,7 +248,7 @@ func (w *Write) place(p Present) {
 		id := content.ID(m)
 		w.In, w.Content, spec.ContentsID = Registry, m, id
 		w.Access = !maps.EqualFunc(p.Registry, p.Access[id], bytes.Equal)
-	case large(w.New):
+	case isAboveInlineBytes(w.New):
 		w.In, w.Content = Apart, m
 		if w.New.Annotations == nil {
 			w.New.Annotations = map[string]string{}
@@ -264,8 +264,8 @@ func (w *Write) place(p Present) {
 // escaped is how many times longer a text can be in JSON.
 const escaped = 6
 
-// large reports whether the JSON of a Bundle is above InlineBytes.
-func large(b *fleet.Bundle) bool {
+// isAboveInlineBytes reports whether the JSON of a Bundle is above InlineBytes.
+func isAboveInlineBytes(b *fleet.Bundle) bool {
 	sum := 0
 	for _, r := range b.Spec.Resources {
 		sum += len(r.Content)
@@ -313,9 +313,9 @@ func form(spec fleet.BundleSpec) []byte {
 	return raw
 }
 
-// Onto returns an existing Bundle with the fields replaced that the manager writes. A
+// UpdateBundle returns an existing Bundle with the fields replaced that the manager writes. A
 // repository does not decide whether deployments of the Bundle may be removed.
-func Onto(old, b *fleet.Bundle) *fleet.Bundle {
+func UpdateBundle(old, b *fleet.Bundle) *fleet.Bundle {
 	out := old.DeepCopy()
 	out.Labels, out.Annotations, out.Spec = b.Labels, withoutApproval(b.Annotations), b.Spec
 	for _, key := range approval {

@@ -226,7 +226,7 @@ func TestLarge(t *testing.T) {
 	text := func(n int) []fleet.BundleResource {
 		return []fleet.BundleResource{{Name: "a", Content: strings.Repeat("x", n)}}
 	}
-	for n, want := range map[int]Place{100: Inline, InlineBytes - 2000: Inline, InlineBytes: Apart} {
+	for n, want := range map[int]ResourcePlace{100: Inline, InlineBytes - 2000: Inline, InlineBytes: Apart} {
 		set := bundle.Set{Results: []bundle.Result{{Name: "a", Bundle: &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: fleet.BundleSpec{Resources: text(n)}}}}}
 		w := PlanWrites(set, Present{}).Put[0]
 		if w.In != want || (w.New.Annotations[fleet.AnnotationContent] != "") != (want == Apart) {
@@ -257,7 +257,7 @@ func TestPlanScans(t *testing.T) {
 func TestOnto(t *testing.T) {
 	old := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Name: "b", ResourceVersion: "7", Finalizers: []string{"x/y"}, Labels: map[string]string{"old": "1"},
 		Annotations: map[string]string{fleet.AnnotationApproveDeletion: "x", fleet.AnnotationPrune: "1-x"}}}
-	got := Onto(old, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"new": "1"}}, Spec: fleet.BundleSpec{Paused: true}})
+	got := UpdateBundle(old, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"new": "1"}}, Spec: fleet.BundleSpec{Paused: true}})
 	if got.ResourceVersion != "7" || len(got.Finalizers) != 1 || got.Labels["new"] != "1" || got.Labels["old"] != "" || !got.Spec.Paused {
 		t.Errorf("got %+v", got)
 	}
@@ -267,7 +267,7 @@ func TestOnto(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{fleet.AnnotationApproveDeletion: "x"}, got.Annotations); diff != "" {
 		t.Errorf("an approval stays, a mark does not: %s", diff)
 	}
-	forged := Onto(&fleet.Bundle{}, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{fleet.AnnotationApproveDeletion: "x"}}})
+	forged := UpdateBundle(&fleet.Bundle{}, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{fleet.AnnotationApproveDeletion: "x"}}})
 	if len(forged.Annotations) != 0 {
 		t.Errorf("a repository approves nothing: %v", forged.Annotations)
 	}

@@ -16,11 +16,11 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// Of judges a live object. shown is what Rancher's rules say of the same object. Where it
+// Assess judges a live object. shown is what Rancher's rules say of the same object. Where it
 // is not ready, the status says why: with Rancher's name of the state where there is one,
 // and with the texts of both.
-func Of(live *unstructured.Unstructured, shown fleet.Summary) (fleet.NonReadyStatus, bool) {
-	summary := both(shown, byStatus(live))
+func Assess(live *unstructured.Unstructured, shown fleet.Summary) (fleet.NonReadyStatus, bool) {
+	summary := combine(shown, byStatus(live))
 	if !summary.Error && !summary.Transitioning {
 		return fleet.NonReadyStatus{}, true
 	}
@@ -34,8 +34,8 @@ func Of(live *unstructured.Unstructured, shown fleet.Summary) (fleet.NonReadySta
 	}, false
 }
 
-// both combines the results of two sets of rules.
-func both(shown, other fleet.Summary) fleet.Summary {
+// combine combines the results of two sets of rules.
+func combine(shown, other fleet.Summary) fleet.Summary {
 	switch {
 	case !other.Error && !other.Transitioning:
 		return shown
@@ -71,10 +71,10 @@ func byStatus(live *unstructured.Unstructured) fleet.Summary {
 	return out
 }
 
-// Without returns a live object without the conditions that do not count: those that have
+// WithoutConditions returns a live object without the conditions that do not count: those that have
 // all keys and values of one of the ignored sets. The object itself is not changed; where
 // nothing is ignored it is returned as it is.
-func Without(live *unstructured.Unstructured, ignored []map[string]string) *unstructured.Unstructured {
+func WithoutConditions(live *unstructured.Unstructured, ignored []map[string]string) *unstructured.Unstructured {
 	conditions, found, err := unstructured.NestedSlice(live.Object, "status", "conditions")
 	if err != nil || !found || len(ignored) == 0 {
 		return live
@@ -101,14 +101,14 @@ func matchesAny(condition any, ignored []map[string]string) bool {
 		return false
 	}
 	for _, set := range ignored {
-		if len(set) > 0 && matches(c, set) {
+		if len(set) > 0 && matchesCondition(c, set) {
 			return true
 		}
 	}
 	return false
 }
 
-func matches(condition map[string]any, set map[string]string) bool {
+func matchesCondition(condition map[string]any, set map[string]string) bool {
 	for k, v := range set {
 		if s, ok := condition[k].(string); !ok || s != v {
 			return false

@@ -92,7 +92,7 @@ status:
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, ready := Of(object(t, c.live), c.shown)
+			got, ready := Assess(object(t, c.live), c.shown)
 			if ready != c.ready || got.Summary.State != c.state {
 				t.Errorf("%s: want ready %v state %q, got %v %+v", c.why, c.ready, c.state, ready, got)
 			}
@@ -104,7 +104,7 @@ func TestWithout(t *testing.T) {
 	ignored := []map[string]string{{"type": "Available", "status": "True"}, {}}
 	live := object(t, available)
 	before := live.DeepCopy()
-	got := Without(live, ignored)
+	got := WithoutConditions(live, ignored)
 	conditions, _, _ := unstructured.NestedSlice(got.Object, "status", "conditions")
 	if len(conditions) != 1 {
 		t.Errorf("want the one condition that is not ignored, got %v", conditions)
@@ -112,7 +112,7 @@ func TestWithout(t *testing.T) {
 	if diff := cmp.Diff(before, live); diff != "" {
 		t.Errorf("the object itself was changed:\n%s", diff)
 	}
-	if same := Without(live, []map[string]string{{"type": "Other"}}); same != live {
+	if same := WithoutConditions(live, []map[string]string{{"type": "Other"}}); same != live {
 		t.Error("nothing is ignored, so nothing needs a copy")
 	}
 }

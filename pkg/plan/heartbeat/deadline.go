@@ -6,7 +6,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// reference is how often the reference's agents check in, whatever interval this manager
+// reference is how often rancher/fleet's agents check in, whatever interval this manager
 // sets.
 const reference = 15 * time.Minute
 
@@ -23,7 +23,7 @@ type CheckInPolicy struct {
 	Announced time.Duration
 	// Scheduled reports that it comes at the times of a schedule.
 	Scheduled bool
-	// Protocol that it speaks; 0: the reference's agent.
+	// Protocol that it speaks; 0: rancher/fleet's agent.
 	Protocol int
 }
 
@@ -72,14 +72,14 @@ func (h CheckInPolicy) Deadline(usual time.Duration) time.Duration {
 
 // Absent returns the message for an agent that missed its deadline.
 func (h CheckInPolicy) Absent(usual time.Duration) string {
-	if h.Deadline(usual) > h.with(0).Deadline(usual) {
+	if h.Deadline(usual) > h.withReported(0).Deadline(usual) {
 		return "the agent did not come when it had said it would"
 	}
 	return "the agent missed 3 check-ins"
 }
 
-// with is a policy with other words of the agent.
-func (h CheckInPolicy) with(said time.Duration) CheckInPolicy {
+// withReported is a policy with other words of the agent.
+func (h CheckInPolicy) withReported(said time.Duration) CheckInPolicy {
 	h.Announced = said
 	return h
 }

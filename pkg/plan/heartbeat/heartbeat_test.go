@@ -166,7 +166,7 @@ func TestAgain(t *testing.T) {
 		identity := fmt.Sprintf("fleet-default/shop-%04d", n)
 		now, most := start, time.Second
 		for failures := 1; failures <= ramp; failures++ {
-			at := Again(failures, now, identity)
+			at := RetryTime(failures, now, identity)
 			if d := at.Sub(now); d < most/2 || d > most {
 				t.Fatalf("%s, failure %d: again after %s", identity, failures, d)
 			}
@@ -175,18 +175,18 @@ func TestAgain(t *testing.T) {
 		if took := now.Sub(start); took > RampTime {
 			t.Fatalf("%s of ramp", took)
 		}
-		first := Again(ramp+1, now, identity)
+		first := RetryTime(ramp+1, now, identity)
 		if d := first.Sub(now); d <= 0 || d > RetryInterval {
 			t.Fatalf("again after %s", d)
 		}
-		if second := Again(ramp+2, first, identity); second.Sub(first) != RetryInterval {
+		if second := RetryTime(ramp+2, first, identity); second.Sub(first) != RetryInterval {
 			t.Fatalf("%s between two", second.Sub(first))
 		}
 		if reported := Retries(identity)(first.Add(-time.Second)); !reported.Equal(first) {
 			t.Fatalf("it was expected at %s, and is at %s", reported, first)
 		}
 		hits[first.Sub(first.Truncate(RetryInterval))/time.Second]++
-		if Again(0, start, identity).Before(start) {
+		if RetryTime(0, start, identity).Before(start) {
 			t.Fatal("in the past")
 		}
 	}
@@ -250,7 +250,7 @@ func TestRead(t *testing.T) {
 			if err != nil || (s == nil) != (c.want == "") || s != nil && s.String() != c.want {
 				t.Errorf("want %q, got %v, %v", c.want, s, err)
 			}
-			if again, err := Read(c.in, time.LoadLocation, now); err != nil || !again.Same(s) || s != nil && s.Same(nil) {
+			if again, err := Read(c.in, time.LoadLocation, now); err != nil || !again.Equal(s) || s != nil && s.Equal(nil) {
 				t.Errorf("read again it is %v, %v", again, err)
 			}
 			text, err := Encode(c.in)

@@ -15,7 +15,7 @@ import (
 // moment that follows from its identity. Those of many agents are spread evenly, whenever
 // the agents were started, and stay so.
 func Every(interval time.Duration, identity string) func(now time.Time) time.Time {
-	lag := share(interval, identity)
+	lag := hashShare(interval, identity)
 	return func(now time.Time) time.Time {
 		next := now.Truncate(interval).Add(lag)
 		if !next.After(now) {
@@ -38,17 +38,17 @@ const (
 // answer, tries again at the times of Retries alone.
 const RampTime = (1<<ramp-1)*firstAgain + ramp*10*time.Second // an attempt takes 10 s at most
 
-// Again returns when an agent tries again after so many failures in a row, the last of them
+// RetryTime returns when an agent tries again after so many failures in a row, the last of them
 // now. It waits 1, 2, 4, 8 and 16 s, each up to half of that less, and then until its own
 // moment in each 15 s. So many agents that lose one manager at one moment try again at
 // different moments. The identity chooses them, so that an agent that restarts keeps its
 // own; wait.Backoff chooses at random.
-func Again(failures int, now time.Time, identity string) time.Time {
+func RetryTime(failures int, now time.Time, identity string) time.Time {
 	if failures > ramp {
 		return Retries(identity)(now)
 	}
 	d := firstAgain << max(0, failures-1)
-	return now.Add(d - share(d/2, identity+"/"+strconv.Itoa(failures)))
+	return now.Add(d - hashShare(d/2, identity+"/"+strconv.Itoa(failures)))
 }
 
 // Retries returns the times at which an agent tries again that has lost its manager long
@@ -95,21 +95,21 @@ var errNever = errors.New("there is no such time within five years")
 // String returns the schedule as it was given, with its time zone.
 func (s *Schedule) String() string { return fmt.Sprintf("%s (%s)", s.text, s.place) }
 
-// Same reports whether two schedules are the same; both may be nil.
-func (s *Schedule) Same(o *Schedule) bool {
+// Equal reports whether two schedules are the same; both may be nil.
+func (s *Schedule) Equal(o *Schedule) bool {
 	if s == nil || o == nil {
 		return s == o
 	}
 	return s.String() == o.String()
 }
 
-// For returns the times of one agent.
-func (s *Schedule) For(identity string) func(now time.Time) time.Time {
+// TimesOf returns the times of one agent.
+func (s *Schedule) TimesOf(identity string) func(now time.Time) time.Time {
 	return func(now time.Time) time.Time {
 		// A time that has come, but not for this agent yet, is still its next one.
 		for at := s.times.Next(now.Add(-maxLag).In(s.place)); ; {
 			following := s.times.Next(at)
-			late := at.Add(share(min(maxLag, following.Sub(at)/lagPart), identity))
+			late := at.Add(hashShare(min(maxLag, following.Sub(at)/lagPart), identity))
 			if late.After(now) {
 				return late
 			}
@@ -132,8 +132,8 @@ func FirstVisit(announced, next, now time.Time) time.Time {
 	return next
 }
 
-// share is the part of a span that belongs to one of many.
-func share(span time.Duration, identity string) time.Duration {
+// hashShare is the part of a span that belongs to one of many.
+func hashShare(span time.Duration, identity string) time.Duration {
 	if span <= 0 {
 		return 0
 	}

@@ -65,7 +65,7 @@ func TestSchedule(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := range 50 {
-				next := s.For(fmt.Sprint("agent-", n))
+				next := s.TimesOf(fmt.Sprint("agent-", n))
 				got := next(at(c.now))
 				if late := got.Sub(at(c.want)); late < 0 || late > c.lag {
 					t.Fatalf("%s: want %s, got %s", c.why, c.want, got.UTC())

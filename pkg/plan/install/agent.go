@@ -44,7 +44,7 @@ func (a Agent) Values() (map[string]any, error) {
 		}
 		values["image"] = image
 	}
-	if cattle := a.cattle(); len(cattle) > 0 {
+	if cattle := a.globalValues(); len(cattle) > 0 {
 		values["global"] = map[string]any{"cattle": cattle}
 	}
 	if a.ClientID != "" {
@@ -60,8 +60,8 @@ func (a Agent) Values() (map[string]any, error) {
 	return merged(a.Token, values), nil
 }
 
-// cattle are the global values: where images come from.
-func (a Agent) cattle() map[string]any {
+// globalValues are the global values: where images come from.
+func (a Agent) globalValues() map[string]any {
 	out := map[string]any{}
 	s := a.Settings
 	if r := s.SystemDefaultRegistry; r != "" && !strings.HasPrefix(s.AgentImage, r+"/") {

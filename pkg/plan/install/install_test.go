@@ -104,33 +104,33 @@ func TestUpstream(t *testing.T) {
 	const here = "https://fleet.example.com:6443"
 	for name, c := range map[string]struct {
 		why   string
-		reach Reach
+		reach UpstreamFlags
 		want  Upstream
 		err   string
 	}{
-		"Kubeconfig":     {why: "address and authority are the kubeconfig's", reach: Reach{URL: here + "/", CA: cert}, want: Upstream{URL: here, CA: cert}},
-		"Path":           {why: "an API server behind a proxy has a path", reach: Reach{URL: here + "/clusters/x"}, want: Upstream{URL: here + "/clusters/x"}},
-		"Localhost":      {why: "an agent would ask its own machine", reach: Reach{URL: "https://localhost:6443", CA: cert}, err: "--server-url"},
-		"SubLocalhost":   {why: "every name below localhost is the machine", reach: Reach{URL: "https://kube.LOCALHOST.:6443"}, err: "--server-url"},
-		"Loopback":       {why: "all of 127.0.0.0/8 is the machine", reach: Reach{URL: "https://127.8.0.1:6443"}, err: "--server-url"},
-		"Loopback6":      {why: "so is ::1", reach: Reach{URL: "https://[::1]:6443"}, err: "--server-url"},
-		"Mapped":         {why: "and the same written as IPv6", reach: Reach{URL: "https://[::ffff:127.0.0.1]:6443"}, err: "--server-url"},
-		"Unspecified":    {why: "an address of listeners is none to go to", reach: Reach{URL: "https://0.0.0.0:6443"}, err: "--server-url"},
-		"NotLoopback":    {why: "a name that only begins like it", reach: Reach{URL: "https://localhost.example.com"}, want: Upstream{URL: "https://localhost.example.com"}},
-		"Asked":          {why: "who names an address means it", reach: Reach{URL: "https://127.0.0.1:1", CA: cert, ServerURL: here}, want: Upstream{URL: here, CA: cert}},
-		"AskedLoopback":  {why: "also a loopback address: a port may be forwarded there", reach: Reach{URL: here, ServerURL: "https://127.0.0.1:9"}, want: Upstream{URL: "https://127.0.0.1:9"}},
-		"PlainHTTP":      {why: "agents send their token", reach: Reach{URL: here, ServerURL: "http://fleet.example.com"}, err: "https://"},
-		"PlainHTTPConf":  {why: "the same where the kubeconfig says so", reach: Reach{URL: "http://fleet.example.com:8080"}, err: "https://"},
-		"Password":       {why: "a URL with a password would be printed", reach: Reach{URL: here, ServerURL: "https://a:b@fleet.example.com"}, err: "nothing else"},
-		"File":           {why: "another authority", reach: Reach{URL: here, CA: []byte("x"), CAFile: cert}, want: Upstream{URL: here, CA: cert}},
-		"FileWithKey":    {why: "a private key would be given to everybody", reach: Reach{URL: here, CAFile: append(cert[:len(cert):len(cert)], key...)}, err: "private key"},
-		"FileEmpty":      {why: "a file without certificates trusts no server", reach: Reach{URL: here, CAFile: []byte("hello")}, err: "no certificate"},
-		"NoCA":           {why: "the system's authorities", reach: Reach{URL: here, CA: cert, NoCA: true}, want: Upstream{URL: here}},
-		"NoCAAndFile":    {why: "both at once say nothing", reach: Reach{URL: here, NoCA: true, CAFile: cert}, err: "--no-ca"},
-		"Insecure":       {why: "an agent never skips the check", reach: Reach{URL: here, Insecure: true}, err: "--ca-file"},
-		"InsecureNoCA":   {why: "but may trust its system", reach: Reach{URL: here, Insecure: true, NoCA: true}, want: Upstream{URL: here}},
-		"InsecureNamed":  {why: "or a named authority", reach: Reach{URL: here, Insecure: true, CAFile: cert}, want: Upstream{URL: here, CA: cert}},
-		"NothingToReach": {why: "a kubeconfig without a server", reach: Reach{}, err: "--server-url"},
+		"Kubeconfig":     {why: "address and authority are the kubeconfig's", reach: UpstreamFlags{URL: here + "/", CA: cert}, want: Upstream{URL: here, CA: cert}},
+		"Path":           {why: "an API server behind a proxy has a path", reach: UpstreamFlags{URL: here + "/clusters/x"}, want: Upstream{URL: here + "/clusters/x"}},
+		"Localhost":      {why: "an agent would ask its own machine", reach: UpstreamFlags{URL: "https://localhost:6443", CA: cert}, err: "--server-url"},
+		"SubLocalhost":   {why: "every name below localhost is the machine", reach: UpstreamFlags{URL: "https://kube.LOCALHOST.:6443"}, err: "--server-url"},
+		"Loopback":       {why: "all of 127.0.0.0/8 is the machine", reach: UpstreamFlags{URL: "https://127.8.0.1:6443"}, err: "--server-url"},
+		"Loopback6":      {why: "so is ::1", reach: UpstreamFlags{URL: "https://[::1]:6443"}, err: "--server-url"},
+		"Mapped":         {why: "and the same written as IPv6", reach: UpstreamFlags{URL: "https://[::ffff:127.0.0.1]:6443"}, err: "--server-url"},
+		"Unspecified":    {why: "an address of listeners is none to go to", reach: UpstreamFlags{URL: "https://0.0.0.0:6443"}, err: "--server-url"},
+		"NotLoopback":    {why: "a name that only begins like it", reach: UpstreamFlags{URL: "https://localhost.example.com"}, want: Upstream{URL: "https://localhost.example.com"}},
+		"Asked":          {why: "who names an address means it", reach: UpstreamFlags{URL: "https://127.0.0.1:1", CA: cert, ServerURL: here}, want: Upstream{URL: here, CA: cert}},
+		"AskedLoopback":  {why: "also a loopback address: a port may be forwarded there", reach: UpstreamFlags{URL: here, ServerURL: "https://127.0.0.1:9"}, want: Upstream{URL: "https://127.0.0.1:9"}},
+		"PlainHTTP":      {why: "agents send their token", reach: UpstreamFlags{URL: here, ServerURL: "http://fleet.example.com"}, err: "https://"},
+		"PlainHTTPConf":  {why: "the same where the kubeconfig says so", reach: UpstreamFlags{URL: "http://fleet.example.com:8080"}, err: "https://"},
+		"Password":       {why: "a URL with a password would be printed", reach: UpstreamFlags{URL: here, ServerURL: "https://a:b@fleet.example.com"}, err: "nothing else"},
+		"File":           {why: "another authority", reach: UpstreamFlags{URL: here, CA: []byte("x"), CAFile: cert}, want: Upstream{URL: here, CA: cert}},
+		"FileWithKey":    {why: "a private key would be given to everybody", reach: UpstreamFlags{URL: here, CAFile: append(cert[:len(cert):len(cert)], key...)}, err: "private key"},
+		"FileEmpty":      {why: "a file without certificates trusts no server", reach: UpstreamFlags{URL: here, CAFile: []byte("hello")}, err: "no certificate"},
+		"NoCA":           {why: "the system's authorities", reach: UpstreamFlags{URL: here, CA: cert, NoCA: true}, want: Upstream{URL: here}},
+		"NoCAAndFile":    {why: "both at once say nothing", reach: UpstreamFlags{URL: here, NoCA: true, CAFile: cert}, err: "--no-ca"},
+		"Insecure":       {why: "an agent never skips the check", reach: UpstreamFlags{URL: here, Insecure: true}, err: "--ca-file"},
+		"InsecureNoCA":   {why: "but may trust its system", reach: UpstreamFlags{URL: here, Insecure: true, NoCA: true}, want: Upstream{URL: here}},
+		"InsecureNamed":  {why: "or a named authority", reach: UpstreamFlags{URL: here, Insecure: true, CAFile: cert}, want: Upstream{URL: here, CA: cert}},
+		"NothingToReach": {why: "a kubeconfig without a server", reach: UpstreamFlags{}, err: "--server-url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := c.reach.Upstream()
@@ -152,7 +152,7 @@ func TestDoubt(t *testing.T) {
 		"https://rancher.example.com/k8s/clusters/local": true, "https://kubernetes.default.svc": true,
 		"https://kubernetes.default.svc.cluster.local:443": true, "https://fleet.example.com": false, "https://10.0.0.1:6443": false,
 	} {
-		if got := (Upstream{URL: url}).Doubt(); (got != "") != doubtful {
+		if got := (Upstream{URL: url}).Warning(); (got != "") != doubtful {
 			t.Errorf("%s: %q", url, got)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// A Reach is how the user who runs a command reaches the manager's API server, and what the
+// A UpstreamFlags is how the user who runs a command reaches the manager's API server, and what the
 // user has set for agents instead.
-type Reach struct {
+type UpstreamFlags struct {
 	URL      string // of the kubeconfig
 	CA       []byte // PEM of the kubeconfig; nil: it has none
 	Insecure bool   // the kubeconfig skips the check of certificates
@@ -31,7 +31,7 @@ type Upstream struct {
 // Upstream decides which address and authority agents get. It refuses an address that leads
 // back to the machine it is used on, unless the user asked for it. It also refuses a
 // kubeconfig that skips the check of certificates, because an agent never does.
-func (r Reach) Upstream() (Upstream, error) {
+func (r UpstreamFlags) Upstream() (Upstream, error) {
 	address, err := r.address()
 	if err != nil {
 		return Upstream{}, err
@@ -54,7 +54,7 @@ func (r Reach) Upstream() (Upstream, error) {
 	return out, nil
 }
 
-func (r Reach) address() (string, error) {
+func (r UpstreamFlags) address() (string, error) {
 	if r.ServerURL != "" {
 		if _, err := parseURL(r.ServerURL); err != nil {
 			return "", fmt.Errorf("--server-url %q: %w", r.ServerURL, err)
@@ -98,9 +98,9 @@ func loopback(host string) bool {
 // rancherProxy is how the path of a cluster begins behind Rancher.
 const rancherProxy = "/k8s/clusters/"
 
-// Doubt returns a warning about an address that looks right and often is not; empty where
+// Warning returns a warning about an address that looks right and often is not; empty where
 // there is none.
-func (u Upstream) Doubt() string {
+func (u Upstream) Warning() string {
 	parsed, err := url.Parse(u.URL)
 	switch {
 	case err != nil:

@@ -41,26 +41,26 @@ type Entry struct {
 	Message string `json:"message,omitempty"`
 }
 
-// same reports whether two entries are the same decision.
-func (e Entry) same(o Entry) bool {
+// sameDecision reports whether two entries are the same decision.
+func (e Entry) sameDecision(o Entry) bool {
 	return e.Deployment == o.Deployment && e.Verb == o.Verb && e.Reason == o.Reason && e.Message == o.Message
 }
 
-// clean is an entry within the limits, in characters that a terminal shows as
+// sanitized is an entry within the limits, in characters that a terminal shows as
 // they are.
-func (e Entry) clean() Entry {
+func (e Entry) sanitized() Entry {
 	e.At = e.At.UTC().Truncate(time.Second)
 	if e.First = e.First.UTC().Truncate(time.Second); e.First.IsZero() || e.First.After(e.At) {
 		e.First = e.At
 	}
 	e.Times = max(e.Times, 1)
-	e.Deployment, e.Verb, e.Reason = word(e.Deployment), word(e.Verb), word(e.Reason)
+	e.Deployment, e.Verb, e.Reason = withoutBlanks(e.Deployment), withoutBlanks(e.Verb), withoutBlanks(e.Reason)
 	e.Message = line(e.Message, maxMessage)
 	return e
 }
 
-// word is a text without blanks; the sign for nothing is nothing.
-func word(text string) string {
+// withoutBlanks is a text without blanks; the sign for nothing is nothing.
+func withoutBlanks(text string) string {
 	if text = strings.ReplaceAll(line(text, maxWord), " ", "_"); text == none {
 		return ""
 	}
@@ -98,8 +98,8 @@ type Journal struct{ entries []Entry }
 // newest, and returns false. It ignores First and Times of e.
 func (j *Journal) Add(e Entry) (changes bool) {
 	e.First, e.Times = time.Time{}, 1
-	e = e.clean()
-	i := slices.IndexFunc(j.entries, e.same)
+	e = e.sanitized()
+	i := slices.IndexFunc(j.entries, e.sameDecision)
 	if i >= 0 {
 		before := j.entries[i]
 		e.First, e.Times = before.First, before.Times+1
@@ -125,6 +125,6 @@ func (j *Journal) Entries() []Entry { return slices.Clone(j.entries) }
 // Restore puts entries that were kept before into an empty journal.
 func (j *Journal) Restore(entries []Entry) {
 	for _, e := range entries[max(0, len(entries)-MaxLines):] {
-		j.append(e.clean())
+		j.append(e.sanitized())
 	}
 }

@@ -30,7 +30,7 @@ const none = "-"
 func Text(entries []Entry) string {
 	var out strings.Builder
 	for _, e := range entries {
-		e = e.clean()
+		e = e.sanitized()
 		times := strconv.Itoa(e.Times)
 		if e.Times > 1 {
 			times += "@" + e.First.Format(time.RFC3339)
@@ -86,7 +86,7 @@ func parseLine(text string) (Entry, bool) {
 	if len(fields) == 6 {
 		e.Message = fields[5]
 	}
-	return e.clean(), true
+	return e.sanitized(), true
 }
 
 // parseTime reads a time in a year that can be written again.

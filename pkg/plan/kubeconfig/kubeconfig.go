@@ -126,7 +126,7 @@ func Parse(data []byte) (Access, error) {
 	if yaml.Unmarshal(data, &f) != nil { // the cause may quote a token
 		return Access{}, unreadable("it is not YAML or JSON of the form that kubectl config view --raw --flatten prints")
 	}
-	if err := f.judge(); err != nil {
+	if err := f.refusePlugins(); err != nil {
 		return Access{}, err
 	}
 	c, u, err := f.current()
@@ -138,11 +138,11 @@ func Parse(data []byte) (Access, error) {
 		Token: u.Token, Username: u.Username, Password: u.Password, Cert: u.CertificateData, Key: u.KeyData,
 		As: Impersonation{User: u.As, UID: u.AsUID, Groups: u.AsGroups, Extra: u.AsExtra},
 	}
-	return a, a.check()
+	return a, a.validate()
 }
 
-// judge refuses programs and files.
-func (f file) judge() error {
+// refusePlugins refuses programs and files.
+func (f file) refusePlugins() error {
 	for _, c := range f.Clusters {
 		if c.Cluster.Authority != "" {
 			return forbidden("cluster", c.Name, "certificate-authority", "a file", "certificate-authority-data")
@@ -176,12 +176,12 @@ func (f file) current() (cluster, user, error) {
 			continue
 		}
 		if in != nil {
-			return cluster{}, user{}, unreadable("context %q stands in it twice", cut(f.CurrentContext))
+			return cluster{}, user{}, unreadable("context %q stands in it twice", shortenName(f.CurrentContext))
 		}
 		in = &f.Contexts[i]
 	}
 	if in == nil {
-		return cluster{}, user{}, unreadable("current-context is %q, and there is no context of that name", cut(f.CurrentContext))
+		return cluster{}, user{}, unreadable("current-context is %q, and there is no context of that name", shortenName(f.CurrentContext))
 	}
 	var c []cluster
 	for _, n := range f.Clusters {
@@ -197,15 +197,15 @@ func (f file) current() (cluster, user, error) {
 	}
 	switch {
 	case len(c) != 1:
-		return cluster{}, user{}, unreadable("context %q names cluster %q, which stands in it %d times", cut(in.Name), cut(in.Context.Cluster), len(c))
+		return cluster{}, user{}, unreadable("context %q names cluster %q, which stands in it %d times", shortenName(in.Name), shortenName(in.Context.Cluster), len(c))
 	case len(u) != 1:
-		return cluster{}, user{}, unreadable("context %q names user %q, which stands in it %d times", cut(in.Name), cut(in.Context.User), len(u))
+		return cluster{}, user{}, unreadable("context %q names user %q, which stands in it %d times", shortenName(in.Name), shortenName(in.Context.User), len(u))
 	}
 	return c[0], u[0], nil
 }
 
-// check reports what cannot work.
-func (a Access) check() error {
+// validate reports what cannot work.
+func (a Access) validate() error {
 	if err := checkURL("server", a.Server, "https", "http"); err != nil {
 		return err
 	}
@@ -256,12 +256,12 @@ func unreadable(format string, args ...any) error {
 
 func forbidden(kind, name, field, what, instead string) error {
 	return reconcile.TerminalError(ReasonForbidden, errors.New("read kubeconfig: "+kind+" "+
-		fmt.Sprintf("%q", cut(name))+" names "+what+" ("+field+"), which is not allowed in a Secret: put "+instead+
+		fmt.Sprintf("%q", shortenName(name))+" names "+what+" ("+field+"), which is not allowed in a Secret: put "+instead+
 		" there; kubectl config view --raw --flatten embeds files"))
 }
 
-// cut makes a name short enough for a message.
-func cut(name string) string {
+// shortenName makes a name short enough for a message.
+func shortenName(name string) string {
 	const enough = 60
 	if len(name) > enough {
 		return name[:enough] + "..."

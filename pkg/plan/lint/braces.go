@@ -34,21 +34,21 @@ func (c *check) bracesOf(h *fleet.HelmOptions, place ...any) {
 		return
 	}
 	for _, key := range []string{"values", "templateValues"} {
-		c.file.Texts(func(text fleetyaml.Text) { c.brace(c.file.Path, text) }, append(slices.Clone(place), "helm", key)...)
+		c.file.Texts(func(text fleetyaml.Text) { c.warnBraces(c.file.Path, text) }, append(slices.Clone(place), "helm", key)...)
 	}
 	if len(place) == 0 && h.Chart == "" && h.Repo == "" {
 		return // its values files are not read
 	}
 	for _, name := range h.ValuesFiles {
 		file := path.Join(c.result.Dir.Path, name)
-		if data, err := read(c.tree, file); err == nil && len(data) <= fleetyaml.MaxBytes {
-			fleetyaml.TextsIn(data, func(text fleetyaml.Text) { c.brace(file, text) })
+		if data, err := readFile(c.tree, file); err == nil && len(data) <= fleetyaml.MaxBytes {
+			fleetyaml.TextsIn(data, func(text fleetyaml.Text) { c.warnBraces(file, text) })
 		}
 	}
 }
 
-// brace warns of the first such template in a text.
-func (c *check) brace(file string, text fleetyaml.Text) {
+// warnBraces warns of the first such template in a text.
+func (c *check) warnBraces(file string, text fleetyaml.Text) {
 	m := helmBraces.FindStringSubmatchIndex(text.Value)
 	if m == nil || fleetyaml.HasTemplate(text.Value) || rebinds.MatchString(text.Value) {
 		return
@@ -61,6 +61,6 @@ func (c *check) brace(file string, text fleetyaml.Text) {
 		Path: file, Line: text.Line + strings.Count(text.Value[:m[0]], "\n"), Column: text.Column,
 		Severity: finding.Warning, Rule: finding.RuleNotRendered,
 		Message: position.Path(keys) + " holds {{ }} with what only Fleet knows, and Fleet renders ${ } only: the chart gets the text as it is",
-		Hint:    "write ${ " + position.Short(text.Value[m[2]:m[3]]) + " }",
+		Hint:    "write ${ " + position.ShortName(text.Value[m[2]:m[3]]) + " }",
 	})
 }

@@ -69,7 +69,7 @@ func (d *Dependence) options(h *fleet.HelmOptions) {
 		return
 	}
 	if h.Values != nil {
-		d.values(h.Values.Data, nil)
+		d.recordTemplates(h.Values.Data, nil)
 	}
 	for key, text := range h.TemplateValues {
 		d.paths = append(d.paths, []string{key})
@@ -78,7 +78,7 @@ func (d *Dependence) options(h *fleet.HelmOptions) {
 }
 
 // values notes the texts below a value that are filled in. It takes a list as a whole.
-func (d *Dependence) values(v any, at []string) {
+func (d *Dependence) recordTemplates(v any, at []string) {
 	switch t := v.(type) {
 	case string:
 		if strings.Contains(t, "${") || strings.HasPrefix(t, "global.fleet.clusterLabels.") {
@@ -87,12 +87,12 @@ func (d *Dependence) values(v any, at []string) {
 		}
 	case []any:
 		for _, e := range t {
-			d.values(e, at)
+			d.recordTemplates(e, at)
 		}
 	case map[string]any:
 		for key, e := range t {
 			d.unclear = d.unclear || strings.Contains(key, "${")
-			d.values(e, append(slices.Clone(at), key))
+			d.recordTemplates(e, append(slices.Clone(at), key))
 		}
 	}
 }
@@ -178,34 +178,34 @@ func (l *lineCheck) list(list *parse.ListNode, depends, moved bool) {
 	for _, n := range list.Nodes {
 		switch t := n.(type) {
 		case *parse.ActionNode:
-			l.part(t, depends, moved)
+			l.checkNode(t, depends, moved)
 		case *parse.TemplateNode:
-			l.part(t, true, moved)
+			l.checkNode(t, true, moved)
 		case *parse.IfNode:
-			l.branch(&t.BranchNode, depends, moved, moved)
+			l.checkBranch(&t.BranchNode, depends, moved, moved)
 		case *parse.WithNode:
-			l.branch(&t.BranchNode, depends, moved, true)
+			l.checkBranch(&t.BranchNode, depends, moved, true)
 		case *parse.RangeNode:
-			l.branch(&t.BranchNode, depends, moved, true)
+			l.checkBranch(&t.BranchNode, depends, moved, true)
 		case *parse.BreakNode, *parse.ContinueNode:
 			l.depends = true
 		}
 	}
 }
 
-// branch looks at a condition and its branches; inside is moved for the first of them.
-func (l *lineCheck) branch(b *parse.BranchNode, depends, moved, inside bool) {
-	l.part(b.Pipe, depends, moved)
+// checkBranch looks at a condition and its branches; inside is moved for the first of them.
+func (l *lineCheck) checkBranch(b *parse.BranchNode, depends, moved, inside bool) {
+	l.checkNode(b.Pipe, depends, moved)
 	depends = depends || l.reads(b.Pipe, moved, false)
 	l.list(b.List, depends, inside)
 	l.list(b.ElseList, depends, moved)
 }
 
-// part looks at one action or condition, if it is on the line.
-func (l *lineCheck) part(n parse.Node, depends, moved bool) {
+// checkNode looks at one action or condition, if it is on the line.
+func (l *lineCheck) checkNode(n parse.Node, depends, moved bool) {
 	first := l.lineOf(n)
 	last := first
-	each(n, false, func(n parse.Node, _ bool) { last = max(last, l.lineOf(n)) })
+	eachNode(n, false, func(n parse.Node, _ bool) { last = max(last, l.lineOf(n)) })
 	if first <= l.line && l.line <= last {
 		l.found = true
 		l.depends = l.depends || depends || l.reads(n, moved, l.absent)
@@ -218,7 +218,7 @@ func (l *lineCheck) lineOf(n parse.Node) int {
 
 // reads reports whether an action or a condition may depend on the cluster.
 func (l *lineCheck) reads(n parse.Node, moved, absent bool) (depends bool) {
-	each(n, false, func(n parse.Node, _ bool) { depends = depends || l.leaf(n, moved, absent) })
+	eachNode(n, false, func(n parse.Node, _ bool) { depends = depends || l.leaf(n, moved, absent) })
 	return depends
 }
 
@@ -226,9 +226,9 @@ func (l *lineCheck) reads(n parse.Node, moved, absent bool) (depends bool) {
 func (l *lineCheck) leaf(n parse.Node, moved, absent bool) bool {
 	switch t := n.(type) {
 	case *parse.FieldNode:
-		return moved || l.field(t.Ident)
+		return moved || l.dependsOnCluster(t.Ident)
 	case *parse.VariableNode:
-		return t.Ident[0] != "$" || l.field(t.Ident[1:]) && (!absent || len(t.Ident) > 1)
+		return t.Ident[0] != "$" || l.dependsOnCluster(t.Ident[1:]) && (!absent || len(t.Ident) > 1)
 	case *parse.DotNode:
 		return !absent
 	case *parse.IdentifierNode:
@@ -243,9 +243,9 @@ func (l *lineCheck) leaf(n parse.Node, moved, absent bool) bool {
 	return false
 }
 
-// field reports whether a field of the data of a chart's template may depend on the
+// dependsOnCluster reports whether a field of the data of a chart's template may depend on the
 // cluster.
-func (l *lineCheck) field(keys []string) bool {
+func (l *lineCheck) dependsOnCluster(keys []string) bool {
 	if len(keys) < 2 {
 		return true
 	}

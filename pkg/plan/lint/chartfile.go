@@ -43,7 +43,7 @@ func (c *check) chartFiles(dir string) {
 
 // yamlOf is the value of a file; nil where it is not there or cannot be read.
 func (c *check) yamlOf(name string) *yaml.Node {
-	data, err := read(c.tree, name)
+	data, err := readFile(c.tree, name)
 	if err != nil || len(data) > fleetyaml.MaxBytes {
 		return nil
 	}
@@ -54,13 +54,13 @@ func (c *check) yamlOf(name string) *yaml.Node {
 // it reads. Helm does not mind the case of keys.
 func (c *check) misspeltKeys(file string, n *yaml.Node, known []string) {
 	for _, name := range position.Names(n) {
-		near := spelling.Nearest(position.Short(name.Value), known)
+		near := spelling.Nearest(position.ShortName(name.Value), known)
 		if near == "" || slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name.Value) }) {
 			continue
 		}
 		c.found = append(c.found, finding.Finding{
 			Path: file, Line: name.Line, Column: name.Column, Severity: finding.Warning, Rule: finding.RuleUnknownKey,
-			Message: fmt.Sprintf("unknown key %q is ignored", printable.Line(position.Short(name.Value))), Hint: fmt.Sprintf("did you mean %q?", near),
+			Message: fmt.Sprintf("unknown key %q is ignored", printable.Line(position.ShortName(name.Value))), Hint: fmt.Sprintf("did you mean %q?", near),
 		})
 	}
 }
@@ -70,7 +70,7 @@ func (c *check) repeated(file string, root *yaml.Node) {
 	for _, d := range position.Duplicates(root, maxRepeated) {
 		c.found = append(c.found, finding.Finding{
 			Path: file, Line: d.Line, Column: d.Column, Severity: finding.Warning, Rule: finding.RuleDuplicateKey,
-			Message: fmt.Sprintf("key %q stands here again (first in line %d); the last one counts", printable.Line(position.Short(d.Key)), d.First),
+			Message: fmt.Sprintf("key %q stands here again (first in line %d); the last one counts", printable.Line(position.ShortName(d.Key)), d.First),
 		})
 	}
 }

@@ -36,7 +36,7 @@ func (c *check) chartOptions() {
 		list := origins.options(h, place)
 		given = append(given, list...)
 		for _, in := range list {
-			c.givenValues(ch, in, origins.root(in.path))
+			c.givenValues(ch, in, origins.rootOf(in.path))
 		}
 		if !slices.Contains(charts, ch) {
 			charts = append(charts, ch)
@@ -57,7 +57,7 @@ func (c *check) chartOptions() {
 	for _, ch := range charts {
 		if ch != nil {
 			c.absentValues(ch, func(keys []string) bool {
-				return slices.ContainsFunc(given, func(in origin) bool { return gives(origins, in, keys) })
+				return slices.ContainsFunc(given, func(in origin) bool { return hasValue(origins, in, keys) })
 			})
 		}
 	}
@@ -68,28 +68,28 @@ func (c *check) givenValues(ch *localChart, in origin, root *yaml.Node) {
 	if in.path != c.file.Path { // reading fleet.yaml finds them
 		c.repeated(in.path, root)
 	}
-	if at := under(root, in.above...); at != nil {
+	if at := nodeAt(root, in.above...); at != nil {
 		c.misspeltValues(ch, in, at, ch.defaults, nil)
 	}
 }
 
-// gives reports whether values have a value, or one text for all around it.
-func gives(origins *Origins, in origin, keys []string) bool {
-	at := under(origins.root(in.path), in.above...)
+// hasValue reports whether values have a value, or one text for all around it.
+func hasValue(origins *Origins, in origin, keys []string) bool {
+	at := nodeAt(origins.rootOf(in.path), in.above...)
 	if in.whole && at != nil {
-		return under(at, keys[0]) != nil
+		return nodeAt(at, keys[0]) != nil
 	}
 	for _, key := range keys {
 		if at == nil {
 			return false
 		}
-		at = under(at, key)
+		at = nodeAt(at, key)
 	}
 	return at != nil
 }
 
-// under is the value that keys lead to; nil where there is none.
-func under(n *yaml.Node, keys ...any) *yaml.Node {
+// nodeAt is the value that keys lead to; nil where there is none.
+func nodeAt(n *yaml.Node, keys ...any) *yaml.Node {
 	for _, key := range keys {
 		n = position.Value(n, key)
 	}
@@ -104,9 +104,9 @@ func (c *check) idleVersion(ch *localChart, h *fleet.HelmOptions, place []any) {
 	if h.Version == "" || err != nil || hasErr != nil || wanted.Check(has) {
 		return
 	}
-	c.warn(finding.RuleUnknownKey,
+	c.addWarning(finding.RuleUnknownKey,
 		fmt.Sprintf("helm.version %q is ignored: the chart is the directory %s of the repository, and its version is %s",
-			position.Short(h.Version), ch.dir, printable.Line(position.Short(ch.version))),
+			position.ShortName(h.Version), ch.dir, printable.Line(position.ShortName(ch.version))),
 		"remove it, or name the Helm repository of the chart in helm.repo", slices.Concat(place, []any{"helm", "version"})...)
 }
 
@@ -124,20 +124,20 @@ func (c *check) misspeltValues(ch *localChart, in origin, given, defaults *yaml.
 			continue
 		}
 		if slices.Contains(known, key) {
-			if value := under(given, key); !in.whole && value != nil {
-				c.misspeltValues(ch, in, value, under(defaults, key), keys)
+			if value := nodeAt(given, key); !in.whole && value != nil {
+				c.misspeltValues(ch, in, value, nodeAt(defaults, key), keys)
 			}
 			continue
 		}
-		near := spelling.Slip(key, known)
+		near := spelling.SingleTypo(key, known)
 		meant := append(slices.Clone(above), near)
-		if near == "" || ch.documents(key) || ch.reads(keys) || !ch.reads(meant) || under(given, near) != nil {
+		if near == "" || ch.documents(key) || ch.reads(keys) || !ch.reads(meant) || nodeAt(given, near) != nil {
 			continue
 		}
 		c.found = append(c.found, finding.Finding{
 			Path: in.path, Line: name.Line, Column: name.Column, Severity: finding.Warning, Rule: finding.RuleUnusedValues,
-			Message: "no template of the chart reads the value " + printable.Line(position.Short(strings.Join(keys, "."))),
-			Hint:    "did you mean " + printable.Line(position.Short(strings.Join(meant, "."))) + "?",
+			Message: "no template of the chart reads the value " + printable.Line(position.ShortName(strings.Join(keys, "."))),
+			Hint:    "did you mean " + printable.Line(position.ShortName(strings.Join(meant, "."))) + "?",
 		})
 	}
 }
@@ -149,19 +149,19 @@ func (c *check) absentValues(ch *localChart, given func(keys []string) bool) {
 	for _, use := range ch.uses {
 		at := ch.defaults
 		for _, key := range use.keys[:max(len(use.keys), 1)-1] {
-			at = under(at, key) // where it is missing rendering fails
+			at = nodeAt(at, key) // where it is missing rendering fails
 		}
 		known := keysOf(at)
 		last := len(use.keys) - 1
 		if last < 0 || last == 0 && slices.Contains(ch.parts, use.keys[0]) || slices.Contains(known, use.keys[last]) {
 			continue
 		}
-		near := spelling.Slip(use.keys[last], known)
+		near := spelling.SingleTypo(use.keys[last], known)
 		meant := append(slices.Clone(use.keys[:last]), near)
 		if near == "" || ch.documents(use.keys[last]) || given(use.keys) || !ch.mistaken(use.keys, meant) {
 			continue
 		}
-		if f := absent(use, meant); !said[f.String()] {
+		if f := absentValueFinding(use, meant); !said[f.String()] {
 			said[f.String()] = true
 			c.found = append(c.found, f)
 		}
@@ -171,27 +171,27 @@ func (c *check) absentValues(ch *localChart, given func(keys []string) bool) {
 // mistaken reports whether a value that templates name can only be the other one that is
 // meant: no template reads that, or none may do without the value.
 func (ch *localChart) mistaken(keys, meant []string) bool {
-	return !ch.reads(meant) && !ch.handsOn(meant) || ch.needs(keys) && !plural(keys[len(keys)-1], meant[len(keys)-1])
+	return !ch.reads(meant) && !ch.handsOn(meant) || ch.requiresValue(keys) && !plural(keys[len(keys)-1], meant[len(keys)-1])
 }
 
-// needs reports whether no template may do without a value.
-func (ch *localChart) needs(keys []string) bool {
+// requiresValue reports whether no template may do without a value.
+func (ch *localChart) requiresValue(keys []string) bool {
 	return !slices.ContainsFunc(ch.uses, func(u valueUse) bool {
 		return u.optional && len(u.keys) >= len(keys) && slices.Equal(u.keys[:len(keys)], keys)
 	})
 }
 
-// absent returns the finding for a value that a template names and nothing
+// absentValueFinding returns the finding for a value that a template names and nothing
 // sets.
-func absent(use valueUse, meant []string) finding.Finding {
+func absentValueFinding(use valueUse, meant []string) finding.Finding {
 	before := use.text[:min(int(use.pos), len(use.text))]
 	line := strings.Count(before, "\n")
 	text := strings.Split(use.text, "\n")[line]
 	return finding.Finding{
 		Path: path.Clean(use.file), Line: line + 1, Column: strings.Index(text, ".Values."+strings.Join(use.keys, ".")) + 1,
 		Severity: finding.Warning, Rule: finding.RuleUnmatched,
-		Message: "there is no value " + printable.Line(position.Short(strings.Join(use.keys, "."))) + " in the chart or in fleet.yaml",
-		Hint:    "did you mean .Values." + printable.Line(position.Short(strings.Join(meant, "."))) + "?",
+		Message: "there is no value " + printable.Line(position.ShortName(strings.Join(use.keys, "."))) + " in the chart or in fleet.yaml",
+		Hint:    "did you mean .Values." + printable.Line(position.ShortName(strings.Join(meant, "."))) + "?",
 	}
 }
 

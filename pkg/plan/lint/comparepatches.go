@@ -59,9 +59,9 @@ func (c *check) comparePatch(p fleet.ComparePatch, objects []map[string]any, pla
 		versions = append(versions, version)
 	}
 	message := position.Path(place) + " matches no object of the bundle: "
-	said := func(text string) string { return printable.Line(position.Short(text)) }
+	said := func(text string) string { return printable.Line(position.ShortName(text)) }
 	warn := func(text, hint, key string) {
-		c.warn(finding.RuleUnmatched, message+text, hint, append(slices.Clone(place), key)...)
+		c.addWarning(finding.RuleUnmatched, message+text, hint, append(slices.Clone(place), key)...)
 	}
 	switch {
 	case len(names) == 0:

@@ -42,7 +42,7 @@ func Dependencies(members []Member) []finding.Finding {
 			if reported[start] {
 				continue
 			}
-			ring := g.ring(start, repo)
+			ring := g.shortestCycle(start, repo)
 			for _, e := range ring {
 				reported[e.from] = true
 			}
@@ -75,7 +75,7 @@ func graphOf(members []Member) *graph {
 	for i, m := range members {
 		for n, ref := range m.dependsOn() {
 			if waits(ref) {
-				g.links[i] = append(g.links[i], g.meant(i, n, ref)...)
+				g.links[i] = append(g.links[i], g.dependencyLinks(i, n, ref)...)
 			}
 		}
 	}
@@ -95,13 +95,13 @@ func waits(ref fleet.BundleRef) bool {
 	return !slices.ContainsFunc(ref.AcceptedStates, func(s fleet.BundleState) bool { return s != fleet.Ready && s != fleet.Modified })
 }
 
-// meant are the bundles that entry n of a bundle's dependsOn certainly means, or,
+// dependencyLinks are the bundles that entry n of a bundle's dependsOn certainly means, or,
 // where there are none, those that it means if the GitRepo has a certain name.
-func (g *graph) meant(from, n int, ref fleet.BundleRef) []link {
+func (g *graph) dependencyLinks(from, n int, ref fleet.BundleRef) []link {
 	var named, derived []link
 	for to := range g.members {
 		m := &g.members[to]
-		if !certain(ref.Selector, m.File.Labels) || ref.Name == "" && to == from {
+		if !certainlyMatches(ref.Selector, m.File.Labels) || ref.Name == "" && to == from {
 			continue
 		}
 		if ref.Name == "" || ref.Name == m.File.Name {
@@ -116,9 +116,9 @@ func (g *graph) meant(from, n int, ref fleet.BundleRef) []link {
 	return derived
 }
 
-// certain reports whether a bundle with these labels matches a selector, whatever
+// certainlyMatches reports whether a bundle with these labels matches a selector, whatever
 // labels Fleet adds.
-func certain(s *metav1.LabelSelector, labels map[string]string) bool {
+func certainlyMatches(s *metav1.LabelSelector, labels map[string]string) bool {
 	if s == nil {
 		return true
 	}
@@ -156,9 +156,9 @@ func (g *graph) repos() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// ring is the shortest way from a bundle back to itself, with the GitRepo called
+// shortestCycle is the shortest way from a bundle back to itself, with the GitRepo called
 // repo; nil if there is none.
-func (g *graph) ring(start int, repo string) []link {
+func (g *graph) shortestCycle(start int, repo string) []link {
 	came := map[int]link{}
 	for queue := []int{start}; len(queue) > 0; queue = queue[1:] {
 		for _, l := range g.links[queue[0]] {
@@ -188,22 +188,22 @@ func (g *graph) ring(start int, repo string) []link {
 // cycle is the finding about a ring, in the fleet.yaml of its first bundle.
 func (g *graph) cycle(ring []link, repo string) finding.Finding {
 	first := ring[0]
-	f := g.at(first)
+	f := g.findingAt(first)
 	f.Severity, f.Rule = finding.Error, finding.RuleDependency
 	condition := ""
 	if repo != "" {
 		f.Severity, condition = finding.Warning, fmt.Sprintf(" if the GitRepo is called %q", repo)
 	}
 	if len(ring) == 1 {
-		f.Message = fmt.Sprintf("bundle %q depends on itself%s, so it is never deployed", g.title(first.from, repo), condition)
+		f.Message = fmt.Sprintf("bundle %q depends on itself%s, so it is never deployed", g.bundleTitle(first.from, repo), condition)
 		f.Hint = "take this entry out of dependsOn"
 		return f
 	}
-	names, others := []string{g.title(first.from, repo)}, []string(nil)
+	names, others := []string{g.bundleTitle(first.from, repo)}, []string(nil)
 	for i, l := range ring {
-		names = append(names, g.title(l.to, repo))
+		names = append(names, g.bundleTitle(l.to, repo))
 		if i > 0 {
-			at := g.at(l)
+			at := g.findingAt(l)
 			others = append(others, fmt.Sprintf("%s:%d", at.Path, at.Line))
 		}
 	}
@@ -213,19 +213,19 @@ func (g *graph) cycle(ring []link, repo string) finding.Finding {
 }
 
 // at is a finding at the place of an entry.
-func (g *graph) at(l link) finding.Finding {
+func (g *graph) findingAt(l link) finding.Finding {
 	file := g.members[l.from].File
 	f := finding.Finding{Path: file.Path}
 	key := "name"
 	if file.Spec.DependsOn[l.ref].Name == "" {
 		key = "selector"
 	}
-	f.Line, f.Column = file.At("dependsOn", l.ref, key)
+	f.Line, f.Column = file.Position("dependsOn", l.ref, key)
 	return f
 }
 
 // title is the name of a bundle, as far as it is known: else its directory.
-func (g *graph) title(i int, repo string) string {
+func (g *graph) bundleTitle(i int, repo string) string {
 	m := &g.members[i]
 	if m.File.Name == "" && repo != "" {
 		return naming.BundleName(repo, m.Dir.Path, m.Dir.Options)
@@ -239,14 +239,14 @@ func (g *graph) misspelt() []finding.Finding {
 	var list []finding.Finding
 	for i, m := range g.members {
 		for n, ref := range m.dependsOn() {
-			if ref.Name == "" || g.known(ref.Name) {
+			if ref.Name == "" || g.isKnownName(ref.Name) {
 				continue
 			}
-			near, dir := g.near(ref.Name), g.directory(ref.Name)
+			near, dir := g.nearestName(ref.Name), g.directory(ref.Name)
 			if near == "" && dir == "" {
 				continue
 			}
-			f := g.at(link{from: i, ref: n})
+			f := g.findingAt(link{from: i, ref: n})
 			f.Severity, f.Rule = finding.Warning, finding.RuleDependency
 			f.Message = fmt.Sprintf("dependsOn[%d]: no bundle here is called %q", n, ref.Name)
 			f.Hint = fmt.Sprintf("did you mean %q?", near)
@@ -259,9 +259,9 @@ func (g *graph) misspelt() []finding.Finding {
 	return list
 }
 
-// known reports whether a bundle here is called name, or is with some name of the
+// isKnownName reports whether a bundle here is called name, or is with some name of the
 // GitRepo.
-func (g *graph) known(name string) bool {
+func (g *graph) isKnownName(name string) bool {
 	return slices.ContainsFunc(g.members, func(m Member) bool { return m.File.Name == name || m.repo(name) != "" })
 }
 
@@ -276,15 +276,15 @@ func (g *graph) directory(name string) string {
 	return ""
 }
 
-// near is the name of a bundle here that is near another one: its own, or that
+// nearestName is the name of a bundle here that is near another one: its own, or that
 // which follows from its directory, where all behind the name of the GitRepo is
 // compared.
-func (g *graph) near(name string) string {
+func (g *graph) nearestName(name string) string {
 	var names []string
 	for _, m := range g.members {
 		names = append(names, m.File.Name)
 	}
-	if found := spelling.Nearest(name, distinct(names)); found != "" {
+	if found := spelling.Nearest(name, uniqueNames(names)); found != "" {
 		return found
 	}
 	for i := range len(name) {

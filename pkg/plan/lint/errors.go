@@ -16,7 +16,7 @@ var forCluster = regexp.MustCompile(`^render values for cluster "[^"]*" in names
 // reads the same for all clusters.
 func (o *Origins) ValuesError(err error, customizations []int) finding.Finding {
 	f := finding.Finding{Path: o.file.Path}
-	f.Line, f.Column = o.file.At("helm", "values")
+	f.Line, f.Column = o.file.Position("helm", "values")
 	text, hint := forCluster.ReplaceAllString(strings.Join(strings.Fields(err.Error()), " "), ""), ""
 	var failed *values.RenderError
 	if errors.As(err, &failed) {

@@ -22,12 +22,12 @@ import (
 // reading. If the bundle has errors, it checks only its fleet.yaml.
 func Check(tree fs.FS, r bundle.Result) []finding.Finding {
 	c := &check{tree: tree, result: r, file: Options(tree, r.Dir)}
-	c.empty()
+	c.refuseEmpty()
 	c.unreachable()
-	c.idle()
+	c.warnWithoutOptions()
 	c.notMerged()
-	c.missing()
-	c.values()
+	c.warnUnsupported()
+	c.checkValueTemplates()
 	c.braces()
 	c.templates()
 	c.chartOptions()
@@ -44,7 +44,7 @@ func Options(tree fs.FS, dir bundle.Dir) fleetyaml.File {
 	}
 	for _, name := range names {
 		p := path.Join(dir.Path, name)
-		if data, err := read(tree, p); err == nil {
+		if data, err := readFile(tree, p); err == nil {
 			file, _ := fleetyaml.Parse(p, data)
 			return file
 		}
@@ -52,7 +52,7 @@ func Options(tree fs.FS, dir bundle.Dir) fleetyaml.File {
 	return fleetyaml.File{Path: path.Join(dir.Path, names[0])}
 }
 
-func read(tree fs.FS, name string) ([]byte, error) {
+func readFile(tree fs.FS, name string) ([]byte, error) {
 	f, err := tree.Open(name)
 	if err != nil {
 		return nil, err
@@ -70,15 +70,15 @@ type check struct {
 	charts map[string]*localChart // by directory; filled by localChart
 }
 
-func (c *check) warn(rule, message, hint string, keys ...any) {
-	line, column := c.file.At(keys...)
+func (c *check) addWarning(rule, message, hint string, keys ...any) {
+	line, column := c.file.Position(keys...)
 	c.found = append(c.found, finding.Finding{
 		Path: c.file.Path, Line: line, Column: column, Severity: finding.Warning, Rule: rule, Message: message, Hint: hint,
 	})
 }
 
-// empty refuses a directory that says it is a bundle and holds nothing.
-func (c *check) empty() {
+// refuseEmpty refuses a directory that says it is a bundle and holds nothing.
+func (c *check) refuseEmpty() {
 	if !c.result.Empty || c.result.Broken() {
 		return
 	}
@@ -94,27 +94,27 @@ func (c *check) empty() {
 	})
 }
 
-// missing reports what is accepted and not acted on yet.
-func (c *check) missing() {
+// warnUnsupported reports what is accepted and not acted on yet.
+func (c *check) warnUnsupported() {
 	if c.result.Bundle == nil {
 		return
 	}
-	for _, field := range support.Missing(c.result.Bundle) {
+	for _, field := range support.UnsupportedFields(c.result.Bundle) {
 		var keys []any
 		for key := range strings.SplitSeq(strings.TrimPrefix(field, "targets."), ".") {
 			keys = append(keys, key)
 		}
 		for i := range c.file.Spec.Targets { // the place is in the first that has it
-			if place, _ := c.file.Target(i); c.has(place, keys) {
+			if place, _ := c.file.Target(i); c.hasFinding(place, keys) {
 				keys = slices.Concat(place, keys)
 				break
 			}
 		}
-		c.warn(finding.RuleNotImplemented, support.Message([]string{field}), "", keys...)
+		c.addWarning(finding.RuleNotImplemented, support.Message([]string{field}), "", keys...)
 	}
 }
 
-func (c *check) has(place, keys []any) bool {
+func (c *check) hasFinding(place, keys []any) bool {
 	found := false
 	c.file.Texts(func(fleetyaml.Text) { found = true }, slices.Concat(place, keys)...)
 	return found
@@ -129,7 +129,7 @@ func (c *check) notMerged() {
 			for k := range strings.SplitSeq(key, ".") {
 				keys = append(keys, k)
 			}
-			c.warn(finding.RuleNotMerged, key+" of a customization is ignored; only the bundle's own counts", "", keys...)
+			c.addWarning(finding.RuleNotMerged, key+" of a customization is ignored; only the bundle's own counts", "", keys...)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func setOf(o *fleet.BundleDeploymentOptions) []string {
 }
 
 // title names a target as people find it.
-func (c *check) title(i int) string {
+func (c *check) targetTitle(i int) string {
 	keys, named := c.file.Target(i)
 	if named {
 		return fmt.Sprintf("%q", c.file.Spec.Targets[i].Name)

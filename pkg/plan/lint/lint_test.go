@@ -148,7 +148,7 @@ func TestCheck(t *testing.T) {
 			fsys := tree(files)
 			set := bundle.Read(fsys, []string{"app"}, nil, everywhere)
 			if len(set.Results) != 1 || set.Results[0].Bundle == nil {
-				t.Fatalf("no bundle: %v", set.All())
+				t.Fatalf("no bundle: %v", set.AllFindings())
 			}
 			var got []string
 			for _, f := range Check(fsys, set.Results[0]) {
@@ -326,7 +326,7 @@ func TestWhich(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Which(c.failing, c.tried); got != c.want {
+			if got := DescribeFailing(c.failing, c.tried); got != c.want {
 				t.Errorf("%s: want %q, got %q", c.why, c.want, got)
 			}
 		})

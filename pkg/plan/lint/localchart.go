@@ -70,7 +70,7 @@ func (c *check) localChart(own *fleet.HelmOptions) *localChart {
 }
 
 func readChart(tree fs.FS, dir string) *localChart {
-	meta, err := read(tree, path.Join(dir, "Chart.yaml"))
+	meta, err := readFile(tree, path.Join(dir, "Chart.yaml"))
 	if err != nil || position.Root(meta) == nil {
 		return nil
 	}
@@ -92,11 +92,11 @@ func readChart(tree fs.FS, dir string) *localChart {
 			ch.parts = append(ch.parts, e.Name())
 		}
 	}
-	values, err := read(tree, path.Join(dir, "values.yaml"))
+	values, err := readFile(tree, path.Join(dir, "values.yaml"))
 	if err == nil && len(values) <= fleetyaml.MaxBytes {
 		ch.defaults = position.Root(values)
 	}
-	schema, _ := read(tree, path.Join(dir, schemaFile)) // a chart may have none
+	schema, _ := readFile(tree, path.Join(dir, schemaFile)) // a chart may have none
 	ch.documented = string(values) + string(schema)
 	ch.open = ch.open || len(ch.parts) > 1
 	if !ch.templates(tree) {
@@ -118,7 +118,7 @@ func (ch *localChart) templates(tree fs.FS) bool {
 		return false
 	}
 	for _, file := range files {
-		data, err := read(tree, file)
+		data, err := readFile(tree, file)
 		if err != nil || len(data) > fleetyaml.MaxBytes {
 			return false
 		}
@@ -127,7 +127,7 @@ func (ch *localChart) templates(tree fs.FS) bool {
 			return false
 		}
 		for _, t := range all {
-			each(t.Root, false, func(n parse.Node, optional bool) {
+			eachNode(t.Root, false, func(n parse.Node, optional bool) {
 				ch.node(valueUse{file: file, text: string(data), optional: optional}, n)
 			})
 		}
@@ -207,29 +207,29 @@ var plain = []string{
 	"quote", "squote", "toYaml", "toJson", "toString", "indent", "nindent", "trim", "trunc", "trimSuffix", "upper", "lower", "int", "int64", "b64enc", "printf", "print",
 }
 
-// each visits the parts of a template. optional says that the part is a condition, or
+// eachNode visits the parts of a template. optional says that the part is a condition, or
 // goes through a function that may do without it.
-func each(n parse.Node, optional bool, visit func(n parse.Node, optional bool)) {
+func eachNode(n parse.Node, optional bool, visit func(n parse.Node, optional bool)) {
 	switch t := n.(type) {
 	case *parse.ListNode:
 		if t == nil {
 			return
 		}
 		for _, e := range t.Nodes {
-			each(e, false, visit)
+			eachNode(e, false, visit)
 		}
 	case *parse.PipeNode:
 		eachCommand(t, optional, visit)
 	case *parse.ChainNode:
 		visit(t, optional)
-		each(t.Node, optional, visit)
+		eachNode(t.Node, optional, visit)
 	case *parse.ActionNode:
-		each(t.Pipe, optional, visit)
+		eachNode(t.Pipe, optional, visit)
 	case *parse.TemplateNode:
 		if t.Pipe != nil && len(t.Pipe.Cmds) == 1 && len(t.Pipe.Cmds[0].Args) == 1 && isWhole(t.Pipe.Cmds[0].Args[0]) {
 			return // the template that it names is visited, too
 		}
-		each(t.Pipe, true, visit)
+		eachNode(t.Pipe, true, visit)
 	case *parse.IfNode:
 		eachBranch(&t.BranchNode, visit)
 	case *parse.RangeNode:
@@ -247,12 +247,12 @@ func eachCommand(pipe *parse.PipeNode, optional bool, visit func(n parse.Node, o
 		return
 	}
 	for _, e := range pipe.Cmds {
-		optional = optional || forgives(e)
+		optional = optional || toleratesMissing(e)
 	}
 	for _, e := range pipe.Cmds {
 		for _, arg := range e.Args {
 			if !isContext(e, arg) {
-				each(arg, optional, visit)
+				eachNode(arg, optional, visit)
 			}
 		}
 	}
@@ -277,13 +277,13 @@ func isWhole(n parse.Node) bool {
 }
 
 func eachBranch(b *parse.BranchNode, visit func(n parse.Node, optional bool)) {
-	each(b.Pipe, true, visit)
-	each(b.List, false, visit)
-	each(b.ElseList, false, visit)
+	eachNode(b.Pipe, true, visit)
+	eachNode(b.List, false, visit)
+	eachNode(b.ElseList, false, visit)
 }
 
-// forgives reports whether a command may do without what it is given.
-func forgives(command *parse.CommandNode) bool {
+// toleratesMissing reports whether a command may do without what it is given.
+func toleratesMissing(command *parse.CommandNode) bool {
 	name, ok := command.Args[0].(*parse.IdentifierNode)
 	return ok && !slices.Contains(plain, name.Ident)
 }

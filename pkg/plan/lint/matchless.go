@@ -11,18 +11,18 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
-// Matchless warns of customizations and overrideTargets that match none of the clusters. It
+// UnmatchedTargets warns of customizations and overrideTargets that match none of the clusters. It
 // leaves out what has a finding of its own: no criteria, a name that does not exist, and a
 // customization behind one that takes its clusters. It also leaves out cluster groups where
 // known has none.
-func Matchless(file *fleetyaml.File, clusters []*target.Cluster, known Known) []finding.Finding {
+func UnmatchedTargets(file *fleetyaml.File, clusters []*target.Cluster, known Known) []finding.Finding {
 	c := &check{file: *file}
 	for i := range file.Spec.Targets {
 		place, _ := file.Target(i)
-		if c.covering(i) >= 0 {
+		if c.coveringTarget(i) >= 0 {
 			continue
 		}
-		c.matchless(&file.Spec.Targets[i], "customization "+c.title(i), clusters, known, place...)
+		c.warnUnmatched(&file.Spec.Targets[i], "customization "+c.targetTitle(i), clusters, known, place...)
 	}
 	for i, t := range file.OverrideTargets {
 		title := fmt.Sprintf("overrideTargets[%d]", i)
@@ -30,13 +30,13 @@ func Matchless(file *fleetyaml.File, clusters []*target.Cluster, known Known) []
 			title = fmt.Sprintf("target %q of overrideTargets", t.Name)
 		}
 		entry := bundle.TargetOf(t)
-		c.matchless(&entry, title, clusters, known, "overrideTargets", i)
+		c.warnUnmatched(&entry, title, clusters, known, "overrideTargets", i)
 	}
 	finding.Sort(c.found)
 	return c.found
 }
 
-func (c *check) matchless(t *fleet.BundleTarget, title string, clusters []*target.Cluster, known Known, place ...any) {
+func (c *check) warnUnmatched(t *fleet.BundleTarget, title string, clusters []*target.Cluster, known Known, place ...any) {
 	criteria := criteriaOf(t)
 	asksGroups := t.ClusterGroup != "" || t.ClusterGroupSelector != nil
 	switch {
@@ -49,6 +49,6 @@ func (c *check) matchless(t *fleet.BundleTarget, title string, clusters []*targe
 	if err != nil || slices.ContainsFunc(clusters, filter.Selects) {
 		return
 	}
-	c.warn(finding.RuleUnreachable, fmt.Sprintf("%s matches none of the clusters in %s", title, known.Where),
+	c.addWarning(finding.RuleUnreachable, fmt.Sprintf("%s matches none of the clusters in %s", title, known.Where),
 		"it "+filter.Refusal(clusters[0]), place...)
 }

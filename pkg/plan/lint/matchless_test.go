@@ -55,7 +55,7 @@ func TestMatchless(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			file, _ := fleetyaml.Parse("f", []byte(c.yaml))
-			if diff := cmp.Diff(c.want, texts(Matchless(&file, clusters, c.known))); diff != "" {
+			if diff := cmp.Diff(c.want, texts(UnmatchedTargets(&file, clusters, c.known))); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 		})

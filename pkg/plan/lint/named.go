@@ -43,15 +43,15 @@ func mentions(file *fleetyaml.File) []mention {
 	return list
 }
 
-// Named returns the clusters and cluster groups that a fleet.yaml names, each once.
-func Named(file *fleetyaml.File) (clusters, groups []string) {
+// NamedClusters returns the clusters and cluster groups that a fleet.yaml names, each once.
+func NamedClusters(file *fleetyaml.File) (clusters, groups []string) {
 	for _, m := range mentions(file) {
 		clusters, groups = append(clusters, m.cluster), append(groups, m.group)
 	}
-	return distinct(clusters), distinct(groups)
+	return uniqueNames(clusters), uniqueNames(groups)
 }
 
-func distinct(names []string) []string {
+func uniqueNames(names []string) []string {
 	slices.Sort(names)
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
 }
@@ -68,7 +68,7 @@ func Unknown(file *fleetyaml.File, known Known) []finding.Finding {
 			Path: file.Path, Severity: finding.Warning, Rule: finding.RuleUnknownCluster,
 			Message: fmt.Sprintf("there is no %s %q in %s", kind, name, known.Where),
 		}
-		f.Line, f.Column = file.At(append(slices.Clone(m.place), key)...)
+		f.Line, f.Column = file.Position(append(slices.Clone(m.place), key)...)
 		if near := spelling.Nearest(name, names); near != "" {
 			f.Hint = fmt.Sprintf("did you mean %q?", near)
 		}

@@ -27,7 +27,7 @@ rolloutStrategy:
 	if len(found) > 0 {
 		t.Fatal(found)
 	}
-	clusters, groups := Named(&file)
+	clusters, groups := NamedClusters(&file)
 	if diff := cmp.Diff([][]string{{"c1", "c9", "other", "shop-frankfrut"}, {"eu", "ue"}}, [][]string{clusters, groups}); diff != "" {
 		t.Error(diff)
 	}

@@ -37,9 +37,9 @@ type origin struct {
 	whole bool  // each value below is one text
 }
 
-// of returns the origins for a cluster, the one that applies first. customizations are the
+// originsOf returns the origins for a cluster, the one that applies first. customizations are the
 // indexes of those that apply to the cluster.
-func (o *Origins) of(customizations []int) []origin {
+func (o *Origins) originsOf(customizations []int) []origin {
 	var list []origin
 	for _, i := range slices.Backward(customizations) {
 		if place, _ := o.file.Target(i); place != nil {
@@ -69,11 +69,11 @@ func (o *Origins) options(h *fleet.HelmOptions, place []any) []origin {
 	return append(list, origin{path: o.file.Path, above: slices.Concat(place, []any{"helm", "values"})})
 }
 
-// root is the value of a file; nil where it cannot be read.
-func (o *Origins) root(name string) *yaml.Node {
+// rootOf is the value of a file; nil where it cannot be read.
+func (o *Origins) rootOf(name string) *yaml.Node {
 	root, known := o.read[name]
 	if !known {
-		if data, err := read(o.tree, name); err == nil && len(data) <= fleetyaml.MaxBytes {
+		if data, err := readFile(o.tree, name); err == nil && len(data) <= fleetyaml.MaxBytes {
 			root = position.Root(data)
 		}
 		o.read[name] = root
@@ -85,14 +85,14 @@ func (o *Origins) root(name string) *yaml.Node {
 // which customizations apply, or of the key itself with asKey. Where no file has it, it is
 // the place of the innermost value around it; ok is false where there is none.
 func (o *Origins) Place(asKey bool, customizations []int, keys ...any) (f finding.Finding, ok bool) {
-	origins := o.of(customizations)
+	origins := o.originsOf(customizations)
 	for ; ; keys, asKey = keys[:len(keys)-1], false {
 		for _, in := range origins {
 			below := keys
 			if in.whole {
 				below = keys[:min(1, len(keys))]
 			}
-			if line, column, ok := position.Find(o.root(in.path), asKey, slices.Concat(in.above, below)...); ok {
+			if line, column, ok := position.Find(o.rootOf(in.path), asKey, slices.Concat(in.above, below)...); ok {
 				return finding.Finding{Path: in.path, Line: line, Column: column}, true
 			}
 		}
@@ -110,17 +110,17 @@ func (o *Origins) template(customizations []int, keys []any, expression string) 
 		return f, false
 	}
 	f, ok = o.Place(false, customizations, keys[1:]...)
-	position.Scalars(o.root(f.Path), func(n *yaml.Node, _ []any) {
-		if at := holds(n.Value, expression); at >= 0 && n.Line == f.Line && n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+	position.Scalars(o.rootOf(f.Path), func(n *yaml.Node, _ []any) {
+		if at := indexOfExpression(n.Value, expression); at >= 0 && n.Line == f.Line && n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 			f.Line += 1 + strings.Count(n.Value[:at], "\n")
 		}
 	})
 	return f, ok
 }
 
-// holds is where a template stands in a text that has an expression as a whole, or
+// indexOfExpression is where a template stands in a text that has an expression as a whole, or
 // -1.
-func holds(text, expression string) int {
+func indexOfExpression(text, expression string) int {
 	if !strings.Contains(text, "${") {
 		return -1
 	}

@@ -41,11 +41,11 @@ func Partitions(file *fleetyaml.File, clusters []*target.Cluster, where string) 
 			ClusterName: def.ClusterName, ClusterSelector: def.ClusterSelector,
 			ClusterGroup: def.ClusterGroup, ClusterGroupSelector: def.ClusterGroupSelector,
 		}) {
-			c.warn(finding.RuleUnreachable, fmt.Sprintf("%s selects none of the clusters in %s that get the bundle",
+			c.addWarning(finding.RuleUnreachable, fmt.Sprintf("%s selects none of the clusters in %s that get the bundle",
 				rollout.PartitionTitle(def, i), where), labelsMeant(def.ClusterSelector, clusters), "rolloutStrategy", "partitions", i)
 		}
 		if n := len(p.Members); n > 0 && i+1 < len(shape.Partitions) && p.Limit >= n && (n == 1 || def.MaxUnavailable != nil) {
-			c.warn(finding.RuleUnreachable, fmt.Sprintf("%s selects %d of the clusters in %s, and all of them may be unavailable: the partitions after it do not wait for it",
+			c.addWarning(finding.RuleUnreachable, fmt.Sprintf("%s selects %d of the clusters in %s, and all of them may be unavailable: the partitions after it do not wait for it",
 				rollout.PartitionTitle(def, i), n, where), "give it more clusters than its maxUnavailable", "rolloutStrategy", "partitions", i)
 		}
 	}
@@ -59,7 +59,7 @@ func Partitions(file *fleetyaml.File, clusters []*target.Cluster, where string) 
 		if left > 3 {
 			outside = append(outside[:3], fmt.Sprintf("%d more", left-3))
 		}
-		c.warn(finding.RuleUnreachable, "clusters in no partition never get the bundle: "+strings.Join(outside, ", "),
+		c.addWarning(finding.RuleUnreachable, "clusters in no partition never get the bundle: "+strings.Join(outside, ", "),
 			"add a last partition with clusterSelector: {}", "rolloutStrategy", "partitions")
 	}
 	return c.found

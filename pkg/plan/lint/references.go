@@ -41,13 +41,13 @@ func References(objects []Deployed, elsewhere func(kind, name string) bool) []Da
 			continue
 		}
 		for _, r := range referencesOf(o.Object) {
-			near := spelling.Slip(r.name, namesOf(objects, r.kind, o.Namespace))
+			near := spelling.SingleTypo(r.name, namesOf(objects, r.kind, o.Namespace))
 			if near == "" || elsewhere(r.kind, r.name) || madeByOperator(objects, r.name) {
 				continue
 			}
 			list = append(list, Dangling{
 				Index: i, Place: r.place,
-				Message: fmt.Sprintf("%s: the bundle has no %s %q in this namespace", position.Path(r.place), r.kind, printable.Line(position.Short(r.name))),
+				Message: fmt.Sprintf("%s: the bundle has no %s %q in this namespace", position.Path(r.place), r.kind, printable.Line(position.ShortName(r.name))),
 				Hint:    fmt.Sprintf("did you mean %q?", near),
 			})
 		}
@@ -170,10 +170,10 @@ func danglingPorts(objects []Deployed, index int) []Dangling {
 	var list []Dangling
 	for i, p := range entries(mapping(service.Object, "spec"), "ports") {
 		name, named := p["targetPort"].(string)
-		if near := spelling.Slip(name, known); named && near != "" && !plural(name, near) {
+		if near := spelling.SingleTypo(name, known); named && near != "" && !plural(name, near) {
 			list = append(list, Dangling{
 				Index: index, Place: []any{"spec", "ports", i, "targetPort"},
-				Message: fmt.Sprintf("spec.ports[%d].targetPort: no port of the pods that the Service selects is called %q", i, printable.Line(position.Short(name))),
+				Message: fmt.Sprintf("spec.ports[%d].targetPort: no port of the pods that the Service selects is called %q", i, printable.Line(position.ShortName(name))),
 				Hint:    fmt.Sprintf("did you mean %q?", near),
 			})
 		}

@@ -41,8 +41,8 @@ type Sample struct {
 // set, and one that none of them is about. Each has the labels, annotations and
 // values that templates of values ask for.
 func Samples(set bundle.Set) []Sample {
-	m := maker{asked: askedBy(set)}
-	m.add("any other cluster", target.Criteria{})
+	m := sampleMaker{asked: askedBy(set)}
+	m.addSample("any other cluster", target.Criteria{})
 	for _, r := range set.Results {
 		if r.Bundle == nil {
 			continue
@@ -61,13 +61,13 @@ func Samples(set bundle.Set) []Sample {
 	return m.list
 }
 
-type maker struct {
-	asked asked
+type sampleMaker struct {
+	asked usedFacts
 	list  []Sample
 	seen  map[string]bool
 }
 
-func (m *maker) criteria(c target.Criteria) {
+func (m *sampleMaker) criteria(c target.Criteria) {
 	var parts []string
 	if c.ClusterName != "" {
 		parts = append(parts, c.ClusterName)
@@ -82,17 +82,17 @@ func (m *maker) criteria(c target.Criteria) {
 		parts = append(parts, metav1.FormatLabelSelector(s))
 	}
 	if len(parts) > 0 {
-		m.add(strings.Join(parts, " and "), c)
+		m.addSample(strings.Join(parts, " and "), c)
 	}
 }
 
 // add makes one sample that meets the criteria, unless there is one already or
 // no cluster could.
-func (m *maker) add(title string, c target.Criteria) {
+func (m *sampleMaker) addSample(title string, c target.Criteria) {
 	if m.seen == nil {
 		m.seen = map[string]bool{}
 	}
-	labels, without, ok := satisfy(c.ClusterSelector)
+	labels, without, ok := labelsMatching(c.ClusterSelector)
 	if m.seen[title] || len(m.list) >= maxSamples || !ok {
 		return
 	}
@@ -105,16 +105,16 @@ func (m *maker) add(title string, c target.Criteria) {
 		labels[fleet.LabelManagementCluster] = s.Facts.Name
 	}
 	if c.ClusterGroup != "" || c.ClusterGroupSelector != nil {
-		groupLabels, _, _ := satisfy(c.ClusterGroupSelector)
+		groupLabels, _, _ := labelsMatching(c.ClusterGroupSelector)
 		s.Groups = []target.Group{{Name: cmp.Or(c.ClusterGroup, made), Labels: groupLabels}}
 	}
-	m.asked.fill(&s, without)
+	m.asked.fillSample(&s, without)
 	m.list = append(m.list, s)
 }
 
-// satisfy is labels that a selector matches, and those that must not be there.
+// labelsMatching is labels that a selector matches, and those that must not be there.
 // ok is false where there are none.
-func satisfy(s *metav1.LabelSelector) (labels map[string]string, without map[string]bool, ok bool) {
+func labelsMatching(s *metav1.LabelSelector) (labels map[string]string, without map[string]bool, ok bool) {
 	labels, without = map[string]string{}, map[string]bool{}
 	all := requirements(s)
 	for _, r := range all {
@@ -147,8 +147,8 @@ func plainName(title string) string {
 	return strings.Trim(name[:min(len(name), 40)], "-")
 }
 
-// asked lists the facts of a cluster that templates of values use.
-type asked struct {
+// usedFacts lists the facts of a cluster that templates of values use.
+type usedFacts struct {
 	labels, annotations []string
 	values              [][]string // paths
 }
@@ -158,26 +158,26 @@ var (
 	asksKey   = regexp.MustCompile(`(?:get|index|pluck|dig)\s+(?:\$)?\.Cluster(Labels|Annotations|Values)\s+"([^"]+)"`)
 )
 
-func askedBy(set bundle.Set) asked {
-	var a asked
+func askedBy(set bundle.Set) usedFacts {
+	var a usedFacts
 	for _, r := range set.Results {
 		if r.Bundle != nil {
-			templatesOf(r.Bundle, a.read)
+			templatesOf(r.Bundle, a.readTemplates)
 		}
 	}
 	return a
 }
 
-func (a *asked) read(text string) {
+func (a *usedFacts) readTemplates(text string) {
 	for _, m := range asksField.FindAllStringSubmatch(text, -1) {
-		a.add(m[1], strings.Split(m[2][1:], "."))
+		a.addFact(m[1], strings.Split(m[2][1:], "."))
 	}
 	for _, m := range asksKey.FindAllStringSubmatch(text, -1) {
-		a.add(m[1], []string{m[2]})
+		a.addFact(m[1], []string{m[2]})
 	}
 }
 
-func (a *asked) add(of string, path []string) {
+func (a *usedFacts) addFact(of string, path []string) {
 	switch of {
 	case "Labels":
 		a.labels = append(a.labels, path[0])
@@ -188,8 +188,8 @@ func (a *asked) add(of string, path []string) {
 	}
 }
 
-// fill gives a sample what is asked for and it has not.
-func (a *asked) fill(s *Sample, without map[string]bool) {
+// fillSample gives a sample what is asked for and it has not.
+func (a *usedFacts) fillSample(s *Sample, without map[string]bool) {
 	for _, key := range a.labels {
 		if _, has := s.Facts.Labels[key]; !has && !without[key] {
 			s.Facts.Labels[key], s.Guessed = made, true
@@ -218,8 +218,8 @@ func (a *asked) fill(s *Sample, without map[string]bool) {
 
 // AsksClusters reports whether values of a bundle depend on what a cluster is.
 func AsksClusters(b *fleet.Bundle) bool {
-	var a asked
-	templatesOf(b, a.read)
+	var a usedFacts
+	templatesOf(b, a.readTemplates)
 	return len(a.labels)+len(a.annotations)+len(a.values) > 0
 }
 
@@ -258,9 +258,9 @@ func textsOf(v any, visit func(string)) {
 	}
 }
 
-// Which says for which of the clusters that were tried something fails, and
+// DescribeFailing says for which of the clusters that were tried something fails, and
 // what sets them apart: a label that all others have and none of these.
-func Which(failing, tried []Sample) string {
+func DescribeFailing(failing, tried []Sample) string {
 	if len(failing) == len(tried) {
 		return "for every sample cluster"
 	}

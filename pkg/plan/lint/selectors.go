@@ -61,7 +61,7 @@ func Services(objects []Deployed) []Unselecting {
 		if o.Foreign || len(selector) == 0 || !lasting || slices.ContainsFunc(all, func(w workload) bool { return selects(selector, w.labels) }) {
 			continue
 		}
-		near := nearest(selector, all)
+		near := nearestWorkload(selector, all)
 		if operators[o.Namespace] && !misspells(selector, near.labels) {
 			continue
 		}
@@ -122,8 +122,8 @@ func selects(selector, labels map[string]string) bool {
 	return true
 }
 
-// nearest is the workload that most of a selector fits to, the first of several.
-func nearest(selector map[string]string, all []workload) workload {
+// nearestWorkload is the workload that most of a selector fits to, the first of several.
+func nearestWorkload(selector map[string]string, all []workload) workload {
 	points := func(w workload) int {
 		sum := 0
 		for key, value := range selector {

@@ -22,7 +22,7 @@ var impure = []string{
 }
 
 // values looks through the templates of values in fleet.yaml.
-func (c *check) values() {
+func (c *check) checkValueTemplates() {
 	c.valuesOf(c.file.Spec.Helm)
 	for i := range c.file.Spec.Targets {
 		place, _ := c.file.Target(i)
@@ -48,9 +48,9 @@ func (c *check) valuesOf(h *fleet.HelmOptions, place ...any) {
 	}
 }
 
-// A use is a name in a template that may be a function, in a line after the
+// A functionUse is a name in a template that may be a function, in a line after the
 // first.
-type use struct {
+type functionUse struct {
 	name string
 	line int
 }
@@ -63,12 +63,12 @@ var (
 
 // functionsIn are the words between ${ and } that stand neither in quotes nor
 // behind a dot. Since a template may reach over several texts it is not parsed.
-func functionsIn(text string) []use {
-	var list []use
+func functionsIn(text string) []functionUse {
+	var list []functionUse
 	for _, at := range action.FindAllStringIndex(text, -1) {
 		line := strings.Count(text[:at[0]], "\n")
 		for _, m := range word.FindAllStringSubmatch(quoted.ReplaceAllString(text[at[0]:at[1]], `""`), -1) {
-			if u := (use{m[2], line}); !slices.Contains(list, u) {
+			if u := (functionUse{m[2], line}); !slices.Contains(list, u) {
 				list = append(list, u)
 			}
 		}
@@ -90,7 +90,7 @@ func (c *check) templates() {
 		}
 	}
 	for _, r := range resources {
-		if !isTemplate(r.Name) || below(nested, r.Name) {
+		if !isTemplate(r.Name) || isBelow(nested, r.Name) {
 			continue
 		}
 		if data, err := content.ResourceBytes(r); err == nil {
@@ -103,7 +103,7 @@ func isTemplate(name string) bool {
 	return !strings.HasPrefix(name, ".chart/") && (strings.HasPrefix(name, "templates/") || strings.Contains(name, "/templates/"))
 }
 
-func below(dirs map[string]bool, name string) bool {
+func isBelow(dirs map[string]bool, name string) bool {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if dirs[dir+"/"] {
 			return true
@@ -121,7 +121,7 @@ func (c *check) template(name, text string) {
 	}
 	seen := map[parse.Pos]bool{}
 	for _, t := range all {
-		each(t.Root, false, func(n parse.Node, _ bool) {
+		eachNode(t.Root, false, func(n parse.Node, _ bool) {
 			if id, ok := n.(*parse.IdentifierNode); ok && !seen[id.Pos] {
 				seen[id.Pos] = true
 				c.function(name, text, id)

@@ -23,22 +23,22 @@ func (c *check) unreachable() {
 	for i := range c.file.Spec.Targets {
 		place, _ := c.file.Target(i)
 		if asksNothing(criteriaOf(&c.file.Spec.Targets[i])) {
-			c.warn(finding.RuleUnreachable, fmt.Sprintf("customization %s is never used: it has no criteria and matches no cluster", c.title(i)),
+			c.addWarning(finding.RuleUnreachable, fmt.Sprintf("customization %s is never used: it has no criteria and matches no cluster", c.targetTitle(i)),
 				c.criteriaMeant(place), place...)
 			continue
 		}
-		first := c.covering(i)
+		first := c.coveringTarget(i)
 		if first < 0 {
 			continue
 		}
 		line, _ := c.file.AtTarget(first)
-		c.warn(finding.RuleUnreachable, fmt.Sprintf("customization %s is never used", c.title(i)),
-			fmt.Sprintf("%s (line %d) matches the same clusters first; put %s before it", c.title(first), line, c.title(i)), place...)
+		c.addWarning(finding.RuleUnreachable, fmt.Sprintf("customization %s is never used", c.targetTitle(i)),
+			fmt.Sprintf("%s (line %d) matches the same clusters first; put %s before it", c.targetTitle(first), line, c.targetTitle(i)), place...)
 	}
 	for i, t := range c.file.OverrideTargets {
 		entry := bundle.TargetOf(t)
 		if asksNothing(criteriaOf(&entry)) {
-			c.warn(finding.RuleUnreachable, fmt.Sprintf("overrideTargets[%d] has no criteria and matches no cluster", i),
+			c.addWarning(finding.RuleUnreachable, fmt.Sprintf("overrideTargets[%d] has no criteria and matches no cluster", i),
 				c.criteriaMeant([]any{"overrideTargets", i}), "overrideTargets", i)
 		}
 	}
@@ -64,30 +64,30 @@ func (c *check) criteriaMeant(place []any) string {
 	return "clusterSelector: {} matches every cluster"
 }
 
-// idle finds customizations that set no option: their author usually means the targets
+// warnWithoutOptions finds customizations that set no option: their author usually means the targets
 // of a GitRepo. One before another takes its clusters from that one, so it changes
 // nothing only where no cluster fits an entry behind it that sets an option.
-func (c *check) idle() {
+func (c *check) warnWithoutOptions() {
 	targets := c.file.Spec.Targets
 	for i := range targets {
 		place, _ := c.file.Target(i)
-		if !setsNothing(targets[i]) || asksNothing(criteriaOf(&targets[i])) || c.covering(i) >= 0 || c.shields(i) {
+		if !setsNothing(targets[i]) || asksNothing(criteriaOf(&targets[i])) || c.coveringTarget(i) >= 0 || c.mayShield(i) {
 			continue
 		}
-		c.warn(finding.RuleUnreachable, fmt.Sprintf("customization %s sets no option", c.title(i)),
+		c.addWarning(finding.RuleUnreachable, fmt.Sprintf("customization %s sets no option", c.targetTitle(i)),
 			"the targets of the GitRepo select the clusters, or overrideTargets here; only fleet apply takes customizations for targets", place...)
 	}
 }
 
-// shields reports whether target i may take clusters from one behind it that sets an
+// mayShield reports whether target i may take clusters from one behind it that sets an
 // option.
-func (c *check) shields(i int) bool {
+func (c *check) mayShield(i int) bool {
 	targets := c.file.Spec.Targets
 	if c.file.Spec.TargetCustomizationMode == fleet.TargetCustomizationAllMatches {
 		return false
 	}
 	return slices.ContainsFunc(targets[i+1:], func(behind fleet.BundleTarget) bool {
-		return !setsNothing(behind) && !disjoint(criteriaOf(&targets[i]), criteriaOf(&behind))
+		return !setsNothing(behind) && !certainlyDisjoint(criteriaOf(&targets[i]), criteriaOf(&behind))
 	})
 }
 
@@ -113,8 +113,8 @@ func nonzero[T any](p *T) *T {
 	return p
 }
 
-// disjoint reports whether certainly no cluster matches both a and b.
-func disjoint(a, b target.Criteria) bool {
+// certainlyDisjoint reports whether certainly no cluster matches both a and b.
+func certainlyDisjoint(a, b target.Criteria) bool {
 	if a.ClusterSelector == nil || b.ClusterSelector == nil {
 		return false
 	}
@@ -132,14 +132,16 @@ func disjoint(a, b target.Criteria) bool {
 	return false
 }
 
-// covering is the first target before target i that certainly matches all of its
+// coveringTarget is the first target before target i that certainly matches all of its
 // clusters, and so takes them; -1 if there is none.
-func (c *check) covering(i int) int {
+func (c *check) coveringTarget(i int) int {
 	targets := c.file.Spec.Targets
 	if c.file.Spec.TargetCustomizationMode == fleet.TargetCustomizationAllMatches {
 		return -1
 	}
-	return slices.IndexFunc(targets[:i], func(before fleet.BundleTarget) bool { return covers(criteriaOf(&before), criteriaOf(&targets[i])) })
+	return slices.IndexFunc(targets[:i], func(before fleet.BundleTarget) bool {
+		return certainlyCovers(criteriaOf(&before), criteriaOf(&targets[i]))
+	})
 }
 
 // criteriaOf are the criteria of a target.
@@ -154,9 +156,9 @@ func asksNothing(c target.Criteria) bool {
 	return c.ClusterName == "" && c.ClusterSelector == nil && c.ClusterGroup == "" && c.ClusterGroupSelector == nil
 }
 
-// covers reports whether a certainly matches every cluster that b matches, through
+// certainlyCovers reports whether a certainly matches every cluster that b matches, through
 // the same group.
-func covers(a, b target.Criteria) bool {
+func certainlyCovers(a, b target.Criteria) bool {
 	return !asksNothing(a) &&
 		(a.ClusterName == "" || a.ClusterName == b.ClusterName) &&
 		(a.ClusterGroup == "" || a.ClusterGroup == b.ClusterGroup) &&
@@ -171,7 +173,7 @@ func implied(a, b *metav1.LabelSelector) bool {
 	}
 	known := requirements(b)
 	for _, wanted := range requirements(a) {
-		if !slices.ContainsFunc(known, func(r metav1.LabelSelectorRequirement) bool { return entails(r, wanted) }) {
+		if !slices.ContainsFunc(known, func(r metav1.LabelSelectorRequirement) bool { return certainlyImplies(r, wanted) }) {
 			return false
 		}
 	}
@@ -191,9 +193,9 @@ func requirements(s *metav1.LabelSelector) []metav1.LabelSelectorRequirement {
 	return list
 }
 
-// entails reports whether a label that meets one expression certainly meets
+// certainlyImplies reports whether a label that meets one expression certainly meets
 // another.
-func entails(has, wants metav1.LabelSelectorRequirement) bool {
+func certainlyImplies(has, wants metav1.LabelSelectorRequirement) bool {
 	if has.Key != wants.Key {
 		return false
 	}

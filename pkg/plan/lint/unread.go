@@ -31,8 +31,8 @@ func (c *check) unreadValues(charts []*localChart, given []origin, origins *Orig
 		if in.path != c.file.Path || in.whole {
 			continue
 		}
-		if at := under(origins.root(in.path), in.above...); at != nil {
-			s.look(at, nil)
+		if at := nodeAt(origins.rootOf(in.path), in.above...); at != nil {
+			s.searchValues(at, nil)
 		}
 	}
 }
@@ -48,32 +48,34 @@ func (c *check) hasOtherChart() bool {
 	return false
 }
 
-// look goes through the values that stand below keys.
-func (s *unreadSearch) look(given *yaml.Node, above []string) {
+// searchValues goes through the values that stand below keys.
+func (s *unreadSearch) searchValues(given *yaml.Node, above []string) {
 	if len(above) > maxValuesDepth {
 		return
 	}
 	for _, name := range position.Names(given) {
 		keys := append(slices.Clone(above), name.Value)
-		value := under(given, name.Value)
+		value := nodeAt(given, name.Value)
 		switch {
 		case value == nil || value.Anchor != "" || value.Tag == "!!null" || len(above) == 0 && strings.HasPrefix(name.Value, "x-"):
-		case s.some(func(ch *localChart) bool { return ch.mayRead(keys) }):
-		case s.some(func(ch *localChart) bool { return ch.reads(keys) }):
-			s.look(value, keys)
-		case s.some(func(ch *localChart) bool {
-			return ch.documents(name.Value) || spelling.Slip(name.Value, keysOf(ch.at(above))) != ""
+		case s.anyChart(func(ch *localChart) bool { return ch.mayRead(keys) }):
+		case s.anyChart(func(ch *localChart) bool { return ch.reads(keys) }):
+			s.searchValues(value, keys)
+		case s.anyChart(func(ch *localChart) bool {
+			return ch.documents(name.Value) || spelling.SingleTypo(name.Value, keysOf(ch.valueNode(above))) != ""
 		}): // another finding is about a slip
 		default:
 			s.c.found = append(s.c.found, finding.Finding{
 				Path: s.c.file.Path, Line: name.Line, Column: name.Column, Severity: finding.Warning, Rule: finding.RuleUnusedValues,
-				Message: "no template of the chart reads the value " + printable.Line(position.Short(strings.Join(keys, "."))),
+				Message: "no template of the chart reads the value " + printable.Line(position.ShortName(strings.Join(keys, "."))),
 			})
 		}
 	}
 }
 
-func (s *unreadSearch) some(is func(*localChart) bool) bool { return slices.ContainsFunc(s.charts, is) }
+func (s *unreadSearch) anyChart(is func(*localChart) bool) bool {
+	return slices.ContainsFunc(s.charts, is)
+}
 
 // mayRead reports whether a template takes a value, or all around it, or has its name in
 // another place.
@@ -82,10 +84,10 @@ func (ch *localChart) mayRead(keys []string) bool {
 }
 
 // at returns the node below keys in the chart's values.yaml.
-func (ch *localChart) at(keys []string) *yaml.Node {
+func (ch *localChart) valueNode(keys []string) *yaml.Node {
 	at := ch.defaults
 	for _, key := range keys {
-		at = under(at, key)
+		at = nodeAt(at, key)
 	}
 	return at
 }

@@ -90,7 +90,7 @@ func SystemRegistrationNamespace(systemNamespace string) string {
 
 // ObjectSetID returns the name of the set that all objects of a bundle belong to.
 // agentScope distinguishes two agents in one cluster; it is empty if there is only one. All
-// bundles whose name begins with "fleet-agent" have the same set, as in the reference: a
+// bundles whose name begins with "fleet-agent" have the same set, as in rancher/fleet: a
 // set does not identify a bundle.
 func ObjectSetID(bundleID, agentScope string) string {
 	parts := []string{"default", bundleID}

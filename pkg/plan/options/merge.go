@@ -27,18 +27,18 @@ func Merge(base, custom fleet.BundleDeploymentOptions) fleet.BundleDeploymentOpt
 	override(&out.TargetNamespace, c.TargetNamespace)
 	override(&out.ServiceAccount, c.ServiceAccount)
 	if c.Helm != nil {
-		mergeHelm(present(&out.Helm), c.Helm)
+		mergeHelm(ensure(&out.Helm), c.Helm)
 	}
 	if c.Kustomize != nil {
-		override(&present(&out.Kustomize).Dir, c.Kustomize.Dir)
+		override(&ensure(&out.Kustomize).Dir, c.Kustomize.Dir)
 	}
 	if c.YAML != nil {
-		yaml := present(&out.YAML)
+		yaml := ensure(&out.YAML)
 		yaml.Overlays = append(yaml.Overlays, c.YAML.Overlays...)
 	}
 	if c.Diff != nil {
-		diff := present(&out.Diff)
-		diff.ComparePatches = union(diff.ComparePatches, c.Diff.ComparePatches, patchKey)
+		diff := ensure(&out.Diff)
+		diff.ComparePatches = mergeLists(diff.ComparePatches, c.Diff.ComparePatches, patchKey)
 	}
 	if c.ForceSyncGeneration > 0 {
 		out.ForceSyncGeneration = c.ForceSyncGeneration
@@ -48,7 +48,7 @@ func Merge(base, custom fleet.BundleDeploymentOptions) fleet.BundleDeploymentOpt
 	if c.CorrectDrift != nil {
 		out.CorrectDrift = c.CorrectDrift
 	}
-	out.DownstreamResources = union(out.DownstreamResources, c.DownstreamResources, downstreamKey)
+	out.DownstreamResources = mergeLists(out.DownstreamResources, c.DownstreamResources, downstreamKey)
 	return out
 }
 
@@ -70,7 +70,7 @@ func mergeHelm(out, c *fleet.HelmOptions) {
 	} else {
 		maps.Copy(out.TemplateValues, c.TemplateValues)
 	}
-	out.ValuesFrom = union(out.ValuesFrom, c.ValuesFrom, valuesFromKey)
+	out.ValuesFrom = mergeLists(out.ValuesFrom, c.ValuesFrom, valuesFromKey)
 	override(&out.Repo, c.Repo)
 	override(&out.Chart, c.Chart)
 	override(&out.Version, c.Version)
@@ -83,8 +83,8 @@ func mergeHelm(out, c *fleet.HelmOptions) {
 	out.DisableDNS = out.DisableDNS || c.DisableDNS
 }
 
-// present returns what p points at, made first if need be.
-func present[T any](p **T) *T {
+// ensure returns what p points at, made first if need be.
+func ensure[T any](p **T) *T {
 	if *p == nil {
 		*p = new(T)
 	}
@@ -113,9 +113,9 @@ func mergeTrees(base, custom map[string]any) map[string]any {
 	return base
 }
 
-// union replaces the items of base that have the key of an item of custom, and appends the
+// mergeLists replaces the items of base that have the key of an item of custom, and appends the
 // other items of custom. Of several items of custom with one key it uses the first.
-func union[T any, K comparable](base, custom []T, key func(T) K) []T {
+func mergeLists[T any, K comparable](base, custom []T, key func(T) K) []T {
 	places := map[K][]int{}
 	for i, item := range base {
 		places[key(item)] = append(places[key(item)], i)

@@ -31,13 +31,13 @@ func Refused(o fleet.BundleDeploymentOptions, namespace string, has map[string]s
 		return fmt.Sprintf("target namespace %q does not exist; allowedTargetNamespaceSelector asks for one with labels %s", namespace, wanted)
 	case !selector.Matches(labels.Set(has)):
 		return fmt.Sprintf("target namespace %q does not match allowedTargetNamespaceSelector: it needs labels %s, it has %s",
-			namespace, wanted, relevant(o.AllowedTargetNamespaceSelector, has))
+			namespace, wanted, selectedLabels(o.AllowedTargetNamespaceSelector, has))
 	}
 	return ""
 }
 
-// relevant are the labels that a selector asks about, as they are.
-func relevant(s *metav1.LabelSelector, has map[string]string) string {
+// selectedLabels are the labels that a selector asks about, as they are.
+func selectedLabels(s *metav1.LabelSelector, has map[string]string) string {
 	keys := map[string]bool{}
 	for k := range s.MatchLabels {
 		keys[k] = true

@@ -70,7 +70,7 @@ func ApplyBundleValues(spec *fleet.BundleSpec, data map[string][]byte) error {
 		if err := json.Unmarshal(raw, values); err != nil {
 			return fmt.Errorf("values %q of the bundle's Secret: not a JSON object", key)
 		}
-		present(&o.Helm).Values = values
+		ensure(&o.Helm).Values = values
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ const noEnd = "found unexpected end of stream"
 
 // Unclosed returns the column, from 1, of the quote that a line, from 1, opens and that no
 // line closes before the document stops being YAML. ok is false where the line opens none.
-// line is what Mistake returns.
+// line is the result of SyntaxErrorLine.
 func Unclosed(document []byte, line int) (column int, ok bool) {
 	starts := lineStarts(document)
 	if line < 1 || line > len(starts) || len(document) > maxSearched {
@@ -61,7 +61,7 @@ func Unclosed(document []byte, line int) (column int, ok bool) {
 var unquotedTemplate = regexp.MustCompile(`^\s*(- +)*([^\s#"']+: +)?\{\{`)
 
 // HelmTemplate returns the line, from 1, of the template of Helm for which a document
-// cannot be parsed, or 0 where that has another cause. line is what Mistake returns.
+// cannot be parsed, or 0 where that has another cause. line is the result of SyntaxErrorLine.
 func HelmTemplate(document []byte, line int) int {
 	number, last := 0, 0
 	for text := range bytes.Lines(document) {
@@ -123,9 +123,9 @@ func Scalars(root *yaml.Node, visit func(n *yaml.Node, keys []any)) {
 // booleans are the words that are booleans in YAML 1.1, beside true and false.
 var booleans = map[string]string{"y": "true", "yes": "true", "on": "true", "n": "false", "no": "false", "off": "false"}
 
-// counts is the key that a word becomes in JSON where it stands as a key without
+// jsonKey is the key that a word becomes in JSON where it stands as a key without
 // quotes.
-func counts(key *yaml.Node) string {
+func jsonKey(key *yaml.Node) string {
 	as, ok := booleans[strings.ToLower(key.Value)]
 	lower, upper := strings.ToLower(key.Value), strings.ToUpper(key.Value)
 	usual := key.Value == lower || key.Value == upper || key.Value == upper[:1]+lower[1:]
@@ -139,7 +139,7 @@ func counts(key *yaml.Node) string {
 // written as one, with the keys that lead to it and the boolean that it becomes.
 func BooleanKeys(root *yaml.Node, visit func(key *yaml.Node, keys []any, counts string)) {
 	Keys(root, func(key *yaml.Node, keys []any) {
-		if as := counts(key); as != key.Value {
+		if as := jsonKey(key); as != key.Value {
 			visit(key, keys, as)
 		}
 	})

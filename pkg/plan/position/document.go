@@ -61,12 +61,12 @@ func Root(document []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
-// Of returns the line and column, from 1, of what keys lead to below a value. It returns
+// Locate returns the line and column, from 1, of what keys lead to below a value. It returns
 // those of the key itself where the last key is that of a mapping and asKey is set, or
 // where the value is a mapping or list of its own lines. Otherwise it returns those of the
 // value. Keys are strings, and ints for lists. Where they lead nowhere, it returns the
 // place of the last key that exists. Without a value it returns 0, 0.
-func Of(root *yaml.Node, asKey bool, keys ...any) (line, column int) {
+func Locate(root *yaml.Node, asKey bool, keys ...any) (line, column int) {
 	line, column, _ = Find(root, asKey, keys...)
 	return line, column
 }
@@ -78,7 +78,7 @@ func Find(root *yaml.Node, asKey bool, keys ...any) (line, column int, ok bool) 
 	}
 	n, at := root, root
 	for i, key := range keys {
-		name, value := entry(n, key)
+		name, value := findEntry(n, key)
 		if value == nil {
 			return at.Line, at.Column, false
 		}
@@ -97,7 +97,7 @@ func Text(root *yaml.Node, keys ...any) (text string, ok bool) {
 		if n == nil {
 			return "", false
 		}
-		_, n = entry(n, key)
+		_, n = findEntry(n, key)
 	}
 	if n == nil || target(n).Kind != yaml.ScalarNode {
 		return "", false
@@ -111,7 +111,7 @@ func Value(n *yaml.Node, key any) *yaml.Node {
 	if n == nil {
 		return nil
 	}
-	_, value := entry(n, key)
+	_, value := findEntry(n, key)
 	return value
 }
 
@@ -132,11 +132,11 @@ func Names(n *yaml.Node) []*yaml.Node {
 	return names
 }
 
-// Shift adds lines to the places in a value.
-func Shift(root *yaml.Node, lines int) {
+// ShiftLines adds lines to the places in a value.
+func ShiftLines(root *yaml.Node, lines int) {
 	root.Line += lines
 	for _, n := range root.Content {
-		Shift(n, lines)
+		ShiftLines(n, lines)
 	}
 }
 
@@ -146,9 +146,9 @@ func isBlock(n *yaml.Node) bool {
 	return n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode
 }
 
-// entry is the key and value of a mapping, or the value alone of a list. Of several equal
+// findEntry is the key and value of a mapping, or the value alone of a list. Of several equal
 // keys it returns the last one, and it prefers keys of the mapping to merged ones.
-func entry(n *yaml.Node, key any) (name, value *yaml.Node) {
+func findEntry(n *yaml.Node, key any) (name, value *yaml.Node) {
 	n = target(n)
 	switch k := key.(type) {
 	case int:
@@ -165,7 +165,7 @@ func entry(n *yaml.Node, key any) (name, value *yaml.Node) {
 
 func entryOfMapping(n *yaml.Node, key string) (name, value *yaml.Node) {
 	for i := len(n.Content) - 2; i >= 0; i -= 2 {
-		if n.Content[i].Value == key || (key == "true" || key == "false") && counts(n.Content[i]) == key {
+		if n.Content[i].Value == key || (key == "true" || key == "false") && jsonKey(n.Content[i]) == key {
 			return n.Content[i], n.Content[i+1]
 		}
 	}
@@ -247,10 +247,10 @@ func Duplicates(root *yaml.Node, limit int) []Duplicate {
 	return list
 }
 
-// Joints returns the lines, from 1, at which another object begins in a document: at a key
+// ObjectLines returns the lines, from 1, at which another object begins in a document: at a key
 // of the outermost mapping that stands there again. A document is one object, and has no
 // joints, unless each part between them has apiVersion and kind.
-func Joints(root *yaml.Node) []int {
+func ObjectLines(root *yaml.Node) []int {
 	var lines []int
 	part := map[string]bool{}
 	if root == nil || root.Kind != yaml.MappingNode {
@@ -299,7 +299,7 @@ func Path(keys []any) string {
 		case int:
 			b.WriteString("[" + strconv.Itoa(k) + "]")
 		case string:
-			k = Short(k)
+			k = ShortName(k)
 			if strings.ContainsAny(k, "./[]\" ") {
 				b.WriteString("[" + k + "]")
 				continue
@@ -313,8 +313,8 @@ func Path(keys []any) string {
 	return b.String()
 }
 
-// Short returns a name as far as it is shown.
-func Short(s string) string {
+// ShortName returns a name as far as it is shown.
+func ShortName(s string) string {
 	if r := []rune(s); len(r) > 60 {
 		return string(r[:59]) + "…"
 	}

@@ -28,20 +28,20 @@ func TestMistake(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			for _, reported := range []int{0, 1, c.want - 1, c.want, c.want + 1} {
-				if got := Mistake([]byte(c.text), reported); got != c.want {
+				if got := SyntaxErrorLine([]byte(c.text), reported); got != c.want {
 					t.Errorf("parser says line %d: want %d, got %d", reported, c.want, got)
 				}
 			}
 		})
 	}
-	if got := Mistake([]byte(strings.Repeat("a: [\n", maxSearched/5+1)), 7); got != 7 {
+	if got := SyntaxErrorLine([]byte(strings.Repeat("a: [\n", maxSearched/5+1)), 7); got != 7 {
 		t.Errorf("a document that is too large keeps the reported line, got %d", got)
 	}
 	long := good + "data:\n  a: \"open\n" + strings.Repeat("  b: cccccccccccccccccccccccccccccc\n", 5000)
-	if got := Mistake([]byte(long), 5006); got != 6 {
+	if got := SyntaxErrorLine([]byte(long), 5006); got != 6 {
 		t.Errorf("the quote is opened far above: got line %d", got)
 	}
-	if got := Mistake([]byte(good), 3); got != 3 {
+	if got := SyntaxErrorLine([]byte(good), 3); got != 3 {
 		t.Errorf("a document that is YAML keeps the reported line, got %d", got)
 	}
 }
@@ -51,7 +51,7 @@ func BenchmarkMistake(b *testing.B) {
 	document := []byte("a: \"open\nb: \"\" c\n" + strings.Repeat("- x: [\n", 100_000))
 	b.SetBytes(int64(len(document)))
 	for b.Loop() {
-		Mistake(document, 100_000)
+		SyntaxErrorLine(document, 100_000)
 	}
 }
 
@@ -75,12 +75,12 @@ func TestOf(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if line, column := Of(root, c.key, c.keys...); line != c.line || column != c.column {
+			if line, column := Locate(root, c.key, c.keys...); line != c.line || column != c.column {
 				t.Errorf("want %d:%d, got %d:%d", c.line, c.column, line, column)
 			}
 		})
 	}
-	if line, column := Of((*yaml.Node)(nil), true); line != 0 || column != 0 {
+	if line, column := Locate((*yaml.Node)(nil), true); line != 0 || column != 0 {
 		t.Errorf("no value has no place, got %d:%d", line, column)
 	}
 }
@@ -124,7 +124,7 @@ func TestCause(t *testing.T) {
 			if got := Conflict(document); got != c.conflict {
 				t.Errorf("conflict: want line %d, got %d", c.conflict, got)
 			}
-			line := Mistake(document, 0)
+			line := SyntaxErrorLine(document, 0)
 			if at, _, ok := UnusableKey(Root(document)); ok {
 				line = at
 			}
@@ -153,7 +153,7 @@ func TestJoints(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Joints(Root([]byte(c.document))); !slices.Equal(got, c.want) {
+			if got := ObjectLines(Root([]byte(c.document))); !slices.Equal(got, c.want) {
 				t.Errorf("want %v, got %v", c.want, got)
 			}
 		})

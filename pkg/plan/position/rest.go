@@ -28,18 +28,18 @@ type Rest struct {
 // written without brackets. Only a line of dots, of dashes or a directive ends one.
 var blockStart = regexp.MustCompile(`^(-(\s|$)|[A-Za-z_][\w./-]*:(\s|$))`)
 
-// Behind returns the first line that the parser of agents ignores in a text; ok is false
+// IgnoredLine returns the first line that the parser of agents ignores in a text; ok is false
 // where it reads all. Comments, a line "..." or directives at the end, and documents behind
 // a line of three dashes are no such lines. The text can be parsed as far as it is read.
-func Behind(text []byte) (rest Rest, ok bool) {
-	if readWhole(text) || !ignores(text) {
+func IgnoredLine(text []byte) (rest Rest, ok bool) {
+	if readWhole(text) || !hasIgnoredText(text) {
 		return Rest{}, false
 	}
 	starts := lineStarts(text)
 	head, line := text, 0
 	root, over := split(head)
 	if root == nil { // this package looks further ahead than agents do, and cannot parse the rest
-		line = min(max(Mistake(text, lineOf(parse(text))), 1), len(starts))
+		line = min(max(SyntaxErrorLine(text, lineOf(parse(text))), 1), len(starts))
 		head = text[:starts[line-1]]
 		root, over = split(head)
 	}
@@ -68,9 +68,9 @@ type anyValue struct{}
 // UnmarshalYAML leaves the value alone.
 func (anyValue) UnmarshalYAML(func(any) error) error { return nil }
 
-// ignores reports whether more than comments follows the first document of a text, for
+// hasIgnoredText reports whether more than comments follows the first document of a text, for
 // the parser of agents.
-func ignores(text []byte) bool {
+func hasIgnoredText(text []byte) bool {
 	decoder := yamlv2.NewDecoder(bytes.NewReader(text))
 	return decoder.Decode(&anyValue{}) == nil && !errors.Is(decoder.Decode(&anyValue{}), io.EOF)
 }
@@ -180,5 +180,5 @@ func closesTooMuch(text []byte) bool {
 	if !bytes.HasSuffix(text, []byte("}")) && !bytes.HasSuffix(text, []byte("]")) {
 		return false
 	}
-	return parse(text[:len(text)-1]) == nil && !ignores(text[:len(text)-1])
+	return parse(text[:len(text)-1]) == nil && !hasIgnoredText(text[:len(text)-1])
 }

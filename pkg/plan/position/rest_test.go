@@ -51,13 +51,13 @@ func TestBehind(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got, ok := Behind([]byte(c.text)); got != c.want || ok != (c.want.Line > 0) {
+			if got, ok := IgnoredLine([]byte(c.text)); got != c.want || ok != (c.want.Line > 0) {
 				t.Errorf("want %+v, got %+v, %v", c.want, got, ok)
 			}
 		})
 	}
 	long := "  a: |\n" + strings.Repeat("    b\n", 5000) + strings.Repeat("# c\n", 5000) + "d: e\n"
-	if got, _ := Behind([]byte(long)); got.Line != 10002 {
+	if got, _ := IgnoredLine([]byte(long)); got.Line != 10002 {
 		t.Errorf("the end is found below long texts, got %+v", got)
 	}
 }
@@ -67,7 +67,7 @@ func BenchmarkBehind(b *testing.B) {
 	document := []byte("  a: \"" + strings.Repeat("b\n", 100_000) + "\"\nd: e\n")
 	b.SetBytes(int64(len(document)))
 	for b.Loop() {
-		Behind(document)
+		IgnoredLine(document)
 	}
 }
 
@@ -76,7 +76,7 @@ func BenchmarkBehindNothing(b *testing.B) {
 	document := []byte("apiVersion: v1\nkind: ConfigMap\ndata:\n" + strings.Repeat("  a: 100% of it...\n", 10_000))
 	b.SetBytes(int64(len(document)))
 	for b.Loop() {
-		Behind(document)
+		IgnoredLine(document)
 	}
 }
 
@@ -88,14 +88,14 @@ func FuzzBehind(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		data := []byte(text)
-		rest, ok := Behind(data)
+		rest, ok := IgnoredLine(data)
 		if !ok {
 			return
 		}
 		if lines := len(lineStarts(data)); rest.Line < 1 || rest.Line > lines || rest.Begins > lines || rest.Marker > lines {
 			t.Errorf("of %d lines: %+v", lines, rest)
 		}
-		if !ignores(data) {
+		if !hasIgnoredText(data) {
 			t.Errorf("nothing is left over: %+v", rest)
 		}
 	})
@@ -111,7 +111,7 @@ func FuzzReadWhole(f *testing.F) {
 		if len(Documents(data)) > 1 || strings.Contains(text, "\n---") || strings.Contains(text, "\r") {
 			return
 		}
-		if ignores(data) && readWhole(data) {
+		if hasIgnoredText(data) && readWhole(data) {
 			t.Errorf("%q has a rest", text)
 		}
 	})

@@ -23,12 +23,12 @@ const (
 // errorLine is the line in an error of the YAML parser.
 var errorLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// Mistake returns the line, from 1, of the mistake for which a document cannot be parsed:
+// SyntaxErrorLine returns the line, from 1, of the mistake for which a document cannot be parsed:
 // the first line with which the document stops being YAML, whatever follows. For a quote or
 // bracket that is never closed this is the line that opens it. reported is the line that
 // the parser names, or 0; it is returned where the document is YAML for this package, or
 // where it is too large to search.
-func Mistake(document []byte, reported int) int {
+func SyntaxErrorLine(document []byte, reported int) int {
 	if len(document) > maxSearched {
 		return reported
 	}

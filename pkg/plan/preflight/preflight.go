@@ -1,7 +1,7 @@
 // Package preflight decides whether a manager may start beside other managers of the
 // same API: two that write the same objects undo each other's work.
 //
-// In one namespace they exclude each other, because all of them, the reference's too,
+// In one namespace they exclude each other, because all of them, rancher/fleet's too,
 // work under leases of the same names. In different namespaces no lease excludes them.
 package preflight
 
@@ -17,7 +17,7 @@ type Self struct {
 	Namespace      string
 	Implementation string // as its chart writes it, see fleet.AnnotationImplementation
 	// Shard: it works on the objects of a shard, which every manager without that
-	// shard leaves alone, the reference's too. It may begin beside any.
+	// shard leaves alone, rancher/fleet's too. It may begin beside any.
 	Shard bool
 	// Limited: it works in some workspaces only. It may begin beside others of its
 	// implementation, among which people divide the work; others know no such limit.
@@ -49,8 +49,8 @@ type Lease struct {
 	Holds   time.Duration // how long from a renewal
 }
 
-// Held reports whether a manager holds the lease.
-func (l Lease) Held() bool { return l.Holder != "" && l.Renewed < l.Holds }
+// IsHeld reports whether a manager holds the lease.
+func (l Lease) IsHeld() bool { return l.Holder != "" && l.Renewed < l.Holds }
 
 // A Verdict is what a manager is to do.
 type Verdict int
@@ -74,16 +74,16 @@ func Decide(self Self, seen []Manager) (Verdict, string) {
 	for _, m := range seen {
 		switch {
 		case m.Namespace == self.Namespace:
-			if m.foreign(self.Implementation) && !self.Takeover {
+			if m.isForeign(self.Implementation) && !self.Takeover {
 				return Refuse, fmt.Sprintf("start in namespace %q: the manager that is installed here is another implementation "+
 					"(ConfigMap fleet-controller was written for %s): upgrade its releases with the charts of this one (docs/charts.md), "+
 					"or start with --takeover", m.Namespace, m.Version)
 			}
-		case self.Limited && !m.foreign(self.Implementation):
-		case m.alive() && self.Takeover:
+		case self.Limited && !m.isForeign(self.Implementation):
+		case m.isRunning() && self.Takeover:
 			return Wait, fmt.Sprintf("begin in namespace %q: waits for the end of %s: kubectl -n %s scale deployment --replicas=0 fleet-controller gitjob",
 				self.Namespace, m.describe(self.Implementation), m.Namespace)
-		case m.alive():
+		case m.isRunning():
 			return Refuse, fmt.Sprintf("start in namespace %q: another manager of the same API is at work, and two would undo each other's work: %s: "+
 				"end that one first, or start with --takeover (chart value takeover) to begin as soon as it has ended; docs/takeover.md",
 				self.Namespace, m.describe(self.Implementation))
@@ -92,24 +92,24 @@ func Decide(self Self, seen []Manager) (Verdict, string) {
 	return Begin, ""
 }
 
-// foreign reports whether a manager was installed by other charts than those of an
+// isForeign reports whether a manager was installed by other charts than those of an
 // implementation. One that does not say what it is may have been made by hand.
-func (m Manager) foreign(implementation string) bool {
+func (m Manager) isForeign(implementation string) bool {
 	return m.Configured && m.Implementation != implementation && (m.Implementation != "" || m.Version != "")
 }
 
-// alive reports whether a manager is at work: it holds a lease, or it has pods. A
+// isRunning reports whether a manager is at work: it holds a lease, or it has pods. A
 // lease alone may be held by a program that runs outside of the cluster, and pods
 // alone may do without leases.
-func (m Manager) alive() bool {
-	return m.Configured && m.Ready > 0 || slices.ContainsFunc(m.Leases, Lease.Held)
+func (m Manager) isRunning() bool {
+	return m.Configured && m.Ready > 0 || slices.ContainsFunc(m.Leases, Lease.IsHeld)
 }
 
 // describe names a manager and what shows that it is at work.
 func (m Manager) describe(ours string) string {
 	who := fmt.Sprintf("the manager in namespace %q", m.Namespace)
 	switch {
-	case m.foreign(ours):
+	case m.isForeign(ours):
 		who += fmt.Sprintf(" (another implementation, version %s)", orUnknown(m.Version))
 	case m.Version != "":
 		who += fmt.Sprintf(" (version %s)", m.Version)
@@ -119,7 +119,7 @@ func (m Manager) describe(ours string) string {
 		signs = append(signs, "Deployment fleet-controller has ready pods")
 	}
 	for _, l := range slices.SortedFunc(slices.Values(m.Leases), func(a, b Lease) int { return strings.Compare(a.Name, b.Name) }) {
-		if l.Held() {
+		if l.IsHeld() {
 			signs = append(signs, fmt.Sprintf("lease %s is held by %q", l.Name, l.Holder))
 		}
 	}

@@ -81,15 +81,15 @@ type Cluster struct {
 	Needs string
 }
 
-// Of computes the Result. It lifts the limit on deployments that are created at once
+// Compute computes the Result. It lifts the limit on deployments that are created at once
 // (rolloutStrategy.maxNew). Other limits hold, as far as the existing deployments show
 // them. The same input gives the same result.
 //
 // Errors are about the Bundle as a whole: selectors that cannot be read, and values that
 // are missing (reconcile.RequeueAfter).
-func Of(in Input) (Result, error) {
+func Compute(in Input) (Result, error) {
 	b := in.Bundle
-	if text := support.Blocks(&b.Spec); text != "" {
+	if text := support.BlockReason(&b.Spec); text != "" {
 		return Result{}, reconcile.TerminalError(fleet.ReasonNotImplemented, errors.New(text))
 	}
 	id := ContentID(b)
@@ -117,11 +117,11 @@ func Of(in Input) (Result, error) {
 	slices.SortStableFunc(clusters, func(a, b *fleet.Cluster) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 	})
-	w := work{in: in, compiled: compiled}
+	w := previewRun{in: in, compiled: compiled}
 	for _, c := range clusters {
-		w.add(c, groups[c.Namespace])
+		w.addCluster(c, groups[c.Namespace])
 	}
-	if err := w.roll(); err != nil {
+	if err := w.planRollout(); err != nil {
 		return Result{}, err
 	}
 	for i := range w.clusters {
@@ -144,7 +144,7 @@ func Targets(in Input) bool {
 }
 
 // ReachOf returns how far mappings let the Bundle go.
-func ReachOf(in Input) target.Reach {
+func ReachOf(in Input) target.MappedNamespaces {
 	namespaces := map[string]map[string]string{}
 	for _, c := range in.Clusters {
 		namespaces[c.Namespace] = map[string]string{corev1.LabelMetadataName: c.Namespace}
@@ -172,8 +172,8 @@ func ContentID(b *fleet.Bundle) string {
 	return content.ID(content.Manifest{Resources: b.Spec.Resources})
 }
 
-// work is one preview under way.
-type work struct {
+// previewRun is one preview under way.
+type previewRun struct {
 	in       Input
 	compiled *deployment.Compiled
 	clusters []*candidate
@@ -187,8 +187,8 @@ type candidate struct {
 	version deployment.Version
 }
 
-// add matches one cluster.
-func (w *work) add(c *fleet.Cluster, groups target.Groups) {
+// addCluster matches one cluster.
+func (w *previewRun) addCluster(c *fleet.Cluster, groups target.Groups) {
 	if c.DeletionTimestamp != nil {
 		return
 	}
@@ -221,8 +221,8 @@ func (w *work) add(c *fleet.Cluster, groups target.Groups) {
 	x.inputs, x.version, x.ID = n.Inputs, *n.Version, n.ID
 }
 
-// roll asks the rollout, and composes what it lets through.
-func (w *work) roll() error {
+// planRollout asks the rollout, and composes what it lets through.
+func (w *previewRun) planRollout() error {
 	var list []placement.Candidate
 	var wanted []*candidate
 	for _, x := range w.clusters {
@@ -246,7 +246,7 @@ func (w *work) roll() error {
 }
 
 // compose makes the objects of one cluster.
-func (w *work) compose(x *candidate) error {
+func (w *previewRun) compose(x *candidate) error {
 	if x.Broken != "" || !x.Step.Create && !x.Step.Stage && !x.Step.Move {
 		return nil
 	}
@@ -275,7 +275,7 @@ func (w *work) compose(x *candidate) error {
 }
 
 // deploymentIn is the Bundle's deployment in the namespace of a cluster.
-func (w *work) deploymentIn(namespace string) *fleet.BundleDeployment {
+func (w *previewRun) deploymentIn(namespace string) *fleet.BundleDeployment {
 	for _, bd := range w.in.Deployments {
 		if bd.Namespace == namespace && bd.Name == w.in.Bundle.Name {
 			return bd
@@ -284,7 +284,7 @@ func (w *work) deploymentIn(namespace string) *fleet.BundleDeployment {
 	return nil
 }
 
-func (w *work) secret(namespace, name, kind string) *corev1.Secret {
+func (w *previewRun) secret(namespace, name, kind string) *corev1.Secret {
 	return secretOf(w.in.Secrets, namespace, name, kind)
 }
 

@@ -59,7 +59,7 @@ func TestOf(t *testing.T) {
 		return &fleet.HelmOptions{Values: &fleet.GenericMap{Data: map[string]any{"site": text}}}
 	}
 	moved := func(in Input, ready bool) []*fleet.BundleDeployment {
-		r, err := Of(in)
+		r, err := Compute(in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestOf(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			r, err := Of(c.in)
+			r, err := Compute(c.in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +180,7 @@ func TestOf(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
-			again, err := Of(c.in)
+			again, err := Compute(c.in)
 			if diff := cmp.Diff(r, again); diff != "" || err != nil {
 				t.Errorf("the same input gives something else: %v\n%s", err, diff)
 			}
@@ -194,7 +194,7 @@ func TestOfValues(t *testing.T) {
 	b := aBundle(everywhere())
 	b.Spec.Helm = &fleet.HelmOptions{Values: &fleet.GenericMap{Data: map[string]any{"site": "x"}}}
 	clusters := []*fleet.Cluster{cluster("c1", "")}
-	want, err := Of(Input{Bundle: b, Clusters: clusters})
+	want, err := Compute(Input{Bundle: b, Clusters: clusters})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,15 +205,15 @@ func TestOfValues(t *testing.T) {
 	}
 	options.StripBundleValues(&stored.Spec)
 	stored.Spec.ValuesHash = options.BundleValuesHash(data)
-	if _, err := Of(Input{Bundle: stored, Clusters: clusters}); !reconcile.IsRequeue(err) {
+	if _, err := Compute(Input{Bundle: stored, Clusters: clusters}); !reconcile.IsRequeue(err) {
 		t.Errorf("without its Secret the Bundle is not complete: %v", err)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "web"}, Type: "Opaque", Data: data}
-	if _, err := Of(Input{Bundle: stored, Clusters: clusters, Secrets: []*corev1.Secret{secret}}); !reconcile.IsRequeue(err) {
+	if _, err := Compute(Input{Bundle: stored, Clusters: clusters, Secrets: []*corev1.Secret{secret}}); !reconcile.IsRequeue(err) {
 		t.Errorf("a Secret of another owner is not the Bundle's: %v", err)
 	}
 	secret.Type = fleet.SecretTypeBundleValues
-	got, err := Of(Input{Bundle: stored, Clusters: clusters, Secrets: []*corev1.Secret{secret}})
+	got, err := Compute(Input{Bundle: stored, Clusters: clusters, Secrets: []*corev1.Secret{secret}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,12 +227,12 @@ func TestOfValues(t *testing.T) {
 
 func TestOfRefuses(t *testing.T) {
 	b := aBundle(fleet.BundleTarget{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}})
-	if _, err := Of(Input{Bundle: b}); !reconcile.IsTerminal(err) {
+	if _, err := Compute(Input{Bundle: b}); !reconcile.IsTerminal(err) {
 		t.Errorf("a selector that cannot be read stops the whole Bundle: %v", err)
 	}
 	b = aBundle(everywhere())
 	b.Spec.Targets[0].AllowedTargetNamespaceSelector = &metav1.LabelSelector{}
-	if _, err := Of(Input{Bundle: b}); reconcile.ReasonOf(err) != fleet.ReasonNotImplemented {
+	if _, err := Compute(Input{Bundle: b}); reconcile.ReasonOf(err) != fleet.ReasonNotImplemented {
 		t.Errorf("what the controller does not act on is not shown as if it did: %v", err)
 	}
 }

@@ -113,7 +113,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	data := append(w.held, p...)
-	end := complete(data)
+	end := completeLength(data)
 	text := Text(string(data[:end]))
 	w.held = append([]byte(nil), data[end:]...)
 	if text == "" {
@@ -125,9 +125,9 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// complete returns where the last character begins if more bytes may complete
+// completeLength returns where the last character begins if more bytes may complete
 // it, and the length otherwise.
-func complete(data []byte) int {
+func completeLength(data []byte) int {
 	for back := 1; back < utf8.UTFMax && back <= len(data); back++ {
 		if at := len(data) - back; utf8.RuneStart(data[at]) {
 			if utf8.FullRune(data[at:]) {

@@ -28,9 +28,9 @@ func Digest(commits map[string]string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Leaving reports whether a Bundle of a GitRepo is on its way out: it is being
+// IsLeaving reports whether a Bundle of a GitRepo is on its way out: it is being
 // deleted, or the manager was asked to remove it.
-func Leaving(repo *fleet.GitRepo, b *fleet.Bundle) bool {
+func IsLeaving(repo *fleet.GitRepo, b *fleet.Bundle) bool {
 	mark := b.Annotations[fleet.AnnotationPrune]
 	return b.DeletionTimestamp != nil || mark != "" && repo != nil && mark == repo.Annotations[fleet.AnnotationPrune]
 }
@@ -40,7 +40,7 @@ func Leaving(repo *fleet.GitRepo, b *fleet.Bundle) bool {
 func Commits(repo *fleet.GitRepo, own []*fleet.Bundle) map[string]string {
 	out := make(map[string]string, len(own))
 	for _, b := range own {
-		if !Leaving(repo, b) {
+		if !IsLeaving(repo, b) {
 			out[b.Name] = b.Labels[fleet.LabelCommit]
 		}
 	}

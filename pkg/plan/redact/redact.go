@@ -34,7 +34,7 @@ type Redactor struct {
 func New(keep []string, values ...map[string]any) Redactor {
 	set := map[string]bool{}
 	for _, v := range values {
-		collect(set, v)
+		collectTexts(set, v)
 	}
 	for _, k := range append(keep, "true", "false", "null") {
 		delete(set, k)
@@ -49,35 +49,35 @@ func New(keep []string, values ...map[string]any) Redactor {
 	return out
 }
 
-func collect(set map[string]bool, v any) {
+func collectTexts(set map[string]bool, v any) {
 	switch t := v.(type) {
 	case map[string]any:
 		for _, e := range t {
-			collect(set, e)
+			collectTexts(set, e)
 		}
 	case []any:
 		for _, e := range t {
-			collect(set, e)
+			collectTexts(set, e)
 		}
 	case string:
-		add(set, t)
+		addForms(set, t)
 	case float64:
-		number(set, strconv.FormatFloat(t, 'f', -1, 64))
+		addNumber(set, strconv.FormatFloat(t, 'f', -1, 64))
 	case int64:
-		number(set, strconv.FormatInt(t, 10))
+		addNumber(set, strconv.FormatInt(t, 10))
 	case int:
-		number(set, strconv.Itoa(t))
+		addNumber(set, strconv.Itoa(t))
 	}
 }
 
-func number(set map[string]bool, s string) {
+func addNumber(set map[string]bool, s string) {
 	if len(s) >= shortestNumber {
 		set[s] = true
 	}
 }
 
-// add collects the forms of one text.
-func add(set map[string]bool, s string) {
+// addForms collects the forms of one text.
+func addForms(set map[string]bool, s string) {
 	trimmed := strings.TrimSpace(s)
 	if len(trimmed) < shortest {
 		return
@@ -103,12 +103,12 @@ func add(set map[string]bool, s string) {
 // where it stands by itself, not as a part of another word.
 func (r Redactor) Text(text string) string {
 	for _, s := range r.secrets {
-		text = hide(text, s)
+		text = replaceSecret(text, s)
 	}
 	return text
 }
 
-func hide(text, secret string) string {
+func replaceSecret(text, secret string) string {
 	if !strings.Contains(text, secret) {
 		return text
 	}
@@ -120,7 +120,7 @@ func hide(text, secret string) string {
 			return out.String()
 		}
 		begin, end := from+i, from+i+len(secret)
-		if len(secret) < shortestPart && (word(text, begin-1, begin) || word(text, end-1, end)) {
+		if len(secret) < shortestPart && (isOneWord(text, begin-1, begin) || isOneWord(text, end-1, end)) {
 			out.WriteString(text[from : begin+1])
 			from = begin + 1
 			continue
@@ -131,8 +131,8 @@ func hide(text, secret string) string {
 	}
 }
 
-// word reports whether two neighboring bytes belong to one word.
-func word(text string, a, b int) bool {
+// isOneWord reports whether two neighboring bytes belong to one word.
+func isOneWord(text string, a, b int) bool {
 	return a >= 0 && b < len(text) && alphanumeric(text[a]) && alphanumeric(text[b])
 }
 

@@ -128,7 +128,7 @@ func (a Agent) Objects() (AgentObjects, error) {
 		ClusterRoleBinding: &rbacv1.ClusterRoleBinding{
 			ObjectMeta: a.clusterMeta(role + "-binding"),
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects:   []rbacv1.Subject{subject(a.Namespace, agentName)},
+			Subjects:   []rbacv1.Subject{accountSubject(a.Namespace, agentName)},
 		},
 		NetworkPolicy: &networkingv1.NetworkPolicy{
 			ObjectMeta: a.meta("default-allow-all"),
@@ -160,7 +160,7 @@ func (a Agent) deployment(config string) *appsv1.Deployment {
 	replicas := max(a.Replicas, 1)
 	app := map[string]string{"app": agentName}
 	meta := a.meta(agentName)
-	meta.Labels = with(a.Labels, "app", agentName)
+	meta.Labels = withEntry(a.Labels, "app", agentName)
 	return &appsv1.Deployment{
 		ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{

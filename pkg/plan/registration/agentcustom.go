@@ -90,9 +90,9 @@ func (o AgentObjects) List() []Object {
 	return append(out, o.Deployment)
 }
 
-// Wished returns the names of the objects that not every agent has: its disruption budget
+// OptionalNames returns the names of the objects that not every agent has: its disruption budget
 // and its priority class; empty: it has none.
-func (o AgentObjects) Wished() (budget, class string) {
+func (o AgentObjects) OptionalNames() (budget, class string) {
 	if o.Budget != nil {
 		budget = o.Budget.Name
 	}
@@ -242,7 +242,7 @@ func (a Agent) budget() *policyv1.PodDisruptionBudget {
 		ObjectMeta: a.meta(budgetName),
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": agentName}}},
 	}
-	if given(a.Disruption.MinAvailable) {
+	if isSet(a.Disruption.MinAvailable) {
 		out.Spec.MinAvailable = new(intstr.Parse(a.Disruption.MinAvailable))
 		return out
 	}
@@ -254,5 +254,5 @@ func (a Agent) budget() *policyv1.PodDisruptionBudget {
 	return out
 }
 
-// given reports whether a number of a disruption budget says something.
-func given(number string) bool { return number != "" && number != "0" && number != "0%" }
+// isSet reports whether a number of a disruption budget says something.
+func isSet(number string) bool { return number != "" && number != "0" && number != "0%" }

@@ -45,8 +45,8 @@ func ReadOrigin(data map[string][]byte, workspace string) Origin {
 	}
 }
 
-// Missing names what a bootstrap Secret lacks, in words; empty: nothing.
-func (b Bootstrapping) Missing() string {
+// MissingParts names what a bootstrap Secret lacks, in words; empty: nothing.
+func (b Bootstrapping) MissingParts() string {
 	var missing []string
 	for _, v := range []struct{ name, value string }{
 		{"apiServerURL", b.APIServerURL}, {"token", b.Token}, {"tokenName", b.TokenName},

@@ -72,7 +72,7 @@ func TestJudgeBootstrap(t *testing.T) {
 }
 
 func TestMissing(t *testing.T) {
-	if got := (Bootstrapping{APIServerURL: "https://m", Token: " "}).Missing(); got != "token, tokenName, clusterNamespace, systemRegistrationNamespace" {
+	if got := (Bootstrapping{APIServerURL: "https://m", Token: " "}).MissingParts(); got != "token, tokenName, clusterNamespace, systemRegistrationNamespace" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -96,9 +96,9 @@ func ReleaseClaim(c *fleet.Cluster) *fleet.Cluster {
 	return out
 }
 
-// Held returns the requests that wait to be accepted for a Cluster: they name it, and are
+// WaitingRequests returns the requests that wait to be accepted for a Cluster: they name it, and are
 // not granted.
-func Held(c *fleet.Cluster, requests []*fleet.ClusterRegistration) []*fleet.ClusterRegistration {
+func WaitingRequests(c *fleet.Cluster, requests []*fleet.ClusterRegistration) []*fleet.ClusterRegistration {
 	var out []*fleet.ClusterRegistration
 	for _, r := range requests {
 		if r.Namespace == c.Namespace && r.Status.ClusterName == c.Name && !r.Status.Granted &&

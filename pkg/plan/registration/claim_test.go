@@ -39,7 +39,7 @@ func TestJudgeClaim(t *testing.T) {
 		return t
 	}
 	inGroup := func(c *fleet.Cluster, group string) *fleet.Cluster {
-		c.Annotations = with(c.Annotations, fleet.AnnotationTokenGroup, group)
+		c.Annotations = withEntry(c.Annotations, fleet.AnnotationTokenGroup, group)
 		return c
 	}
 	labelled := func(name, group string) *fleet.Cluster {

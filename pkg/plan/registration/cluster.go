@@ -81,7 +81,7 @@ func AdoptNamespace(ns metav1.Object, c *fleet.Cluster) string {
 	case ns.GetLabels()[fleet.LabelManaged] != True || owner == "":
 		return fmt.Sprintf("namespace %q exists and was not made by Fleet: delete it", name)
 	case owner != want:
-		return taken(name, owner)
+		return takenMessage(name, owner)
 	case !had:
 		return fmt.Sprintf("namespace %q exists already: delete it, or put its name into annotation %s of the Cluster",
 			name, AnnotationDeploymentNamespace)
@@ -95,8 +95,8 @@ func AdoptNamespace(ns metav1.Object, c *fleet.Cluster) string {
 // have put on Clusters, goes.
 func MarkCluster(c *fleet.Cluster, namespace string, m Mark) *fleet.Cluster {
 	out := c.DeepCopy()
-	out.Annotations = with(out.Annotations, fleet.AnnotationManager, m.String())
-	out.Annotations = with(out.Annotations, AnnotationDeploymentNamespace, namespace)
+	out.Annotations = withEntry(out.Annotations, fleet.AnnotationManager, m.String())
+	out.Annotations = withEntry(out.Annotations, AnnotationDeploymentNamespace, namespace)
 	delete(out.Labels, fleet.LabelBucket)
 	if !slices.Contains(out.Finalizers, fleet.FinalizerCluster) {
 		out.Finalizers = append(out.Finalizers, fleet.FinalizerCluster)
@@ -148,8 +148,8 @@ func ProcessedCondition(c *fleet.Cluster, reason, message string) fleet.Conditio
 	return cond
 }
 
-// with is m with one entry more; m is not changed.
-func with(m map[string]string, key, value string) map[string]string {
+// withEntry is m with one entry more; m is not changed.
+func withEntry(m map[string]string, key, value string) map[string]string {
 	out := maps.Clone(m)
 	if out == nil {
 		out = map[string]string{}

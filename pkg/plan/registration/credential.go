@@ -9,12 +9,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 )
 
-// For gives the rights of a grant to these accounts instead of the one that it was made
+// ForAccounts gives the rights of a grant to these accounts instead of the one that it was made
 // for.
-func (g Grant) For(accounts []string) Grant {
+func (g Grant) ForAccounts(accounts []string) Grant {
 	var who []rbacv1.Subject
 	for _, a := range accounts {
-		who = append(who, subject(g.ServiceAccount.Namespace, a))
+		who = append(who, accountSubject(g.ServiceAccount.Namespace, a))
 	}
 	g.StatusBinding.Subjects, g.Deployments.Subjects, g.Content.Subjects = who, who, who
 	return g
@@ -49,7 +49,7 @@ func GrantCredential(r *fleet.ClusterRegistration, c *fleet.Cluster, p credentia
 	}
 	var who []rbacv1.Subject
 	for _, a := range p.Fetch {
-		who = append(who, subject(in, a))
+		who = append(who, accountSubject(in, a))
 	}
 	fetching, renew := p.Account+"-fetch", p.Account+"-renew"
 	out := CredentialGrant{
@@ -59,7 +59,7 @@ func GrantCredential(r *fleet.ClusterRegistration, c *fleet.Cluster, p credentia
 		Fetch:          &rbacv1.Role{ObjectMeta: meta(fetching), Rules: []rbacv1.PolicyRule{fetch}},
 		FetchBinding:   bindRole(meta(fetching), fetching, rbacv1.Subject{}),
 		Renew:          &rbacv1.Role{ObjectMeta: meta(renew), Rules: []rbacv1.PolicyRule{mayMakeTokens(p.Account)}},
-		RenewBinding:   bindRole(meta(renew), renew, subject(in, renewal)),
+		RenewBinding:   bindRole(meta(renew), renew, accountSubject(in, renewal)),
 	}
 	out.FetchBinding.Subjects = who
 	return out
@@ -90,7 +90,7 @@ func OfferCredential(c *fleet.Cluster, p credential.Plan) *fleet.Cluster {
 	case p.Offer == "":
 		delete(out.Annotations, fleet.AnnotationCredential)
 	default:
-		out.Annotations = with(out.Annotations, fleet.AnnotationCredential, p.Offer)
+		out.Annotations = withEntry(out.Annotations, fleet.AnnotationCredential, p.Offer)
 	}
 	if p.Settled {
 		delete(out.Annotations, fleet.AnnotationRotate)

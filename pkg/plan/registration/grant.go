@@ -60,7 +60,7 @@ func GrantAgent(r *fleet.ClusterRegistration, c *fleet.Cluster, namespace string
 		m.OwnerReferences = []metav1.OwnerReference{owner("ClusterRegistration", r)}
 		return m
 	}
-	who := subject(s.RegistrationNamespace(), account)
+	who := accountSubject(s.RegistrationNamespace(), account)
 	return Grant{
 		ServiceAccount: &corev1.ServiceAccount{ObjectMeta: meta(s.RegistrationNamespace(), account)},
 		Secret:         accountToken(meta(s.RegistrationNamespace(), naming.AccountToken(account)), account),
@@ -111,7 +111,7 @@ func HandOver(r *fleet.ClusterRegistration, c *fleet.Cluster, s System, t *fleet
 				APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: []string{"get"},
 			}},
 		},
-		RoleBinding: bindRole(s.metaFor(r, c, in, role), role, subject(t.Namespace, TokenAccount(t))),
+		RoleBinding: bindRole(s.metaFor(r, c, in, role), role, accountSubject(t.Namespace, TokenAccount(t))),
 	}
 }
 
@@ -133,9 +133,9 @@ func CredentialLeft(made, now time.Time) time.Duration {
 	return max(made.Add(CredentialLifetime).Sub(now), 0)
 }
 
-// Abandoned reports whether a request was never granted and its agent has given
+// IsAbandoned reports whether a request was never granted and its agent has given
 // it up.
-func Abandoned(r *fleet.ClusterRegistration, now time.Time) bool {
+func IsAbandoned(r *fleet.ClusterRegistration, now time.Time) bool {
 	after := AbandonedAfter
 	if External(r) {
 		after = ExternalAfter
@@ -167,7 +167,7 @@ func accountToken(meta metav1.ObjectMeta, account string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeServiceAccountToken}
 }
 
-func subject(namespace, account string) rbacv1.Subject {
+func accountSubject(namespace, account string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}
 }
 

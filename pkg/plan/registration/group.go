@@ -37,13 +37,13 @@ func GroupLabels(g *fleet.ClusterGroup) (map[string]string, error) {
 		}
 	}
 	if !selector.Matches(labels.Set(given)) {
-		return refuse("its matchExpressions want " + unmet(g.Spec.Selector, given) + ", and only matchLabels say which value to give")
+		return refuse("its matchExpressions want " + unmetRequirements(g.Spec.Selector, given) + ", and only matchLabels say which value to give")
 	}
 	return given, nil
 }
 
-// unmet are the requirements of a selector that labels do not meet.
-func unmet(s *metav1.LabelSelector, have map[string]string) string {
+// unmetRequirements are the requirements of a selector that labels do not meet.
+func unmetRequirements(s *metav1.LabelSelector, have map[string]string) string {
 	var out []string
 	for _, e := range s.MatchExpressions {
 		one, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{e}})

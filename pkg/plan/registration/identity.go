@@ -12,7 +12,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// Sights of agents.
+// AgentSightings.
 const (
 	sightsKept = 4 // names of agents that are remembered
 	// returnsProve is how often an agent has to come back after another one was
@@ -39,10 +39,10 @@ func DuplicateMemory(c *fleet.Cluster) time.Duration {
 	return min(max(memoryCheckIns*interval, shortestMemory), longestMemory)
 }
 
-// Sights remembers which agents have shown themselves under one identity. An agent writes a
+// AgentSightings remembers which agents have shown themselves under one identity. An agent writes a
 // name, which lasts for one run, when it checks in first. It writes it again only when it
 // finds another agent's name there. So a name that comes back belongs to a running agent.
-type Sights struct {
+type AgentSightings struct {
 	names   []string // the present one last
 	returns int
 	last    time.Time // of a return
@@ -50,8 +50,8 @@ type Sights struct {
 	pair    [2]string
 }
 
-// See notes the name that stands in the status of a Cluster.
-func (s *Sights) See(c *fleet.Cluster, now time.Time) {
+// Record notes the name that stands in the status of a Cluster.
+func (s *AgentSightings) Record(c *fleet.Cluster, now time.Time) {
 	name := c.Status.Agent.Instance
 	if s.began.IsZero() {
 		s.began = now
@@ -80,10 +80,10 @@ func (s *Sights) See(c *fleet.Cluster, now time.Time) {
 	}
 }
 
-// left is for how long two agents are still taken to be alive; 0: there are none. The
+// aliveFor is for how long two agents are still taken to be alive; 0: there are none. The
 // result from before a restart of the manager holds until this one has watched for long
 // enough, and a single return confirms it.
-func (s *Sights) left(c *fleet.Cluster, now time.Time) time.Duration {
+func (s *AgentSightings) aliveFor(c *fleet.Cluster, now time.Time) time.Duration {
 	memory := DuplicateMemory(c)
 	stood := condition.IsTrue(c.Status.Conditions, fleet.ConditionDuplicateIdentity)
 	switch {
@@ -100,15 +100,15 @@ func (s *Sights) left(c *fleet.Cluster, now time.Time) time.Duration {
 // IdentityConditions returns the conditions of a Cluster with what is known of its agents:
 // DuplicateIdentity and RegistrationWaiting, each only as long as it is true. requests are
 // those that name the Cluster. left is when to look again; 0: only when something changes.
-func IdentityConditions(c *fleet.Cluster, s *Sights, requests []*fleet.ClusterRegistration, now time.Time) (list []fleet.Condition, left time.Duration) {
+func IdentityConditions(c *fleet.Cluster, s *AgentSightings, requests []*fleet.ClusterRegistration, now time.Time) (list []fleet.Condition, left time.Duration) {
 	list = c.Status.Conditions
-	switch left = s.left(c, now); {
+	switch left = s.aliveFor(c, now); {
 	case left == 0:
 		list = condition.Remove(list, fleet.ConditionDuplicateIdentity)
 	case s.returns >= returnsProve:
 		list = condition.Set(list, duplicate(s.pair), now)
 	}
-	held := Held(c, requests)
+	held := WaitingRequests(c, requests)
 	if len(held) == 0 {
 		return condition.Remove(list, fleet.ConditionRegistrationWaiting), left
 	}

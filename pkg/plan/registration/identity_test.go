@@ -88,7 +88,7 @@ func TestParseSettings(t *testing.T) {
 		Bootstrap: Bootstrap{Namespace: fleet.NamespaceLocal, AgentNamespace: fleet.NamespaceLocalAgent, Branch: "master"},
 		Reclaim:   ReclaimAllow, MaxPending: DefaultMaxPending,
 
-		Credential: credential.Life{Grace: credential.DefaultGrace},
+		Credential: credential.Lifetimes{Grace: credential.DefaultGrace},
 	}
 	change := func(f func(*Settings)) Settings { s := defaults; f(&s); return s }
 	cases := map[string]struct {
@@ -131,7 +131,7 @@ func TestParseSettings(t *testing.T) {
 		"Credentials": {
 			why: "tokens of agents end", in: "credentialTTL: 24h\ncredentialGrace: 240h",
 			want: change(func(s *Settings) {
-				s.Credential = credential.Life{TTL: 24 * time.Hour, Grace: 240 * time.Hour}
+				s.Credential = credential.Lifetimes{TTL: 24 * time.Hour, Grace: 240 * time.Hour}
 			}),
 		},
 		"CredentialNonsense": {why: "no token lasts for a second", in: "credentialTTL: 1s", want: defaults, warnings: 1},

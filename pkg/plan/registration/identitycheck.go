@@ -35,7 +35,7 @@ type IdentityAnswer struct {
 // The agent of a rebuilt cluster finds the UID of the cluster before. It acts once the
 // earlier agent was not seen for four check-ins and five minutes, or as soon as it has
 // registered.
-func (s *IdentityCheck) Judge(a IdentityAnswer, now time.Time) (act, claim bool) {
+func (s *IdentityCheck) Observe(a IdentityAnswer, now time.Time) (act, claim bool) {
 	switch {
 	case s.Own == "":
 		return true, false

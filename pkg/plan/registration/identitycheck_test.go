@@ -41,7 +41,7 @@ func TestIdentityCheck(t *testing.T) {
 			s := IdentityCheck{Own: c.own}
 			var act, claim bool
 			for i, a := range c.answers {
-				act, claim = s.Judge(a, noon.Add(time.Duration(i)*time.Minute))
+				act, claim = s.Observe(a, noon.Add(time.Duration(i)*time.Minute))
 			}
 			if act != c.act || claim != c.claim {
 				t.Errorf("%s: act %v, claim %v", c.why, act, claim)

@@ -41,7 +41,7 @@ func LocalCluster(b Bootstrap, existing *fleet.Cluster, fresh string) *fleet.Clu
 	}
 	labels["name"] = fleet.ClusterLocal
 	for k, v := range labels {
-		c.Labels = with(c.Labels, k, v)
+		c.Labels = withEntry(c.Labels, k, v)
 	}
 	if c.Spec.ClientID == "" {
 		c.Spec.ClientID = fresh
@@ -52,7 +52,7 @@ func LocalCluster(b Bootstrap, existing *fleet.Cluster, fresh string) *fleet.Clu
 	c.Spec.KubeConfigSecret = SecretLocalKubeconfig
 	at, move := LocalMoveOf(c).nextLocal(c.Spec.AgentNamespace, c.Status.Agent.Namespace, b.AgentNamespace)
 	c.Spec.AgentNamespace = at
-	return move.Note(c)
+	return move.Annotate(c)
 }
 
 // LocalGroup returns the group that GitRepos without targets deploy to.

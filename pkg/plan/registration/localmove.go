@@ -30,8 +30,8 @@ func LocalMoveOf(c *fleet.Cluster) LocalMove {
 	return m
 }
 
-// Note returns a Cluster with the move in its annotation.
-func (m LocalMove) Note(c *fleet.Cluster) *fleet.Cluster {
+// Annotate returns a Cluster with the move in its annotation.
+func (m LocalMove) Annotate(c *fleet.Cluster) *fleet.Cluster {
 	out := c.DeepCopy()
 	if m.From == "" && len(m.Leaves) == 0 {
 		delete(out.Annotations, AnnotationLocalMove)
@@ -41,19 +41,19 @@ func (m LocalMove) Note(c *fleet.Cluster) *fleet.Cluster {
 	if err != nil { // strings always can be
 		return out
 	}
-	out.Annotations = with(out.Annotations, AnnotationLocalMove, string(text))
+	out.Annotations = withEntry(out.Annotations, AnnotationLocalMove, string(text))
 	return out
 }
 
-// Left returns the move without a namespace in which nothing is left.
-func (m LocalMove) Left(namespace string) LocalMove {
+// WithoutNamespace returns the move without a namespace in which nothing is left.
+func (m LocalMove) WithoutNamespace(namespace string) LocalMove {
 	m.Leaves = slices.DeleteFunc(slices.Clone(m.Leaves), func(n string) bool { return n == namespace })
 	return m
 }
 
-// Expects reports whether an agent in a namespace has to expect another one with
+// ExpectsOtherAgent reports whether an agent in a namespace has to expect another one with
 // its identity: it moves to where the Cluster says, at, or is what is left there.
-func (m LocalMove) Expects(namespace, at string) bool {
+func (m LocalMove) ExpectsOtherAgent(namespace, at string) bool {
 	return len(m.Leaves) > 0 && (namespace == at || slices.Contains(m.Leaves, namespace))
 }
 
@@ -79,7 +79,7 @@ func (m LocalMove) nextLocal(at, seen, want string) (string, LocalMove) {
 	if !slices.Contains(next.Leaves, at) {
 		next.Leaves = append(slices.Clone(next.Leaves), at)
 	}
-	return want, next.Left(want)
+	return want, next.WithoutNamespace(want)
 }
 
 // A LocalSight is what is seen of the local agent while it moves.

@@ -49,13 +49,13 @@ func TestLocalMove(t *testing.T) {
 			if diff := cmp.Diff(c.move, move); diff != "" || there != c.there {
 				t.Errorf("%s: in %q, want %q\n%s", c.why, there, c.there, diff)
 			}
-			noted := move.Note(&fleet.Cluster{})
+			noted := move.Annotate(&fleet.Cluster{})
 			if diff := cmp.Diff(move, LocalMoveOf(noted)); diff != "" {
 				t.Errorf("not read as it was written\n%s", diff)
 			}
 		})
 	}
-	if m := LocalMoveOf(LocalMove{}.Note(LocalMove{From: "a"}.Note(&fleet.Cluster{}))); m.From != "" {
+	if m := LocalMoveOf(LocalMove{}.Annotate(LocalMove{From: "a"}.Annotate(&fleet.Cluster{}))); m.From != "" {
 		t.Error("a move that is none leaves no annotation")
 	}
 }
@@ -94,7 +94,7 @@ func TestLocalMoveExpects(t *testing.T) {
 		"Moved":     {move: moved, in: "b"},
 		"Never":     {in: "b"},
 	} {
-		if got := c.move.Expects(c.in, "b"); got != c.want {
+		if got := c.move.ExpectsOtherAgent(c.in, "b"); got != c.want {
 			t.Errorf("%s: expects another: %v", name, got)
 		}
 	}

@@ -10,13 +10,13 @@ import (
 // in seconds after they have registered, so many thousands may join one after another.
 const DefaultMaxPending = 1000
 
-// Unseen reports whether no agent has ever worked for a Cluster.
-func Unseen(c *fleet.Cluster) bool { return c.Status.Agent.LastSeen.IsZero() }
+// NeverHadAgent reports whether no agent has ever worked for a Cluster.
+func NeverHadAgent(c *fleet.Cluster) bool { return c.Status.Agent.LastSeen.IsZero() }
 
-// Crowded returns why a token brings in no further Cluster for now; empty: it does. unseen
+// PendingLimitReason returns why a token brings in no further Cluster for now; empty: it does. unseen
 // are the Clusters of its workspace that no agent has worked for, and requests finds those
 // of one of them.
-func Crowded(t *fleet.ClusterRegistrationToken, limit int, unseen []*fleet.Cluster, requests func(*fleet.Cluster) []*fleet.ClusterRegistration) string {
+func PendingLimitReason(t *fleet.ClusterRegistrationToken, limit int, unseen []*fleet.Cluster, requests func(*fleet.Cluster) []*fleet.ClusterRegistration) string {
 	if limit == 0 || len(unseen) < limit {
 		return ""
 	}

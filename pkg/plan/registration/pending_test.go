@@ -38,7 +38,7 @@ func TestCrowded(t *testing.T) {
 		"FewUnseen": {"most fleets", 5, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Crowded(token, c.limit, unseen, func(c *fleet.Cluster) []*fleet.ClusterRegistration { return by[c.Name] })
+			got := PendingLimitReason(token, c.limit, unseen, func(c *fleet.Cluster) []*fleet.ClusterRegistration { return by[c.Name] })
 			if (got != "") != c.waits {
 				t.Errorf("%s: got %q", c.why, got)
 			}
@@ -65,7 +65,7 @@ func TestAbandoned(t *testing.T) {
 		"ExternalOld":   {"a label must not keep requests for ever", external, ExternalAfter + time.Second, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Abandoned(c.r, noon.Add(c.after)); got != c.want {
+			if got := IsAbandoned(c.r, noon.Add(c.after)); got != c.want {
 				t.Errorf("%s: got %v", c.why, got)
 			}
 		})

@@ -19,7 +19,7 @@ type Owners map[string]string
 // or why there is none. owners is nil for the manager that marks Clusters itself: it trusts
 // its own annotation only.
 //
-// The reference's manager sets no annotation on Clusters. A manager that leaves Clusters
+// rancher/fleet's manager sets no annotation on Clusters. A manager that leaves Clusters
 // to it writes to the namespace whose name follows from the Cluster's, and only while
 // that namespace names this Cluster and the Cluster's status names that namespace. So
 // neither a writer of the status nor a writer of another namespace chooses the place.
@@ -31,7 +31,7 @@ func PlaceOf(c *fleet.Cluster, owners Owners) (namespace, why string) {
 		case !ok:
 			return "", NoNamespaceYet
 		case owner != "" && owner != own:
-			return "", taken(ns, owner)
+			return "", takenMessage(ns, owner)
 		}
 		return ns, ""
 	}
@@ -45,11 +45,11 @@ func PlaceOf(c *fleet.Cluster, owners Owners) (namespace, why string) {
 		return "", fmt.Sprintf("namespace %q is not there, or has no label %s=%s and annotations %s and %s that name this Cluster",
 			computed, fleet.LabelManaged, True, fleet.AnnotationCluster, fleet.AnnotationClusterNamespace)
 	case owner != own:
-		return "", taken(computed, owner)
+		return "", takenMessage(computed, owner)
 	}
 	return computed, ""
 }
 
-func taken(namespace, owner string) string {
+func takenMessage(namespace, owner string) string {
 	return fmt.Sprintf("namespace %q belongs to Cluster %s", namespace, owner)
 }

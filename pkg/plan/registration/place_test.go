@@ -10,7 +10,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// A Cluster of the reference has status.namespace and no annotation of ours; its
+// A Cluster of rancher/fleet has status.namespace and no annotation of ours; its
 // namespace names it in annotations.
 func TestPlaceOf(t *testing.T) {
 	const own, other = "fleet-default/c1", "fleet-default/c2"

@@ -211,16 +211,16 @@ func TestCredentialLeft(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	patient := map[string]time.Duration{"a": 10 * time.Minute, "b": time.Hour}
-	s, ripe := Suspicion{}.Judge(patient, noon)
+	s, ripe := OrphanTracker{}.Update(patient, noon)
 	if len(ripe) != 0 {
 		t.Errorf("the first look never deletes: %v", ripe)
 	}
-	s, ripe = s.Judge(patient, noon.Add(10*time.Minute))
+	s, ripe = s.Update(patient, noon.Add(10*time.Minute))
 	if diff := cmp.Diff([]string{"a"}, ripe); diff != "" {
 		t.Error(diff)
 	}
-	s, _ = s.Judge(map[string]time.Duration{"b": time.Hour}, noon.Add(11*time.Minute))
-	if _, ripe = s.Judge(patient, noon.Add(30*time.Minute)); len(ripe) != 0 {
+	s, _ = s.Update(map[string]time.Duration{"b": time.Hour}, noon.Add(11*time.Minute))
+	if _, ripe = s.Update(patient, noon.Add(30*time.Minute)); len(ripe) != 0 {
 		t.Errorf("what was owned in between is counted from the start again: %v", ripe)
 	}
 }

@@ -44,7 +44,7 @@ type Settings struct {
 	// fleet.cattle.io/downstream-resource.
 	RequireDownstreamLabel bool
 	// Credential is how long what agents have is good for.
-	Credential credential.Life
+	Credential credential.Lifetimes
 
 	// AgentsUnmanaged: agents are not updated by the manager. The other four are
 	// of the agents that it installs.

@@ -29,23 +29,23 @@ func TestSights(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			var s Sights
+			var s AgentSightings
 			now := noon
 			for _, letter := range c.seen {
 				switch letter {
 				case '-':
 					now = now.Add(time.Hour)
 				case '.':
-					s.See(seenAs(""), now)
+					s.Record(seenAs(""), now)
 				default:
 					now = now.Add(time.Minute)
-					s.See(seenAs(string(letter)), now)
+					s.Record(seenAs(string(letter)), now)
 				}
 			}
-			if got := s.left(seenAs("a"), now) > 0; got != c.want {
+			if got := s.aliveFor(seenAs("a"), now) > 0; got != c.want {
 				t.Errorf("%s: got %v", c.why, got)
 			}
-			if s.left(seenAs("a"), now.Add(3*time.Minute)) != 0 {
+			if s.aliveFor(seenAs("a"), now.Add(3*time.Minute)) != 0 {
 				t.Error("two agents are remembered for longer than three check-ins")
 			}
 		})
@@ -83,15 +83,15 @@ func TestDuplicateMemory(t *testing.T) {
 }
 
 func TestIdentityConditions(t *testing.T) {
-	var two Sights
+	var two AgentSightings
 	for _, name := range []string{"x", "y", "x", "y", "x"} {
-		two.See(seenAs(name), noon)
+		two.Record(seenAs(name), noon)
 	}
 	held := request("r", "a", 0)
 	held.Status.ClusterName = "c"
 	c := aCluster("c", "a", 0)
 
-	list, left := IdentityConditions(c, &Sights{}, nil, noon)
+	list, left := IdentityConditions(c, &AgentSightings{}, nil, noon)
 	if len(list) != 0 || left != 0 {
 		t.Errorf("nothing to say: %v, %s", list, left)
 	}
@@ -106,14 +106,14 @@ func TestIdentityConditions(t *testing.T) {
 	// A manager that was started again knows only what it wrote, and watches first.
 	c.Status.Conditions = list
 	started := noon.Add(20 * time.Minute)
-	var again Sights
-	again.See(seenAs("x"), started)
+	var again AgentSightings
+	again.Record(seenAs("x"), started)
 	list, left = IdentityConditions(c, &again, nil, started.Add(time.Minute))
 	if condition.Find(list, fleet.ConditionDuplicateIdentity) == nil || left != 2*time.Minute || condition.Find(list, fleet.ConditionRegistrationWaiting) != nil {
 		t.Errorf("what was found out stands, what is over goes: %v, %s", list, left)
 	}
-	again.See(seenAs("y"), started.Add(time.Minute))
-	again.See(seenAs("x"), started.Add(2*time.Minute))
+	again.Record(seenAs("y"), started.Add(time.Minute))
+	again.Record(seenAs("x"), started.Add(2*time.Minute))
 	list, left = IdentityConditions(c, &again, nil, started.Add(4*time.Minute))
 	if condition.Find(list, fleet.ConditionDuplicateIdentity) == nil || left != time.Minute {
 		t.Errorf("one return confirms it: %v, %s", list, left)

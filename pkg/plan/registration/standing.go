@@ -69,7 +69,7 @@ func StandingOf(r *fleet.ClusterRegistration, all []*fleet.ClusterRegistration, 
 		if o.Namespace != r.Namespace || o.Name == r.Name || o.Spec.ClientID != r.Spec.ClientID || External(o) {
 			continue
 		}
-		switch judged, after := against(r, o, handed, overlap); judged {
+		switch judged, after := compareRequests(r, o, handed, overlap); judged {
 		case Repeated, Superseded, Unused:
 			return judged, 0
 		case Outgoing:
@@ -84,8 +84,8 @@ func StandingOf(r *fleet.ClusterRegistration, all []*fleet.ClusterRegistration, 
 	return standing, left
 }
 
-// against places a request beside one other of the same client.
-func against(r, o *fleet.ClusterRegistration, handed map[string]Handed, overlap time.Duration) (Standing, time.Duration) {
+// compareRequests places a request beside one other of the same client.
+func compareRequests(r, o *fleet.ClusterRegistration, handed map[string]Handed, overlap time.Duration) (Standing, time.Duration) {
 	mine, theirs := handed[r.Name], handed[o.Name]
 	newer := r.CreationTimestamp.Before(&o.CreationTimestamp)
 	equal := r.CreationTimestamp.Equal(&o.CreationTimestamp)

@@ -14,14 +14,14 @@ const (
 	TombstoneTimeout = 24 * time.Hour
 )
 
-// A Suspicion remembers since when things have looked orphaned, by name.
-type Suspicion map[string]time.Time
+// A OrphanTracker remembers since when things have looked orphaned, by name.
+type OrphanTracker map[string]time.Time
 
 // Judge returns the next suspicion, of the orphans that are seen now, and those that have
 // been seen without a break for as long as patience says, sorted. An orphan that is seen
 // for the first time is never among the latter.
-func (s Suspicion) Judge(orphans map[string]time.Duration, now time.Time) (Suspicion, []string) {
-	next := Suspicion{}
+func (s OrphanTracker) Update(orphans map[string]time.Duration, now time.Time) (OrphanTracker, []string) {
+	next := OrphanTracker{}
 	var ripe []string
 	for name, timeout := range orphans {
 		since, known := s[name]

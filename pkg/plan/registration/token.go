@@ -79,7 +79,7 @@ func GrantToken(t *fleet.ClusterRegistrationToken, s System) TokenGrant {
 			},
 		},
 		RoleBinding: bindRole(meta(naming.TokenRoleBinding(account)), role,
-			subject(t.Namespace, account)),
+			accountSubject(t.Namespace, account)),
 	}
 }
 

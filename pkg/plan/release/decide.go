@@ -74,7 +74,7 @@ func Decide(o Observed, w Wanted) Action {
 	if w.Order != "" {
 		return withdrawn(o, w)
 	}
-	if a, held := hold(w); held {
+	if a, held := decideHold(w); held {
 		return a
 	}
 	if w.MayBeRemoved && o.State == Absent && w.HeldFor < BehindLimit {
@@ -83,14 +83,14 @@ func Decide(o Observed, w Wanted) Action {
 			Message: "the manager was restored from a backup, and this may have been removed since; not installed for 10 minutes in case it catches up",
 		}
 	}
-	if a, stop := foreign(o, w); stop {
+	if a, stop := decideForeign(o, w); stop {
 		return a
 	}
-	return live(o, w)
+	return decideLive(o, w)
 }
 
-// hold decides whether anything may happen at all.
-func hold(w Wanted) (Action, bool) {
+// decideHold decides whether anything may happen at all.
+func decideHold(w Wanted) (Action, bool) {
 	switch {
 	case w.Paused:
 		return Action{Verb: Keep, Reason: ReasonPaused, Message: "paused"}, true
@@ -111,14 +111,14 @@ func hold(w Wanted) (Action, bool) {
 	return Action{}, false
 }
 
-// foreign decides about a release of this name that has another owner.
-func foreign(o Observed, w Wanted) (Action, bool) {
+// decideForeign decides about a release of this name that has another owner.
+func decideForeign(o Observed, w Wanted) (Action, bool) {
 	owner := o.Memory.Owner
 	if o.State == Absent || w.owns(o) {
 		return Action{}, false
 	}
 	if w.Settled == w.DeploymentID {
-		return settled(), true
+		return noAction(), true
 	}
 	refuse := func(who string) (Action, bool) {
 		return Action{
@@ -136,7 +136,7 @@ func foreign(o Observed, w Wanted) (Action, bool) {
 		return refuse("nobody that Fleet knows; set helm.takeOwnership to take it over")
 	}
 	if w.inherits(o) {
-		return w.await(o)
+		return w.awaitPredecessor(o)
 	}
 	if owner.AgentNamespace != w.Self.AgentNamespace {
 		return refuse(fmt.Sprintf("the Fleet agent in namespace %s", owner.AgentNamespace))
@@ -157,13 +157,13 @@ func foreign(o Observed, w Wanted) (Action, bool) {
 	return refuse(fmt.Sprintf("bundle %s; set helm.takeOwnership to take it over", owner.BundleID))
 }
 
-// live decides about a release that is wanted and that this deployment owns or may take.
-func live(o Observed, w Wanted) Action {
-	if a, half := unfinished(o, w); half {
+// decideLive decides about a release that is wanted and that this deployment owns or may take.
+func decideLive(o Observed, w Wanted) Action {
+	if a, half := decideUnfinished(o, w); half {
 		return a
 	}
 	if w.Settled == w.DeploymentID {
-		return settled()
+		return noAction()
 	}
 	if o.State == Absent {
 		if w.Applied == w.DeploymentID {
@@ -171,8 +171,8 @@ func live(o Observed, w Wanted) Action {
 		}
 		return Action{Verb: Install, Reason: "New", Message: "not installed yet"}
 	}
-	if has(o, w) {
-		return keep(o)
+	if isWanted(o, w) {
+		return keepRelease(o)
 	}
 	if o.State == Deployed && w.inherits(o) {
 		return inherit(w)
@@ -187,8 +187,8 @@ func live(o Observed, w Wanted) Action {
 	return a
 }
 
-// unfinished decides about a release whose last operation stopped half-way.
-func unfinished(o Observed, w Wanted) (Action, bool) {
+// decideUnfinished decides about a release whose last operation stopped half-way.
+func decideUnfinished(o Observed, w Wanted) (Action, bool) {
 	interrupted := fmt.Sprintf("revision %d was interrupted (%s)", o.Revision, o.State)
 	switch o.State {
 	case Unreadable:
@@ -228,9 +228,9 @@ func atWork(o Observed, w Wanted) (Action, bool) {
 	}, true
 }
 
-// keep leaves the release as it is, but for a record that a correction of drift
+// keepRelease leaves the release as it is, but for a record that a correction of drift
 // left wrong when it was cut off.
-func keep(o Observed) Action {
+func keepRelease(o Observed) Action {
 	switch {
 	case o.Hand:
 		return Action{Verb: Keep, Reason: ReasonByHand, Message: fmt.Sprintf(
@@ -241,20 +241,20 @@ func keep(o Observed) Action {
 	return Action{Verb: Keep, Reason: ReasonUpToDate, Message: "up to date"}
 }
 
-// has reports whether the release is what is wanted. A release by the reference carries no
+// isWanted reports whether the release is what is wanted. A release by rancher/fleet carries no
 // deployment id: there the reported status decides. A failed revision on top of a good one
 // that was brought about before is a correction of drift that did not succeed; deploying
 // the same again would not help. If the newest record says that another came after it, it
 // is not known what runs. If a removal was interrupted, something is missing. A release
 // that still belongs to another deployment has to be taken over, even if it is the same.
-func has(o Observed, w Wanted) bool {
+func isWanted(o Observed, w Wanted) bool {
 	if o.Good == 0 || !w.owns(o) || o.State == Superseded || w.Running(o) != w.DeploymentID || o.Description == InterruptedText(Uninstalling) {
 		return false
 	}
 	return o.State == Deployed || w.Applied == w.DeploymentID
 }
 
-func settled() Action {
+func noAction() Action {
 	return Action{
 		Verb: Keep, Reason: ReasonSettled,
 		Message: "the last attempt failed for good and is not repeated until something else is wanted",
@@ -267,7 +267,7 @@ func withdrawn(o Observed, w Wanted) Action {
 		return Action{Verb: Acknowledge, Reason: "Uninstalled", Message: "the release is gone"}
 	}
 	if w.inherits(o) {
-		if a, waits := w.await(o); waits {
+		if a, waits := w.awaitPredecessor(o); waits {
 			return a
 		}
 	} else if !w.owns(o) {
@@ -298,13 +298,13 @@ func withdrawn(o Observed, w Wanted) Action {
 	case w.KeepResources || o.Memory.KeepResources:
 		return Action{Verb: Forget, Reason: "KeepResources", Message: "keepResources is set: the objects stay"}
 	}
-	if late := untried(w); late != "" {
+	if late := untriedDeployment(w); late != "" {
 		return Action{
 			Verb: Hold, Reason: ReasonWaitsForOthers, After: othersDelay,
 			Message: fmt.Sprintf("waits until bundle %s of the same repository was tried", late),
 		}
 	}
-	if pending(o.State) {
+	if isPending(o.State) {
 		if a, busy := atWork(o, w); busy {
 			return a
 		}
@@ -312,8 +312,10 @@ func withdrawn(o Observed, w Wanted) Action {
 	return Action{Verb: Uninstall, Reason: "Withdrawn", Message: "withdrawn by the manager"}
 }
 
-// pending reports whether a revision is being made.
-func pending(s State) bool { return s == PendingInstall || s == PendingUpgrade || s == PendingRollback }
+// isPending reports whether a revision is being made.
+func isPending(s State) bool {
+	return s == PendingInstall || s == PendingUpgrade || s == PendingRollback
+}
 
 // heirOf names a live deployment of the same repository that wants this very
 // release. It takes the release over instead of installing it again. While it
@@ -322,9 +324,9 @@ func heirOf(w Wanted) string {
 	return firstPeer(w, func(p Peer) bool { return p.Live && p.SameRepository && p.ID == w.ID })
 }
 
-// untried names a live deployment of the same repository that was not tried
+// untriedDeployment names a live deployment of the same repository that was not tried
 // yet: it may be about to take over objects of this one.
-func untried(w Wanted) string {
+func untriedDeployment(w Wanted) string {
 	return firstPeer(w, func(p Peer) bool { return p.Live && p.SameRepository && !p.Tried })
 }
 

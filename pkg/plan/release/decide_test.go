@@ -15,7 +15,7 @@ var (
 
 // at is a release of ours in a state, made for a deployment id.
 func at(state State, deployment string) Observed {
-	o := Observed{ID: id, State: state, Revision: 3, Memory: Memory{Owner: us, DeploymentID: deployment}}
+	o := Observed{ID: id, State: state, Revision: 3, Memory: Record{Owner: us, DeploymentID: deployment}}
 	if state == Deployed {
 		o.Good, o.GoodState, o.GoodID = 3, Deployed, deployment
 	}

@@ -26,7 +26,7 @@ type Revision struct {
 	State       State // Unreadable if it cannot be decoded
 	Since       time.Time
 	Description string
-	Memory      Memory // zero if Fleet did not make it
+	Memory      Record // zero if Fleet did not make it
 }
 
 // fleets reports whether Fleet made a revision, as far as that is known.

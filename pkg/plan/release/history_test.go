@@ -21,7 +21,7 @@ func history(words ...string) []Revision {
 		state, id, ours := strings.Cut(head, ":")
 		r := Revision{Number: i + 1, State: State(state), Description: text, Since: noon.Add(-time.Hour)}
 		if ours {
-			r.Memory = Memory{Owner: us, DeploymentID: id}
+			r.Memory = Record{Owner: us, DeploymentID: id}
 		}
 		out = append(out, r)
 	}
@@ -312,7 +312,7 @@ func play(list []Revision, w Wanted) (steps string, ok bool) {
 					list[i].State = Superseded
 				}
 			}
-			list = append(list, Revision{Number: len(list) + 1, State: Deployed, Memory: Memory{Owner: w.Self, DeploymentID: w.DeploymentID}})
+			list = append(list, Revision{Number: len(list) + 1, State: Deployed, Memory: Record{Owner: w.Self, DeploymentID: w.DeploymentID}})
 		}
 	}
 	return steps, false

@@ -29,9 +29,9 @@ var (
 	missingNamespace = regexp.MustCompile(`^namespace "([^"]+)" does not exist, and the bundle must not create it`)
 )
 
-// Missing returns what a message of MissingValues or MissingNamespace is about. found is
+// ParseAbsence returns what a message of MissingValues or MissingNamespace is about. found is
 // false for every other message.
-func Missing(message string) (a Absence, found bool) {
+func ParseAbsence(message string) (a Absence, found bool) {
 	if m := missingValues.FindStringSubmatch(message); m != nil {
 		return Absence{Kind: m[1], Namespace: m[3], Name: m[2], Exists: m[4] == "has no key"}, true
 	}

@@ -10,7 +10,7 @@ func TestMissing(t *testing.T) {
 		"helm.valuesFrom: Secret \"creds\", key \"a\": not a YAML map": {},
 		"the agent has not applied it yet":                             {},
 	} {
-		if got, found := Missing(message); got != want || found != (want.Kind != "") {
+		if got, found := ParseAbsence(message); got != want || found != (want.Kind != "") {
 			t.Errorf("%s: want %+v, got %+v", message, want, got)
 		}
 	}

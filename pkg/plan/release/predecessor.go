@@ -22,8 +22,8 @@ func (w Wanted) inherits(o Observed) bool {
 	return (by == "" || by == w.Predecessor.Manager) && from != "" && o.State != Absent && o.Memory.Owner == Owner{AgentNamespace: from, BundleID: w.Self.BundleID}
 }
 
-// await holds an inherited release back while the agent before still works on it.
-func (w Wanted) await(o Observed) (Action, bool) {
+// awaitPredecessor holds an inherited release back while the agent before still works on it.
+func (w Wanted) awaitPredecessor(o Observed) (Action, bool) {
 	if !w.Predecessor.Lives {
 		return Action{}, false
 	}

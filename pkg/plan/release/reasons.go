@@ -65,7 +65,7 @@ const (
 
 // Recorded reports whether a failure is recorded as applied: the status names the
 // deployment id as applied, without a release, and the agent does not try again until the
-// id changes, unless the failure Passes. Other permanent failures leave the applied id as
+// id changes, unless MayPass reports true. Other permanent failures leave the applied id as
 // it was.
 func Recorded(reason string) bool {
 	switch reason {
@@ -76,7 +76,7 @@ func Recorded(reason string) bool {
 	return false
 }
 
-// Passes reports whether a failure that is recorded as applied may pass without a new
+// MayPass reports whether a failure that is recorded as applied may pass without a new
 // deployment id: a user may remove the object that is in the way. No event reports that to
 // the agent, so it tries again.
-func Passes(reason string) bool { return reason == ReasonNotOwned }
+func MayPass(reason string) bool { return reason == ReasonNotOwned }

@@ -77,9 +77,9 @@ type Owner struct {
 	BundleID       string
 }
 
-// A Memory is what the agent wrote into a release about itself. Fields are
+// A Record is what the agent wrote into a release about itself. Fields are
 // empty where another implementation made the release.
-type Memory struct {
+type Record struct {
 	Owner         Owner
 	Manager       string // "<installation id>/<epoch>"
 	BundleUID     string
@@ -95,7 +95,7 @@ type Observed struct {
 	Revision    int       // of the newest record; 0 if Absent
 	Since       time.Time // when the newest revision was deployed
 	Description string    // Helm's text about the newest revision
-	Memory      Memory    // of the newest revision that Fleet made, if any
+	Memory      Record    // of the newest revision that Fleet made, if any
 
 	// Hand reports that the newest revision is not Fleet's, although Fleet made an earlier
 	// one: a user ran helm upgrade, or helm rollback to an older revision.
@@ -204,7 +204,7 @@ func (w Wanted) owns(o Observed) bool {
 	return o.Memory.Owner == w.Self
 }
 
-// Running returns the deployment id of what runs. A release by the reference does not say;
+// Running returns the deployment id of what runs. A release by rancher/fleet does not say;
 // there it is what was reported.
 func (w Wanted) Running(o Observed) string {
 	switch {

@@ -79,10 +79,10 @@ func Status(bd *fleet.BundleDeployment, f Found, now time.Time) fleet.BundleDepl
 	} else {
 		out.SyncGeneration = bd.Status.SyncGeneration
 	}
-	w.attempt(&out, f)
+	w.setAttempt(&out, f)
 	w.ready(&out, f)
 	w.monitored(f)
-	w.contested(f)
+	w.setContested(f)
 	w.list = condition.Remove(w.list, fleet.ConditionWithdrawn)
 	out.Conditions = w.list
 	out.Display = summary.Display(&fleet.BundleDeployment{Spec: bd.Spec, Status: out})
@@ -108,12 +108,12 @@ func Answered(bd *fleet.BundleDeployment, order string) bool {
 	return c != nil && c.Status == corev1.ConditionTrue && c.Message == order && bd.Status.AppliedDeploymentID == ""
 }
 
-// Same reports whether two statuses mean the same.
-func Same(a, b fleet.BundleDeploymentStatus) bool { return equality.Semantic.DeepEqual(a, b) }
+// Equivalent reports whether two statuses mean the same.
+func Equivalent(a, b fleet.BundleDeploymentStatus) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// Passing reports whether a status is one on the way to another: the objects are
+// IsTransient reports whether a status is one on the way to another: the objects are
 // there, and some of them will be ready soon.
-func Passing(s fleet.BundleDeploymentStatus) bool {
+func IsTransient(s fleet.BundleDeploymentStatus) bool {
 	if s.Ready || len(s.ModifiedStatus) > 0 || condition.IsFalse(s.Conditions, fleet.ConditionDeployed) ||
 		condition.IsFalse(s.Conditions, fleet.ConditionInstalled) || len(s.NonReadyStatus) == 0 {
 		return false
@@ -156,11 +156,11 @@ func (w *writer) objects(out *fleet.BundleDeploymentStatus, f Found) {
 		if o.Modified != nil {
 			out.NonModified = false
 			out.IncompleteState = out.IncompleteState || len(out.ModifiedStatus) == fleet.StatusListLimit
-			out.ModifiedStatus = limited(out.ModifiedStatus, *o.Modified)
+			out.ModifiedStatus = appendLimited(out.ModifiedStatus, *o.Modified)
 		}
 		if o.NonReady != nil {
 			out.IncompleteState = out.IncompleteState || len(out.NonReadyStatus) == fleet.StatusListLimit
-			out.NonReadyStatus = limited(out.NonReadyStatus, *o.NonReady)
+			out.NonReadyStatus = appendLimited(out.NonReadyStatus, *o.NonReady)
 		}
 	}
 }
@@ -190,17 +190,17 @@ func (o Object) key() string {
 	return o.Kind + "/" + o.APIVersion + "/" + o.Namespace + "/" + o.Name
 }
 
-func limited[T any](list []T, item T) []T {
+func appendLimited[T any](list []T, item T) []T {
 	if len(list) == fleet.StatusListLimit {
 		return list
 	}
 	return append(list, item)
 }
 
-// attempt sets Deployed, Installed and Stalled by the outcome of the last attempt. A
+// setAttempt sets Deployed, Installed and Stalled by the outcome of the last attempt. A
 // failure that is recorded as applied takes the place of the release that runs; the objects
 // of that release stay reported.
-func (w *writer) attempt(out *fleet.BundleDeploymentStatus, f Found) {
+func (w *writer) setAttempt(out *fleet.BundleDeploymentStatus, f Found) {
 	if f.Failure == nil || !f.Failure.Permanent {
 		w.list = condition.Remove(w.list, fleet.ConditionStalled)
 	}
@@ -242,7 +242,7 @@ func (w *writer) stalled(f Found) string {
 	return summary.UpgradeText(f.Release, why.Reason != release.ReasonTimeout, why.Message) // after a timeout the new objects are there
 }
 
-// ready sets Ready with the first thing that is wrong. What clients of the reference show as
+// ready sets Ready with the first thing that is wrong. What clients of rancher/fleet show as
 // an error has its reason; a failure has its own word in Deployed, too.
 func (w *writer) ready(out *fleet.BundleDeploymentStatus, f Found) {
 	status, reason, message := corev1.ConditionFalse, "", ""
@@ -267,7 +267,7 @@ func (w *writer) ready(out *fleet.BundleDeploymentStatus, f Found) {
 	w.set(fleet.ConditionReady, status, reason, message)
 }
 
-func (w *writer) contested(f Found) {
+func (w *writer) setContested(f Found) {
 	if f.Contested == "" {
 		w.list = condition.Remove(w.list, fleet.ConditionContested)
 		return

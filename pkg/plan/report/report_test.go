@@ -137,7 +137,7 @@ func TestStatus(t *testing.T) {
 			if ready.Status == "True" {
 				text = "-"
 			}
-			got := []any{summary.State(bd, ""), bd.Status.AppliedDeploymentID, bd.Status.Release, text, condition.IsTrue(bd.Status.Conditions, fleet.ConditionStalled), Passing(bd.Status)}
+			got := []any{summary.State(bd, ""), bd.Status.AppliedDeploymentID, bd.Status.Release, text, condition.IsTrue(bd.Status.Conditions, fleet.ConditionStalled), IsTransient(bd.Status)}
 			want := []any{c.state, c.applied, c.release, c.ready, c.stalled, c.passing}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s: state, applied, release, ready, stalled, passing\n-want +got\n%s", c.why, diff)
@@ -146,7 +146,7 @@ func TestStatus(t *testing.T) {
 				t.Errorf("display %+v", bd.Status.Display)
 			}
 			again := Status(bd, c.found, now.Add(time.Hour))
-			if !Same(again, bd.Status) {
+			if !Equivalent(again, bd.Status) {
 				t.Errorf("the same findings an hour later are another status:\n%s", cmp.Diff(bd.Status, again))
 			}
 		})

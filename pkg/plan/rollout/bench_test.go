@@ -60,7 +60,7 @@ func BenchmarkLook5000(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				Look(shape, targets)
+				Count(shape, targets)
 			}
 		})
 	}

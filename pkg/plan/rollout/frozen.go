@@ -2,10 +2,10 @@ package rollout
 
 import "fmt"
 
-// Frozen returns the limit that is 0 and for which a target waits by the reason of its
+// ZeroLimit returns the limit that is 0 and for which a target waits by the reason of its
 // Step, as people find it in the strategy: such a target is never let through. It is empty
 // for every other reason.
-func Frozen(reason string) string {
+func ZeroLimit(reason string) string {
 	switch reason {
 	case reasonFrozenNew:
 		return "rolloutStrategy.maxNew"

@@ -15,7 +15,7 @@ func TestFrozen(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Frozen(c.reason); got != c.want {
+			if got := ZeroLimit(c.reason); got != c.want {
 				t.Errorf("%s: want %q, got %q", c.why, c.want, got)
 			}
 		})
@@ -63,7 +63,7 @@ func TestFrozenReasons(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			var got []string
 			for _, s := range Plan(shape, []Target{target("a", true), target("b", false)}).Steps {
-				got = append(got, Frozen(s.Reason))
+				got = append(got, ZeroLimit(s.Reason))
 			}
 			if !slices.Contains(got, want) {
 				t.Errorf("got %q", got)

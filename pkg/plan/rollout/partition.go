@@ -71,7 +71,7 @@ func Resolve(strategy *fleet.RolloutStrategy, clusters []*target.Cluster) (Shape
 		return out, fmt.Errorf("maxUnavailable: %w", err)
 	}
 	if len(s.Partitions) > 0 {
-		out.Partitions, err = manual(&s, clusters)
+		out.Partitions, err = manualPartitions(&s, clusters)
 	} else {
 		out.Partitions, err = automatic(&s, len(clusters))
 	}
@@ -86,7 +86,7 @@ func Resolve(strategy *fleet.RolloutStrategy, clusters []*target.Cluster) (Shape
 	return out, nil
 }
 
-func manual(s *fleet.RolloutStrategy, clusters []*target.Cluster) ([]Partition, error) {
+func manualPartitions(s *fleet.RolloutStrategy, clusters []*target.Cluster) ([]Partition, error) {
 	var out []Partition
 	for i := range s.Partitions {
 		def := &s.Partitions[i]
@@ -125,10 +125,10 @@ func PartitionTitle(p *fleet.Partition, i int) string {
 	return fmt.Sprintf("partition %d", i+1)
 }
 
-// Moves reports whether a cluster that has changed is in other partitions of a strategy,
+// ChangesPartition reports whether a cluster that has changed is in other partitions of a strategy,
 // which may be nil, than before. It returns true for a strategy that cannot be read: the
 // caller that resolves it reports the error.
-func Moves(strategy *fleet.RolloutStrategy, was, is *target.Cluster) bool {
+func ChangesPartition(strategy *fleet.RolloutStrategy, was, is *target.Cluster) bool {
 	if strategy == nil {
 		return false
 	}

@@ -101,11 +101,11 @@ func Plan(shape Shape, targets []Target) Result {
 	held := ""
 	for i := range shape.Partitions {
 		p := &shape.Partitions[i]
-		n := r.tally(p)
+		n := r.countPartition(p)
 		if held != "" {
-			r.hold(p, held)
+			r.holdPartition(p, held)
 		} else {
-			r.work(p, &n)
+			r.decidePartition(p, &n)
 			if n.behind > p.Limit {
 				out.UnavailablePartitions++
 			}
@@ -116,17 +116,17 @@ func Plan(shape Shape, targets []Target) Result {
 		out.Partitions = append(out.Partitions, n.progress(p))
 		r.tallies = append(r.tallies, n)
 	}
-	r.finish(&out)
+	r.fillTotals(&out)
 	return out
 }
 
-// Look counts the state of a rollout, without deciding anything: the Result has no steps.
-func Look(shape Shape, targets []Target) Result {
+// Count counts the state of a rollout, without deciding anything: the Result has no steps.
+func Count(shape Shape, targets []Target) Result {
 	r := newRound(shape, targets)
 	out := Result{}
 	for i := range shape.Partitions {
 		p := &shape.Partitions[i]
-		n := r.tally(p)
+		n := r.countPartition(p)
 		for _, m := range p.Members {
 			r.done[m] = true
 		}
@@ -136,32 +136,32 @@ func Look(shape Shape, targets []Target) Result {
 		out.Partitions = append(out.Partitions, n.progress(p))
 		r.tallies = append(r.tallies, n)
 	}
-	r.finish(&out)
+	r.fillTotals(&out)
 	return out
 }
 
-// A round is the state of one call of Plan or Look.
+// A round is the state of one call of Plan or Count.
 type round struct {
 	shape   Shape
 	targets []Target
-	steps   []Step  // nil where nothing is decided
-	done    []bool  // held by a partition that was worked on
-	tallies []tally // of the partitions
-	all     tally   // of all targets
-	full    string  // why a target waits where the Bundle has no room
-	narrow  string  // why it waits where its partition has none
+	steps   []Step            // nil where nothing is decided
+	done    []bool            // held by a partition that was worked on
+	tallies []partitionCounts // of the partitions
+	all     partitionCounts   // of all targets
+	full    string            // why a target waits where the Bundle has no room
+	narrow  string            // why it waits where its partition has none
 }
 
 func newRound(shape Shape, targets []Target) *round {
 	r := &round{shape: shape, targets: targets, done: make([]bool, len(targets))}
 	for i := range targets {
-		r.all.add(&targets[i], nil)
+		r.all.addTarget(&targets[i], nil)
 	}
 	return r
 }
 
 // A tally holds how many targets are in which state.
-type tally struct {
+type partitionCounts struct {
 	down     int // unavailable
 	behind   int // not there yet, or not available
 	deferred int // not there yet, and nothing waits for them
@@ -170,52 +170,52 @@ type tally struct {
 
 // add counts a target. step is what was decided for it in this round, nil for
 // nothing yet.
-func (n *tally) add(t *Target, step *Step) {
+func (n *partitionCounts) addTarget(t *Target, step *Step) {
 	moved := step != nil && (step.Costs || step.Blind)
 	switch {
 	case t.Deferred():
-		if !t.Settled() {
+		if !t.IsSettled() {
 			n.deferred++
 		}
-		if t.blind() || moved {
+		if t.mayBeUp() || moved {
 			n.blind++
 		}
 	default:
 		if moved || t.Unavailable() {
 			n.down++
 		}
-		if t.behind() {
+		if t.holdsPartition() {
 			n.behind++
 		}
 	}
 }
 
-func (n *tally) progress(p *Partition) Progress {
+func (n *partitionCounts) progress(p *Partition) Progress {
 	return Progress{Name: p.Name, Count: len(p.Members), Limit: p.Limit, Unavailable: n.down, Deferred: n.deferred}
 }
 
 // tally counts the targets of a partition.
-func (r *round) tally(p *Partition) tally {
-	var n tally
+func (r *round) countPartition(p *Partition) partitionCounts {
+	var n partitionCounts
 	for _, i := range p.Members {
 		if r.steps == nil {
-			n.add(&r.targets[i], nil)
+			n.addTarget(&r.targets[i], nil)
 		} else {
-			n.add(&r.targets[i], &r.steps[i])
+			n.addTarget(&r.targets[i], &r.steps[i])
 		}
 	}
 	return n
 }
 
-// work decides the targets of one partition and updates n, its tally.
-func (r *round) work(p *Partition, n *tally) {
+// decidePartition decides the targets of one partition and updates n, its tally.
+func (r *round) decidePartition(p *Partition, n *partitionCounts) {
 	r.narrow = ""
 	for _, i := range p.Members {
 		if r.done[i] {
 			continue
 		}
 		r.done[i] = true
-		s := r.step(&r.targets[i], p, n)
+		s := r.decideTarget(&r.targets[i], p, n)
 		if s.Costs {
 			n.down++
 			r.all.down++
@@ -228,8 +228,8 @@ func (r *round) work(p *Partition, n *tally) {
 	}
 }
 
-// step decides one target of a partition.
-func (r *round) step(t *Target, p *Partition, n *tally) Step {
+// decideTarget decides one target of a partition.
+func (r *round) decideTarget(t *Target, p *Partition, n *partitionCounts) Step {
 	switch {
 	case t.Desired == "":
 		return Step{Reason: reasonUnknown}
@@ -242,7 +242,7 @@ func (r *round) step(t *Target, p *Partition, n *tally) Step {
 	case t.Current == t.Desired:
 		return Step{Stage: true, Move: true, Reason: reasonUpToDate}
 	case t.Deferred():
-		return r.unseen(t, p, n)
+		return r.decideDeferred(t, p, n)
 	case t.down():
 		return Step{Stage: true, Move: true, Reason: "not available anyway"}
 	case r.all.down >= r.shape.MaxUnavailable:
@@ -268,24 +268,24 @@ func (r *round) create(t *Target) Step {
 	return Step{Create: true, Stage: true, Move: true, Reason: "new"}
 }
 
-// unseen decides a deferred target that has a deployment. One that has no room is decided
+// decideDeferred decides a deferred target that has a deployment. One that has no room is decided
 // again when its cluster, or another one, reports again: nothing else makes room.
-func (r *round) unseen(t *Target, p *Partition, n *tally) Step {
+func (r *round) decideDeferred(t *Target, p *Partition, n *partitionCounts) Step {
 	up := !t.down()
 	if up && (r.all.blind >= r.shape.MaxUnavailable || n.blind >= p.Limit) {
-		return Step{Stage: true, Reason: t.away() + ": is updated when it is back and there is room"}
+		return Step{Stage: true, Reason: t.deferReason() + ": is updated when it is back and there is room"}
 	}
-	return Step{Stage: true, Move: true, Blind: up, Reason: t.away() + ": takes it when it is back, nothing waits for it"}
+	return Step{Stage: true, Move: true, Blind: up, Reason: t.deferReason() + ": takes it when it is back, nothing waits for it"}
 }
 
-// hold lets the targets of a partition wait for an earlier one.
-func (r *round) hold(p *Partition, reason string) {
+// holdPartition lets the targets of a partition wait for an earlier one.
+func (r *round) holdPartition(p *Partition, reason string) {
 	for _, i := range p.Members {
 		if r.done[i] {
 			continue
 		}
 		r.done[i] = true
-		if r.targets[i].Settled() {
+		if r.targets[i].IsSettled() {
 			r.steps[i] = Step{Reason: reasonUpToDate}
 			continue
 		}
@@ -293,17 +293,17 @@ func (r *round) hold(p *Partition, reason string) {
 	}
 }
 
-// finish fills in what is known when all partitions were looked at.
-func (r *round) finish(out *Result) {
+// fillTotals fills in what is known when all partitions were looked at.
+func (r *round) fillTotals(out *Result) {
 	out.Unavailable, out.Deferred, out.Blind = r.all.down, r.all.deferred, r.all.blind
 	for i, done := range r.done {
 		if done {
 			continue
 		}
-		out.Outside.add(r.targets[i].Name)
+		out.Outside.addName(r.targets[i].Name)
 		if r.steps != nil {
 			r.steps[i].Reason = ReasonOutside
 		}
 	}
-	out.Stop = r.stop()
+	out.Stop = r.firstStop()
 }

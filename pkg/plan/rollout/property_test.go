@@ -125,7 +125,7 @@ func (w *world) unfinished() string {
 			if !x.Exists && w.shape.MaxNew == 0 {
 				return ""
 			}
-			if !x.Settled() || !x.Ready {
+			if !x.IsSettled() || !x.Ready {
 				return fmt.Sprintf("%+v never got there: %s; %s", x, r.Steps[i].Reason, r.Stop)
 			}
 		}
@@ -139,7 +139,7 @@ func (w *world) unfinished() string {
 // promises checks one plan, and says which promise it breaks.
 func promises(shape Shape, targets []Target) string {
 	before := slices.Clone(targets)
-	old, r := Look(shape, targets), Plan(shape, targets)
+	old, r := Count(shape, targets), Plan(shape, targets)
 	if !slices.Equal(before, targets) {
 		return "the targets were changed"
 	}

@@ -293,7 +293,7 @@ func TestMoves(t *testing.T) {
 		"stays":                 {&fleet.RolloutStrategy{Partitions: []fleet.Partition{env("a"), env("b")}}, "a", "a", false},
 		"cannot be read":        {&fleet.RolloutStrategy{Partitions: []fleet.Partition{odd}}, "a", "a", true},
 	} {
-		if got := Moves(c.strategy, cluster(c.was), cluster(c.is)); got != c.want {
+		if got := ChangesPartition(c.strategy, cluster(c.was), cluster(c.is)); got != c.want {
 			t.Errorf("%s: want %v", why, c.want)
 		}
 	}

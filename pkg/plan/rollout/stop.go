@@ -14,7 +14,7 @@ type Names struct {
 	Count int      // how many there are
 }
 
-func (n *Names) add(name string) {
+func (n *Names) addName(name string) {
 	if n.Count++; len(n.First) < shown {
 		n.First = append(n.First, name)
 	}
@@ -84,9 +84,9 @@ func (s *Stop) String() string {
 	return b.String()
 }
 
-// stop finds the first targets that wait. Want of room comes first: it is also
+// firstStop finds the first targets that wait. Want of room comes first: it is also
 // why later partitions wait.
-func (r *round) stop() *Stop {
+func (r *round) firstStop() *Stop {
 	over := 0
 	for i := range r.tallies {
 		p, n := &r.shape.Partitions[i], &r.tallies[i]
@@ -129,7 +129,7 @@ func (r *round) unavailable(p *Partition) Names {
 	var out Names
 	check := func(i int) {
 		if r.targets[i].Unavailable() || r.steps != nil && r.steps[i].Costs {
-			out.add(r.targets[i].Name)
+			out.addName(r.targets[i].Name)
 		}
 	}
 	if p == nil {
@@ -163,8 +163,8 @@ func (r *round) queue(blocker int) *Stop {
 	}
 	s.Others = waiting - 1
 	for _, i := range p.Members {
-		if t := &r.targets[i]; t.behind() {
-			s.Clusters.add(t.Name)
+		if t := &r.targets[i]; t.holdsPartition() {
+			s.Clusters.addName(t.Name)
 		}
 	}
 	return s
@@ -173,7 +173,7 @@ func (r *round) queue(blocker int) *Stop {
 // anyLeft reports whether a partition has targets to work on.
 func (r *round) anyLeft(p *Partition) bool {
 	for _, i := range p.Members {
-		if t := &r.targets[i]; t.Desired != "" && !t.Settled() {
+		if t := &r.targets[i]; t.Desired != "" && !t.IsSettled() {
 			return true
 		}
 	}

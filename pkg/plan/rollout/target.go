@@ -50,8 +50,8 @@ func Unanswered(bd *fleet.BundleDeployment) bool {
 // nothing waits for it.
 func (t *Target) Deferred() bool { return t.Offline || t.Silent }
 
-// away says in one word why a target is deferred.
-func (t *Target) away() string {
+// deferReason says in one word why a target is deferred.
+func (t *Target) deferReason() string {
 	if t.Offline {
 		return "offline"
 	}
@@ -67,16 +67,18 @@ func (t *Target) down() bool { return t.Exists && (t.Applied != t.Current || !t.
 // not be computed, since that concerns its cluster alone.
 func (t *Target) Unavailable() bool { return !t.Deferred() && t.Desired != "" && t.down() }
 
-// blind reports whether the deployment was up by its last report, and has been promoted
+// mayBeUp reports whether the deployment was up by its last report, and has been promoted
 // since with an unknown outcome.
-func (t *Target) blind() bool {
+func (t *Target) mayBeUp() bool {
 	return t.Deferred() && t.Exists && t.Ready && t.Applied != t.Current
 }
 
-// behind reports whether the target keeps its partition from being there.
-func (t *Target) behind() bool { return !t.Deferred() && t.Desired != "" && (!t.Ready || !t.Settled()) }
+// holdsPartition reports whether the target keeps its partition from being there.
+func (t *Target) holdsPartition() bool {
+	return !t.Deferred() && t.Desired != "" && (!t.Ready || !t.IsSettled())
+}
 
-// Settled reports whether the deployment has fully become what it should be.
-func (t *Target) Settled() bool {
+// IsSettled reports whether the deployment has fully become what it should be.
+func (t *Target) IsSettled() bool {
 	return t.Exists && t.Desired != "" && t.Staged == t.Desired && t.Current == t.Desired && t.Applied == t.Desired
 }

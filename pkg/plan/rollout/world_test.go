@@ -188,7 +188,7 @@ func (t *tale) line(format string, args ...any) {
 	fmt.Fprintf(&t.text, "%2d:%02d  %s\n", int(t.now.Minutes()), int(t.now.Seconds())%60, fmt.Sprintf(format, args...))
 }
 
-// step writes the lines of one round of the manager.
+// decideTarget writes the lines of one round of the manager.
 func (t *tale) step() {
 	for _, n := range t.changes {
 		t.line("%s", n)
@@ -227,7 +227,7 @@ func (t *tale) step() {
 		}
 		t.line("%s: %s", what, strings.Join(list, " "))
 	}
-	r = Look(t.shape, t.targets())
+	r = Count(t.shape, t.targets())
 	if counts := t.count(&r); counts != t.counts {
 		t.counts = counts
 		t.line("%s", counts)
@@ -250,7 +250,7 @@ func (t *tale) count(r *Result) string {
 		if x.Current == x.Desired {
 			current++
 		}
-		if x.Settled() && x.Ready {
+		if x.IsSettled() && x.Ready {
 			there++
 		}
 	}

@@ -50,8 +50,8 @@ type Rendered struct {
 	Overlays []string
 }
 
-// A judgement is the work on one bundle.
-type judgement struct {
+// A bundleCheck is the work on one bundle.
+type bundleCheck struct {
 	kinds  *Kinds
 	bundle Bundle
 	found  []finding.Finding
@@ -65,7 +65,7 @@ type judgement struct {
 // Findings returns what is wrong with a bundle's objects, at most 200 findings by place. An
 // unknown kind is named where it stands first.
 func (k *Kinds) Findings(b Bundle) []finding.Finding {
-	j := &judgement{kinds: k, bundle: b, unknown: map[string]bool{}, own: b.ownKinds(), roots: map[string][]*yaml.Node{}}
+	j := &bundleCheck{kinds: k, bundle: b, unknown: map[string]bool{}, own: b.ownKinds(), roots: map[string][]*yaml.Node{}}
 	for _, name := range b.Manifests {
 		j.file(name, b.Files[name])
 	}
@@ -75,7 +75,7 @@ func (k *Kinds) Findings(b Bundle) []finding.Finding {
 			continue // its file was checked
 		}
 		for _, fault := range j.renderedFaults(r.Object) {
-			at := j.source(r, fault)
+			at := j.sourceOf(r, fault)
 			if line, column, hint := position.Unindented(j.bundle.Files[r.File]); line > 0 && at.Line == 0 && fault.Rule == finding.RuleUnknownField {
 				at.Line, at.Column, fault.Hint = line, column, "probably "+hint
 			}
@@ -83,7 +83,7 @@ func (k *Kinds) Findings(b Bundle) []finding.Finding {
 				fault.Severity, fault.Hint = finding.Warning, r.Uncertain
 			}
 			if !j.repeated(r.Object, fault) {
-				j.add(at, r.Object, fault)
+				j.addFault(at, r.Object, fault)
 			}
 		}
 	}
@@ -98,8 +98,8 @@ func (k *Kinds) Findings(b Bundle) []finding.Finding {
 
 // renderedFaults are those of an object that was rendered. It may have no apiVersion, which
 // Helm does not install; of manifests reading says so.
-func (j *judgement) renderedFaults(object map[string]any) []Fault {
-	list := j.faults(object)
+func (j *bundleCheck) renderedFaults(object map[string]any) []Fault {
+	list := j.objectFaults(object)
 	if version, _ := object["apiVersion"].(string); version != "" || len(list) > 0 {
 		return list
 	}
@@ -110,12 +110,12 @@ func (j *judgement) renderedFaults(object map[string]any) []Fault {
 // the file that it comes from, or that file. Keys lead to the value. For a value of a
 // downloaded chart it returns the place that names the chart, and the template in Message.
 func (b Bundle) Place(r Rendered, keys ...any) finding.Finding {
-	j := &judgement{bundle: b, roots: map[string][]*yaml.Node{}}
-	return j.source(r, Fault{Path: keys})
+	j := &bundleCheck{bundle: b, roots: map[string][]*yaml.Node{}}
+	return j.sourceOf(r, Fault{Path: keys})
 }
 
 // constant reports whether a place is a line that renders to itself.
-func (j *judgement) constant(at finding.Finding) bool {
+func (j *bundleCheck) constant(at finding.Finding) bool {
 	name, ok := strings.CutPrefix(at.Path, path.Clean(j.bundle.Dir)+"/")
 	if j.bundle.Dir == "." {
 		name, ok = at.Path, true
@@ -135,7 +135,7 @@ func (b Bundle) overlaid() bool {
 }
 
 // repeated reports whether a fault is an unknown kind that was named before.
-func (j *judgement) repeated(object map[string]any, fault Fault) bool {
+func (j *bundleCheck) repeated(object map[string]any, fault Fault) bool {
 	if fault.Rule != finding.RuleUnknownKind {
 		return false
 	}
@@ -145,15 +145,15 @@ func (j *judgement) repeated(object map[string]any, fault Fault) bool {
 	return seen
 }
 
-// add makes a finding of a fault, at a place. The place may begin the message.
-func (j *judgement) add(at finding.Finding, object map[string]any, fault Fault) {
+// addFault makes a finding of a fault, at a place. The place may begin the message.
+func (j *bundleCheck) addFault(at finding.Finding, object map[string]any, fault Fault) {
 	at.Severity, at.Rule, at.Hint = fault.Severity, fault.Rule, fault.Hint
-	at.Message += title(object) + ": " + fault.Message
-	j.find(at)
+	at.Message += objectTitle(object) + ": " + fault.Message
+	j.addFinding(at)
 }
 
-// find takes in a finding, as long as there is room.
-func (j *judgement) find(f finding.Finding) {
+// addFinding takes in a finding, as long as there is room.
+func (j *bundleCheck) addFinding(f finding.Finding) {
 	if len(j.found) >= maxFindings {
 		j.more = true
 		return
@@ -161,36 +161,36 @@ func (j *judgement) find(f finding.Finding) {
 	j.found = append(j.found, f)
 }
 
-// title names an object for people.
-func title(object map[string]any) string {
+// objectTitle names an object for people.
+func objectTitle(object map[string]any) string {
 	kind, _ := object["kind"].(string)
 	meta, _ := object["metadata"].(map[string]any)
 	if name, _ := meta["name"].(string); name != "" {
-		return strings.TrimSpace(position.Short(kind) + " " + position.Short(name))
+		return strings.TrimSpace(position.ShortName(kind) + " " + position.ShortName(name))
 	}
-	return position.Short(kind)
+	return position.ShortName(kind)
 }
 
 // file checks the documents of a file of manifests.
-func (j *judgement) file(name string, data []byte) {
+func (j *bundleCheck) file(name string, data []byte) {
 	for _, doc := range position.Documents(data) {
 		object := decode(doc.Text)
 		if object == nil {
 			continue // reading says why
 		}
 		root := position.Root(doc.Text)
-		if len(position.Joints(root)) > 0 {
+		if len(position.ObjectLines(root)) > 0 {
 			continue // reading says so, and the keys of two objects are mixed
 		}
 		place := func(key bool, keys []any) finding.Finding {
-			line, column := position.Of(root, key, keys...)
+			line, column := position.Locate(root, key, keys...)
 			return finding.Finding{Path: path.Join(j.bundle.Dir, name), Line: doc.Before + max(line, 1), Column: column}
 		}
 		j.duplicates(root, doc, place(false, nil))
-		each(object, nil, func(o map[string]any, where []any) {
-			for _, fault := range j.faults(o) {
+		eachObject(object, nil, func(o map[string]any, where []any) {
+			for _, fault := range j.objectFaults(o) {
 				if !j.repeated(o, fault) {
-					j.add(place(fault.Key, slices.Concat(where, fault.Path)), o, fault)
+					j.addFault(place(fault.Key, slices.Concat(where, fault.Path)), o, fault)
 				}
 			}
 		})
@@ -199,11 +199,11 @@ func (j *judgement) file(name string, data []byte) {
 
 // duplicates finds keys that stand twice in a mapping of a document: the decoder of
 // agents takes the last one.
-func (j *judgement) duplicates(root *yaml.Node, doc position.Document, at finding.Finding) {
+func (j *bundleCheck) duplicates(root *yaml.Node, doc position.Document, at finding.Finding) {
 	for _, d := range position.Duplicates(root, 10) {
-		j.find(finding.Finding{
+		j.addFinding(finding.Finding{
 			Path: at.Path, Line: doc.Before + d.Line, Column: d.Column, Severity: finding.Warning, Rule: finding.RuleDuplicateKey,
-			Message: fmt.Sprintf("key %q stands here again (first in line %d); the last one counts", position.Short(d.Key), doc.Before+d.First),
+			Message: fmt.Sprintf("key %q stands here again (first in line %d); the last one counts", position.ShortName(d.Key), doc.Before+d.First),
 		})
 	}
 }
@@ -214,7 +214,7 @@ func Objects(data []byte) []map[string]any {
 	var out []map[string]any
 	for _, doc := range position.Documents(data) {
 		if object := decode(doc.Text); object != nil {
-			each(object, nil, func(o map[string]any, _ []any) { out = append(out, o) })
+			eachObject(object, nil, func(o map[string]any, _ []any) { out = append(out, o) })
 		}
 	}
 	return out
@@ -241,8 +241,8 @@ func decode(document []byte) map[string]any {
 	return object
 }
 
-// each visits an object, or all objects in a list.
-func each(object map[string]any, where []any, visit func(o map[string]any, where []any)) {
+// eachObject visits an object, or all objects in a list.
+func eachObject(object map[string]any, where []any, visit func(o map[string]any, where []any)) {
 	items, ok := object["items"].([]any)
 	kind, _ := object["kind"].(string)
 	if !ok || !strings.HasSuffix(kind, "List") || len(where) > maxDepth {
@@ -251,16 +251,16 @@ func each(object map[string]any, where []any, visit func(o map[string]any, where
 	}
 	for i, item := range items {
 		if o, ok := item.(map[string]any); ok {
-			each(o, append(slices.Clone(where), "items", i), visit)
+			eachObject(o, append(slices.Clone(where), "items", i), visit)
 		}
 	}
 }
 
-// source is the place of a fault of a rendered object: in the file that it comes
+// sourceOf is the place of a fault of a rendered object: in the file that it comes
 // from where its line can be found, else the file itself. A kustomization's
 // objects are looked for in all files that it may have them from, those of plain manifests
 // in the overlays, too.
-func (j *judgement) source(r Rendered, fault Fault) finding.Finding {
+func (j *bundleCheck) sourceOf(r Rendered, fault Fault) finding.Finding {
 	var patches []string
 	r.File, patches = j.bundle.overlays(r)
 	data, here := j.bundle.Files[r.File]
@@ -300,9 +300,9 @@ func kustomization(name string) bool {
 }
 
 // inFile is the place of a fault in a file that has the same object, as plain YAML.
-func (j *judgement) inFile(name string, object map[string]any, fault Fault) (line, column int, ok bool) {
+func (j *bundleCheck) inFile(name string, object map[string]any, fault Fault) (line, column int, ok bool) {
 	for _, root := range j.documents(name) {
-		if same(root, object) {
+		if isSameObject(root, object) {
 			if line, column, ok = position.Find(root, fault.Key, fault.Path...); ok {
 				return line, column, true
 			}
@@ -312,7 +312,7 @@ func (j *judgement) inFile(name string, object map[string]any, fault Fault) (lin
 }
 
 // documents are the values in a file, with lines that count from its beginning.
-func (j *judgement) documents(name string) []*yaml.Node {
+func (j *bundleCheck) documents(name string) []*yaml.Node {
 	if roots, done := j.roots[name]; done {
 		return roots
 	}
@@ -322,7 +322,7 @@ func (j *judgement) documents(name string) []*yaml.Node {
 			continue
 		}
 		if root := position.Root(doc.Text); root != nil {
-			position.Shift(root, doc.Before)
+			position.ShiftLines(root, doc.Before)
 			roots = append(roots, root)
 		}
 	}
@@ -330,9 +330,9 @@ func (j *judgement) documents(name string) []*yaml.Node {
 	return roots
 }
 
-// same reports whether a document is about an object: the same kind, and the same
+// isSameObject reports whether a document is about an object: the same kind, and the same
 // name but for what kustomize puts before or behind it.
-func same(root *yaml.Node, object map[string]any) bool {
+func isSameObject(root *yaml.Node, object map[string]any) bool {
 	meta, _ := object["metadata"].(map[string]any)
 	want, _ := meta["name"].(string)
 	kind, okKind := position.Text(root, "kind")

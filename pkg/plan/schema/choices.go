@@ -42,14 +42,14 @@ var choices = map[reflect.Type][]string{
 
 // oneOf checks a text of a type that takes some texts only. Where the cluster's
 // Kubernetes may know more than the linked types it is a warning.
-func (w *walk) oneOf(text string, t reflect.Type, path []any) {
+func (w *objectCheck) oneOf(text string, t reflect.Type, path []any) {
 	list := choices[t]
 	if len(list) == 0 || text == "" || slices.Contains(list, text) {
 		return
 	}
 	last := len(list) - 1
 	hint := ""
-	near := spelling.Nearest(position.Short(text), list)
+	near := spelling.Nearest(position.ShortName(text), list)
 	for _, known := range list {
 		if strings.EqualFold(known, text) {
 			near = known
@@ -60,8 +60,8 @@ func (w *walk) oneOf(text string, t reflect.Type, path []any) {
 	}
 	message := fmt.Sprintf("%s must be %s or %s", position.Path(path), strings.Join(list[:last], ", "), list[last])
 	if w.newer {
-		w.warn(path, message, "this fleet knows Kubernetes up to "+Linked)
+		w.addWarning(path, message, "this fleet knows Kubernetes up to "+Linked)
 		return
 	}
-	w.add(finding.RuleValue, false, path, message, hint)
+	w.addFault(finding.RuleValue, false, path, message, hint)
 }

@@ -57,87 +57,87 @@ func definitionOf(object map[string]any) (kube.GroupKind, *definition) {
 	return kube.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}, d
 }
 
-// check compares an object with the schema of its version.
-func (d *definition) check(w *walk, gvk kube.GroupVersionKind, object map[string]any) {
+// checkObject compares an object with the schema of its version.
+func (d *definition) checkObject(w *objectCheck, gvk kube.GroupVersionKind, object map[string]any) {
 	s, served := d.versions[gvk.Version]
 	if !served {
-		w.add(finding.RuleAPIVersion, false, []any{"apiVersion"}, fmt.Sprintf("the CRD of %s does not serve version %q", gvk.Kind, position.Short(gvk.Version)),
+		w.addFault(finding.RuleAPIVersion, false, []any{"apiVersion"}, fmt.Sprintf("the CRD of %s does not serve version %q", gvk.Kind, position.ShortName(gvk.Version)),
 			"it serves "+strings.Join(slices.Sorted(maps.Keys(d.versions)), ", "))
 		return
 	}
 	if s != nil {
-		c := &customWalk{walk: w}
-		c.value(object, s, nil)
+		c := &customWalk{objectCheck: w}
+		c.checkValue(object, s, nil)
 	}
 }
 
 // checkLinked compares an object of a kind of Fleet with the schema of its version, and
 // with the linked type, which knows more: what decodes, and which selectors are possible.
 // Which fields there are is what the schema says: the Fleet of the cluster may be newer.
-func (d *definition) checkLinked(w *walk, gvk kube.GroupVersionKind, object map[string]any, t reflect.Type) {
-	typed := &walk{newer: w.newer}
-	typed.value(object, t, nil)
-	custom := &walk{newer: w.newer}
-	d.check(custom, gvk, object)
+func (d *definition) checkLinked(w *objectCheck, gvk kube.GroupVersionKind, object map[string]any, t reflect.Type) {
+	typed := &objectCheck{newer: w.newer}
+	typed.checkValue(object, t, nil)
+	custom := &objectCheck{newer: w.newer}
+	d.checkObject(custom, gvk, object)
 	schemaless := d.versions[gvk.Version] == nil
 	for _, f := range typed.faults {
 		if !f.Key || schemaless {
-			w.keep(f)
+			w.keepFault(f)
 		}
 	}
 	for _, f := range custom.faults {
 		same := slices.IndexFunc(typed.faults, func(o Fault) bool { return o.Key == f.Key && o.Rule == f.Rule && reflect.DeepEqual(o.Path, f.Path) })
 		switch {
 		case same < 0:
-			w.keep(f)
+			w.keepFault(f)
 		case f.Key:
 			f.Hint = cmp.Or(f.Hint, typed.faults[same].Hint)
-			w.keep(f)
+			w.keepFault(f)
 		}
 	}
 }
 
 // A customWalk compares values with schemas of CRDs. Kubernetes adds fields to
 // built-in kinds only, so that a newer one changes nothing here.
-type customWalk struct{ *walk }
+type customWalk struct{ *objectCheck }
 
-func (c *customWalk) value(v any, s *apiextensions.JSONSchemaProps, path []any) {
+func (c *customWalk) checkValue(v any, s *apiextensions.JSONSchemaProps, path []any) {
 	if v == nil || len(c.faults) >= maxFaults || len(path) > maxDepth {
 		return
 	}
 	if s.XIntOrString {
 		if _, text := v.(string); !text && !isWhole(v) {
-			c.refuse(path, "a whole number or a text", v)
+			c.refuseValue(path, "a whole number or a text", v)
 		}
 		return
 	}
 	switch want, ok := typeOf(v, s.Type); {
 	case !ok:
-		c.refuse(path, want, v)
+		c.refuseValue(path, want, v)
 		return
-	case len(s.Enum) > 0 && !allowed(v, s.Enum):
-		c.add(finding.RuleValue, false, path, position.Path(path)+" must be one of "+listed(s.Enum), "")
+	case len(s.Enum) > 0 && !isInEnum(v, s.Enum):
+		c.addFault(finding.RuleValue, false, path, position.Path(path)+" must be one of "+listed(s.Enum), "")
 		return
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		c.object(v, s, path)
+		c.checkObject(v, s, path)
 	case []any:
 		if s.Items != nil && s.Items.Schema != nil {
 			for i, e := range v {
-				c.value(e, s.Items.Schema, append(path, i))
+				c.checkValue(e, s.Items.Schema, append(path, i))
 			}
 		}
 	}
 }
 
-// object checks the fields of a mapping. Those that all objects have are checked
+// checkObject checks the fields of a mapping. Those that all objects have are checked
 // elsewhere.
-func (c *customWalk) object(m map[string]any, s *apiextensions.JSONSchemaProps, path []any) {
+func (c *customWalk) checkObject(m map[string]any, s *apiextensions.JSONSchemaProps, path []any) {
 	for _, name := range s.Required {
 		if _, ok := m[name]; !ok {
 			at := append(slices.Clone(path), name)
-			c.add(finding.RuleValue, false, path, position.Path(at)+" is required", "")
+			c.addFault(finding.RuleValue, false, path, position.Path(at)+" is required", "")
 		}
 	}
 	loose := s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields
@@ -148,15 +148,15 @@ func (c *customWalk) object(m map[string]any, s *apiextensions.JSONSchemaProps, 
 		switch {
 		case whole && slices.Contains([]string{"apiVersion", "kind", "metadata"}, key):
 		case known:
-			c.value(e, &field, at)
+			c.checkValue(e, &field, at)
 		case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
-			c.value(e, s.AdditionalProperties.Schema, at)
+			c.checkValue(e, s.AdditionalProperties.Schema, at)
 		case s.AdditionalProperties != nil && s.AdditionalProperties.Allows, loose:
 		case s.Type != "object" && len(s.Properties) == 0: // a schema that accepts anything
 		default:
 			newer := c.newer
 			c.newer = false
-			c.unknown(at, key, slices.Sorted(maps.Keys(s.Properties)), "")
+			c.addUnknownField(at, key, slices.Sorted(maps.Keys(s.Properties)), "")
 			c.newer = newer
 		}
 	}
@@ -181,25 +181,25 @@ func typeOf(v any, name string) (want string, ok bool) {
 	case "integer":
 		return aWhole, isWhole(v)
 	case "number":
-		_, ok = number(v)
+		_, ok = toFloat(v)
 		return aNumber, ok
 	}
 	return "", true
 }
 
 func isWhole(v any) bool {
-	n, ok := number(v)
+	n, ok := toFloat(v)
 	return ok && n == math.Trunc(n)
 }
 
-func allowed(v any, enum []apiextensions.JSON) bool {
+func isInEnum(v any, enum []apiextensions.JSON) bool {
 	return slices.ContainsFunc(enum, func(e apiextensions.JSON) bool {
 		var one any
 		if json.Unmarshal(e.Raw, &one) != nil {
 			return true
 		}
-		a, isNumber := number(v)
-		b, other := number(one)
+		a, isNumber := toFloat(v)
+		b, other := toFloat(one)
 		return isNumber && other && a == b || reflect.DeepEqual(v, one)
 	})
 }
@@ -212,7 +212,7 @@ func listed(enum []apiextensions.JSON) string {
 			list = append(list, "…")
 			break
 		}
-		list = append(list, position.Short(string(e.Raw)))
+		list = append(list, position.ShortName(string(e.Raw)))
 	}
 	return strings.Join(list, ", ")
 }

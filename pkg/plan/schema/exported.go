@@ -20,11 +20,11 @@ const (
 
 // exported warns of what an object has that was read from a cluster: who sets it there
 // sets it again, so that the object stays Modified.
-func (w *walk) exported(object map[string]any, gvk kube.GroupVersionKind) {
+func (w *objectCheck) exported(object map[string]any, gvk kube.GroupVersionKind) {
 	metadata, _ := object["metadata"].(map[string]any)
 	var server, helm [][]any
 	for _, field := range serverFields {
-		if !blank(metadata[field]) {
+		if !isBlank(metadata[field]) {
 			server = append(server, []any{"metadata", field})
 		}
 	}
@@ -37,15 +37,15 @@ func (w *walk) exported(object map[string]any, gvk kube.GroupVersionKind) {
 	if annotations[rolloutRevision] != nil {
 		server = append(server, []any{"metadata", "annotations", rolloutRevision})
 	}
-	if t, typed := linked().AllKnownTypes()[gvk]; typed && fieldsOf(t).types["status"] != nil && !blank(object["status"]) {
+	if t, typed := linked().AllKnownTypes()[gvk]; typed && fieldsOf(t).types["status"] != nil && !isBlank(object["status"]) {
 		server = append(server, []any{"status"})
 	}
-	w.owned(server, "the cluster sets it itself; take it out", "the cluster sets them itself; take them out")
-	w.owned(helm, "Helm sets it itself; take it out", "Helm sets them itself; take them out")
+	w.warnOwnedFields(server, "the cluster sets it itself; take it out", "the cluster sets them itself; take them out")
+	w.warnOwnedFields(helm, "Helm sets it itself; take it out", "Helm sets them itself; take them out")
 }
 
-// owned warns once of fields that other programs set, at the first of them.
-func (w *walk) owned(fields [][]any, one, more string) {
+// warnOwnedFields warns once of fields that other programs set, at the first of them.
+func (w *objectCheck) warnOwnedFields(fields [][]any, one, more string) {
 	if len(fields) == 0 {
 		return
 	}
@@ -54,15 +54,15 @@ func (w *walk) owned(fields [][]any, one, more string) {
 		names = append(names, position.Path(path))
 	}
 	if len(fields) == 1 {
-		w.warn(fields[0], names[0]+" is not for a manifest", one)
+		w.addWarning(fields[0], names[0]+" is not for a manifest", one)
 		return
 	}
-	w.warn(fields[0], strings.Join(names, ", ")+" are not for a manifest", more)
+	w.addWarning(fields[0], strings.Join(names, ", ")+" are not for a manifest", more)
 }
 
-// blank reports whether a value says nothing: null, an empty text, or mappings and lists of
+// isBlank reports whether a value says nothing: null, an empty text, or mappings and lists of
 // such. Generators of manifests write these.
-func blank(v any) bool {
+func isBlank(v any) bool {
 	switch v := v.(type) {
 	case nil:
 		return true
@@ -70,14 +70,14 @@ func blank(v any) bool {
 		return v == ""
 	case map[string]any:
 		for _, e := range v {
-			if !blank(e) {
+			if !isBlank(e) {
 				return false
 			}
 		}
 		return true
 	case []any:
 		for _, e := range v {
-			if !blank(e) {
+			if !isBlank(e) {
 				return false
 			}
 		}

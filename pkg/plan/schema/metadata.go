@@ -33,24 +33,24 @@ func inOrder(m map[string]any) iter.Seq2[string, any] {
 var looseNames = []string{"rbac.authorization.k8s.io", "certificates.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io"}
 
 // metadata checks what all objects have: name, namespace, labels, annotations.
-func (w *walk) metadata(object map[string]any, gvk kube.GroupVersionKind) {
+func (w *objectCheck) metadata(object map[string]any, gvk kube.GroupVersionKind) {
 	meta, ok := object["metadata"].(map[string]any)
 	if !ok {
 		if object["metadata"] != nil {
 			if _, typed := linked().AllKnownTypes()[gvk]; !typed {
-				w.refuse([]any{"metadata"}, aMapping, object["metadata"])
+				w.refuseValue([]any{"metadata"}, aMapping, object["metadata"])
 			}
 		}
 		return
 	}
 	if _, typed := linked().AllKnownTypes()[gvk]; !typed {
-		w.value(meta, reflect.TypeFor[metav1.ObjectMeta](), []any{"metadata"})
+		w.checkValue(meta, reflect.TypeFor[metav1.ObjectMeta](), []any{"metadata"})
 	}
 	if name, ok := meta["name"].(string); ok && name != "" && !slices.Contains(looseNames, gvk.Group) {
 		w.valid([]any{"metadata", "name"}, "metadata.name", validation.IsDNS1123Subdomain(name))
 	}
-	if name, ok := meta["generateName"].(string); ok && name != "" && blank(meta["name"]) && !isHook(object) {
-		w.add(finding.RuleManifest, true, []any{"metadata", "generateName"},
+	if name, ok := meta["generateName"].(string); ok && name != "" && isBlank(meta["name"]) && !isHook(object) {
+		w.addFault(finding.RuleManifest, true, []any{"metadata", "generateName"},
 			"metadata.generateName without metadata.name, which Helm cannot install", "write metadata.name")
 	}
 	if namespace, ok := meta["namespace"].(string); ok && namespace != "" {
@@ -63,27 +63,27 @@ func (w *walk) metadata(object map[string]any, gvk kube.GroupVersionKind) {
 	w.mounts(object, gvk)
 	w.encoded(object, gvk)
 	w.namespaces(object, gvk)
-	w.required(object, gvk)
+	w.checkRequired(object, gvk)
 	w.pods(object, gvk)
-	w.refused(object, gvk)
+	w.checkRefusedValues(object, gvk)
 	w.exported(object, gvk)
 }
 
-// miscased finds apiVersion and kind that are written with other letters of the same
+// checkFieldCase finds apiVersion and kind that are written with other letters of the same
 // name: agents do not take them for what they are.
-func (w *walk) miscased(object map[string]any) {
+func (w *objectCheck) checkFieldCase(object map[string]any) {
 	want := []string{"apiVersion", "kind"}
 	for key := range inOrder(object) {
 		for _, name := range want {
 			if key != name && strings.EqualFold(key, name) {
-				w.unknown([]any{key}, key, want, "")
+				w.addUnknownField([]any{key}, key, want, "")
 			}
 		}
 	}
 }
 
 // namespaces checks the namespaces that the objects of Fleet deploy into.
-func (w *walk) namespaces(object map[string]any, gvk kube.GroupVersionKind) {
+func (w *objectCheck) namespaces(object map[string]any, gvk kube.GroupVersionKind) {
 	spec, ok := object["spec"].(map[string]any)
 	if gvk.Group != fleet.Group || !ok {
 		return
@@ -96,7 +96,7 @@ func (w *walk) namespaces(object map[string]any, gvk kube.GroupVersionKind) {
 }
 
 // podTemplate checks the labels of a pod template, wherever kinds have one.
-func (w *walk) podTemplate(object map[string]any) {
+func (w *objectCheck) podTemplate(object map[string]any) {
 	at := object
 	path := []any{}
 	for _, key := range []string{"spec", "template", "metadata"} {
@@ -111,7 +111,7 @@ func (w *walk) podTemplate(object map[string]any) {
 }
 
 // labels checks the keys of labels or annotations, and the values of labels.
-func (w *walk) labels(v any, path []any, values bool) {
+func (w *objectCheck) labels(v any, path []any, values bool) {
 	entries, ok := v.(map[string]any)
 	if !ok {
 		return
@@ -123,27 +123,27 @@ func (w *walk) labels(v any, path []any, values bool) {
 			name = strings.ToLower(key)
 		}
 		if wrong := validation.IsQualifiedName(name); len(wrong) > 0 {
-			w.add(finding.RuleValue, true, at, fmt.Sprintf("%s: not a possible key: %s", position.Path(at), plain(wrong[0])), "")
+			w.addFault(finding.RuleValue, true, at, fmt.Sprintf("%s: not a possible key: %s", position.Path(at), withoutExamples(wrong[0])), "")
 		} else if text, ok := value.(string); ok && values {
 			w.valid(at, position.Path(at), validation.IsValidLabelValue(text))
 		}
 	}
 }
 
-func (w *walk) valid(path []any, what string, wrong []string) {
+func (w *objectCheck) valid(path []any, what string, wrong []string) {
 	if len(wrong) > 0 {
-		w.add(finding.RuleValue, false, path, fmt.Sprintf("%s is not possible: %s", what, plain(wrong[0])), "")
+		w.addFault(finding.RuleValue, false, path, fmt.Sprintf("%s is not possible: %s", what, withoutExamples(wrong[0])), "")
 	}
 }
 
-// plain is an error of Kubernetes' validation without examples and expressions.
-func plain(text string) string {
+// withoutExamples is an error of Kubernetes' validation without examples and expressions.
+func withoutExamples(text string) string {
 	text, _, _ = strings.Cut(text, " (e.g. ")
 	return text
 }
 
 // selector checks a label selector whose types are right.
-func (w *walk) selector(entries map[string]any, path []any) {
+func (w *objectCheck) selector(entries map[string]any, path []any) {
 	w.labels(entries["matchLabels"], append(slices.Clone(path), "matchLabels"), true)
 	list, _ := entries["matchExpressions"].([]any)
 	for i, e := range list {
@@ -153,14 +153,14 @@ func (w *walk) selector(entries map[string]any, path []any) {
 		switch operator, _ := entry["operator"].(string); metav1.LabelSelectorOperator(operator) {
 		case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
 			if len(values) == 0 {
-				w.add(finding.RuleValue, false, at, position.Path(at)+": operator "+operator+" needs values", "")
+				w.addFault(finding.RuleValue, false, at, position.Path(at)+": operator "+operator+" needs values", "")
 			}
 		case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
 			if len(values) > 0 {
-				w.add(finding.RuleValue, false, append(at, "values"), position.Path(at)+": operator "+operator+" takes no values", "")
+				w.addFault(finding.RuleValue, false, append(at, "values"), position.Path(at)+": operator "+operator+" takes no values", "")
 			}
 		default:
-			w.add(finding.RuleValue, false, append(at, "operator"), position.Path(append(at, "operator"))+" must be In, NotIn, Exists or DoesNotExist", "")
+			w.addFault(finding.RuleValue, false, append(at, "operator"), position.Path(append(at, "operator"))+" must be In, NotIn, Exists or DoesNotExist", "")
 		}
 		if key, ok := entry["key"].(string); ok {
 			w.valid(append(slices.Clone(at), "key"), position.Path(append(at, "key")), validation.IsQualifiedName(key))
@@ -174,7 +174,7 @@ var workloads = []string{"apps", "batch", "extensions"}
 
 // selects checks that the labels of a workload's pod template are those that its
 // selector wants: the API server refuses all others.
-func (w *walk) selects(object map[string]any, gvk kube.GroupVersionKind) {
+func (w *objectCheck) selects(object map[string]any, gvk kube.GroupVersionKind) {
 	if !slices.Contains(workloads, gvk.Group) {
 		return
 	}
@@ -190,7 +190,7 @@ func (w *walk) selects(object map[string]any, gvk kube.GroupVersionKind) {
 	for key, value := range inOrder(wanted) {
 		if _, ok := value.(string); ok && labels[key] != value {
 			at := []any{"spec", "selector", "matchLabels", key}
-			w.add(finding.RuleValue, false, at, position.Path(at)+" must be a label of spec.template.metadata.labels with the same value", "")
+			w.addFault(finding.RuleValue, false, at, position.Path(at)+" must be a label of spec.template.metadata.labels with the same value", "")
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (b Bundle) overlays(r Rendered) (file string, patches []string) {
 
 // inFiles is the place of a fault in the first of some files that has it, or in a patch of
 // these which changes the value; the name is empty where none has it.
-func (j *judgement) inFiles(names, patches []string, object map[string]any, fault Fault) (name string, line, column int) {
+func (j *bundleCheck) inFiles(names, patches []string, object map[string]any, fault Fault) (name string, line, column int) {
 	patch, patchLine, patchColumn := j.inPatches(patches, object, fault)
 	for _, name := range names {
 		line, column, ok := j.inFile(name, object, fault)
@@ -54,7 +54,7 @@ func (j *judgement) inFiles(names, patches []string, object map[string]any, faul
 }
 
 // inPatches is the place of a fault in the last patch of an object that has it.
-func (j *judgement) inPatches(patches []string, object map[string]any, fault Fault) (file string, line, column int) {
+func (j *bundleCheck) inPatches(patches []string, object map[string]any, fault Fault) (file string, line, column int) {
 	for _, name := range slices.Backward(patches) {
 		for _, root := range j.documents(name) {
 			if line, column, ok := inPatch(root, object, fault); ok {
@@ -106,19 +106,19 @@ func merged(root *yaml.Node, object map[string]any, keys []any) []any {
 			if n >= len(list) || root == nil {
 				return out
 			}
-			if at := slices.IndexFunc(root.Content, func(e *yaml.Node) bool { return within(e, list[n]) }); at >= 0 {
+			if at := slices.IndexFunc(root.Content, func(e *yaml.Node) bool { return isWithin(e, list[n]) }); at >= 0 {
 				out[i] = at
 			}
 		}
-		value = below(value, key)
+		value = valueBelow(value, key)
 		root = position.Value(root, out[i])
 	}
 	return out
 }
 
-// within reports whether an entry of a patch, a mapping, says nothing else in texts and
+// isWithin reports whether an entry of a patch, a mapping, says nothing else in texts and
 // numbers than a value.
-func within(entry *yaml.Node, value any) bool {
+func isWithin(entry *yaml.Node, value any) bool {
 	mapping, ok := value.(map[string]any)
 	if !ok || entry.Kind != yaml.MappingNode {
 		return false
@@ -132,8 +132,8 @@ func within(entry *yaml.Node, value any) bool {
 	return true
 }
 
-// below returns the value below a key; nil if there is none.
-func below(value, key any) any {
+// valueBelow returns the value below a key; nil if there is none.
+func valueBelow(value, key any) any {
 	switch k := key.(type) {
 	case int:
 		if list, ok := value.([]any); ok && k >= 0 && k < len(list) {
@@ -149,13 +149,13 @@ func below(value, key any) any {
 
 // unchanged reports whether patches leave the value of an object to which keys lead as it is
 // in a file. It is true also where the file has no single text or number there.
-func (j *judgement) unchanged(name string, object map[string]any, keys []any) bool {
+func (j *bundleCheck) unchanged(name string, object map[string]any, keys []any) bool {
 	var value any = object
 	for _, key := range keys {
-		value = below(value, key)
+		value = valueBelow(value, key)
 	}
 	for _, root := range j.documents(name) {
-		if text, single := position.Text(root, keys...); single && same(root, object) {
+		if text, single := position.Text(root, keys...); single && isSameObject(root, object) {
 			return text == fmt.Sprint(value)
 		}
 	}

@@ -33,60 +33,60 @@ func podSpec(object map[string]any, gvk kube.GroupVersionKind) (spec map[string]
 	return spec, path
 }
 
-// under is a path and more keys below it.
-func under(path []any, keys ...any) []any { return slices.Concat(path, keys) }
+// appendKeys is a path and more keys below it.
+func appendKeys(path []any, keys ...any) []any { return slices.Concat(path, keys) }
 
 // pods checks the pods that an object makes for what API servers refuse.
-func (w *walk) pods(object map[string]any, gvk kube.GroupVersionKind) {
+func (w *objectCheck) pods(object map[string]any, gvk kube.GroupVersionKind) {
 	spec, path := podSpec(object, gvk)
 	policy, _ := spec["restartPolicy"].(string)
 	if gvk.Group == "apps" && (policy == "OnFailure" || policy == "Never") {
-		at := under(path, "restartPolicy")
-		w.add(finding.RuleValue, false, at, position.Path(at)+" must be Always for pods of a "+gvk.Kind, "pods that end are those of a Job")
+		at := appendKeys(path, "restartPolicy")
+		w.addFault(finding.RuleValue, false, at, position.Path(at)+" must be Always for pods of a "+gvk.Kind, "pods that end are those of a Job")
 	}
 	if gvk.Group == "batch" && policy == "Always" {
-		at := under(path, "restartPolicy")
-		w.add(finding.RuleValue, false, at, position.Path(at)+" must be OnFailure or Never for pods of a Job", "pods that run for ever are those of a Deployment")
+		at := appendKeys(path, "restartPolicy")
+		w.addFault(finding.RuleValue, false, at, position.Path(at)+" must be OnFailure or Never for pods of a Job", "pods that run for ever are those of a Deployment")
 	}
 	for _, list := range []string{"initContainers", "containers"} {
 		containers, _ := spec[list].([]any)
 		for i, c := range containers {
 			if container, ok := c.(map[string]any); ok {
-				w.container(container, under(path, list, i))
+				w.container(container, appendKeys(path, list, i))
 			}
 		}
 	}
 }
 
 // container checks one container of a pod.
-func (w *walk) container(container map[string]any, path []any) {
+func (w *objectCheck) container(container map[string]any, path []any) {
 	for _, field := range []string{"name", "image"} {
 		if text, isText := container[field].(string); container[field] == nil || isText && text == "" {
-			w.add(finding.RuleValue, false, path, position.Path(under(path, field))+" is missing", "")
+			w.addFault(finding.RuleValue, false, path, position.Path(appendKeys(path, field))+" is missing", "")
 		}
 	}
 	if name, ok := container["name"].(string); ok && name != "" {
-		at := under(path, "name")
+		at := appendKeys(path, "name")
 		w.valid(at, position.Path(at), validation.IsDNS1123Label(name))
 	}
 	ports, _ := container["ports"].([]any)
 	for i, p := range ports {
 		port, _ := p.(map[string]any)
-		w.port(port["containerPort"], under(path, "ports", i, "containerPort"))
+		w.port(port["containerPort"], appendKeys(path, "ports", i, "containerPort"))
 	}
 	w.requests(container, path)
 	w.handlers(container, path)
 }
 
 // port checks a number of a port. What is no number is a fault of its type.
-func (w *walk) port(v any, path []any) {
-	if n, ok := number(v); ok && (n < 1 || n > 65535) {
-		w.add(finding.RuleValue, false, path, position.Path(path)+" must be a number from 1 to 65535", "")
+func (w *objectCheck) port(v any, path []any) {
+	if n, ok := toFloat(v); ok && (n < 1 || n > 65535) {
+		w.addFault(finding.RuleValue, false, path, position.Path(path)+" must be a number from 1 to 65535", "")
 	}
 }
 
 // requests checks that a container asks for no more than its limits.
-func (w *walk) requests(container map[string]any, path []any) {
+func (w *objectCheck) requests(container map[string]any, path []any) {
 	resources, _ := container["resources"].(map[string]any)
 	requests, _ := resources["requests"].(map[string]any)
 	limits, _ := resources["limits"].(map[string]any)
@@ -94,8 +94,8 @@ func (w *walk) requests(container map[string]any, path []any) {
 		request, okRequest := quantity(requests[name])
 		limit, okLimit := quantity(limits[name])
 		if okRequest && okLimit && request.Cmp(limit) > 0 {
-			at := under(path, "resources", "requests", name)
-			w.add(finding.RuleValue, false, at, position.Path(at)+" must not be above the limit of the container", "the limit is "+limit.String())
+			at := appendKeys(path, "resources", "requests", name)
+			w.addFault(finding.RuleValue, false, at, position.Path(at)+" must not be above the limit of the container", "the limit is "+limit.String())
 		}
 	}
 }
@@ -111,7 +111,7 @@ func quantity(v any) (q resource.Quantity, ok bool) {
 
 // handlers warns of probes and hooks of a container that name a port which it does not have:
 // they fail for as long as the container runs.
-func (w *walk) handlers(container map[string]any, path []any) {
+func (w *objectCheck) handlers(container map[string]any, path []any) {
 	names := namesIn(container["ports"])
 	lifecycle, _ := container["lifecycle"].(map[string]any)
 	for _, h := range []struct {
@@ -120,7 +120,7 @@ func (w *walk) handlers(container map[string]any, path []any) {
 		names []string
 	}{
 		{container, path, []string{"livenessProbe", "readinessProbe", "startupProbe"}},
-		{lifecycle, under(path, "lifecycle"), []string{"postStart", "preStop"}},
+		{lifecycle, appendKeys(path, "lifecycle"), []string{"postStart", "preStop"}},
 	} {
 		for _, name := range h.names {
 			handler, _ := h.of[name].(map[string]any)
@@ -130,16 +130,16 @@ func (w *walk) handlers(container map[string]any, path []any) {
 				if !ok || port == "" || slices.Contains(names, port) || isDigits(port) {
 					continue
 				}
-				at := under(h.path, name, kind, "port")
-				w.warn(at, fmt.Sprintf("%s: the container has no port %q", position.Path(at), position.Short(port)), near(port, names))
+				at := appendKeys(h.path, name, kind, "port")
+				w.addWarning(at, fmt.Sprintf("%s: the container has no port %q", position.Path(at), position.ShortName(port)), nearHint(port, names))
 			}
 		}
 	}
 }
 
 // near is the hint for a name that is none of those that there are.
-func near(name string, names []string) string {
-	if other := spelling.Nearest(position.Short(name), names); other != "" {
+func nearHint(name string, names []string) string {
+	if other := spelling.Nearest(position.ShortName(name), names); other != "" {
 		return fmt.Sprintf("did you mean %q?", other)
 	}
 	return ""

@@ -14,7 +14,7 @@ type entries struct{}
 
 // A need is a field that the API server refuses a kind without, where what is around the
 // field is there. without is what a newcomer has to know about it.
-type need struct {
+type requiredField struct {
 	kind    kube.GroupKind
 	path    []any
 	without string
@@ -27,7 +27,7 @@ const (
 
 // needs are the fields that are forgotten most. The linked types do not say which fields
 // are required.
-var needs = []need{
+var needs = []requiredField{
 	{kube.GroupKind{Group: "apps", Kind: "Deployment"}, []any{"spec", "selector"}, hintSelector},
 	{kube.GroupKind{Group: "apps", Kind: "StatefulSet"}, []any{"spec", "selector"}, hintSelector},
 	{kube.GroupKind{Group: "apps", Kind: "DaemonSet"}, []any{"spec", "selector"}, hintSelector},
@@ -39,12 +39,12 @@ var needs = []need{
 	{kube.GroupKind{Kind: "Service"}, []any{"spec", "ports", entries{}, "port"}, ""},
 }
 
-// required checks that the fields are there without which the API server refuses a kind,
+// checkRequired checks that the fields are there without which the API server refuses a kind,
 // as far as they are among needs.
-func (w *walk) required(object map[string]any, gvk kube.GroupVersionKind) {
+func (w *objectCheck) checkRequired(object map[string]any, gvk kube.GroupVersionKind) {
 	for _, n := range needs {
 		if n.kind == gvk.GroupKind() && gvk.Version == "v1" {
-			w.need(object, n.path, nil, n.without)
+			w.checkRequiredField(object, n.path, nil, n.without)
 		}
 	}
 	if gvk.Group != "batch" {
@@ -54,17 +54,17 @@ func (w *walk) required(object map[string]any, gvk kube.GroupVersionKind) {
 	if gvk.Kind == "CronJob" {
 		path = slices.Concat([]any{"spec", "jobTemplate"}, path)
 	}
-	w.need(object, path, nil, "for pods of a Job it is OnFailure or Never")
+	w.checkRequiredField(object, path, nil, "for pods of a Job it is OnFailure or Never")
 }
 
 // need reports the fields that path leads to below a value and that are not there; above
 // leads to the value.
-func (w *walk) need(v any, path, above []any, without string) {
+func (w *objectCheck) checkRequiredField(v any, path, above []any, without string) {
 	switch key := path[0].(type) {
 	case entries:
 		list, _ := v.([]any)
 		for i, e := range list {
-			w.need(e, path[1:], append(slices.Clone(above), i), without)
+			w.checkRequiredField(e, path[1:], append(slices.Clone(above), i), without)
 		}
 	case string:
 		m, ok := v.(map[string]any)
@@ -75,9 +75,9 @@ func (w *walk) need(v any, path, above []any, without string) {
 		value, has := m[key]
 		switch {
 		case len(path) > 1:
-			w.need(value, path[1:], at, without)
+			w.checkRequiredField(value, path[1:], at, without)
 		case !has || value == nil:
-			w.add(finding.RuleValue, false, above, position.Path(at)+" is missing", without)
+			w.addFault(finding.RuleValue, false, above, position.Path(at)+" is missing", without)
 		}
 	}
 }

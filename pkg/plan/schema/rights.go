@@ -30,7 +30,7 @@ var otherVerbs = map[string]string{
 var plurals = sync.OnceValue(func() map[string]map[string]string {
 	out := map[string]map[string]string{}
 	for gvk, t := range linked().AllKnownTypes() {
-		if !storable(t) || gvk.Group == fleet.Group {
+		if !isObjectType(t) || gvk.Group == fleet.Group {
 			continue
 		}
 		if out[gvk.Group] == nil {
@@ -42,9 +42,9 @@ var plurals = sync.OnceValue(func() map[string]map[string]string {
 	return out
 })
 
-// rights warns of rules of a role that allow nothing: resources in the singular, and verbs
+// checkRoleRules warns of rules of a role that allow nothing: resources in the singular, and verbs
 // that nothing asks for. Only rules about groups of Kubernetes are judged.
-func (w *walk) rights(object map[string]any) {
+func (w *objectCheck) checkRoleRules(object map[string]any) {
 	rules, _ := object["rules"].([]any)
 	for i, r := range rules {
 		rule, _ := r.(map[string]any)
@@ -65,7 +65,7 @@ func (w *walk) rights(object map[string]any) {
 }
 
 // resources warns of kinds in the place of resources. known are the resources of the groups.
-func (w *walk) resources(v any, known []map[string]string, path []any) {
+func (w *objectCheck) resources(v any, known []map[string]string, path []any) {
 	list, _ := v.([]any)
 	for i, e := range list {
 		text, _ := e.(string)
@@ -73,8 +73,8 @@ func (w *walk) resources(v any, known []map[string]string, path []any) {
 		for _, resources := range known {
 			for kind, plural := range resources {
 				if name != plural && (strings.EqualFold(name, kind) || strings.EqualFold(name, plural)) {
-					at := under(path, i)
-					w.warn(at, fmt.Sprintf("%s: there is no resource %q, so that the rule does not allow it", position.Path(at), position.Short(name)),
+					at := appendKeys(path, i)
+					w.addWarning(at, fmt.Sprintf("%s: there is no resource %q, so that the rule does not allow it", position.Path(at), position.ShortName(name)),
 						fmt.Sprintf("did you mean %q?", plural))
 				}
 			}
@@ -83,7 +83,7 @@ func (w *walk) resources(v any, known []map[string]string, path []any) {
 }
 
 // verbs warns of verbs that do not exist.
-func (w *walk) verbs(v any, path []any) {
+func (w *objectCheck) verbs(v any, path []any) {
 	list, _ := v.([]any)
 	for i, e := range list {
 		verb, ok := e.(string)
@@ -93,10 +93,10 @@ func (w *walk) verbs(v any, path []any) {
 		hint := "they are get, list, watch, create, update, patch, delete and deletecollection"
 		if other := otherVerbs[strings.ToLower(verb)]; other != "" {
 			hint = "did you mean " + other + "?"
-		} else if other := spelling.Nearest(strings.ToLower(position.Short(verb)), verbs); other != "" {
+		} else if other := spelling.Nearest(strings.ToLower(position.ShortName(verb)), verbs); other != "" {
 			hint = fmt.Sprintf("did you mean %q?", other)
 		}
-		at := under(path, i)
-		w.warn(at, fmt.Sprintf("%s: there is no verb %q, so that it allows nothing", position.Path(at), position.Short(verb)), hint)
+		at := appendKeys(path, i)
+		w.addWarning(at, fmt.Sprintf("%s: there is no verb %q, so that it allows nothing", position.Path(at), position.ShortName(verb)), hint)
 	}
 }

@@ -46,9 +46,9 @@ func (b Bundle) ownKinds() map[kube.GroupKind]string {
 	return own
 }
 
-// faults are those of one object, and that its CRD is in the same bundle: Helm looks up all
+// objectFaults are those of one object, and that its CRD is in the same bundle: Helm looks up all
 // kinds before it makes the first object.
-func (j *judgement) faults(object map[string]any) []Fault {
+func (j *bundleCheck) objectFaults(object map[string]any) []Fault {
 	list := j.kinds.Check(object)
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)
@@ -63,7 +63,7 @@ func (j *judgement) faults(object map[string]any) []Fault {
 	return append(list, Fault{
 		Path: []any{"kind"}, Severity: finding.Warning, Rule: finding.RuleUnknownKind,
 		Message: fmt.Sprintf("the CRD of the kind is in the same bundle (%s), and Helm installs nothing of a bundle before the cluster knows all its kinds",
-			position.Short(file)),
+			position.ShortName(file)),
 		Hint: "put the CRD into a bundle of its own, which dependsOn names, or into crds/ of a chart",
 	})
 }

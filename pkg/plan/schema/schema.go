@@ -69,34 +69,34 @@ func New(kubernetes string) (*Kinds, error) {
 func (k *Kinds) Check(object map[string]any) []Fault {
 	kind, _ := object["kind"].(string)
 	apiVersion, _ := object["apiVersion"].(string)
-	w := &walk{newer: k.newer}
+	w := &objectCheck{newer: k.newer}
 	if kind == "" || apiVersion == "" {
-		w.miscased(object)
+		w.checkFieldCase(object)
 		return w.faults
 	}
 	gv, err := kube.ParseGroupVersion(apiVersion)
 	if err != nil {
-		w.add(finding.RuleValue, false, []any{"apiVersion"}, "apiVersion must be a version, or a group and a version", "")
+		w.addFault(finding.RuleValue, false, []any{"apiVersion"}, "apiVersion must be a version, or a group and a version", "")
 		return w.faults
 	}
 	gvk := gv.WithKind(kind)
 	if d := k.custom[gvk.GroupKind()]; d != nil {
 		w.metadata(object, gvk)
-		if t, ok := linked().AllKnownTypes()[gvk]; ok && gvk.Group == fleet.Group && storable(t) {
+		if t, ok := linked().AllKnownTypes()[gvk]; ok && gvk.Group == fleet.Group && isObjectType(t) {
 			d.checkLinked(w, gvk, object, t)
 		} else {
-			d.check(w, gvk, object)
+			d.checkObject(w, gvk, object)
 		}
 		return w.faults
 	}
-	if t, ok := linked().AllKnownTypes()[gvk]; ok && storable(t) {
+	if t, ok := linked().AllKnownTypes()[gvk]; ok && isObjectType(t) {
 		w.faults = append(w.faults, k.served(gvk, t)...)
-		w.value(object, t, nil)
+		w.checkValue(object, t, nil)
 		w.metadata(object, gvk)
 		return w.faults
 	}
 	if !slices.Contains(unlinked, gvk) {
-		w.faults = append(w.faults, k.unknown(gvk))
+		w.faults = append(w.faults, k.unknownKind(gvk))
 	}
 	w.metadata(object, gvk)
 	return w.faults
@@ -105,9 +105,9 @@ func (k *Kinds) Check(object map[string]any) []Fault {
 // unlinked are kinds that every Kubernetes serves and whose types are not linked.
 var unlinked = []kube.GroupVersionKind{{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}}
 
-// storable reports whether a type is that of objects, not that of options or
+// isObjectType reports whether a type is that of objects, not that of options or
 // lists.
-func storable(t reflect.Type) bool {
+func isObjectType(t reflect.Type) bool {
 	f, ok := t.FieldByName("ObjectMeta")
 	return ok && f.Type == reflect.TypeFor[metav1.ObjectMeta]()
 }
@@ -167,11 +167,11 @@ func replacement(zero any) string {
 
 // unknown is the fault of a kind that no schema knows. In a group of Kubernetes no
 // CRD can bring it; in another one a CRD may, from elsewhere.
-func (k *Kinds) unknown(gvk kube.GroupVersionKind) Fault {
-	groups, versions, kinds := k.near(gvk)
+func (k *Kinds) unknownKind(gvk kube.GroupVersionKind) Fault {
+	groups, versions, kinds := k.similarKinds(gvk)
 	switch {
 	case len(versions) > 0:
-		return k.own(Fault{
+		return k.ownKindFault(Fault{
 			Path: []any{"apiVersion"}, Rule: finding.RuleAPIVersion,
 			Message: fmt.Sprintf("Kubernetes 1.%d does not serve %s in version %s", k.minor, gvk.Kind, gvk.Version),
 			Hint:    "it is in " + strings.Join(versions, ", "),
@@ -179,18 +179,18 @@ func (k *Kinds) unknown(gvk kube.GroupVersionKind) Fault {
 	case len(kinds) > 0:
 		f := Fault{
 			Path: []any{"kind"}, Rule: finding.RuleUnknownKind,
-			Message: fmt.Sprintf("kind %q is unknown: %s has none of that name", position.Short(gvk.Kind), gvk.GroupVersion()),
+			Message: fmt.Sprintf("kind %q is unknown: %s has none of that name", position.ShortName(gvk.Kind), gvk.GroupVersion()),
 		}
 		if len(groups) > 0 {
 			f.Path, f.Hint = []any{"apiVersion"}, "it is in "+strings.Join(groups, ", ")
-		} else if near := spelling.Nearest(position.Short(gvk.Kind), kinds); near != "" {
+		} else if near := spelling.Nearest(position.ShortName(gvk.Kind), kinds); near != "" {
 			f.Hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		return k.own(f)
+		return k.ownKindFault(f)
 	}
 	f := Fault{
 		Path: []any{"kind"}, Severity: finding.Warning, Rule: finding.RuleUnknownKind,
-		Message: fmt.Sprintf("kind %q of %q is unknown: neither Kubernetes nor a CRD here has it", position.Short(gvk.Kind), position.Short(gvk.GroupVersion().String())),
+		Message: fmt.Sprintf("kind %q of %q is unknown: neither Kubernetes nor a CRD here has it", position.ShortName(gvk.Kind), position.ShortName(gvk.GroupVersion().String())),
 		Hint:    "where its CRD comes from elsewhere, give it with --crd-file; agents wait until the cluster has the kind",
 	}
 	if len(groups) > 0 {
@@ -199,9 +199,9 @@ func (k *Kinds) unknown(gvk kube.GroupVersionKind) Fault {
 	return f
 }
 
-// own makes a fault of Kubernetes' own kinds an error, unless the cluster's
+// ownKindFault makes a fault of Kubernetes' own kinds an error, unless the cluster's
 // Kubernetes is newer than what is linked.
-func (k *Kinds) own(f Fault) Fault {
+func (k *Kinds) ownKindFault(f Fault) Fault {
 	f.Severity = finding.Error
 	if k.newer {
 		f.Severity = finding.Warning
@@ -213,9 +213,9 @@ func (k *Kinds) own(f Fault) Fault {
 // near returns what exists beside an unknown kind: the groups and versions that have a kind
 // of this name, the other versions of its own group that have it, and the kinds of its
 // group if that is one of Kubernetes.
-func (k *Kinds) near(gvk kube.GroupVersionKind) (groups, versions, kinds []string) {
+func (k *Kinds) similarKinds(gvk kube.GroupVersionKind) (groups, versions, kinds []string) {
 	for known, t := range linked().AllKnownTypes() {
-		if !storable(t) || known.Group == fleet.Group && gvk.Group != fleet.Group {
+		if !isObjectType(t) || known.Group == fleet.Group && gvk.Group != fleet.Group {
 			continue
 		}
 		if known.Group == gvk.Group && !slices.Contains(kinds, known.Kind) {
@@ -244,7 +244,7 @@ func (k *Kinds) near(gvk kube.GroupVersionKind) (groups, versions, kinds []strin
 // Add makes the kinds of CustomResourceDefinitions known: of the object, if it is
 // one, or of those in a list. All else is ignored.
 func (k *Kinds) Add(object map[string]any) {
-	each(object, nil, func(o map[string]any, _ []any) {
+	eachObject(object, nil, func(o map[string]any, _ []any) {
 		if o["kind"] != "CustomResourceDefinition" {
 			return
 		}
@@ -258,7 +258,7 @@ func (k *Kinds) Add(object map[string]any) {
 // is one, or a list with one in it or with nothing.
 func ListsCRDs(object map[string]any) bool {
 	objects, found := 0, false
-	each(object, nil, func(o map[string]any, _ []any) {
+	eachObject(object, nil, func(o map[string]any, _ []any) {
 		objects++
 		found = found || o["kind"] == "CustomResourceDefinition"
 	})

@@ -18,19 +18,19 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
-// A walk collects the faults of one object. It never repeats values: they may be
+// A objectCheck collects the faults of one object. It never repeats values: they may be
 // secret.
-type walk struct {
+type objectCheck struct {
 	faults []Fault
 	newer  bool // the cluster's types may have more fields than those that are linked
 }
 
-func (w *walk) add(rule string, key bool, path []any, message, hint string) {
-	w.keep(Fault{Path: append([]any(nil), path...), Key: key, Severity: finding.Error, Rule: rule, Message: message, Hint: hint})
+func (w *objectCheck) addFault(rule string, key bool, path []any, message, hint string) {
+	w.keepFault(Fault{Path: append([]any(nil), path...), Key: key, Severity: finding.Error, Rule: rule, Message: message, Hint: hint})
 }
 
-// keep keeps a fault, unless the object has as many already as are kept.
-func (w *walk) keep(f Fault) {
+// keepFault keeps a fault, unless the object has as many already as are kept.
+func (w *objectCheck) keepFault(f Fault) {
 	if len(w.faults) < maxFaults {
 		w.faults = append(w.faults, f)
 	}
@@ -75,24 +75,24 @@ func misplaced(key string, t reflect.Type) string {
 }
 
 // unknown is the fault of a field that a schema does not have; hint is where it belongs.
-func (w *walk) unknown(path []any, key string, known []string, hint string) {
+func (w *objectCheck) addUnknownField(path []any, key string, known []string, hint string) {
 	hint = cmp.Or(renamed(path, known), hint)
-	if near := spelling.Nearest(position.Short(key), known); near != "" && hint == "" {
+	if near := spelling.Nearest(position.ShortName(key), known); near != "" && hint == "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	w.add(finding.RuleUnknownField, true, path, fmt.Sprintf("unknown field %q", position.Path(path)), hint)
+	w.addFault(finding.RuleUnknownField, true, path, fmt.Sprintf("unknown field %q", position.Path(path)), hint)
 	if last := len(w.faults) - 1; w.newer && last >= 0 && w.faults[last].Rule == finding.RuleUnknownField {
 		w.faults[last].Severity = finding.Warning
 		w.faults[last].Hint = "this fleet knows Kubernetes up to " + Linked
 	}
 }
 
-func (w *walk) refuse(path []any, want string, got any) {
+func (w *objectCheck) refuseValue(path []any, want string, got any) {
 	hint := ""
 	if want == aText && isScalar(got) {
 		hint = "put it in quotes"
 	}
-	w.add(finding.RuleType, false, path, fmt.Sprintf("%s must be %s, not %s", position.Path(path), want, describe(got)), hint)
+	w.addFault(finding.RuleType, false, path, fmt.Sprintf("%s must be %s, not %s", position.Path(path), want, describe(got)), hint)
 }
 
 // What values are in words.
@@ -127,9 +127,9 @@ func isScalar(v any) bool {
 	return true
 }
 
-// value compares one value with the type that it is decoded to. Null is accepted
+// checkValue compares one value with the type that it is decoded to. Null is accepted
 // everywhere: it is decoded to nothing.
-func (w *walk) value(v any, t reflect.Type, path []any) {
+func (w *objectCheck) checkValue(v any, t reflect.Type, path []any) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -142,41 +142,41 @@ func (w *walk) value(v any, t reflect.Type, path []any) {
 	case t.Kind() == reflect.Map:
 		entries, ok := v.(map[string]any)
 		if !ok {
-			w.refuse(path, aMapping, v)
+			w.refuseValue(path, aMapping, v)
 			return
 		}
 		for key, e := range inOrder(entries) {
-			w.value(e, t.Elem(), append(path, key))
+			w.checkValue(e, t.Elem(), append(path, key))
 		}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 		w.base64(v, path)
 	case t.Kind() == reflect.Slice:
 		list, ok := v.([]any)
 		if !ok {
-			w.refuse(path, aList, v)
+			w.refuseValue(path, aList, v)
 			return
 		}
 		for i, e := range list {
-			w.value(e, t.Elem(), append(path, i))
+			w.checkValue(e, t.Elem(), append(path, i))
 		}
 	default:
 		w.scalar(v, t, path)
 	}
 }
 
-func (w *walk) structure(v any, t reflect.Type, path []any) {
+func (w *objectCheck) structure(v any, t reflect.Type, path []any) {
 	entries, ok := v.(map[string]any)
 	if !ok {
-		w.refuse(path, aMapping, v)
+		w.refuseValue(path, aMapping, v)
 		return
 	}
 	known := fieldsOf(t)
 	before := len(w.faults)
 	for key, e := range inOrder(entries) {
 		if f, ok := known.types[key]; ok {
-			w.value(e, f, append(path, key))
+			w.checkValue(e, f, append(path, key))
 		} else {
-			w.unknown(append(path, key), key, known.names, misplaced(key, t))
+			w.addUnknownField(append(path, key), key, known.names, misplaced(key, t))
 		}
 	}
 	if t == reflect.TypeFor[metav1.LabelSelector]() && len(w.faults) == before {
@@ -186,40 +186,40 @@ func (w *walk) structure(v any, t reflect.Type, path []any) {
 
 // scalar checks a value that is a single one, as the decoder of an API server
 // would.
-func (w *walk) scalar(v any, t reflect.Type, path []any) {
+func (w *objectCheck) scalar(v any, t reflect.Type, path []any) {
 	switch t.Kind() {
 	case reflect.String:
 		text, ok := v.(string)
 		if !ok {
-			w.refuse(path, aText, v)
+			w.refuseValue(path, aText, v)
 		}
 		w.oneOf(text, t, path)
 	case reflect.Bool:
 		if _, ok := v.(bool); !ok {
-			w.refuse(path, aBool, v)
+			w.refuseValue(path, aBool, v)
 		}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		w.whole(v, t, path)
+		w.checkInteger(v, t, path)
 	case reflect.Float32, reflect.Float64:
-		if _, ok := number(v); !ok {
-			w.refuse(path, aNumber, v)
+		if _, ok := toFloat(v); !ok {
+			w.refuseValue(path, aNumber, v)
 		}
 	}
 }
 
-func (w *walk) whole(v any, t reflect.Type, path []any) {
-	n, ok := number(v)
+func (w *objectCheck) checkInteger(v any, t reflect.Type, path []any) {
+	n, ok := toFloat(v)
 	switch {
 	case !ok:
-		w.refuse(path, aWhole, v)
+		w.refuseValue(path, aWhole, v)
 	case n != math.Trunc(n):
-		w.add(finding.RuleType, false, path, position.Path(path)+" must be a whole number", "")
+		w.addFault(finding.RuleType, false, path, position.Path(path)+" must be a whole number", "")
 	case t.Bits() <= 32 && reflect.Zero(t).CanInt() && reflect.Zero(t).OverflowInt(int64(n)):
-		w.add(finding.RuleType, false, path, position.Path(path)+" is too large a number", "")
+		w.addFault(finding.RuleType, false, path, position.Path(path)+" is too large a number", "")
 	}
 }
 
-func number(v any) (float64, bool) {
+func toFloat(v any) (float64, bool) {
 	switch n := v.(type) {
 	case int64:
 		return float64(n), true
@@ -229,24 +229,24 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-func (w *walk) base64(v any, path []any) {
+func (w *objectCheck) base64(v any, path []any) {
 	text, ok := v.(string)
 	if !ok {
-		w.refuse(path, aText, v)
+		w.refuseValue(path, aText, v)
 		return
 	}
 	switch decoded, err := base64.StdEncoding.DecodeString(text); {
 	case err != nil && isPEM(text):
-		w.add(finding.RuleType, false, path, position.Path(path)+" is PEM, and the base64 of it is wanted", plainHint(path))
+		w.addFault(finding.RuleType, false, path, position.Path(path)+" is PEM, and the base64 of it is wanted", plainHint(path))
 	case err != nil:
-		w.add(finding.RuleType, false, path, position.Path(path)+" is not base64", plainHint(path))
+		w.addFault(finding.RuleType, false, path, position.Path(path)+" is not base64", plainHint(path))
 	case isEncodedPEM(string(decoded)):
-		w.warn(path, position.Path(path)+" is the base64 of base64, and it is decoded once", "write the base64 of the PEM itself")
+		w.addWarning(path, position.Path(path)+" is the base64 of base64, and it is decoded once", "write the base64 of the PEM itself")
 	}
 }
 
 // decoded tries a type that decodes itself.
-func (w *walk) decoded(v any, t reflect.Type, path []any) {
+func (w *objectCheck) decoded(v any, t reflect.Type, path []any) {
 	raw, err := json.Marshal(v)
 	if err != nil || json.Unmarshal(raw, reflect.New(t).Interface()) == nil {
 		return
@@ -262,7 +262,7 @@ func (w *walk) decoded(v any, t reflect.Type, path []any) {
 	case "IntOrString":
 		want = "a whole number or a text"
 	}
-	w.add(finding.RuleType, false, path, position.Path(path)+" must be "+want, "")
+	w.addFault(finding.RuleType, false, path, position.Path(path)+" must be "+want, "")
 }
 
 // fields are the JSON names of a struct, and their types.

@@ -3,7 +3,7 @@
 // decide which scope it is in, so that two managers never write the same object for the
 // same purpose.
 //
-// The label and its meaning are the reference's: a manager without an id works on
+// The label and its meaning are rancher/fleet's: a manager without an id works on
 // objects without the label fleet.cattle.io/shard-ref, one with an id on objects that
 // name it.
 package scope
@@ -55,7 +55,7 @@ func (s Scope) Takes(workspace string, labels map[string]string) bool {
 func (s Scope) Owns(o metav1.Object) bool { return s.Takes(o.GetNamespace(), o.GetLabels()) }
 
 // Lease returns the name of a lease for this shard: the default's, with the id behind it,
-// as the reference has it. Workspaces do not change it: two managers in one system
+// as rancher/fleet has it. Workspaces do not change it: two managers in one system
 // namespace that differ in nothing else exclude each other.
 func (s Scope) Lease(name string) string {
 	if s.Shard == "" {

@@ -22,10 +22,10 @@ func NearestPath(name string, known []string) string {
 	find := func(near func(a, b []string) bool, beside bool) string {
 		best, found := 0, ""
 		for _, k := range sorted {
-			if isBeside(k, name) != beside || !near(words(name), words(k)) {
+			if isBeside(k, name) != beside || !near(pathWords(name), pathWords(k)) {
 				continue
 			}
-			if d := distance(stem(name), stem(k)); found == "" || d < best {
+			if d := editDistance(withoutExtension(name), withoutExtension(k)); found == "" || d < best {
 				best, found = d, k
 			}
 		}
@@ -60,31 +60,31 @@ func misspeltBelow(name string, known []string) string {
 func nearestOf(name string, known []string, part func(string) string) string {
 	paths := map[string]string{}
 	for _, k := range slices.Backward(known) {
-		paths[stem(part(k))] = k
+		paths[withoutExtension(part(k))] = k
 	}
 	delete(paths, "")
-	return paths[Nearest(stem(name), slices.Collect(maps.Keys(paths)))]
+	return paths[Nearest(withoutExtension(name), slices.Collect(maps.Keys(paths)))]
 }
 
-// stem is a path without the end of its file's name.
-func stem(p string) string { return strings.TrimSuffix(p, path.Ext(p)) }
+// withoutExtension is a path without the end of its file's name.
+func withoutExtension(p string) string { return strings.TrimSuffix(p, path.Ext(p)) }
 
-// words are those of a path without its end.
-func words(p string) []string {
-	return strings.FieldsFunc(strings.ToLower(stem(p)), func(r rune) bool { return strings.ContainsRune("/-_. ", r) })
+// pathWords are those of a path without its end.
+func pathWords(p string) []string {
+	return strings.FieldsFunc(strings.ToLower(withoutExtension(p)), func(r rune) bool { return strings.ContainsRune("/-_. ", r) })
 }
 
 // abbreviated reports whether each word of one list is that of the other, or begins
 // it.
 func abbreviated(a, b []string) bool {
-	return slices.EqualFunc(a, b, begins)
+	return slices.EqualFunc(a, b, isPrefix)
 }
 
-func begins(x, y string) bool {
+func isPrefix(x, y string) bool {
 	return x == y || min(len(x), len(y)) >= shortest && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x))
 }
 
 // endsLike reports whether the last words are the same, or one begins the other.
 func endsLike(a, b []string) bool {
-	return len(a) > 0 && len(b) > 0 && begins(a[len(a)-1], b[len(b)-1])
+	return len(a) > 0 && len(b) > 0 && isPrefix(a[len(a)-1], b[len(b)-1])
 }

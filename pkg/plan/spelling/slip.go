@@ -10,19 +10,19 @@ import (
 // api and app are two words, wbe and web are one.
 const shortWord = 3
 
-// Slip returns the one known name that differs from name by a single slip of the keyboard,
+// SingleTypo returns the one known name that differs from name by a single slip of the keyboard,
 // or "" where there is none, or more than one, or where name itself is known. It is
 // stricter than Nearest: for names that may well be meant as they are. A slip is another
 // case, another separator, or one letter added, dropped, changed or swapped with its
 // neighbor; not the first letter of a word, no digit, and in words of up to three letters
 // only a swap.
-func Slip(name string, known []string) string {
+func SingleTypo(name string, known []string) string {
 	found := ""
 	for _, k := range slices.Compact(slices.Sorted(slices.Values(known))) {
 		switch {
 		case k == name:
 			return ""
-		case !slipped(name, k):
+		case !isSingleTypo(name, k):
 		case found != "":
 			return ""
 		default:
@@ -32,9 +32,9 @@ func Slip(name string, known []string) string {
 	return found
 }
 
-// slipped reports whether two different names are one slip apart.
-func slipped(a, b string) bool {
-	x, y := words(a+"."), words(b+".") // the dot: names have no end to cut off
+// isSingleTypo reports whether two different names are one slip apart.
+func isSingleTypo(a, b string) bool {
+	x, y := pathWords(a+"."), pathWords(b+".") // the dot: names have no end to cut off
 	if joined := strings.Join(x, ""); joined == strings.Join(y, "") {
 		return joined != ""
 	}
@@ -56,7 +56,7 @@ func slipped(a, b string) bool {
 // slippedWord is slipped for one word in lower case.
 func slippedWord(a, b string) bool {
 	switch {
-	case digits(a) != digits(b), distance(a, b) != 1, []rune(a)[0] != []rune(b)[0]:
+	case digits(a) != digits(b), editDistance(a, b) != 1, []rune(a)[0] != []rune(b)[0]:
 		return false
 	case min(len(a), len(b)) > shortWord:
 		return true

@@ -30,7 +30,7 @@ func TestSlip(t *testing.T) {
 		"EndIsNoExtension": {"app.confg", []string{"app.conf"}, "app.conf"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Slip(c.name, c.known); got != c.want {
+			if got := SingleTypo(c.name, c.known); got != c.want {
 				t.Errorf("Slip(%q) = %q, want %q", c.name, got, c.want)
 			}
 		})

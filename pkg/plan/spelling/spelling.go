@@ -10,16 +10,16 @@ func Nearest(name string, known []string) string {
 	sorted := slices.Sorted(slices.Values(known))
 	best, found := max(len(name), 1), ""
 	for _, k := range sorted {
-		if d := distance(name, k); d < best && d <= max(len(name), len(k))/3 {
+		if d := editDistance(name, k); d < best && d <= max(len(name), len(k))/3 {
 			best, found = d, k
 		}
 	}
 	return found
 }
 
-// distance is how many letters must be added, dropped, changed or swapped with
+// editDistance is how many letters must be added, dropped, changed or swapped with
 // their neighbor to make b of a.
-func distance(a, b string) int {
+func editDistance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	before, above := make([]int, len(y)+1), make([]int, len(y)+1)
 	for j := range above {

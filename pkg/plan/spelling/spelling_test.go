@@ -62,8 +62,8 @@ func FuzzNearest(f *testing.F) {
 	f.Add("bundels", "bundles")
 	f.Add("", "é")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		if d := distance(a, b); d != distance(b, a) || d < 0 || d > max(len(a), len(b)) {
-			t.Errorf("distance of %q and %q is %d one way and %d the other", a, b, d, distance(b, a))
+		if d := editDistance(a, b); d != editDistance(b, a) || d < 0 || d > max(len(a), len(b)) {
+			t.Errorf("distance of %q and %q is %d one way and %d the other", a, b, d, editDistance(b, a))
 		}
 	})
 }

@@ -44,7 +44,7 @@ func NonReadyResource(name string, d *Deployment) fleet.NonReadyResource {
 func entryWithin(limit int, name string, d *Deployment) fleet.NonReadyResource {
 	out := fleet.NonReadyResource{Name: name, State: d.State}
 	room := limit - sizeOf(out) - len(`,"message":"","modifiedStatus":[],"nonReadyStatus":[]`)
-	out.Message = within(message(d.Message), room-min(objectBytes, limit/2))
+	out.Message = fitJSON(message(d.Message), room-min(objectBytes, limit/2))
 	room -= sizeOf(out.Message) - len(`""`)
 	if !listObjects(&out, d, room, condition.MessageLimit) {
 		listObjects(&out, d, room, textBytes)
@@ -58,7 +58,7 @@ func listObjects(out *fleet.NonReadyResource, d *Deployment, room, texts int) bo
 	out.ModifiedStatus, out.NonReadyStatus = nil, nil
 	for i := range d.Modified {
 		m := d.Modified[i]
-		m.Patch, m.Changes = cut(m.Patch, texts), nil // the deployment itself has them
+		m.Patch, m.Changes = shortenText(m.Patch, texts), nil // the deployment itself has them
 		if room -= sizeOf(m) + 1; room < 0 {
 			return false
 		}
@@ -81,8 +81,8 @@ func message(text string) string {
 	return condition.Message(text[:min(enough, len(text))])
 }
 
-// within is a message that takes at most room bytes of JSON.
-func within(text string, room int) string {
+// fitJSON is a message that takes at most room bytes of JSON.
+func fitJSON(text string, room int) string {
 	for n := sizeOf(text) - len(`""`); n > room; n = sizeOf(text) - len(`""`) {
 		text = condition.Cut(text, max(utf8.RuneCountInString(text)*room/n, 1)-1)
 	}
@@ -99,8 +99,8 @@ func sizeOf(v any) int {
 	return len(raw)
 }
 
-// cut is a text of at most limit bytes, which ends at a word if it was cut.
-func cut(text string, limit int) string {
+// shortenText is a text of at most limit bytes, which ends at a word if it was cut.
+func shortenText(text string, limit int) string {
 	for len(text) > limit {
 		text = condition.Cut(text, utf8.RuneCountInString(text)*limit/len(text))
 	}
@@ -117,7 +117,7 @@ func cutAll(list []string, limit int) []string {
 	if room >= 0 {
 		return list
 	}
-	return []string{cut(strings.Join(list, "; "), limit)}
+	return []string{shortenText(strings.Join(list, "; "), limit)}
 }
 
 // quoted is how many bytes of JSON a text takes at most.

@@ -135,7 +135,7 @@ func shaped(list []*Deployment, partitions int) *Bundle {
 	for i, d := range list {
 		targets[i] = rollout.Target{Name: d.Cluster, Desired: "1", Exists: true, Staged: "1", Current: "1", Applied: "1", Ready: d.State == fleet.Ready}
 	}
-	f.Rollout = rollout.Look(f.Shape, targets)
+	f.Rollout = rollout.Count(f.Shape, targets)
 	return f
 }
 

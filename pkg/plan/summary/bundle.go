@@ -68,7 +68,7 @@ func BundleStatus(old *fleet.BundleStatus, f *Bundle, now time.Time) fleet.Bundl
 	st.ResourceKey = nil
 	st.ResourcesSHA256Sum = f.ResourcesDigest
 	st.Display = fleet.BundleDisplay{
-		ReadyClusters: ratio(st.Summary.Ready, st.Summary.DesiredReady),
+		ReadyClusters: ratioText(st.Summary.Ready, st.Summary.DesiredReady),
 		State:         DisplayState(&st.Summary),
 	}
 	ready := Ready(ByCluster, &st.Summary, f.Generation)
@@ -97,7 +97,7 @@ func partitions(f *Bundle) []fleet.PartitionStatus {
 			}
 		}
 		out = append(out, fleet.PartitionStatus{
-			Name: p.Name, Count: p.Count, MaxUnavailable: p.Limit, Unavailable: p.Unavailable, Summary: brief(list, n, each),
+			Name: p.Name, Count: p.Count, MaxUnavailable: p.Limit, Unavailable: p.Unavailable, Summary: shortSummary(list, n, each),
 		})
 	}
 	if len(out) == 0 {
@@ -106,10 +106,10 @@ func partitions(f *Bundle) []fleet.PartitionStatus {
 	return listed(out)
 }
 
-// brief is a summary with so many entries in its list, each with as many objects as
+// shortSummary is a summary with so many entries in its list, each with as many objects as
 // its share of partitionBytes holds.
-func brief(list []*Deployment, partitions, entries int) fleet.BundleSummary {
-	s, c := tally(list, nil)
+func shortSummary(list []*Deployment, partitions, entries int) fleet.BundleSummary {
+	s, c := countStates(list, nil)
 	first := c.list()
 	for _, d := range first[:min(entries, len(first))] {
 		s.NonReadyResources = append(s.NonReadyResources, entryWithin(partitionBytes/(partitions*entries), Name(ByCluster, d), d))

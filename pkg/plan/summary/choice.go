@@ -8,11 +8,11 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// An order reports whether a deployment comes before another. Nil is the order in
+// An deploymentOrder reports whether a deployment comes before another. Nil is the order in
 // which they are given.
-type order func(a, b *Deployment) bool
+type deploymentOrder func(a, b *Deployment) bool
 
-// byUID is the order of the reference in repositories: by UID; those that do
+// byUID is the order of rancher/fleet in repositories: by UID; those that do
 // not exist yet come last.
 func byUID(a, b *Deployment) bool {
 	if (a.UID == "") != (b.UID == "") {
@@ -28,17 +28,17 @@ func byCluster(a, b *Deployment) bool {
 	return cmp.Or(cmp.Compare(namespace, otherNamespace), cmp.Compare(name, otherName)) < 0
 }
 
-// A choice keeps the few of many deployments that are listed, without sorting
+// A listedDeployments keeps the few of many deployments that are listed, without sorting
 // them all: the first of each state, and the first of all.
-type choice struct {
-	before order
+type listedDeployments struct {
+	before deploymentOrder
 	firsts [8]*Deployment // by rank of the state
 	places [8]int         // of firsts in the list
 	seen   int
 	ten    []*Deployment // in order
 }
 
-func (c *choice) offer(d *Deployment) {
+func (c *listedDeployments) consider(d *Deployment) {
 	rank := d.State.Rank()
 	if first := c.firsts[rank]; first == nil || c.before != nil && c.before(d, first) {
 		c.firsts[rank], c.places[rank] = d, c.seen
@@ -60,12 +60,12 @@ func (c *choice) offer(d *Deployment) {
 	c.ten = slices.Insert(c.ten, at, d)
 }
 
-// first is the first deployment of a state, nil for none.
-func (c *choice) first(s fleet.BundleState) *Deployment { return c.firsts[s.Rank()] }
+// firstOf is the first deployment of a state, nil for none.
+func (c *listedDeployments) firstOf(s fleet.BundleState) *Deployment { return c.firsts[s.Rank()] }
 
 // list is at most 10 deployments in order: the first of each state, then the
 // first of all.
-func (c *choice) list() []*Deployment {
+func (c *listedDeployments) list() []*Deployment {
 	room := fleet.StatusListLimit
 	for _, d := range c.firsts {
 		if d != nil {
@@ -82,11 +82,11 @@ func (c *choice) list() []*Deployment {
 			out = append(out, d)
 		}
 	}
-	return append(out, c.late()...)
+	return append(out, c.lateFirsts()...)
 }
 
-// late are the firsts of states that are not among the first ten, in order.
-func (c *choice) late() []*Deployment {
+// lateFirsts are the firsts of states that are not among the first ten, in order.
+func (c *listedDeployments) lateFirsts() []*Deployment {
 	var ranks []int
 	for rank, d := range c.firsts {
 		if d != nil && !slices.Contains(c.ten, d) {
@@ -110,7 +110,7 @@ func (c *choice) late() []*Deployment {
 }
 
 // resources are the deployments that are listed, as they are listed.
-func (c *choice) resources(word string) []fleet.NonReadyResource {
+func (c *listedDeployments) resources(word string) []fleet.NonReadyResource {
 	var out []fleet.NonReadyResource
 	for _, d := range c.list() {
 		out = append(out, NonReadyResource(Name(word, d), d))

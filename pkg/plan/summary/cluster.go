@@ -12,21 +12,21 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// Life says what is known of the agent of a cluster.
-type Life int
+// AgentLiveness says what is known of the agent of a cluster.
+type AgentLiveness int
 
 // Lives of an agent.
 const (
-	NeverSeen Life = iota // it has not checked in yet
-	Online                // it checks in
-	Offline               // it missed its check-ins
+	NeverSeen AgentLiveness = iota // it has not checked in yet
+	Online                         // it checks in
+	Offline                        // it missed its check-ins
 )
 
 // A ClusterView is the facts from which the summary part of a Cluster's status
 // is made.
 type ClusterView struct {
 	Deployments []*Deployment
-	Life        Life
+	Life        AgentLiveness
 	// Absent says of an agent that is Offline what it did not do; empty: it missed 3
 	// check-ins.
 	Absent string
@@ -37,7 +37,7 @@ type ClusterView struct {
 
 // ClusterStatus returns the status of a Cluster: its summary part is new, the rest is taken
 // over from the object. An Offline cluster keeps its last counts and the Ready of its last
-// report, as in the reference. Connected and the display say that it is offline.
+// report, as in rancher/fleet. Connected and the display say that it is offline.
 func ClusterStatus(c *fleet.Cluster, v ClusterView, now time.Time) fleet.ClusterStatus {
 	st := *c.Status.DeepCopy()
 	list := slices.Clone(v.Deployments)
@@ -47,9 +47,9 @@ func ClusterStatus(c *fleet.Cluster, v ClusterView, now time.Time) fleet.Cluster
 	for _, d := range list {
 		AddCounts(&st.ResourceCounts, d.Counts)
 	}
-	st.ReadyGitRepos, st.DesiredReadyGitRepos = owners(list, func(d *Deployment) string { return d.Repo })
-	st.ReadyHelmOps, st.DesiredReadyHelmOps = owners(list, func(d *Deployment) string { return d.HelmOp })
-	st.Display.ReadyBundles = ratio(st.Summary.Ready, st.Summary.DesiredReady)
+	st.ReadyGitRepos, st.DesiredReadyGitRepos = countOwners(list, func(d *Deployment) string { return d.Repo })
+	st.ReadyHelmOps, st.DesiredReadyHelmOps = countOwners(list, func(d *Deployment) string { return d.HelmOp })
+	st.Display.ReadyBundles = ratioText(st.Summary.Ready, st.Summary.DesiredReady)
 	st.Display.State = clusterState(v.Life, &st.Summary)
 	ready := Ready(ByBundle, &st.Summary, c.Generation)
 	if trouble := c.Status.Agent.Trouble; trouble != "" && v.Life == Online {
@@ -57,14 +57,14 @@ func ClusterStatus(c *fleet.Cluster, v ClusterView, now time.Time) fleet.Cluster
 		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, fleet.ReasonAgentTrouble, condition.Message(trouble)
 	}
 	st.Conditions = condition.Set(st.Conditions, ready, now)
-	st.Conditions = condition.Set(st.Conditions, connected(v, c.Generation), now)
+	st.Conditions = condition.Set(st.Conditions, connectedCondition(v, c.Generation), now)
 	st.Conditions = setWithdrawing(st.Conditions, Withdrawing{Count: v.Withdrawing}, c.Generation, now)
 	return st
 }
 
-// owners counts repositories: all, and those of which a deployment on this cluster is
+// countOwners counts repositories: all, and those of which a deployment on this cluster is
 // Ready, as Rancher Fleet v0.16 counts them.
-func owners(list []*Deployment, owner func(*Deployment) string) (ready, all int) {
+func countOwners(list []*Deployment, owner func(*Deployment) string) (ready, all int) {
 	good := map[string]bool{}
 	for _, d := range list {
 		name := owner(d)
@@ -81,7 +81,7 @@ func owners(list []*Deployment, owner func(*Deployment) string) (ready, all int)
 	return ready, len(good)
 }
 
-func clusterState(life Life, s *fleet.BundleSummary) string {
+func clusterState(life AgentLiveness, s *fleet.BundleSummary) string {
 	switch life {
 	case NeverSeen:
 		return fleet.WaitCheckIn
@@ -91,7 +91,7 @@ func clusterState(life Life, s *fleet.BundleSummary) string {
 	return DisplayState(s)
 }
 
-func connected(v ClusterView, generation int64) fleet.Condition {
+func connectedCondition(v ClusterView, generation int64) fleet.Condition {
 	c := fleet.Condition{Type: fleet.ConditionConnected, Status: corev1.ConditionFalse, ObservedGeneration: generation}
 	switch v.Life {
 	case NeverSeen:

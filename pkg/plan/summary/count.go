@@ -35,24 +35,24 @@ func Name(word string, d *Deployment) string {
 // Count adds up deployments, in the order in which they are given. At most 10 that are not
 // ready are listed; each state that occurs keeps at least its first. Each entry is bounded,
 // see NonReadyResource.
-func Count(word string, list []*Deployment) fleet.BundleSummary { return count(word, list, nil) }
+func Count(word string, list []*Deployment) fleet.BundleSummary { return countInOrder(word, list, nil) }
 
-// count is Count in an order that need not be that of the list.
-func count(word string, list []*Deployment, before order) fleet.BundleSummary {
-	s, c := tally(list, before)
+// countInOrder is Count in an order that need not be that of the list.
+func countInOrder(word string, list []*Deployment, before deploymentOrder) fleet.BundleSummary {
+	s, c := countStates(list, before)
 	s.NonReadyResources = c.resources(word)
 	return s
 }
 
-// tally counts deployments and chooses which are listed, in an order that need
+// countStates counts deployments and chooses which are listed, in an order that need
 // not be that of the list.
-func tally(list []*Deployment, before order) (fleet.BundleSummary, *choice) {
+func countStates(list []*Deployment, before deploymentOrder) (fleet.BundleSummary, *listedDeployments) {
 	s := fleet.BundleSummary{DesiredReady: len(list)}
-	c := &choice{before: before}
+	c := &listedDeployments{before: before}
 	for _, d := range list {
 		*counter(&s, d.State)++
 		if d.State != fleet.Ready {
-			c.offer(d)
+			c.consider(d)
 		}
 	}
 	return s, c
@@ -101,8 +101,8 @@ func AddCounts(to *fleet.ResourceCounts, c fleet.ResourceCounts) {
 	to.NotReady += c.NotReady
 }
 
-// Worst returns the worst state in a summary; Ready if there is nothing worse.
-func Worst(s *fleet.BundleSummary) fleet.BundleState {
+// WorstState returns the worst state in a summary; Ready if there is nothing worse.
+func WorstState(s *fleet.BundleSummary) fleet.BundleState {
 	for _, state := range fleet.States {
 		if *counter(s, state) > 0 {
 			return state
@@ -114,7 +114,7 @@ func Worst(s *fleet.BundleSummary) fleet.BundleState {
 // DisplayState returns the worst state as it stands in display fields: empty where
 // everything is ready.
 func DisplayState(s *fleet.BundleSummary) string {
-	if worst := Worst(s); worst != fleet.Ready {
+	if worst := WorstState(s); worst != fleet.Ready {
 		return string(worst)
 	}
 	return ""
@@ -135,7 +135,7 @@ func ReadyMessage(word string, s *fleet.BundleSummary) string {
 			texts = append(texts, fmt.Sprintf("%s(%d)", state, n))
 			continue
 		}
-		texts = append(texts, entry(word, state, n, &s.NonReadyResources[i])...)
+		texts = append(texts, entryText(word, state, n, &s.NonReadyResources[i])...)
 	}
 	sort.Strings(texts)
 	return strings.Join(texts, "; ")
@@ -148,7 +148,7 @@ var bare = regexp.MustCompile(`(^|; )([a-z0-9.-]+ [^ ;]+ )error\]`)
 // before an error.
 func Readable(text string) string { return bare.ReplaceAllString(text, "${1}${2}[error]") }
 
-func entry(word string, state fleet.BundleState, n int, r *fleet.NonReadyResource) []string {
+func entryText(word string, state fleet.BundleState, n int, r *fleet.NonReadyResource) []string {
 	first := fmt.Sprintf("%s(%d) [%s %s]", state, n, word, r.Name)
 	if r.Message != "" {
 		first = fmt.Sprintf("%s(%d) [%s %s: %s]", state, n, word, r.Name, r.Message)
@@ -166,7 +166,7 @@ func entry(word string, state fleet.BundleState, n int, r *fleet.NonReadyResourc
 // Ready returns the Ready condition of a summary: True with neither reason nor message, or
 // False with the worst state as reason.
 func Ready(word string, s *fleet.BundleSummary, generation int64) fleet.Condition {
-	worst := Worst(s)
+	worst := WorstState(s)
 	if worst == fleet.Ready {
 		return fleet.Condition{Type: fleet.ConditionReady, Status: corev1.ConditionTrue, ObservedGeneration: generation}
 	}
@@ -181,5 +181,5 @@ func NotReady(reason, message string, generation int64) fleet.Condition {
 	}
 }
 
-// ratio is "ready/desired".
-func ratio(ready, desired int) string { return fmt.Sprintf("%d/%d", ready, desired) }
+// ratioText is "ready/desired".
+func ratioText(ready, desired int) string { return fmt.Sprintf("%d/%d", ready, desired) }

@@ -45,7 +45,7 @@ func State(bd *fleet.BundleDeployment, wanted string) fleet.BundleState {
 	}
 	switch {
 	case bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID:
-		if c := condition.Find(bd.Status.Conditions, fleet.ConditionDeployed); c != nil && c.Status == corev1.ConditionFalse && !outdated(bd, c) {
+		if c := condition.Find(bd.Status.Conditions, fleet.ConditionDeployed); c != nil && c.Status == corev1.ConditionFalse && !isOutdated(bd, c) {
 			return fleet.ErrApplied
 		}
 		return fleet.WaitApplied
@@ -67,7 +67,7 @@ func Message(bd *fleet.BundleDeployment) string {
 		if t == fleet.ConditionInstalled && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID {
 			continue
 		}
-		if c := condition.Find(bd.Status.Conditions, t); c != nil && c.Message != "" && !outdated(bd, c) {
+		if c := condition.Find(bd.Status.Conditions, t); c != nil && c.Message != "" && !isOutdated(bd, c) {
 			return cmp.Or(upgradeMessage(bd), c.Message)
 		}
 	}
@@ -136,17 +136,17 @@ func upgradeMessage(bd *fleet.BundleDeployment) string {
 	return UpgradeFailed + ": " + cause
 }
 
-// outdated reports whether a condition Deployed is about a version that is not wanted any
+// isOutdated reports whether a condition Deployed is about a version that is not wanted any
 // more. A failure that is recorded as applied is in Installed, too, and is about the
 // version that is named as applied.
-func outdated(bd *fleet.BundleDeployment, c *fleet.Condition) bool {
+func isOutdated(bd *fleet.BundleDeployment, c *fleet.Condition) bool {
 	installed := condition.Find(bd.Status.Conditions, fleet.ConditionInstalled)
 	return c.Type == fleet.ConditionDeployed && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID &&
 		installed != nil && installed.Status == corev1.ConditionFalse && installed.Reason == c.Reason && installed.Message == c.Message
 }
 
 // Display returns the display part of a deployment's status. This project's agent writes it
-// together with the rest; for the reference's see ManagerDisplay.
+// together with the rest; for rancher/fleet's see ManagerDisplay.
 func Display(bd *fleet.BundleDeployment) fleet.BundleDeploymentDisplay {
 	return fleet.BundleDeploymentDisplay{
 		Deployed:  displayCondition(bd.Status.Conditions, fleet.ConditionDeployed),
@@ -157,12 +157,12 @@ func Display(bd *fleet.BundleDeployment) fleet.BundleDeploymentDisplay {
 
 // A Reporter is the agent that writes the status of a deployment.
 type Reporter struct {
-	Protocol int // 0: the reference's agent, or one that has never reported
-	Life     Life
+	Protocol int // 0: rancher/fleet's agent, or one that has never reported
+	Life     AgentLiveness
 }
 
 // ManagerDisplay returns the display part that the manager has to write to the status of
-// a deployment: the agents of the reference leave it to the manager. It returns false
+// a deployment: the agents of rancher/fleet leave it to the manager. It returns false
 // where nothing is to be written: the agent writes it itself, or has never reported, so that
 // it is not known whose agent will come; the deployment is being deleted; or the status
 // says the same already.
@@ -204,18 +204,18 @@ func Observe(d Deployment, bd *fleet.BundleDeployment, wanted, held string) Depl
 	return d
 }
 
-// Barred returns a deployment that cannot be written, and why: which version it should have
+// Unwritable returns a deployment that cannot be written, and why: which version it should have
 // is not known, so it is out of sync where its agent reports no fault.
-func Barred(d Deployment, why string) Deployment {
+func Unwritable(d Deployment, why string) Deployment {
 	if d.State == fleet.Ready || d.State == fleet.Modified || d.State == fleet.OutOfSync {
 		d.State, d.Message = fleet.OutOfSync, why
 	}
 	return d
 }
 
-// Broken returns a deployment that could not be computed, and why. A release that runs
+// Uncomputable returns a deployment that could not be computed, and why. A release that runs
 // there stays unchanged.
-func Broken(d Deployment, why string) Deployment {
+func Uncomputable(d Deployment, why string) Deployment {
 	d.State, d.Message = fleet.ErrApplied, why
 	return d
 }

@@ -94,11 +94,11 @@ func readyMessage(s Sources) string {
 	}
 	var texts []string
 	if len(first) > 0 {
-		sum := count(ByCluster, first, byCluster)
+		sum := countInOrder(ByCluster, first, byCluster)
 		texts = append(texts, ReadyMessage(ByCluster, &sum))
 	}
 	if len(others) > 0 {
-		sum := count(ByBundle, others, byUID)
+		sum := countInOrder(ByBundle, others, byUID)
 		texts = append(texts, ReadyMessage(ByBundle, &sum))
 	}
 	return strings.Join(texts, "; ")
@@ -106,7 +106,7 @@ func readyMessage(s Sources) string {
 
 // fillBase fills the summary part that GitRepo and HelmOp share.
 func fillBase(st *fleet.StatusBase, list []*Deployment) {
-	sum, chosen := tally(list, byUID)
+	sum, chosen := countStates(list, byUID)
 	sum.NonReadyResources = chosen.resources(ByBundle)
 	clusters := perCluster(list)
 	st.Summary = sum
@@ -120,10 +120,10 @@ func fillBase(st *fleet.StatusBase, list []*Deployment) {
 	}
 	st.PerClusterResourceCounts = listedCounts(clusters)
 	st.Resources = resources(list, len(clusters))
-	st.Display.ReadyBundleDeployments = ratio(sum.Ready, sum.DesiredReady)
+	st.Display.ReadyBundleDeployments = ratioText(sum.Ready, sum.DesiredReady)
 	st.Display.State = DisplayState(&sum)
 	st.Display.Message = ""
-	if worst := chosen.first(Worst(&sum)); worst != nil {
+	if worst := chosen.firstOf(WorstState(&sum)); worst != nil {
 		st.Display.Message = message(worst.Message)
 	}
 }
@@ -132,7 +132,7 @@ func fillBase(st *fleet.StatusBase, list []*Deployment) {
 // nothing: what keeps the repository from being read, or else what keeps a Bundle
 // from being planned.
 func repoProblem(repo *fleet.GitRepo, s Sources) *Problem {
-	if reason, message, ok := unread(repo); ok {
+	if reason, message, ok := unreadReason(repo); ok {
 		return &Problem{reason, message}
 	}
 	if len(s.Bundles) == 0 {
@@ -157,16 +157,16 @@ func displayed(repo *fleet.GitRepo, problem *Problem, shown *fleet.StatusDisplay
 	if problem.Reason == ReasonNotRead || problem.Reason == ReasonNoBundles {
 		return ""
 	}
-	_, _, unreadable := unread(repo)
+	_, _, unreadable := unreadReason(repo)
 	if shown.Message == "" || unreadable && shown.State == fleet.GitUpdating {
 		return problem.Message
 	}
 	return ""
 }
 
-// unread says what keeps the repository from having been read as its spec asks. A
+// unreadReason says what keeps the repository from having been read as its spec asks. A
 // field that this version does not act on does not.
-func unread(repo *fleet.GitRepo) (reason, message string, ok bool) {
+func unreadReason(repo *fleet.GitRepo) (reason, message string, ok bool) {
 	list := repo.Status.Conditions
 	if c := condition.Find(list, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse && c.Reason != fleet.ReasonNotImplemented {
 		return cmp.Or(c.Reason, fleet.ReasonError), c.Message, true

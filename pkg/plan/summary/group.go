@@ -42,8 +42,8 @@ func GroupStatus(g *fleet.ClusterGroup, members []Member, now time.Time) fleet.C
 		}
 	}
 	st.Display = fleet.ClusterGroupDisplay{
-		ReadyClusters: ratio(st.ClusterCount-st.NonReadyClusterCount, st.ClusterCount),
-		ReadyBundles:  ratio(st.Summary.Ready, st.Summary.DesiredReady),
+		ReadyClusters: ratioText(st.ClusterCount-st.NonReadyClusterCount, st.ClusterCount),
+		ReadyBundles:  ratioText(st.Summary.Ready, st.Summary.DesiredReady),
 		State:         DisplayState(&st.Summary),
 	}
 	if len(st.NonReadyClusters) > 0 {

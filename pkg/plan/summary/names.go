@@ -51,16 +51,16 @@ func listOf(p *fleet.PerClusterState, bucket int) *[]string {
 	}[bucket]
 }
 
-// names is the first of many names, or all of them where there is no limit,
+// limitedNames is the first of many names, or all of them where there is no limit,
 // each once.
-type names struct {
+type limitedNames struct {
 	limit int // 0: none
 	more  bool
 	// list is sorted where there is a limit, and else after sort.
 	list []string
 }
 
-func (n *names) add(name string) {
+func (n *limitedNames) addName(name string) {
 	last := len(n.list) - 1
 	if last < 0 || n.limit == 0 {
 		n.list = append(n.list, name)
@@ -86,7 +86,7 @@ func (n *names) add(name string) {
 	n.list = slices.Insert(n.list, at, name)
 }
 
-func (n *names) sort() {
+func (n *limitedNames) sortNames() {
 	if n.limit == 0 && !slices.IsSorted(n.list) {
 		slices.Sort(n.list)
 	}
@@ -95,14 +95,14 @@ func (n *names) sort() {
 	}
 }
 
-// join adds other names of the same limit.
-func (n *names) join(other *names) {
+// addAll adds other names of the same limit.
+func (n *limitedNames) addAll(other *limitedNames) {
 	if len(n.list) == 0 {
 		n.list, n.more = slices.Clone(other.list), other.more
 		return
 	}
 	for _, name := range other.list {
-		n.add(name)
+		n.addName(name)
 	}
 	n.more = n.more || other.more
 }
@@ -110,10 +110,10 @@ func (n *names) join(other *names) {
 // namesShare is the part of the room that is kept for names of clusters: a third.
 const namesShare = 3
 
-// fit lets a list of objects take so many bytes of JSON at most: those that are
+// fitResources lets a list of objects take so many bytes of JSON at most: those that are
 // not Ready are kept before the others, and each has its share of room for the
 // names of clusters.
-func fit(list []fleet.DeployedResource, room int) []fleet.DeployedResource {
+func fitResources(list []fleet.DeployedResource, room int) []fleet.DeployedResource {
 	if sizeWith(list) <= room {
 		return list
 	}
@@ -131,7 +131,7 @@ func fit(list []fleet.DeployedResource, room int) []fleet.DeployedResource {
 		}
 	}
 	for n, i := range kept {
-		room -= trim(&list[i], room/(len(kept)-n))
+		room -= trimNames(&list[i], room/(len(kept)-n))
 	}
 	slices.Sort(kept)
 	out := make([]fleet.DeployedResource, 0, len(kept))
@@ -162,9 +162,9 @@ func baseSize(r *fleet.DeployedResource) int {
 		quoted(r.Name) + quoted(r.State)
 }
 
-// trim leaves out names of clusters from the ends of an object's lists, those on
+// trimNames leaves out names of clusters from the ends of an object's lists, those on
 // which it is Ready last, and returns how many bytes the rest takes.
-func trim(r *fleet.DeployedResource, room int) int {
+func trimNames(r *fleet.DeployedResource, room int) int {
 	used := 0
 	for b := buckets - 1; b >= 0; b-- {
 		list := listOf(&r.PerClusterState, b)

@@ -11,23 +11,23 @@ import (
 // objectKey names an object over all clusters.
 type objectKey struct{ apiVersion, kind, namespace, name string }
 
-// A register is the objects of many deployments, with the clusters on which each
+// A resourceIndex is the objects of many deployments, with the clusters on which each
 // is in which state.
 //
 // Most deployments of a Bundle have the same list of objects, which is shared,
 // and on most clusters all of them are in the same state. So deployments of one
 // list and one state are counted together, and only where an agent says something
 // about single objects these are looked at one by one.
-type register struct {
+type resourceIndex struct {
 	brief  bool // only examples of clusters are kept
-	found  map[objectKey]*object
-	lists  map[listKey][]*object
-	groups map[groupKey]*group
-	last   *group // the one that was used last, and its key
+	found  map[objectKey]*objectState
+	lists  map[listKey][]*objectState
+	groups map[groupKey]*resourceGroup
+	last   *resourceGroup // the one that was used last, and its key
 	key    groupKey
-	turn   int       // number of the deployment that is looked at
-	cache  []*object // what an agent spoke of last, by the place where it did
-	odd    []*object // what the agent of this deployment speaks of
+	turn   int            // number of the deployment that is looked at
+	cache  []*objectState // what an agent spoke of last, by the place where it did
+	odd    []*objectState // what the agent of this deployment speaks of
 }
 
 // A listKey identifies a shared list.
@@ -51,18 +51,18 @@ type groupKey struct {
 }
 
 // A group is deployments whose objects are all in the same state.
-type group struct {
-	objects []*object
+type resourceGroup struct {
+	objects []*objectState
 	state   string
 	bucket  int
 	partial bool
-	on      names
+	on      limitedNames
 }
 
 // An object is one object over all clusters.
-type object struct {
+type objectState struct {
 	key     objectKey
-	on      [buckets]names
+	on      [buckets]limitedNames
 	partial bool // some agent reports only a part
 	// worst is the state that is not Ready on the first cluster by name.
 	worst   string
@@ -71,13 +71,13 @@ type object struct {
 	now     string // and in which state it was then
 }
 
-func newRegister(brief bool) *register {
-	return &register{brief: brief, found: map[objectKey]*object{}, lists: map[listKey][]*object{}, groups: map[groupKey]*group{}}
+func newRegister(brief bool) *resourceIndex {
+	return &resourceIndex{brief: brief, found: map[objectKey]*objectState{}, lists: map[listKey][]*objectState{}, groups: map[groupKey]*resourceGroup{}}
 }
 
 // add takes in the objects of one deployment. Each is in the state of the
 // deployment, unless the agent said something about it.
-func (r *register) add(d *Deployment) {
+func (r *resourceIndex) addDeployment(d *Deployment) {
 	general := string(d.State)
 	if d.State == fleet.NotReady || d.State == fleet.Modified {
 		general = string(fleet.Ready)
@@ -87,7 +87,7 @@ func (r *register) add(d *Deployment) {
 	}
 	if len(d.NonReady) == 0 && len(d.Modified) == 0 {
 		if len(d.Resources) > 0 {
-			r.group(d, general).on.add(d.Cluster)
+			r.groupOf(d, general).on.addName(d.Cluster)
 		}
 		return
 	}
@@ -95,32 +95,32 @@ func (r *register) add(d *Deployment) {
 	r.odd = r.odd[:0]
 	for i := range d.NonReady {
 		n := &d.NonReady[i]
-		r.except(i, objectKey{n.APIVersion, n.Kind, n.Namespace, n.Name}, n.Summary.State)
+		r.setException(i, objectKey{n.APIVersion, n.Kind, n.Namespace, n.Name}, n.Summary.State)
 	}
 	for i := range d.Modified {
 		m := &d.Modified[i]
-		r.except(len(d.NonReady)+i, objectKey{m.APIVersion, m.Kind, m.Namespace, m.Name}, modifiedState(m))
+		r.setException(len(d.NonReady)+i, objectKey{m.APIVersion, m.Kind, m.Namespace, m.Name}, modifiedState(m))
 	}
 	for _, o := range r.odd {
-		o.record(d, o.now)
+		o.addState(d, o.now)
 	}
 	for _, o := range r.objects(d.Resources) {
 		if o.turn != r.turn {
-			o.record(d, general)
+			o.addState(d, general)
 		}
 	}
 }
 
-// except notes what an agent says about an object; if it says two things about one object,
+// setException notes what an agent says about an object; if it says two things about one object,
 // the last one is used. place is where the agent says it: other agents mostly say the same
 // thing in the same place.
-func (r *register) except(place int, key objectKey, state string) {
+func (r *resourceIndex) setException(place int, key objectKey, state string) {
 	for place >= len(r.cache) {
 		r.cache = append(r.cache, nil)
 	}
 	o := r.cache[place]
 	if o == nil || o.key != key {
-		o = r.object(key)
+		o = r.objectOf(key)
 		r.cache[place] = o
 	}
 	o.now = state
@@ -130,10 +130,10 @@ func (r *register) except(place int, key objectKey, state string) {
 	}
 }
 
-func (r *register) object(key objectKey) *object {
+func (r *resourceIndex) objectOf(key objectKey) *objectState {
 	o := r.found[key]
 	if o == nil {
-		o = &object{key: key}
+		o = &objectState{key: key}
 		if r.brief {
 			for i := range o.on {
 				o.on[i].limit = maxExamples
@@ -145,16 +145,16 @@ func (r *register) object(key objectKey) *object {
 }
 
 // objects finds the objects of a list.
-func (r *register) objects(list []fleet.BundleDeploymentResource) []*object {
+func (r *resourceIndex) objects(list []fleet.BundleDeploymentResource) []*objectState {
 	key := keyOf(list)
 	out, known := r.lists[key]
 	if known {
 		return out
 	}
-	out = make([]*object, 0, len(list))
+	out = make([]*objectState, 0, len(list))
 	for i := range list {
 		l := &list[i]
-		if o := r.object(objectKey{l.APIVersion, l.Kind, l.Namespace, l.Name}); !slices.Contains(out, o) {
+		if o := r.objectOf(objectKey{l.APIVersion, l.Kind, l.Namespace, l.Name}); !slices.Contains(out, o) {
 			out = append(out, o)
 		}
 	}
@@ -162,14 +162,14 @@ func (r *register) objects(list []fleet.BundleDeploymentResource) []*object {
 	return out
 }
 
-func (r *register) group(d *Deployment, state string) *group {
+func (r *resourceIndex) groupOf(d *Deployment, state string) *resourceGroup {
 	key := groupKey{keyOf(d.Resources), state, d.Incomplete}
 	if r.last != nil && r.key == key {
 		return r.last
 	}
 	g := r.groups[key]
 	if g == nil {
-		g = &group{objects: r.objects(d.Resources), state: state, bucket: bucketOf(state), partial: d.Incomplete}
+		g = &resourceGroup{objects: r.objects(d.Resources), state: state, bucket: bucketOf(state), partial: d.Incomplete}
 		if r.brief {
 			g.on.limit = maxExamples
 		}
@@ -179,18 +179,18 @@ func (r *register) group(d *Deployment, state string) *group {
 	return g
 }
 
-// record adds the state of the object on one cluster.
-func (o *object) record(d *Deployment, state string) {
+// addState adds the state of the object on one cluster.
+func (o *objectState) addState(d *Deployment, state string) {
 	o.partial = o.partial || d.Incomplete
-	o.judge(d.Cluster, state)
+	o.keepState(d.Cluster, state)
 	if b := bucketOf(state); b != noBucket {
-		o.on[b].add(d.Cluster)
+		o.on[b].addName(d.Cluster)
 	}
 }
 
-// judge keeps the state of the first cluster by name on which the object is not
+// keepState keeps the state of the first cluster by name on which the object is not
 // Ready; where several deployments of that cluster have it, the first state by name.
-func (o *object) judge(cluster, state string) {
+func (o *objectState) keepState(cluster, state string) {
 	if state == string(fleet.Ready) {
 		return
 	}
@@ -199,15 +199,15 @@ func (o *object) judge(cluster, state string) {
 	}
 }
 
-// spread passes on to its objects what was counted together.
-func (g *group) spread() {
-	g.on.sort()
+// addToObjects passes on to its objects what was counted together.
+func (g *resourceGroup) addToObjects() {
+	g.on.sortNames()
 	first := g.on.list[0]
 	for _, o := range g.objects {
 		o.partial = o.partial || g.partial
-		o.judge(first, g.state)
+		o.keepState(first, g.state)
 		if g.bucket != noBucket {
-			o.on[g.bucket].join(&g.on)
+			o.on[g.bucket].addAll(&g.on)
 		}
 	}
 }
@@ -219,23 +219,23 @@ func (g *group) spread() {
 func resources(list []*Deployment, clusters int) []fleet.DeployedResource {
 	r := newRegister(clusters > maxClusters)
 	for _, d := range list {
-		r.add(d)
+		r.addDeployment(d)
 	}
 	for _, g := range r.groups {
-		g.spread()
+		g.addToObjects()
 	}
 	if len(r.found) == 0 {
 		return nil
 	}
-	out := sorted(r.found)
+	out := sortedResources(r.found)
 	if r.brief {
-		return fit(out, listedBytes)
+		return fitResources(out, listedBytes)
 	}
-	return fit(out, completeBytes)
+	return fitResources(out, completeBytes)
 }
 
-// sorted are objects by type and id.
-func sorted(found map[objectKey]*object) []fleet.DeployedResource {
+// sortedResources are objects by type and id.
+func sortedResources(found map[objectKey]*objectState) []fleet.DeployedResource {
 	type entry struct {
 		key string
 		at  int
@@ -255,7 +255,7 @@ func sorted(found map[objectKey]*object) []fleet.DeployedResource {
 	return out
 }
 
-func (o *object) resource() fleet.DeployedResource {
+func (o *objectState) resource() fleet.DeployedResource {
 	k := o.key
 	out := fleet.DeployedResource{APIVersion: k.apiVersion, Kind: k.kind, Namespace: k.namespace, Name: k.name,
 		State: string(fleet.Ready), Type: strings.ToLower(k.kind), ID: k.name, IncompleteState: o.partial}
@@ -270,7 +270,7 @@ func (o *object) resource() fleet.DeployedResource {
 	}
 	for b := range o.on {
 		n := &o.on[b]
-		n.sort()
+		n.sortNames()
 		*listOf(&out.PerClusterState, b) = n.list
 		out.IncompleteState = out.IncompleteState || n.more
 	}

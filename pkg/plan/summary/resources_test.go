@@ -14,7 +14,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// naive lists the objects of deployments one by one, as the reference does:
+// naive lists the objects of deployments one by one, as rancher/fleet does:
 // sorted by cluster, all clusters named.
 func naive(list []*Deployment) []fleet.DeployedResource {
 	byCluster := slices.Clone(list)
@@ -24,7 +24,7 @@ func naive(list []*Deployment) []fleet.DeployedResource {
 		for key, state := range naiveStates(d) {
 			r := found[key]
 			if r == nil {
-				made := (&object{key: key}).resource()
+				made := (&objectState{key: key}).resource()
 				r = &made
 				found[key] = r
 			}
@@ -185,7 +185,7 @@ func TestChoice(t *testing.T) {
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Fatalf("seed %d: in the order given: -want +got\n%s", seed, diff)
 		}
-		_, c := tally(list, byUID)
+		_, c := countStates(list, byUID)
 		if diff := gocmp.Diff(want, shownIn(fleet.BundleSummary{NonReadyResources: c.resources(ByBundle)})); diff != "" {
 			t.Fatalf("seed %d: in another order: -want +got\n%s", seed, diff)
 		}

@@ -123,7 +123,7 @@ func TestWaiting(t *testing.T) {
 func TestBroken(t *testing.T) {
 	why := `render values for cluster "c1" in namespace "ns": no label zone`
 	list := d("c1 Ready", "c2 Ready")
-	broken := Broken(*list[0], why)
+	broken := Uncomputable(*list[0], why)
 	list[0] = &broken
 	want := "ErrApplied(1) [Cluster ns/c1: " + why + "]"
 	b := BundleStatus(&fleet.BundleStatus{}, &Bundle{Deployments: list}, now)

@@ -92,7 +92,7 @@ func TestMessageAndDisplay(t *testing.T) {
 	}
 }
 
-// Agents of the reference give every fault the reason Error, those of this project a word
+// Agents of rancher/fleet give every fault the reason Error, those of this project a word
 // for the cause. The display has the message for both.
 func TestDisplayOfFault(t *testing.T) {
 	cases := map[string]struct {
@@ -382,7 +382,7 @@ func TestClusterStatus(t *testing.T) {
 	list[2].Repo = "ns/second"
 	cases := map[string]struct {
 		why   string
-		life  Life
+		life  AgentLiveness
 		list  []*Deployment
 		state string
 		ready string
@@ -464,7 +464,7 @@ func TestGroupStatusOfFaultySelector(t *testing.T) {
 	}
 }
 
-// TestManagerDisplay: the manager writes the display for agents of the reference, and only
+// TestManagerDisplay: the manager writes the display for agents of rancher/fleet, and only
 // if it says something new.
 func TestManagerDisplay(t *testing.T) {
 	bd := &fleet.BundleDeployment{

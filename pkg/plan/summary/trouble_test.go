@@ -16,7 +16,7 @@ func TestClusterWithAgentInTrouble(t *testing.T) {
 	c.Status.Agent.Trouble = "the agent may not read or write in its own cluster"
 	cases := map[string]struct {
 		why    string
-		life   Life
+		life   AgentLiveness
 		state  string
 		status corev1.ConditionStatus
 		reason string

@@ -36,10 +36,10 @@ func Limiting() []string {
 	return slices.DeleteFunc(Kinds(), func(k string) bool { return !kinds[k].limits })
 }
 
-// Missing lists the fields that are set in an object and that nothing acts on
+// UnsupportedFields lists the fields that are set in an object and that nothing acts on
 // yet, as paths below spec, sorted. For a kind that nothing acts on at all it
 // is the kind itself. Other kinds than Fleet's have none.
-func Missing(obj any) []string {
+func UnsupportedFields(obj any) []string {
 	var out []string
 	switch o := obj.(type) {
 	case *fleet.GitRepo:
@@ -61,7 +61,7 @@ func Missing(obj any) []string {
 	return slices.Compact(out)
 }
 
-// Message says in words what Missing found; it is empty where that is nothing.
+// Message describes in words the UnsupportedFields of an object; it is empty where there are none.
 func Message(missing []string) string {
 	switch len(missing) {
 	case 0:
@@ -72,10 +72,10 @@ func Message(missing []string) string {
 	return strings.Join(missing, ", ") + " are accepted, but this version does not act on them yet"
 }
 
-// Blocks says why this version must not deploy a Bundle at all: the Bundle has a setting
+// BlockReason says why this version must not deploy a Bundle at all: the Bundle has a setting
 // that would limit it and that has no effect. It is empty for a Bundle that can be
 // deployed.
-func Blocks(spec *fleet.BundleSpec) string {
+func BlockReason(spec *fleet.BundleSpec) string {
 	for i := range spec.Targets {
 		if spec.Targets[i].AllowedTargetNamespaceSelector != nil {
 			return "allowedTargetNamespaceSelector has no effect in targets, so nothing new is deployed; set it for the whole Bundle"

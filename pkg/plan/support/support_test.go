@@ -31,7 +31,7 @@ func TestMissing(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, Missing(c.obj)); diff != "" {
+			if diff := cmp.Diff(c.want, UnsupportedFields(c.obj)); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 		})
@@ -47,7 +47,7 @@ func TestKindsAreKnown(t *testing.T) {
 				continue
 			}
 			found = true
-			if diff := cmp.Diff([]string{"kind " + kind}, Missing(info.New())); diff != "" {
+			if diff := cmp.Diff([]string{"kind " + kind}, UnsupportedFields(info.New())); diff != "" {
 				t.Errorf("%s: %s", kind, diff)
 			}
 		}
@@ -73,16 +73,16 @@ func TestFailClosed(t *testing.T) {
 
 func TestBlocks(t *testing.T) {
 	open := fleet.BundleSpec{}
-	if got := Blocks(&open); got != "" {
+	if got := BlockReason(&open); got != "" {
 		t.Errorf("a plain Bundle is blocked: %s", got)
 	}
 	open.AllowedTargetNamespaceSelector = &metav1.LabelSelector{}
-	if got := Blocks(&open); got != "" {
+	if got := BlockReason(&open); got != "" {
 		t.Errorf("a limit that agents check blocks the Bundle: %s", got)
 	}
 	open.Targets = []fleet.BundleTarget{{BundleDeploymentOptions: fleet.BundleDeploymentOptions{
 		AllowedTargetNamespaceSelector: &metav1.LabelSelector{}}}}
-	if Blocks(&open) == "" {
+	if BlockReason(&open) == "" {
 		t.Error("a limit on one target must fail closed")
 	}
 }

@@ -8,11 +8,11 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// same reports whether two parts of an object are written alike.
-func same(a, b any) bool { return reflect.DeepEqual(plain(a), plain(b)) }
+// equalJSON reports whether two parts of an object are written alike.
+func equalJSON(a, b any) bool { return reflect.DeepEqual(asJSON(a), asJSON(b)) }
 
-// plain is a part of an object as JSON has it: what is empty is not there.
-func plain(v any) any {
+// asJSON is a part of an object as JSON has it: what is empty is not there.
+func asJSON(v any) any {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil
@@ -52,11 +52,11 @@ func pruned(v any) any {
 	return v
 }
 
-// changed are the fields that differ between two sets of options, those of Helm
+// changedFields are the fields that differ between two sets of options, those of Helm
 // one by one, sorted.
-func changed(a, b fleet.BundleDeploymentOptions) []string {
-	x, _ := plain(a).(map[string]any)
-	y, _ := plain(b).(map[string]any)
+func changedFields(a, b fleet.BundleDeploymentOptions) []string {
+	x, _ := asJSON(a).(map[string]any)
+	y, _ := asJSON(b).(map[string]any)
 	out := fieldsOf("", x, y, func(key string) bool { return key == "helm" })
 	slices.Sort(out)
 	return out

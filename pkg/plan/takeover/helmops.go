@@ -12,7 +12,7 @@ const LabelAutoscaled = "cluster.x-k8s.io/cluster-name"
 // HelmOp returns why nothing acts on a HelmOp with these labels; empty if HelmOps are
 // supported.
 func HelmOp(labels map[string]string) string {
-	text := support.Message(support.Missing(&fleet.HelmOp{}))
+	text := support.Message(support.UnsupportedFields(&fleet.HelmOp{}))
 	if cluster := labels[LabelAutoscaled]; text != "" && cluster != "" {
 		text = "of Rancher's cluster autoscaler for cluster " + cluster + ": " + text
 	}

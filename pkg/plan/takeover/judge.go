@@ -60,14 +60,14 @@ type Difference struct {
 	What    []string // in words, sorted
 }
 
-// Judge compares what is deployed of a Bundle with what this manager would deploy. It
+// Compare compares what is deployed of a Bundle with what this manager would deploy. It
 // compares deployments as objects: an identical one keeps its deployment id, so the agent
-// does not touch what runs. Judge does not check how files are read from a repository.
-func Judge(in Input) Finding {
+// does not touch what runs. Compare does not check how files are read from a repository.
+func Compare(in Input) Finding {
 	if reasons := unsupported(in); len(reasons) > 0 {
 		return Finding{Verdict: Unsupported, Clusters: len(in.Deployments), Reasons: reasons}
 	}
-	result, err := preview.Of(in.Input)
+	result, err := preview.Compute(in.Input)
 	if err != nil {
 		f := Finding{Verdict: Unknown, Clusters: len(in.Deployments), Reasons: []string{err.Error()}}
 		if reconcile.IsTerminal(err) {
@@ -96,7 +96,7 @@ func Judge(in Input) Finding {
 			reasons["deployments are there for clusters that are gone: they are left alone"] = true
 		}
 	}
-	f.Reasons = shortened(reasons)
+	f.Reasons = firstReasons(reasons)
 	return f
 }
 
@@ -125,8 +125,8 @@ func (f *Finding) cluster(c *preview.Cluster, what []string, reasons map[string]
 	}
 }
 
-// shortened are reasons in order, and how many more there are.
-func shortened(reasons map[string]bool) []string {
+// firstReasons are reasons in order, and how many more there are.
+func firstReasons(reasons map[string]bool) []string {
 	out := slices.Sorted(maps.Keys(reasons))
 	if more := len(out) - mostReasons; more > 0 {
 		out = append(out[:mostReasons], fmt.Sprintf("and %d more", more))
@@ -142,19 +142,19 @@ const mostReasons = 3
 func unsupported(in Input) []string {
 	var out []string
 	for _, text := range []string{
-		support.Message(support.Missing(in.Bundle)), support.Blocks(&in.Bundle.Spec), support.FailClosed(in.Limits),
+		support.Message(support.UnsupportedFields(in.Bundle)), support.BlockReason(&in.Bundle.Spec), support.FailClosed(in.Limits),
 	} {
 		if text != "" {
 			out = append(out, text)
 		}
 	}
 	if in.Repo != nil {
-		if text := support.Message(support.Missing(in.Repo)); text != "" {
+		if text := support.Message(support.UnsupportedFields(in.Repo)); text != "" {
 			out = append(out, fmt.Sprintf("GitRepo %s: %s", in.Repo.Name, text))
 		}
 	}
 	if op := in.Bundle.Labels[fleet.LabelHelmOpName]; op != "" && slices.Contains(support.Kinds(), "HelmOp") {
-		out = append(out, fmt.Sprintf("HelmOp %s: %s", op, support.Message(support.Missing(&fleet.HelmOp{}))))
+		out = append(out, fmt.Sprintf("HelmOp %s: %s", op, support.Message(support.UnsupportedFields(&fleet.HelmOp{}))))
 	}
 	slices.Sort(out)
 	return out
@@ -190,11 +190,11 @@ func compare(c *preview.Cluster, old *fleet.BundleDeployment) []string {
 	if staged != c.ID {
 		wasContent, wasOptions, _ := strings.Cut(staged, ":")
 		content, options, _ := strings.Cut(c.ID, ":")
-		note(content != wasContent, "other content: %s instead of %s", short(content), short(wasContent))
+		note(content != wasContent, "other content: %s instead of %s", shortID(content), shortID(wasContent))
 		if options != wasOptions {
 			fields := "options"
 			if c.Object != nil {
-				fields = strings.Join(changed(old.Spec.StagedOptions, c.Object.Spec.StagedOptions), ", ")
+				fields = strings.Join(changedFields(old.Spec.StagedOptions, c.Object.Spec.StagedOptions), ", ")
 			}
 			out = append(out, "other options: "+orElse(fields, "helm values"))
 		}
@@ -205,9 +205,9 @@ func compare(c *preview.Cluster, old *fleet.BundleDeployment) []string {
 		note(o.Spec.Paused != old.Spec.Paused, "paused %v instead of %v", o.Spec.Paused, old.Spec.Paused)
 		note(o.Spec.ValuesHash != old.Spec.ValuesHash && staged == c.ID, "other hash of helm values")
 		note(c.Step.Move && o.Spec.OCIContents != old.Spec.OCIContents, "content in a registry %v instead of %v", o.Spec.OCIContents, old.Spec.OCIContents)
-		note(c.Step.Move && !same(o.Spec.DependsOn, old.Spec.DependsOn), "other dependsOn")
-		note(c.Step.Move && !same(o.Spec.CorrectDrift, old.Spec.CorrectDrift), "other correctDrift")
-		note(c.Step.Move && !same(o.Spec.HelmChartOptions, old.Spec.HelmChartOptions), "another source of the chart")
+		note(c.Step.Move && !equalJSON(o.Spec.DependsOn, old.Spec.DependsOn), "other dependsOn")
+		note(c.Step.Move && !equalJSON(o.Spec.CorrectDrift, old.Spec.CorrectDrift), "other correctDrift")
+		note(c.Step.Move && !equalJSON(o.Spec.HelmChartOptions, old.Spec.HelmChartOptions), "another source of the chart")
 	}
 	slices.Sort(out)
 	return out
@@ -220,8 +220,8 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
-// short is an id for people.
-func short(id string) string {
+// shortID is an id for people.
+func shortID(id string) string {
 	if id == "" {
 		return "none"
 	}

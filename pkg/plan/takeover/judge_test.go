@@ -32,7 +32,7 @@ func deployed(t *testing.T) Input {
 			Status:     fleet.ClusterStatus{Namespace: "cluster-" + name},
 		})
 	}
-	result, err := preview.Of(in.Input)
+	result, err := preview.Compute(in.Input)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := deployed(t)
 			c.change(&in)
-			got := Judge(in)
+			got := Compare(in)
 			if c.want.Reasons == nil {
 				got.Reasons = nil
 			}
@@ -170,11 +170,11 @@ func TestJudgeIsPure(t *testing.T) {
 	in := deployed(t)
 	in.Deployments[0].Spec.StagedOptions.DefaultNamespace = "other"
 	before := in.Deployments[0].DeepCopy()
-	first := Judge(in)
+	first := Compare(in)
 	if diff := cmp.Diff(before, in.Deployments[0]); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(first, Judge(in)); diff != "" {
+	if diff := cmp.Diff(first, Compare(in)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -16,9 +16,9 @@ type Move struct {
 	Back  bool
 }
 
-// Of reports whether an object has to be relabeled. why is why it is not this
+// NeedsRelabel reports whether an object has to be relabeled. why is why it is not this
 // move's to pass on, and empty otherwise: it belongs to a third manager.
-func (m Move) Of(labels map[string]string) (relabel bool, why string) {
+func (m Move) NeedsRelabel(labels map[string]string) (relabel bool, why string) {
 	shard, named := labels[fleet.LabelShardRef]
 	switch {
 	case named && shard != m.Shard:

@@ -26,7 +26,7 @@ func TestMove(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			relabel, refused := c.move.Of(c.labels)
+			relabel, refused := c.move.NeedsRelabel(c.labels)
 			if relabel != c.relabel || refused != c.refused {
 				t.Errorf("%s: got %v, %q", c.why, relabel, refused)
 			}

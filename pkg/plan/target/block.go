@@ -52,8 +52,8 @@ func selector(s *metav1.LabelSelector) (labels.Selector, error) {
 // groups, or once through none.
 func views(c *Cluster) int { return max(1, len(c.Groups)) }
 
-// view is the group of one of these ways; the zero Group is none.
-func view(c *Cluster, i int) Group {
+// groupAt is the group of one of these ways; the zero Group is none.
+func groupAt(c *Cluster, i int) Group {
 	if len(c.Groups) == 0 {
 		return Group{}
 	}
@@ -63,7 +63,7 @@ func view(c *Cluster, i int) Group {
 // matchesAny reports whether the block matches the cluster through some group.
 func (b *block) matchesAny(c *Cluster) bool {
 	for i := range views(c) {
-		if b.matches(c, view(c, i)) {
+		if b.matches(c, groupAt(c, i)) {
 			return true
 		}
 	}
@@ -72,7 +72,7 @@ func (b *block) matchesAny(c *Cluster) bool {
 
 // matches reports whether all criteria hold for the cluster seen through a group.
 func (b *block) matches(c *Cluster, g Group) bool {
-	if b.empty() {
+	if b.isEmpty() {
 		return false
 	}
 	return b.nameMatches(c) &&
@@ -85,25 +85,25 @@ func (b *block) nameMatches(c *Cluster) bool {
 	return b.clusterName == "" || b.clusterName == c.Name || b.clusterName == c.Labels[fleet.LabelDisplayName]
 }
 
-func (b *block) empty() bool {
+func (b *block) isEmpty() bool {
 	return b.clusterName == "" && b.clusters == nil && b.group == "" && b.groups == nil
 }
 
 func (b *block) readsGroups() bool { return b.group != "" || b.groups != nil }
 
 // title names the block as people find it.
-func (b *block) title() string { return title(b.kind, b.number, b.name) }
+func (b *block) blockTitle() string { return targetTitle(b.kind, b.number, b.name) }
 
-func title(kind string, number int, name string) string {
+func targetTitle(kind string, number int, name string) string {
 	if name == "" {
 		return fmt.Sprintf("%s %d", kind, number)
 	}
 	return fmt.Sprintf("%s %d %q", kind, number, name)
 }
 
-// wants describes the criteria of the block.
-func (b *block) wants() string {
-	if b.empty() {
+// describeCriteria describes the criteria of the block.
+func (b *block) describeCriteria() string {
+	if b.isEmpty() {
 		return "nothing: it has no criteria and matches no cluster"
 	}
 	var parts []string
@@ -123,7 +123,9 @@ func (b *block) wants() string {
 }
 
 // refusal says what the block wants, and what a cluster has that it does not match.
-func (b *block) refusal(c *Cluster) string { return "wants " + b.wants() + ", " + b.has(c) }
+func (b *block) refusal(c *Cluster) string {
+	return "wants " + b.describeCriteria() + ", " + b.describeMismatch(c)
+}
 
 func selectorText(s labels.Selector) string {
 	if s.Empty() {
@@ -132,11 +134,11 @@ func selectorText(s labels.Selector) string {
 	return s.String()
 }
 
-// has describes the cluster's value for the first criterion of the block that
+// describeMismatch describes the cluster's value for the first criterion of the block that
 // it does not fulfil.
-func (b *block) has(c *Cluster) string {
+func (b *block) describeMismatch(c *Cluster) string {
 	switch {
-	case b.empty():
+	case b.isEmpty():
 		return "so not " + c.Name
 	case !b.nameMatches(c):
 		if shown := c.Labels[fleet.LabelDisplayName]; shown != "" && shown != c.Name {
@@ -162,18 +164,18 @@ func inGroup(c *Cluster, name string) bool {
 
 func (b *block) anyGroup(c *Cluster) bool {
 	for i := range views(c) {
-		if b.groups.Matches(labels.Set(view(c, i).Labels)) {
+		if b.groups.Matches(labels.Set(groupAt(c, i).Labels)) {
 			return true
 		}
 	}
 	return false
 }
 
-// through names the groups through which the block matches the cluster.
-func (b *block) through(c *Cluster) string {
+// matchingGroupNames names the groups through which the block matches the cluster.
+func (b *block) matchingGroupNames(c *Cluster) string {
 	var names []string
 	for i := range views(c) {
-		if g := view(c, i); b.matches(c, g) {
+		if g := groupAt(c, i); b.matches(c, g) {
 			names = append(names, g.Name)
 		}
 	}

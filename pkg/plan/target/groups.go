@@ -43,8 +43,8 @@ func CompileGroups(groups []*fleet.ClusterGroup) (Groups, []error) {
 	return out, errs
 }
 
-// Of returns the groups that select a cluster with these labels, by name.
-func (g Groups) Of(set map[string]string) []Group {
+// Selecting returns the groups that select a cluster with these labels, by name.
+func (g Groups) Selecting(set map[string]string) []Group {
 	var out []Group
 	for i := range g.members {
 		if g.members[i].selector.Matches(labels.Set(set)) {

@@ -85,8 +85,8 @@ func (l Mappings) Fault() error {
 	return errors.Join(errs...)
 }
 
-// A Reach is the namespaces beyond its own to whose clusters a Bundle may go.
-type Reach struct {
+// A MappedNamespaces is the namespaces beyond its own to whose clusters a Bundle may go.
+type MappedNamespaces struct {
 	home  string
 	by    map[string]string // name of the mapping, by namespace
 	fault error
@@ -94,8 +94,8 @@ type Reach struct {
 
 // ReachOf returns how far the mappings of its namespace let a Bundle go. home is that
 // namespace, bundle the Bundle's labels, namespaces the labels of all namespaces by name.
-func (l Mappings) ReachOf(home string, bundle map[string]string, namespaces map[string]map[string]string) Reach {
-	r := Reach{home: home, by: map[string]string{}, fault: l.Fault()}
+func (l Mappings) ReachOf(home string, bundle map[string]string, namespaces map[string]map[string]string) MappedNamespaces {
+	r := MappedNamespaces{home: home, by: map[string]string{}, fault: l.Fault()}
 	for i := range l {
 		if !l[i].Serves(bundle) {
 			continue
@@ -110,13 +110,13 @@ func (l Mappings) ReachOf(home string, bundle map[string]string, namespaces map[
 }
 
 // Namespaces returns the names of the namespaces beyond the Bundle's own, sorted.
-func (r Reach) Namespaces() []string { return slices.Sorted(maps.Keys(r.by)) }
+func (r MappedNamespaces) Namespaces() []string { return slices.Sorted(maps.Keys(r.by)) }
 
 // Fault is Mappings.Fault.
-func (r Reach) Fault() error { return r.fault }
+func (r MappedNamespaces) Fault() error { return r.fault }
 
 // Includes reports whether the Bundle may go to clusters of a namespace, and why.
-func (r Reach) Includes(namespace string) (bool, string) {
+func (r MappedNamespaces) Includes(namespace string) (bool, string) {
 	if namespace == r.home {
 		return true, "the Bundle's own namespace"
 	}

@@ -45,8 +45,8 @@ type Verdict struct {
 	Reason string
 }
 
-// Same reports whether two verdicts lead to the same options.
-func (v Verdict) Same(w Verdict) bool {
+// SameOptions reports whether two verdicts lead to the same options.
+func (v Verdict) SameOptions(w Verdict) bool {
 	if v.Deploy != w.Deploy || v.Target != w.Target || len(v.Customizations) != len(w.Customizations) {
 		return false
 	}
@@ -115,7 +115,7 @@ func Compile(spec *fleet.BundleSpec) (*Matcher, error) {
 	}
 	for i := range m.targets {
 		b := &m.targets[i]
-		b.reason = b.title() + " matches: " + b.wants()
+		b.reason = b.blockTitle() + " matches: " + b.describeCriteria()
 	}
 	return m, nil
 }
@@ -128,9 +128,9 @@ func customizations(spec *fleet.BundleSpec) int {
 	return 0
 }
 
-// Plain returns the targets of a Bundle that are no customizations: those that decide which
+// PlainTargets returns the targets of a Bundle that are no customizations: those that decide which
 // clusters get it.
-func Plain(spec *fleet.BundleSpec) []fleet.BundleTarget {
+func PlainTargets(spec *fleet.BundleSpec) []fleet.BundleTarget {
 	return spec.Targets[customizations(spec):]
 }
 
@@ -149,13 +149,13 @@ func (m *Matcher) Match(c *Cluster) Verdict {
 // Pick is Match without the reason where no target matches. The reason takes much longer
 // than the match, and for most clusters no caller needs it.
 func (m *Matcher) Pick(c *Cluster) Verdict {
-	hit := m.plain(c)
+	hit := m.firstTarget(c)
 	if hit == nil {
 		return Verdict{Target: -1}
 	}
 	v := Verdict{Target: hit.index, Deploy: true}
 	if hit.refuses {
-		v.Deploy, v.Reason = false, fmt.Sprintf("%s says doNotDeploy for %s", hit.title(), c.Name)
+		v.Deploy, v.Reason = false, fmt.Sprintf("%s says doNotDeploy for %s", hit.blockTitle(), c.Name)
 		return v
 	}
 	for i := range m.custom {
@@ -165,7 +165,7 @@ func (m *Matcher) Pick(c *Cluster) Verdict {
 		}
 		v.Customizations = append(v.Customizations, b.index)
 		if b.refuses {
-			v.Deploy, v.Reason = false, fmt.Sprintf("%s says doNotDeploy for %s", b.title(), c.Name)
+			v.Deploy, v.Reason = false, fmt.Sprintf("%s says doNotDeploy for %s", b.blockTitle(), c.Name)
 			return v
 		}
 		if !m.all {
@@ -176,14 +176,14 @@ func (m *Matcher) Pick(c *Cluster) Verdict {
 	return v
 }
 
-// plain is the first target that matches the cluster through a group through
+// firstTarget is the first target that matches the cluster through a group through
 // which no restriction keeps it out, or nil.
-func (m *Matcher) plain(c *Cluster) *block {
+func (m *Matcher) firstTarget(c *Cluster) *block {
 	for i := range m.targets {
 		b := &m.targets[i]
 		for g := range views(c) {
-			group := view(c, g)
-			if m.allowed(c, group) && b.matches(c, group) {
+			group := groupAt(c, g)
+			if m.isAllowed(c, group) && b.matches(c, group) {
 				return b
 			}
 		}
@@ -191,8 +191,8 @@ func (m *Matcher) plain(c *Cluster) *block {
 	return nil
 }
 
-// allowed reports whether the restrictions let the cluster in through a group.
-func (m *Matcher) allowed(c *Cluster, g Group) bool {
+// isAllowed reports whether the restrictions let the cluster in through a group.
+func (m *Matcher) isAllowed(c *Cluster, g Group) bool {
 	if len(m.restrictions) == 0 {
 		return true
 	}
@@ -209,23 +209,23 @@ func (m *Matcher) allowed(c *Cluster, g Group) bool {
 func (m *Matcher) refusal(c *Cluster) string {
 	for i := range m.targets {
 		if b := &m.targets[i]; b.matchesAny(c) {
-			return fmt.Sprintf("%s matches %s, but no restriction of the repository allows it: %s", b.title(), c.Name, m.restricts(b, c))
+			return fmt.Sprintf("%s matches %s, but no restriction of the repository allows it: %s", b.blockTitle(), c.Name, m.restrictionReason(b, c))
 		}
 	}
 	b := &m.targets[0]
-	return b.title() + " " + b.refusal(c)
+	return b.blockTitle() + " " + b.refusal(c)
 }
 
-// restricts says how the restrictions keep out a cluster that a target matches:
+// restrictionReason says how the restrictions keep out a cluster that a target matches:
 // none matches, or only through other groups than the target does.
-func (m *Matcher) restricts(b *block, c *Cluster) string {
+func (m *Matcher) restrictionReason(b *block, c *Cluster) string {
 	for i := range m.restrictions {
 		if r := &m.restrictions[i]; r.matchesAny(c) {
-			return fmt.Sprintf("%s does through %s, the target matches through %s", r.title(), r.through(c), b.through(c))
+			return fmt.Sprintf("%s does through %s, the target matches through %s", r.blockTitle(), r.matchingGroupNames(c), b.matchingGroupNames(c))
 		}
 	}
 	r := &m.restrictions[0]
-	text := r.title() + " " + r.refusal(c)
+	text := r.blockTitle() + " " + r.refusal(c)
 	if n := len(m.restrictions) - 1; n > 0 {
 		text += fmt.Sprintf(" (and %d more)", n)
 	}
@@ -256,5 +256,5 @@ func NamesOf(name string, labels map[string]string) []string {
 
 // invalid is the fault of a selector that cannot be read.
 func invalid(what string, index int, name string, err error) error {
-	return reconcile.TerminalError(ReasonInvalidSelector, fmt.Errorf("%s: %w", title(what, index+1, name), err))
+	return reconcile.TerminalError(ReasonInvalidSelector, fmt.Errorf("%s: %w", targetTitle(what, index+1, name), err))
 }

@@ -266,7 +266,7 @@ func TestGroups(t *testing.T) {
 	if len(errs) != 1 {
 		t.Errorf("want one error for the broken group, got %v", errs)
 	}
-	got := fmt.Sprint(groups.Of(labelled("env", "prod")))
+	got := fmt.Sprint(groups.Selecting(labelled("env", "prod")))
 	if want := "[{a map[]} {z map[]}]"; got != want {
 		t.Errorf("got %s, want %s: sorted, without the group that has no selector", got, want)
 	}

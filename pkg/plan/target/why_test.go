@@ -123,7 +123,7 @@ func TestMoreRestrictionsThanTargets(t *testing.T) {
 }
 
 // TestTwoOfOneName: a display name may be the name of another cluster; both get
-// the Bundle, as in the reference.
+// the Bundle, as in rancher/fleet.
 func TestTwoOfOneName(t *testing.T) {
 	m, err := Compile(&fleet.BundleSpec{Targets: []fleet.BundleTarget{{ClusterName: "shop"}}})
 	if err != nil {

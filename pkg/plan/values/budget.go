@@ -29,8 +29,8 @@ type Budget struct {
 	renderings, taken int
 }
 
-// begin fails if the budget is used up.
-func (b *Budget) begin() error {
+// checkLeft fails if the budget is used up.
+func (b *Budget) checkLeft() error {
 	if b == nil {
 		return nil
 	}
@@ -43,8 +43,8 @@ func (b *Budget) begin() error {
 	return nil
 }
 
-// end notes what a rendering has taken.
-func (b *Budget) end(steps int) {
+// charge notes what a rendering has taken.
+func (b *Budget) charge(steps int) {
 	if b == nil {
 		return
 	}
@@ -61,25 +61,25 @@ var large = make(chan struct{}, maxLarge)
 // and begins again: a template that takes much does not keep others waiting,
 // and the memory for all is limited.
 func renderWithin(budget *Budget, helm *fleet.HelmOptions, c ClusterFacts, labels map[string]string) (*fleet.HelmOptions, error) {
-	if err := budget.begin(); err != nil {
+	if err := budget.checkLeft(); err != nil {
 		return nil, err
 	}
-	out, steps, err := attempt(small, helm, c, labels)
+	out, steps, err := tryRender(small, helm, c, labels)
 	if errors.Is(err, ErrLimit) && !errors.Is(err, ErrTime) {
 		large <- struct{}{}
 		defer func() { <-large }()
 		var more int
-		out, more, err = attempt(full, helm, c, labels)
+		out, more, err = tryRender(full, helm, c, labels)
 		steps += more
 	}
 	if errors.Is(err, ErrTime) {
 		steps += maxSteps
 	}
-	budget.end(steps)
+	budget.charge(steps)
 	return out, err
 }
 
-func attempt(l limits, helm *fleet.HelmOptions, c ClusterFacts, labels map[string]string) (*fleet.HelmOptions, int, error) {
+func tryRender(l limits, helm *fleet.HelmOptions, c ClusterFacts, labels map[string]string) (*fleet.HelmOptions, int, error) {
 	m, out := newMeter(l), helm.DeepCopy()
 	err := m.render(out, c, labels)
 	return out, m.taken, err

@@ -22,15 +22,15 @@ var (
 	aliasIn  = regexp.MustCompile(`(?m)(^|[\s,\[{])\*[^\s*]`)
 )
 
-// read reads what templates have left as YAML. entries is how many values the
+// parseYAML reads what templates have left as YAML. entries is how many values the
 // text had before: those that templates have added are measured.
-func (m *meter) read(name, text string, entries int) (any, error) {
-	if err := m.make("the YAML that it leaves", times(entriesIn(text)-entries, documentEntryBytes)); err != nil {
+func (m *meter) parseYAML(name, text string, entries int) (any, error) {
+	if err := m.addBytes("the YAML that it leaves", times(entriesIn(text)-entries, documentEntryBytes)); err != nil {
 		return nil, err
 	}
 	if anchorIn.MatchString(text) && aliasIn.MatchString(text) {
 		var node yamlnode.Node
-		u := unfolding{}
+		u := aliasExpansion{}
 		if yamlnode.Unmarshal([]byte(text), &node) == nil && u.size(&node) > maxUnfoldedBytes {
 			return nil, fmt.Errorf("the aliases of the YAML that the templates leave stand for more than 4 MiB: %w", ErrLimit)
 		}
@@ -42,11 +42,11 @@ func (m *meter) read(name, text string, entries int) (any, error) {
 	return value, nil
 }
 
-// An unfolding is the sizes of anchors, as documents with their aliases replaced.
-type unfolding map[*yamlnode.Node]int
+// An aliasExpansion is the sizes of anchors, as documents with their aliases replaced.
+type aliasExpansion map[*yamlnode.Node]int
 
-// size is the bytes of a value, at most a little more than maxUnfoldedBytes.
-func (u unfolding) size(n *yamlnode.Node) int {
+// valueSize is the bytes of a value, at most a little more than maxUnfoldedBytes.
+func (u aliasExpansion) size(n *yamlnode.Node) int {
 	if n.Kind == yamlnode.AliasNode {
 		if known, ok := u[n.Alias]; ok {
 			return known
@@ -77,9 +77,9 @@ func line(err error) string {
 	return ""
 }
 
-// place is a position in a text for people: of values as a whole the key at the
+// positionText is a position in a text for people: of values as a whole the key at the
 // top, since their lines stand in no file of the user, else the line.
-func place(name, text string, at int) string {
+func positionText(name, text string, at int) string {
 	if at >= len(text) {
 		return name
 	}

@@ -37,9 +37,9 @@ var Refused = strings.Fields(`bcrypt buildCustomCert derivePassword genCA genCAW
 	genSelfSignedCertWithKey genSignedCert genSignedCertWithKey htpasswd`)
 
 // functions are all that a template may call, by name, unmeasured.
-var functions = known()
+var functions = knownFunctions()
 
-func known() template.FuncMap {
+func knownFunctions() template.FuncMap {
 	all, out := sprig.TxtFuncMap(), template.FuncMap{}
 	for _, name := range allowed {
 		out[name] = all[name]
@@ -48,12 +48,12 @@ func known() template.FuncMap {
 	out["print"], out["printf"], out["println"] = fmt.Sprint, fmt.Sprintf, fmt.Sprintln
 	out["html"], out["js"], out["urlquery"] = template.HTMLEscaper, template.JSEscaper, template.URLQueryEscaper
 	for _, name := range Refused {
-		out[name] = refused(name)
+		out[name] = refusedFunction(name)
 	}
 	return out
 }
 
-func refused(name string) func(...any) (any, error) {
+func refusedFunction(name string) func(...any) (any, error) {
 	return func(...any) (any, error) {
 		return nil, fmt.Errorf("templates of values may not call %s, which takes long for each cluster: "+
 			"call it in a template of the chart, or take the result from a Secret (helm.valuesFrom)", name)
@@ -99,8 +99,8 @@ func (m *meter) measured(name string, f any) any {
 	failure := reflect.TypeFor[error]()
 	outer := reflect.FuncOf(in, []reflect.Type{t.Out(0), failure}, t.IsVariadic())
 	return reflect.MakeFunc(outer, func(values []reflect.Value) []reflect.Value {
-		c := call{meter: m, name: name, args: arguments(values, t.IsVariadic())}
-		err := c.before()
+		c := call{meter: m, name: name, args: callArguments(values, t.IsVariadic())}
+		err := c.chargeCall()
 		var out []reflect.Value
 		if err == nil {
 			if t.IsVariadic() {
@@ -108,7 +108,7 @@ func (m *meter) measured(name string, f any) any {
 			} else {
 				out = inner.Call(values)
 			}
-			err = c.after(out[0].Interface())
+			err = c.measureResult(out[0].Interface())
 		}
 		if err != nil {
 			return []reflect.Value{reflect.Zero(t.Out(0)), reflect.ValueOf(&err).Elem()}
@@ -120,7 +120,7 @@ func (m *meter) measured(name string, f any) any {
 	}).Interface()
 }
 
-func arguments(values []reflect.Value, variadic bool) []any {
+func callArguments(values []reflect.Value, variadic bool) []any {
 	out := make([]any, 0, len(values))
 	for i, v := range values {
 		if !variadic || i < len(values)-1 {
@@ -146,19 +146,19 @@ type call struct {
 // if no rule says otherwise: a quoted character is written as \U0010ffff.
 const growth = 12
 
-// before takes the steps of a call, and fails if it would make too much.
-func (c *call) before() error {
-	if err := c.spend(1 + c.texts()/1000); err != nil {
+// chargeCall takes the steps of a call, and fails if it would make too much.
+func (c *call) chargeCall() error {
+	if err := c.addSteps(1 + c.texts()/1000); err != nil {
 		return err
 	}
 	if slices.Contains(parts, c.name) {
 		return nil
 	}
-	if shallow(c.name) {
-		return c.make(c.name, c.held())
+	if isShallow(c.name) {
+		return c.addBytes(c.name, c.holderBytes())
 	}
 	var err error
-	if c.size, err = c.measure(c.name, c.args...); err != nil {
+	if c.size, err = c.sizeOf(c.name, c.args...); err != nil {
 		return err
 	}
 	bytes := times(c.size, growth)
@@ -167,23 +167,23 @@ func (c *call) before() error {
 		if bytes, steps, err = rule(c); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		if err := c.spend(steps); err != nil {
+		if err := c.addSteps(steps); err != nil {
 			return err
 		}
 	}
-	return c.room(c.name, bytes)
+	return c.checkRoom(c.name, bytes)
 }
 
-// after measures what a call has returned.
-func (c *call) after(result any) error {
+// measureResult measures what a call has returned.
+func (c *call) measureResult(result any) error {
 	if slices.Contains(parts, c.name) {
 		return nil
 	}
-	bytes, err := c.measure(c.name, result)
-	if err != nil || shallow(c.name) {
+	bytes, err := c.sizeOf(c.name, result)
+	if err != nil || isShallow(c.name) {
 		return err
 	}
-	return c.make(c.name, bytes)
+	return c.addBytes(c.name, bytes)
 }
 
 // texts is how many bytes of text are among the arguments.

@@ -52,16 +52,16 @@ var (
 // can end a template from outside, so everything that it does comes by here.
 type meter struct {
 	limits
-	made, taken int
-	calls       int       // of templates, that have not returned
-	at          int       // offset of the action that is executed in its text
-	start       time.Time // of the template that is executed
+	usedBytes, taken int
+	calls            int       // of templates, that have not returned
+	at               int       // offset of the action that is executed in its text
+	start            time.Time // of the template that is executed
 }
 
 func newMeter(l limits) *meter { return &meter{limits: l} }
 
-// spend takes steps.
-func (m *meter) spend(steps int) error {
+// addSteps takes steps.
+func (m *meter) addSteps(steps int) error {
 	if steps < 0 || steps > m.steps-m.taken {
 		m.taken = m.steps
 		return errSteps
@@ -73,69 +73,69 @@ func (m *meter) spend(steps int) error {
 	return nil
 }
 
-// left is how many bytes may still be made.
-func (m *meter) left() int { return m.bytes - m.made }
+// bytesLeft is how many bytes may still be made.
+func (m *meter) bytesLeft() int { return m.bytes - m.usedBytes }
 
-// make notes that bytes were made by a function, or written.
-func (m *meter) make(by string, bytes int) error {
-	if err := m.room(by, bytes); err != nil {
+// addBytes notes that bytes were made by a function, or written.
+func (m *meter) addBytes(by string, bytes int) error {
+	if err := m.checkRoom(by, bytes); err != nil {
 		return err
 	}
-	m.made += bytes
+	m.usedBytes += bytes
 	return nil
 }
 
-// room fails if so many bytes cannot be made.
-func (m *meter) room(by string, bytes int) error {
-	if bytes >= 0 && bytes <= m.left() {
+// checkRoom fails if so many bytes cannot be made.
+func (m *meter) checkRoom(by string, bytes int) error {
+	if bytes >= 0 && bytes <= m.bytesLeft() {
 		return nil
 	}
 	return fmt.Errorf("%s makes too much: %w", by, ErrLimit)
 }
 
-// measure is how large values are, for a function that works on them or returns
+// sizeOf is how large values are, for a function that works on them or returns
 // them.
-func (m *meter) measure(by string, list ...any) (int, error) {
-	s := sizeOf(m.left(), list...)
+func (m *meter) sizeOf(by string, list ...any) (int, error) {
+	s := sizeOf(m.bytesLeft(), list...)
 	switch {
 	case s.deep:
 		return 0, fmt.Errorf("%s: %w", by, errDeep)
-	case s.bytes > m.left():
-		return 0, m.room(by, s.bytes)
+	case s.bytes > m.bytesLeft():
+		return 0, m.checkRoom(by, s.bytes)
 	}
-	return s.bytes, m.spend(s.values/10 + s.bytes/100)
+	return s.bytes, m.addSteps(s.values/10 + s.bytes/100)
 }
 
 // step is called before each action and turn, with its offset in the text.
-func (m *meter) step(at int) (string, error) {
+func (m *meter) addStep(at int) (string, error) {
 	m.at = at
-	return "", m.spend(1)
+	return "", m.addSteps(1)
 }
 
 // enter and leave enclose each template that is called.
-func (m *meter) enter() (string, error) {
+func (m *meter) enterTemplate() (string, error) {
 	if m.calls++; m.calls > maxCalls {
 		return "", errCalls
 	}
-	return "", m.spend(1)
+	return "", m.addSteps(1)
 }
 
-func (m *meter) leave() string {
+func (m *meter) leaveTemplate() string {
 	m.calls--
 	return ""
 }
 
 // printed returns what an action is about to print, if it may be printed.
 func (m *meter) printed(v any) (any, error) {
-	_, err := m.measure("the text", v)
+	_, err := m.sizeOf("the text", v)
 	return v, err
 }
 
-// returned returns what a method has returned, as the result of a function.
-func (m *meter) returned(v any) (any, error) {
-	n, err := m.measure("a method", v)
+// checkResult returns what a method has returned, as the result of a function.
+func (m *meter) checkResult(v any) (any, error) {
+	n, err := m.sizeOf("a method", v)
 	if err != nil {
 		return nil, err
 	}
-	return v, m.make("a method", n)
+	return v, m.addBytes("a method", n)
 }

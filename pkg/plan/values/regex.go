@@ -14,7 +14,7 @@ const (
 )
 
 // once: a regular expression is looked for until it is found.
-func once(c *call) (bytes, steps int, err error) {
+func matchOnceCost(c *call) (bytes, steps int, err error) {
 	states, _, err := pattern(c.text(0))
 	if err != nil {
 		return 0, 0, err
@@ -25,7 +25,7 @@ func once(c *call) (bytes, steps int, err error) {
 // everywhere: a regular expression is looked for behind each place where it is
 // found. If it may match a text of any length, each of these searches may read
 // all that is left.
-func everywhere(c *call) (bytes, steps int, err error) {
+func matchAllCost(c *call) (bytes, steps int, err error) {
 	states, endless, err := pattern(c.text(0))
 	if err != nil {
 		return 0, 0, err

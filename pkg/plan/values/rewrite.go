@@ -22,13 +22,13 @@ const maxBlocks = 100
 
 var errBlocks = fmt.Errorf("the template has blocks that are nested more than 100 deep: %w", ErrLimit)
 
-// put makes a template, and those that it defines, come by the meter: before
+// instrument makes a template, and those that it defines, come by the meter: before
 // each action, in each turn of a loop, whenever a template is called, and with
 // whatever is printed or returned by a method.
-func (m *meter) put(t *template.Template) error {
+func (m *meter) instrument(t *template.Template) error {
 	t.Funcs(template.FuncMap{
-		stepFunction: m.step, enterFunction: m.enter, leaveFunction: m.leave,
-		printedFunction: m.printed, returnedFunction: m.returned,
+		stepFunction: m.addStep, enterFunction: m.enterTemplate, leaveFunction: m.leaveTemplate,
+		printedFunction: m.printed, returnedFunction: m.checkResult,
 	})
 	for _, defined := range t.Templates() {
 		if defined.Tree == nil || defined.Root == nil {
@@ -60,19 +60,19 @@ func (r rewriter) list(l *parse.ListNode, depth int) error {
 		var err error
 		switch n := n.(type) {
 		case *parse.ActionNode:
-			r.pipe(n.Pipe)
+			r.rewritePipe(n.Pipe)
 			if len(n.Pipe.Decl) == 0 {
-				r.last(n.Pipe, printedFunction)
+				r.appendCall(n.Pipe, printedFunction)
 			}
 		case *parse.TemplateNode:
-			r.pipe(n.Pipe)
+			r.rewritePipe(n.Pipe)
 		case *parse.IfNode:
-			err = r.branch(&n.BranchNode, depth)
+			err = r.rewriteBranch(&n.BranchNode, depth)
 		case *parse.WithNode:
-			err = r.branch(&n.BranchNode, depth)
+			err = r.rewriteBranch(&n.BranchNode, depth)
 		case *parse.RangeNode:
-			if err = r.branch(&n.BranchNode, depth); err == nil {
-				n.List.Nodes = append([]parse.Node{r.step(n.Pos)}, n.List.Nodes...)
+			if err = r.rewriteBranch(&n.BranchNode, depth); err == nil {
+				n.List.Nodes = append([]parse.Node{r.stepNode(n.Pos)}, n.List.Nodes...)
 			}
 		default:
 			nodes = append(nodes, n)
@@ -81,22 +81,22 @@ func (r rewriter) list(l *parse.ListNode, depth int) error {
 		if err != nil {
 			return err
 		}
-		nodes = append(nodes, r.step(n.Position()), n)
+		nodes = append(nodes, r.stepNode(n.Position()), n)
 	}
 	l.Nodes = nodes
 	return nil
 }
 
-func (r rewriter) branch(n *parse.BranchNode, depth int) error {
-	r.pipe(n.Pipe)
+func (r rewriter) rewriteBranch(n *parse.BranchNode, depth int) error {
+	r.rewritePipe(n.Pipe)
 	if err := r.list(n.List, depth+1); err != nil {
 		return err
 	}
 	return r.list(n.ElseList, depth+1)
 }
 
-// pipe has the results of methods measured. Those of functions are anyway.
-func (r rewriter) pipe(p *parse.PipeNode) {
+// rewritePipe has the results of methods measured. Those of functions are anyway.
+func (r rewriter) rewritePipe(p *parse.PipeNode) {
 	if p == nil {
 		return
 	}
@@ -106,22 +106,22 @@ func (r rewriter) pipe(p *parse.PipeNode) {
 				arg = chain.Node
 			}
 			if inner, ok := arg.(*parse.PipeNode); ok {
-				r.pipe(inner)
+				r.rewritePipe(inner)
 			}
 		}
 	}
 	final := p.Cmds[len(p.Cmds)-1]
 	if _, ok := final.Args[0].(*parse.IdentifierNode); !ok && (len(p.Cmds) > 1 || len(final.Args) > 1) {
-		r.last(p, returnedFunction)
+		r.appendCall(p, returnedFunction)
 	}
 }
 
-// last has the value of a pipeline go through a function.
-func (r rewriter) last(p *parse.PipeNode, function string) {
+// appendCall has the value of a pipeline go through a function.
+func (r rewriter) appendCall(p *parse.PipeNode, function string) {
 	p.Cmds = append(p.Cmds, r.command(p.Pos, function))
 }
 
-func (r rewriter) step(at parse.Pos) parse.Node {
+func (r rewriter) stepNode(at parse.Pos) parse.Node {
 	n := int64(at)
 	return r.call(at, stepFunction, &parse.NumberNode{
 		NodeType: parse.NodeNumber, Pos: at, IsInt: true, Int64: n, Text: strconv.FormatInt(n, 10),

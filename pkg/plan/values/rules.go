@@ -30,10 +30,10 @@ var parts = strings.Fields(`all any coalesce default dig empty fail first get ha
 var holders = strings.Fields(`append chunk compact concat dict initial keys list mustAppend mustChunk mustCompact mustInitial
 	mustPrepend mustPush mustRest mustReverse mustSlice omit pick pluck prepend push rest reverse set slice tuple values`)
 
-func shallow(name string) bool { return slices.Contains(holders, name) }
+func isShallow(name string) bool { return slices.Contains(holders, name) }
 
-// held is how many bytes a holder makes at most.
-func (c *call) held() int {
+// holderBytes is how many bytes a holder makes at most.
+func (c *call) holderBytes() int {
 	n := entryBytes * (1 + len(c.args))
 	if c.name == "set" {
 		return n
@@ -64,12 +64,12 @@ var rules = map[string]func(c *call) (bytes, steps int, err error){
 	"wrap":     func(c *call) (int, int, error) { return times(c.size, 2), 0, nil },
 	"wrapWith": func(c *call) (int, int, error) { return times(len(c.text(2)), len(c.text(1))+1), 0, nil },
 	"join": func(c *call) (int, int, error) {
-		return times(c.size, growth) + times(items(c.args[1]), len(c.text(0))), 0, nil
+		return times(c.size, growth) + times(lengthOf(c.args[1]), len(c.text(0))), 0, nil
 	},
-	"split":  func(c *call) (int, int, error) { return times(pieces(c.text(1), c.text(0)), 2*entryBytes), 0, nil },
-	"splitn": func(c *call) (int, int, error) { return times(pieces(c.text(2), c.text(0)), 2*entryBytes), 0, nil },
+	"split":  func(c *call) (int, int, error) { return times(countPieces(c.text(1), c.text(0)), 2*entryBytes), 0, nil },
+	"splitn": func(c *call) (int, int, error) { return times(countPieces(c.text(2), c.text(0)), 2*entryBytes), 0, nil },
 	"splitList": func(c *call) (int, int, error) {
-		return times(pieces(c.text(1), c.text(0)), valueBytes), 0, nil
+		return times(countPieces(c.text(1), c.text(0)), valueBytes), 0, nil
 	},
 	"fromJson": decoded, "mustFromJson": decoded,
 	"printf": func(c *call) (int, int, error) { return formatted(c.text(0), c.args[1:]), 0, nil },
@@ -86,10 +86,10 @@ var rules = map[string]func(c *call) (bytes, steps int, err error){
 	"semver": versions, "semverCompare": versions,
 	"date": zoned, "dateInZone": zoned, "date_in_zone": zoned, "htmlDate": zoned, "htmlDateInZone": zoned,
 
-	"regexMatch": once, "mustRegexMatch": once, "regexFind": once, "mustRegexFind": once,
-	"regexFindAll": everywhere, "mustRegexFindAll": everywhere, "regexSplit": everywhere, "mustRegexSplit": everywhere,
-	"regexReplaceAll": everywhere, "mustRegexReplaceAll": everywhere,
-	"regexReplaceAllLiteral": everywhere, "mustRegexReplaceAllLiteral": everywhere,
+	"regexMatch": matchOnceCost, "mustRegexMatch": matchOnceCost, "regexFind": matchOnceCost, "mustRegexFind": matchOnceCost,
+	"regexFindAll": matchAllCost, "mustRegexFindAll": matchAllCost, "regexSplit": matchAllCost, "mustRegexSplit": matchAllCost,
+	"regexReplaceAll": matchAllCost, "mustRegexReplaceAll": matchAllCost,
+	"regexReplaceAllLiteral": matchAllCost, "mustRegexReplaceAllLiteral": matchAllCost,
 }
 
 // int is an argument that is one, else 0.
@@ -129,16 +129,16 @@ func indented(c *call) (bytes, steps int, err error) {
 	return c.size + times(c.int(0), strings.Count(text, "\n")+1), 0, nil
 }
 
-// pieces is how many pieces a separator makes of a text.
-func pieces(text, separator string) int {
+// countPieces is how many pieces a separator makes of a text.
+func countPieces(text, separator string) int {
 	if separator == "" {
 		return utf8.RuneCountInString(text) + 1
 	}
 	return strings.Count(text, separator) + 1
 }
 
-// items is the length of a list, else 1.
-func items(v any) int {
+// lengthOf is the length of a list, else 1.
+func lengthOf(v any) int {
 	if r := reflect.ValueOf(v); r.Kind() == reflect.Slice || r.Kind() == reflect.Array {
 		return r.Len()
 	}
@@ -197,16 +197,16 @@ func series(start, stop, step int) (bytes, steps int, err error) {
 			return 0, 0, fmt.Errorf("%d is too far from 0: %w", n, ErrLimit)
 		}
 	}
-	return counted(abs(stop-start) / max(abs(step), 1))
+	return countCost(abs(stop-start) / max(abs(step), 1))
 }
 
 func random(c *call) (bytes, steps int, err error) {
-	bytes, steps, err = counted(c.int(0))
+	bytes, steps, err = countCost(c.int(0))
 	return bytes, 50 * steps, err
 }
 
-// counted returns the cost of n numbers or characters.
-func counted(n int) (bytes, steps int, err error) {
+// countCost returns the cost of n numbers or characters.
+func countCost(n int) (bytes, steps int, err error) {
 	if n > maxItems {
 		return 0, 0, fmt.Errorf("%d is more than %d: %w", n, maxItems, ErrLimit)
 	}
@@ -220,7 +220,7 @@ func abs(n int) int { return max(n, -n) }
 func compared(c *call) (bytes, steps int, err error) {
 	with := len(c.args) - 1
 	if with == 0 {
-		with = items(c.args[0])
+		with = lengthOf(c.args[0])
 	}
 	return c.size, with * c.size / 800, nil
 }

@@ -23,17 +23,17 @@ const (
 	maxParens = 100
 )
 
-// A code is what a text holds between ${ and }.
-type code struct {
+// A templateText is what a text holds between ${ and }.
+type templateText struct {
 	actions, bytes, variables, parens int
 	entries                           int // that the text has beside, see entriesIn
 	unclosed                          int // line of the action that has no end, from 1; 0: none
 }
 
-// scan finds the templates in a text as text/template does, before anything
+// scanTemplates finds the templates in a text as text/template does, before anything
 // is made of them: reading them takes much more memory than they do.
-func scan(text string) code {
-	var c code
+func scanTemplates(text string) templateText {
+	var c templateText
 	for whole := text; ; {
 		at := strings.Index(text, leftDelim)
 		if at < 0 {
@@ -47,7 +47,7 @@ func scan(text string) code {
 			_, text, _ = strings.Cut(body, "*/")
 			continue
 		}
-		length, closed := c.action(text)
+		length, closed := c.readAction(text)
 		if !closed {
 			c.unclosed = 1 + strings.Count(whole[:len(whole)-len(text)], "\n")
 		}
@@ -55,9 +55,9 @@ func scan(text string) code {
 	}
 }
 
-// action reads one action, up to its end, and returns how long it is, and whether it
+// readAction reads one action, up to its end, and returns how long it is, and whether it
 // has an end.
-func (c *code) action(text string) (length int, closed bool) {
+func (c *templateText) readAction(text string) (length int, closed bool) {
 	depth := 0
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -94,8 +94,8 @@ func quoted(text string) int {
 	return len(text)
 }
 
-// check fails if a text holds more than templates may.
-func (c code) check() error {
+// checkLimits fails if a text holds more than templates may.
+func (c templateText) checkLimits() error {
 	for _, one := range []struct {
 		n, limit int
 		what     string

@@ -32,8 +32,8 @@ func Parse(text string) *SyntaxError {
 	if !strings.Contains(text, leftDelim) {
 		return nil
 	}
-	code := scan(text)
-	if code.check() != nil {
+	code := scanTemplates(text)
+	if code.checkLimits() != nil {
 		return nil // what is too large is refused when it is rendered
 	}
 	_, err := template.New(treeName).Funcs(functions).Delims(leftDelim, rightDelim).Parse(text)

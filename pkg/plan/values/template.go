@@ -45,18 +45,18 @@ func (m *meter) renderTree(tree map[string]any, facts map[string]any) (map[strin
 // template that needs more than it may says where it was.
 func (m *meter) renderText(name, text string, facts map[string]any) (any, error) {
 	m.at = 0
-	found := scan(text)
-	err := found.check()
+	found := scanTemplates(text)
+	err := found.checkLimits()
 	var written string
 	if err == nil {
 		written, err = m.execute(name, text, facts)
 	}
 	var value any
 	if err == nil {
-		value, err = m.read(name, written, found.entries)
+		value, err = m.parseYAML(name, written, found.entries)
 	}
 	if limit := limitOf(err); limit != nil {
-		return nil, fmt.Errorf("%s: %w", place(name, text, m.at), limit)
+		return nil, fmt.Errorf("%s: %w", positionText(name, text, m.at), limit)
 	}
 	return value, renderError(name, text, err)
 }
@@ -66,7 +66,7 @@ func (m *meter) execute(name, text string, facts map[string]any) (string, error)
 	if err != nil {
 		return "", err
 	}
-	if err := m.put(t); err != nil {
+	if err := m.instrument(t); err != nil {
 		return "", err
 	}
 	m.calls, m.start = 0, time.Now()
@@ -99,7 +99,7 @@ func (l *limitedText) Write(p []byte) (int, error) {
 	if l.text.Len()+len(p) > maxRenderedBytes {
 		return 0, errText
 	}
-	if err := l.meter.make("the text", len(p)); err != nil {
+	if err := l.meter.addBytes("the text", len(p)); err != nil {
 		return 0, err
 	}
 	return l.text.Write(p)

@@ -25,8 +25,8 @@ const (
 	checkInGrace = 5 * time.Minute
 )
 
-// A sighting collects what needs attention and what moves.
-type sighting struct {
+// A attentionCollector collects what needs attention and what moves.
+type attentionCollector struct {
 	now      time.Time
 	fleet    Fleet
 	away     map[Key]bool            // clusters that are Offline
@@ -39,11 +39,11 @@ type sighting struct {
 	quiet    []*fleet.GitRepo
 	list     []Attention
 	moving   []Moving
-	holds    bool // something that is paused is not at its newest version
+	holding  bool // something that is paused is not at its newest version
 }
 
-func newSighting(f Fleet, now time.Time) *sighting {
-	s := &sighting{
+func newSighting(f Fleet, now time.Time) *attentionCollector {
+	s := &attentionCollector{
 		now: now, fleet: f, away: map[Key]bool{}, aways: map[string]int{}, paused: map[Key]bool{},
 		held: map[Key]bool{}, reported: map[Key]bool{}, leaving: map[string]int{},
 		bundles: map[Key][]*fleet.Bundle{},
@@ -61,8 +61,8 @@ func newSighting(f Fleet, now time.Time) *sighting {
 	return s
 }
 
-// repository looks at what keeps a GitRepo from being read.
-func (s *sighting) repository(r *fleet.GitRepo) {
+// evaluateRepository looks at what keeps a GitRepo from being read.
+func (s *attentionCollector) repository(r *fleet.GitRepo) {
 	key := keyOf(r)
 	state, c := RepoTrouble(r)
 	switch {
@@ -72,12 +72,12 @@ func (s *sighting) repository(r *fleet.GitRepo) {
 		s.held[key], s.reported[key] = state == Held, true
 		s.list = append(s.list, Attention{
 			State: state, Kind: "GitRepo", Name: key.String(),
-			Reason: c.Reason, Since: moment(changed(c)), Message: c.Message,
+			Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
 		})
-	case updating(r) || s.behind(r) || reasonOf(problem(r.Status.Conditions)) == summary.ReasonNotRead:
+	case updating(r) || s.lacksBundles(r) || reasonOf(readyProblem(r.Status.Conditions)) == summary.ReasonNotRead:
 		s.reported[key] = true
 		s.moving = append(s.moving, Moving{
-			Kind: "GitRepo", Name: key.String(), Commit: r.Status.PollingCommit, Reason: cmp.Or(s.fleet.Unmanaged(r), progress(r)),
+			Kind: "GitRepo", Name: key.String(), Commit: r.Status.PollingCommit, Reason: cmp.Or(s.fleet.Unmanaged(r), readProgress(r)),
 			Ready: r.Status.ReadyClusters, Desired: r.Status.DesiredReadyClusters,
 		})
 	default:
@@ -87,7 +87,7 @@ func (s *sighting) repository(r *fleet.GitRepo) {
 
 // removal adds the row of a removal that a person has approved and the manager has not
 // begun, and reports whether there is one.
-func (s *sighting) removal(kind string, o metav1.Object, list []fleet.Condition, ready, desired int) bool {
+func (s *attentionCollector) removal(kind string, o metav1.Object, list []fleet.Condition, ready, desired int) bool {
 	text := Approval(o, list)
 	if text != "" {
 		s.moving = append(s.moving, Moving{Kind: kind, Name: keyOf(o).String(), Ready: ready, Desired: desired, Reason: text})
@@ -95,16 +95,16 @@ func (s *sighting) removal(kind string, o metav1.Object, list []fleet.Condition,
 	return text != ""
 }
 
-// behind reports whether the bundles that are seen of a GitRepo are known not to be
+// lacksBundles reports whether the bundles that are seen of a GitRepo are known not to be
 // those that its last reading left: another reading is writing them.
-func (s *sighting) behind(r *fleet.GitRepo) bool {
+func (s *attentionCollector) lacksBundles(r *fleet.GitRepo) bool {
 	shows, known := reading.Shows(r, s.bundles[keyOf(r)])
 	return known && !shows
 }
 
-// progress says how far a GitRepo is that is being read, with the failure that is
+// readProgress says how far a GitRepo is that is being read, with the failure that is
 // tried again.
-func progress(r *fleet.GitRepo) string {
+func readProgress(r *fleet.GitRepo) string {
 	c := condition.Find(r.Status.Conditions, fleet.ConditionReconciling)
 	if c == nil || c.Status != corev1.ConditionTrue || c.Reason == fleet.ReasonProgressing || c.Message == "" {
 		return "being read"
@@ -115,13 +115,13 @@ func progress(r *fleet.GitRepo) string {
 // repositoriesLeft looks at GitRepos that were read and are not Ready for a reason that
 // none of their Bundles has reported. After a reading the manager needs a moment to write
 // the state of the Bundles.
-func (s *sighting) repositoriesLeft() {
+func (s *attentionCollector) repositoriesLeft() {
 	for _, r := range s.quiet {
-		c := problem(r.Status.Conditions)
+		c := readyProblem(r.Status.Conditions)
 		if c == nil || s.reported[keyOf(r)] {
 			continue
 		}
-		if c.Reason == fleet.ReasonProgressing && s.now.Sub(changed(c)) < unreadyGrace {
+		if c.Reason == fleet.ReasonProgressing && s.now.Sub(changedAt(c)) < unreadyGrace {
 			s.moving = append(s.moving, Moving{
 				Kind: "GitRepo", Name: keyOf(r).String(), Commit: r.Status.Commit, Reason: c.Message,
 				Ready: r.Status.ReadyClusters, Desired: r.Status.DesiredReadyClusters,
@@ -130,14 +130,14 @@ func (s *sighting) repositoriesLeft() {
 		}
 		s.list = append(s.list, Attention{
 			State: fleet.NotReady, Kind: "GitRepo", Name: keyOf(r).String(),
-			Reason: c.Reason, Since: moment(changed(c)), Message: c.Message,
+			Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
 		})
 	}
 }
 
-// bundle looks at a Bundle: one row for each state that needs a person, and
+// evaluateBundle looks at a Bundle: one row for each state that needs a person, and
 // one for all that is on its way.
-func (s *sighting) bundle(b *fleet.Bundle) {
+func (s *attentionCollector) bundle(b *fleet.Bundle) {
 	before := len(s.list) + len(s.moving)
 	if c := HeldDeletion(b); c != nil && c.Reason != fleet.ReasonProtected {
 		s.workspaceHeld(b, c)
@@ -147,7 +147,7 @@ func (s *sighting) bundle(b *fleet.Bundle) {
 		if !s.removal("Bundle", b, b.Status.Conditions, b.Status.Summary.Ready, b.Status.Summary.DesiredReady) {
 			s.list = append(s.list, Attention{
 				State: Held, Kind: "Bundle", Name: keyOf(b).String(),
-				Reason: c.Reason, Since: moment(changed(c)), Message: c.Message,
+				Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
 			})
 		}
 		before++ // it says nothing about what is deployed
@@ -157,13 +157,13 @@ func (s *sighting) bundle(b *fleet.Bundle) {
 	}
 	if b.DeletionTimestamp != nil {
 		s.leavingBundle(b)
-	} else if c := problem(b.Status.Conditions); c != nil {
+	} else if c := readyProblem(b.Status.Conditions); c != nil {
 		s.bundleProblem(b, c)
 	} else {
 		for _, state := range []fleet.BundleState{fleet.ErrApplied, fleet.Modified, fleet.NotReady} {
 			s.bundleState(b, state)
 		}
-		s.bundleWaits(b)
+		s.addBundleWaits(b)
 	}
 	if len(s.list)+len(s.moving) > before {
 		s.reported[repoOf(b)] = true
@@ -172,26 +172,26 @@ func (s *sighting) bundle(b *fleet.Bundle) {
 
 // leavingBundle is a Bundle that is being removed. What was not Ready before is no trouble
 // of the removal. One that is left on clusters that are away does not move.
-func (s *sighting) leavingBundle(b *fleet.Bundle) {
+func (s *attentionCollector) leavingBundle(b *fleet.Bundle) {
 	s.bundleState(b, fleet.ErrApplied)
 	all := &b.Status.Summary
 	here := all.Ready
 	for _, state := range []fleet.BundleState{fleet.ErrApplied, fleet.WaitApplied, fleet.Modified, fleet.OutOfSync, fleet.Pending, fleet.NotReady} {
-		n, _ := s.present(b, state)
+		n, _ := s.countPresent(b, state)
 		here += n
 	}
 	if here > 0 || all.DesiredReady == 0 {
-		s.move(b, "being removed")
+		s.addMoving(b, "being removed")
 	}
 }
 
 // workspaceHeld is a Bundle that was deleted with its namespace or its kind: a person
 // decides about all of a workspace at once, so they have one row.
-func (s *sighting) workspaceHeld(b *fleet.Bundle, c *fleet.Condition) {
+func (s *attentionCollector) workspaceHeld(b *fleet.Bundle, c *fleet.Condition) {
 	s.reported[repoOf(b)] = true
 	row := Attention{
 		State: Held, Kind: "Workspace", Name: b.Namespace + "/" + b.Namespace,
-		Reason: c.Reason, Since: moment(changed(c)), Message: c.Message,
+		Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
 	}
 	i, known := s.leaving[b.Namespace]
 	if !known {
@@ -206,14 +206,14 @@ func (s *sighting) workspaceHeld(b *fleet.Bundle, c *fleet.Condition) {
 
 // untargeted reports whether a GitRepo says of all its Bundles that they match no
 // cluster: then it has the row.
-func (s *sighting) untargeted(repo Key) bool {
+func (s *attentionCollector) untargeted(repo Key) bool {
 	return slices.ContainsFunc(s.quiet, func(r *fleet.GitRepo) bool {
-		return keyOf(r) == repo && reasonOf(problem(r.Status.Conditions)) == fleet.ReasonNoTargets
+		return keyOf(r) == repo && reasonOf(readyProblem(r.Status.Conditions)) == fleet.ReasonNoTargets
 	})
 }
 
 // bundleProblem is a Bundle that is kept from being deployed at all.
-func (s *sighting) bundleProblem(b *fleet.Bundle, c *fleet.Condition) {
+func (s *attentionCollector) bundleProblem(b *fleet.Bundle, c *fleet.Condition) {
 	state := BundleState(b)
 	switch c.Reason {
 	case fleet.ReasonNoTargets:
@@ -228,7 +228,7 @@ func (s *sighting) bundleProblem(b *fleet.Bundle, c *fleet.Condition) {
 	}
 	s.list = append(s.list, Attention{
 		State: state, Kind: "Bundle", Name: keyOf(b).String(),
-		Reason: c.Reason, Since: moment(changed(c)), Message: c.Message,
+		Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
 		Clusters: Sample{Count: b.Status.Summary.DesiredReady},
 	})
 }
@@ -236,21 +236,21 @@ func (s *sighting) bundleProblem(b *fleet.Bundle, c *fleet.Condition) {
 // bundleState adds a row for the deployments of a Bundle in one state that does not end by
 // itself. Objects that are not ready yet, and dependencies that are not there yet, get some
 // time; what is not ready for another reason does not.
-func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
+func (s *attentionCollector) bundleState(b *fleet.Bundle, state fleet.BundleState) {
 	row := Attention{State: state, Kind: "Bundle", Name: keyOf(b).String(), Reason: string(state)}
 	if c := condition.Find(b.Status.Conditions, fleet.ConditionReady); c != nil && c.Status == corev1.ConditionFalse {
-		row.Since = moment(changed(c))
+		row.Since = utcPointer(changedAt(c))
 	}
 	if at := b.DeletionTimestamp; at != nil && row.Since != nil && row.Since.Before(at.Time) {
-		row.Since = moment(at.Time)
+		row.Since = utcPointer(at.Time)
 	}
 	var n int
 	var found []*fleet.NonReadyResource
 	if state == fleet.ErrApplied {
-		n, found = s.stuck(b, state)
-		n, found = s.coming(b, row.Since, n, found)
+		n, found = s.addStuck(b, state)
+		n, found = s.addDependencyWaits(b, row.Since, n, found)
 	} else {
-		n, found = s.present(b, state)
+		n, found = s.countPresent(b, state)
 	}
 	if state == fleet.NotReady {
 		n, found = s.unpaused(b, n, found)
@@ -275,7 +275,7 @@ func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
 		row.Message = resourceMessage(found[max(0, worst)])
 	}
 	if state == fleet.NotReady && !failed && row.Since != nil && s.now.Sub(*row.Since) < unreadyGrace {
-		s.move(b, row.Message)
+		s.addMoving(b, row.Message)
 		return
 	}
 	s.list = append(s.list, row)
@@ -284,7 +284,7 @@ func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
 // unpaused leaves out deployments that are NotReady only because they were never
 // deployed while their Bundle, GitRepo or Cluster is paused: PausedObjects lists
 // those.
-func (s *sighting) unpaused(b *fleet.Bundle, n int, found []*fleet.NonReadyResource) (int, []*fleet.NonReadyResource) {
+func (s *attentionCollector) unpaused(b *fleet.Bundle, n int, found []*fleet.NonReadyResource) (int, []*fleet.NonReadyResource) {
 	var left []*fleet.NonReadyResource
 	for _, r := range found {
 		if resourceMessage(r) != "" || !b.Spec.Paused && !s.paused[parseKey(r.Name)] {
@@ -294,20 +294,20 @@ func (s *sighting) unpaused(b *fleet.Bundle, n int, found []*fleet.NonReadyResou
 	if len(left) == len(found) {
 		return n, found
 	}
-	s.holds, s.reported[repoOf(b)] = true, true
+	s.holding, s.reported[repoOf(b)] = true, true
 	if len(left) == 0 && b.Spec.Paused {
 		return 0, nil // also those that the summary does not name
 	}
 	return n - len(found) + len(left), left
 }
 
-// bundleWaits adds the deployments of a Bundle that are on their way to
+// addBundleWaits adds the deployments of a Bundle that are on their way to
 // clusters that are online.
-func (s *sighting) bundleWaits(b *fleet.Bundle) {
+func (s *attentionCollector) addBundleWaits(b *fleet.Bundle) {
 	var first string
 	waiting := 0
 	for _, state := range []fleet.BundleState{fleet.WaitApplied, fleet.OutOfSync, fleet.Pending} {
-		n, found := s.stuck(b, state)
+		n, found := s.addStuck(b, state)
 		waiting += n
 		if first == "" && len(found) > 0 {
 			first = found[0].Message
@@ -315,19 +315,19 @@ func (s *sighting) bundleWaits(b *fleet.Bundle) {
 	}
 	unseen := len(b.Status.Conditions) == 0
 	switch {
-	case waiting == 0 && !unseen && !late(b):
+	case waiting == 0 && !unseen && !isBehindSpec(b):
 		return
-	case !unseen && late(b) && first == "":
+	case !unseen && isBehindSpec(b) && first == "":
 		first = notWorkedOn
 	case b.Spec.Paused && !unseen: // PausedObjects lists it
-		s.holds = true
+		s.holding = true
 		return
 	}
-	s.move(b, first)
+	s.addMoving(b, first)
 }
 
-// move adds a Bundle to what moves, once.
-func (s *sighting) move(b *fleet.Bundle, why string) {
+// addMoving adds a Bundle to what moves, once.
+func (s *attentionCollector) addMoving(b *fleet.Bundle, why string) {
 	name := keyOf(b).String()
 	if slices.ContainsFunc(s.moving, func(m Moving) bool { return m.Kind == "Bundle" && m.Name == name }) {
 		return
@@ -344,12 +344,12 @@ func (s *sighting) move(b *fleet.Bundle, why string) {
 	s.moving = append(s.moving, m)
 }
 
-// present counts a Bundle's deployments in a state on clusters that are not away, and
+// countPresent counts a Bundle's deployments in a state on clusters that are not away, and
 // returns those that its summary names. The summary names ten at most. If all that it names
 // are away, the others are assumed to be away too, provided that at least as many clusters
 // are away as the Bundle has deployments in that state.
-func (s *sighting) present(b *fleet.Bundle, state fleet.BundleState) (int, []*fleet.NonReadyResource) {
-	n := counted(&b.Status.Summary, state)
+func (s *attentionCollector) countPresent(b *fleet.Bundle, state fleet.BundleState) (int, []*fleet.NonReadyResource) {
+	n := countOf(&b.Status.Summary, state)
 	named, away := 0, 0
 	var found []*fleet.NonReadyResource
 	for i := range b.Status.Summary.NonReadyResources {
@@ -370,7 +370,7 @@ func (s *sighting) present(b *fleet.Bundle, state fleet.BundleState) (int, []*fl
 	return n - away, found
 }
 
-func counted(s *fleet.BundleSummary, state fleet.BundleState) int {
+func countOf(s *fleet.BundleSummary, state fleet.BundleState) int {
 	switch state {
 	case fleet.ErrApplied:
 		return s.ErrApplied
@@ -393,31 +393,31 @@ func counted(s *fleet.BundleSummary, state fleet.BundleState) int {
 var clusterConditions = []string{fleet.ConditionProcessed, fleet.ConditionImported, fleet.ConditionReconciled}
 
 // cluster looks at a Cluster apart from its bundles.
-func (s *sighting) cluster(c *fleet.Cluster) {
+func (s *attentionCollector) cluster(c *fleet.Cluster) {
 	created := c.CreationTimestamp.Time
 	if ClusterState(c) == fleet.WaitCheckIn && s.now.Sub(created) >= checkInGrace {
 		s.clusterRow(c, Attention{
 			State: fleet.WaitCheckIn, Reason: fleet.ReasonNeverSeen,
-			Since: moment(created), Message: neverSeen,
+			Since: utcPointer(created), Message: neverSeen,
 		})
 	}
 	going := s.removal("Cluster", c, c.Status.Conditions, c.Status.Summary.Ready, c.Status.Summary.DesiredReady)
 	if cond := condition.Find(c.Status.Conditions, fleet.ConditionDeletionHeld); cond != nil && cond.Status == corev1.ConditionTrue && !going {
-		s.clusterRow(c, Attention{State: Held, Reason: cond.Reason, Since: moment(changed(cond)), Message: cond.Message})
+		s.clusterRow(c, Attention{State: Held, Reason: cond.Reason, Since: utcPointer(changedAt(cond)), Message: cond.Message})
 	}
 	for _, kind := range clusterConditions {
 		if cond := condition.Find(c.Status.Conditions, kind); cond != nil && cond.Status == corev1.ConditionFalse && cond.Reason != "" {
 			s.clusterRow(c, Attention{
-				State: fleet.NotReady, Reason: cond.Reason, Since: moment(changed(cond)), Message: cond.Message,
+				State: fleet.NotReady, Reason: cond.Reason, Since: utcPointer(changedAt(cond)), Message: cond.Message,
 			})
 		}
 	}
 	if cond := condition.Find(c.Status.Conditions, fleet.ConditionReady); cond != nil && cond.Reason == fleet.ReasonAgentTrouble {
-		s.clusterRow(c, Attention{State: fleet.NotReady, Reason: cond.Reason, Since: moment(changed(cond)), Message: cond.Message})
+		s.clusterRow(c, Attention{State: fleet.NotReady, Reason: cond.Reason, Since: utcPointer(changedAt(cond)), Message: cond.Message})
 	}
 	if cond := condition.Find(c.Status.Conditions, fleet.ConditionDuplicateIdentity); cond != nil && cond.Status == corev1.ConditionTrue {
 		s.clusterRow(c, Attention{
-			State: fleet.NotReady, Reason: fleet.ConditionDuplicateIdentity, Since: moment(changed(cond)), Message: cond.Message,
+			State: fleet.NotReady, Reason: fleet.ConditionDuplicateIdentity, Since: utcPointer(changedAt(cond)), Message: cond.Message,
 		})
 	}
 	if o := c.Status.Agent.Orphans; o != nil && o.Count > 0 {
@@ -428,7 +428,7 @@ func (s *sighting) cluster(c *fleet.Cluster) {
 	}
 }
 
-func (s *sighting) clusterRow(c *fleet.Cluster, a Attention) {
+func (s *attentionCollector) clusterRow(c *fleet.Cluster, a Attention) {
 	key := keyOf(c).String()
 	a.Kind, a.Name, a.Clusters = "Cluster", key, Sample{Count: 1, Sample: []string{key}}
 	s.list = append(s.list, a)
@@ -436,7 +436,7 @@ func (s *sighting) clusterRow(c *fleet.Cluster, a Attention) {
 
 // rows are the rows, worst first, those of clusters with the same trouble
 // put together.
-func (s *sighting) rows() []Attention {
+func (s *attentionCollector) rows() []Attention {
 	var out []Attention
 	same := map[string]int{}
 	for _, a := range s.list {

@@ -10,8 +10,8 @@ const (
 	keySince     = "since"
 )
 
-// A Brake holds back everything new in a fleet while it is on.
-type Brake struct {
+// A GlobalPause holds back everything new in a fleet while it is on.
+type GlobalPause struct {
 	// On reports whether it is.
 	On bool `json:"on"`
 	// Reason is why, in the words of who put it on.
@@ -24,11 +24,11 @@ type Brake struct {
 
 // ParseBrake reads the data of ConfigMap fleet-brake. No data is a brake that
 // is off. A time that cannot be read is left out.
-func ParseBrake(data map[string]string) Brake {
+func ParseBrake(data map[string]string) GlobalPause {
 	if data[keySuspended] != "true" {
-		return Brake{}
+		return GlobalPause{}
 	}
-	b := Brake{On: true, Reason: data[keyReason], By: data[keyBy]}
+	b := GlobalPause{On: true, Reason: data[keyReason], By: data[keyBy]}
 	if t, err := time.Parse(time.RFC3339, data[keySince]); err == nil {
 		b.Since = &t
 	}
@@ -36,7 +36,7 @@ func ParseBrake(data map[string]string) Brake {
 }
 
 // Data returns what ParseBrake reads.
-func (b Brake) Data() map[string]string {
+func (b GlobalPause) Data() map[string]string {
 	data := map[string]string{keySuspended: "false", keyReason: b.Reason, keyBy: b.By}
 	if b.On {
 		data[keySuspended] = "true"
@@ -48,7 +48,7 @@ func (b Brake) Data() map[string]string {
 }
 
 // Text says since when, by whom and why a brake is on.
-func (b Brake) Text(now time.Time) string {
+func (b GlobalPause) Text(now time.Time) string {
 	text := "suspended"
 	if b.Since != nil {
 		text += " since " + Clock(*b.Since, now)

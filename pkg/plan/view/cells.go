@@ -14,7 +14,7 @@ func OwnLabels(c *fleet.Cluster) string {
 	var out []string
 	for k, v := range c.Labels {
 		domain, _, qualified := strings.Cut(k, "/")
-		if qualified && (within(domain, "cattle.io") || within(domain, "kubernetes.io") || within(domain, "k8s.io")) {
+		if qualified && (isWithin(domain, "cattle.io") || isWithin(domain, "kubernetes.io") || isWithin(domain, "k8s.io")) {
 			continue
 		}
 		if k == "name" && v == c.Name {
@@ -26,7 +26,7 @@ func OwnLabels(c *fleet.Cluster) string {
 	return strings.Join(out, ",")
 }
 
-func within(domain, parent string) bool {
+func isWithin(domain, parent string) bool {
 	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }
 

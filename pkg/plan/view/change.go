@@ -12,27 +12,27 @@ import (
 // Changes returns what a user wants to know between two looks at a fleet, apart from the
 // lines of EventLines: what has begun to need attention and what no longer does, which clusters
 // went away and came back, and what was paused and resumed.
-func Changes(before, after Glance, now time.Time) []EventLine {
+func Changes(before, after StatusSnapshot, now time.Time) []EventLine {
 	was, is := before.away, after.away
 	var lines []EventLine
 	for _, a := range after.Status.Attention {
-		if !slices.ContainsFunc(before.Status.Attention, a.same) {
+		if !slices.ContainsFunc(before.Status.Attention, a.sameTrouble) {
 			lines = append(lines, EventLine{"needs", a.text()})
 		}
 	}
 	for _, a := range before.Status.Attention {
-		if !slices.ContainsFunc(after.Status.Attention, a.same) {
+		if !slices.ContainsFunc(after.Status.Attention, a.sameTrouble) {
 			lines = append(lines, EventLine{"solved", a.text()})
 		}
 	}
 	for _, name := range sortedNames(is) {
 		if _, ok := was[name]; !ok {
-			lines = append(lines, EventLine{"away", fmt.Sprintf("%s: last seen %s", bare(name), Clock(is[name], now))})
+			lines = append(lines, EventLine{"away", fmt.Sprintf("%s: last seen %s", withoutWorkspace(name), Clock(is[name], now))})
 		}
 	}
 	for _, name := range sortedNames(was) {
 		if _, ok := is[name]; !ok {
-			lines = append(lines, EventLine{"back", bare(name)})
+			lines = append(lines, EventLine{"back", withoutWorkspace(name)})
 		}
 	}
 	return append(lines, pauseChanges(before.Status.Paused, after.Status.Paused)...)
@@ -57,15 +57,15 @@ func pauseChanges(was, is []PausedObject) []EventLine {
 	return lines
 }
 
-// A Glance is a Status and what is needed besides to compare it with another.
-type Glance struct {
+// A StatusSnapshot is a Status and what is needed besides to compare it with another.
+type StatusSnapshot struct {
 	Status Status
 	away   map[string]time.Time // when clusters that are away were last seen
 }
 
-// Look returns a Glance at a fleet.
-func Look(f Fleet, m Manager, now time.Time) Glance {
-	g := Glance{Status: Summarize(f, m, now), away: map[string]time.Time{}}
+// NewSnapshot returns the StatusSnapshot of a fleet.
+func NewSnapshot(f Fleet, m Manager, now time.Time) StatusSnapshot {
+	g := StatusSnapshot{Status: Summarize(f, m, now), away: map[string]time.Time{}}
 	for _, c := range f.Clusters {
 		if ClusterState(c) == fleet.Offline {
 			g.away[keyOf(c).String()] = c.Status.Agent.LastSeen.Time
@@ -74,8 +74,8 @@ func Look(f Fleet, m Manager, now time.Time) Glance {
 	return g
 }
 
-// same reports whether two rows are about the same trouble of the same object.
-func (a Attention) same(b Attention) bool {
+// sameTrouble reports whether two rows are about the same trouble of the same object.
+func (a Attention) sameTrouble(b Attention) bool {
 	return a.State == b.State && a.Kind == b.Kind && a.Name == b.Name && a.Message == b.Message
 }
 
@@ -96,15 +96,15 @@ func (a Attention) text() string {
 func (a Attention) Label() string {
 	switch a.Kind {
 	case "GitRepo":
-		return "repo " + bare(a.Name)
+		return "repo " + withoutWorkspace(a.Name)
 	case "Cluster":
-		return "cluster " + bare(a.Name)
+		return "cluster " + withoutWorkspace(a.Name)
 	case "Workspace":
-		return "workspace " + bare(a.Name)
+		return "workspace " + withoutWorkspace(a.Name)
 	case "Manager":
 		return "manager"
 	}
-	return bare(a.Name)
+	return withoutWorkspace(a.Name)
 }
 
 // Label returns what a row is about, as for Attention.
@@ -117,17 +117,17 @@ func (s Sample) Text() string {
 	case s.Count == 0:
 		return ""
 	case len(s.Sample) == 0:
-		return count(s.Count)
+		return countText(s.Count)
 	case s.Count == 1:
-		return bare(s.Sample[0])
+		return withoutWorkspace(s.Sample[0])
 	case s.Count == 2 && len(s.Sample) == 2:
-		return bare(s.Sample[0]) + ", " + bare(s.Sample[1])
+		return withoutWorkspace(s.Sample[0]) + ", " + withoutWorkspace(s.Sample[1])
 	}
-	return fmt.Sprintf("%s and %d more", bare(s.Sample[0]), s.Count-1)
+	return fmt.Sprintf("%s and %d more", withoutWorkspace(s.Sample[0]), s.Count-1)
 }
 
-// bare is a name without its workspace.
-func bare(name string) string {
+// withoutWorkspace is a name without its workspace.
+func withoutWorkspace(name string) string {
 	return name[strings.LastIndex(name, "/")+1:]
 }
 

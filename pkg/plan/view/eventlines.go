@@ -25,24 +25,24 @@ type EventLine struct {
 func EventLines(goal Goal, before, after Verdict, about string, now time.Time) []EventLine {
 	t := eventWriter{before: index(before), after: after, now: now}
 	if after.Seen && !before.Seen && after.Commit != "" && (goal.Kind == "GitRepo" || goal.Commit != "") {
-		t.add("seen", seen(goal, after, about))
+		t.addEvent("seen", changedBundlesText(goal, after, about))
 	}
 	if after.Warnings != "" && after.Warnings != before.Warnings {
-		t.add("warn", after.Warnings)
+		t.addEvent("warn", after.Warnings)
 	}
 	if after.Trouble != "" && after.Trouble != before.Trouble {
-		t.add("wait", after.Trouble)
+		t.addEvent("wait", after.Trouble)
 	}
 	for _, fault := range after.Faults {
 		if !slices.Contains(before.Faults, fault) {
-			t.add("fail", fault)
+			t.addEvent("fail", fault)
 		}
 	}
 	t.written()
 	t.removed(goal, before)
 	t.ready()
-	t.failed()
-	t.deferred()
+	t.addFailed()
+	t.addDeferred()
 	return t.lines
 }
 
@@ -63,13 +63,13 @@ type eventWriter struct {
 	lines  []EventLine
 }
 
-func (t *eventWriter) add(word, text string) { t.lines = append(t.lines, EventLine{word, text}) }
+func (t *eventWriter) addEvent(word, text string) { t.lines = append(t.lines, EventLine{word, text}) }
 
-func (t *eventWriter) was(p Pair) Pair { return t.before[pairKey{p.Bundle, p.Cluster}] }
+func (t *eventWriter) previousPair(p Pair) Pair { return t.before[pairKey{p.Bundle, p.Cluster}] }
 
-// seen says which bundles a commit changed.
-func seen(goal Goal, v Verdict, about string) string {
-	commit := Short(v.Commit)
+// changedBundlesText says which bundles a commit changed.
+func changedBundlesText(goal Goal, v Verdict, about string) string {
+	commit := ShortCommit(v.Commit)
 	if about != "" {
 		commit += " " + about
 	}
@@ -101,7 +101,7 @@ func (t *eventWriter) written() {
 	var bundles []Key
 	to := map[Key][]string{}
 	for _, p := range t.after.Pairs {
-		if !p.Written || t.was(p).Written || p.Progress == Reached || p.State == fleet.Ready {
+		if !p.Written || t.previousPair(p).Written || p.Progress == Reached || p.State == fleet.Ready {
 			continue
 		}
 		if to[p.Bundle] == nil {
@@ -110,7 +110,7 @@ func (t *eventWriter) written() {
 		to[p.Bundle] = append(to[p.Bundle], p.Cluster.Name)
 	}
 	for _, b := range bundles {
-		t.add("write", fmt.Sprintf("%s to %s", b.Name, List(to[b], named)))
+		t.addEvent("write", fmt.Sprintf("%s to %s", b.Name, List(to[b], named)))
 	}
 }
 
@@ -132,15 +132,15 @@ func (t *eventWriter) removed(goal Goal, before Verdict) {
 			text += " from " + List(r.Clusters, named)
 		}
 		if !known && r.Progress == Waiting {
-			t.add("remove", text)
+			t.addEvent("remove", text)
 		}
 		if len(r.Away) > 0 && r.Progress == Deferred && old.Progress != Deferred {
-			t.add("defer", fmt.Sprintf("%s: Offline; %s is removed there when it is back", List(r.Away, named), r.Bundle.Name))
+			t.addEvent("defer", fmt.Sprintf("%s: Offline; %s is removed there when it is back", List(r.Away, named), r.Bundle.Name))
 		}
 	}
 	for _, r := range before.Removals {
 		if !is[r.Bundle] && !slices.Contains(t.after.Held, r.Bundle) {
-			t.add("gone", r.Bundle.Name)
+			t.addEvent("gone", r.Bundle.Name)
 		}
 	}
 }
@@ -152,23 +152,23 @@ func (t *eventWriter) ready() {
 		fresh, all := false, true
 		for _, p := range c.pairs {
 			all = all && p.Progress == Reached
-			fresh = fresh || t.was(p).Progress != Reached
+			fresh = fresh || t.previousPair(p).Progress != Reached
 		}
 		if all && fresh {
 			names = append(names, c.key.Name)
 		}
 	}
 	if len(names) > 0 {
-		t.add("ready", List(names, named))
+		t.addEvent("ready", List(names, named))
 	}
 }
 
-// failed reports what cannot become Ready, clusters with the same text together.
-func (t *eventWriter) failed() {
+// addFailed reports what cannot become Ready, clusters with the same text together.
+func (t *eventWriter) addFailed() {
 	var texts []string
 	on := map[string][]string{}
 	for _, p := range t.after.Pairs {
-		if p.Progress != Failed || t.was(p).Progress == Failed && t.was(p).Message == p.Message {
+		if p.Progress != Failed || t.previousPair(p).Progress == Failed && t.previousPair(p).Message == p.Message {
 			continue
 		}
 		text := p.Message
@@ -181,15 +181,15 @@ func (t *eventWriter) failed() {
 		on[text] = append(on[text], p.Cluster.Name)
 	}
 	for _, text := range texts {
-		t.add("fail", fmt.Sprintf("%s: %s", List(on[text], named), text))
+		t.addEvent("fail", fmt.Sprintf("%s: %s", List(on[text], named), text))
 	}
 }
 
-// deferred reports which clusters are away.
-func (t *eventWriter) deferred() {
+// addDeferred reports which clusters are away.
+func (t *eventWriter) addDeferred() {
 	reported := map[Key]bool{}
 	for _, p := range t.after.Pairs {
-		if p.Progress != Deferred || t.was(p).Progress == Deferred || reported[p.Cluster] {
+		if p.Progress != Deferred || t.previousPair(p).Progress == Deferred || reported[p.Cluster] {
 			continue
 		}
 		reported[p.Cluster] = true
@@ -201,7 +201,7 @@ func (t *eventWriter) deferred() {
 		if slices.ContainsFunc(t.after.Pairs, func(o Pair) bool { return o.Cluster == p.Cluster && (o.State != fleet.Ready || !o.Written) }) {
 			what = "takes the newest when it is back"
 		}
-		t.add("defer", fmt.Sprintf("%s: Offline, %s; %s", p.Cluster.Name, last, what))
+		t.addEvent("defer", fmt.Sprintf("%s: Offline, %s; %s", p.Cluster.Name, last, what))
 	}
 }
 
@@ -228,9 +228,9 @@ func (v Verdict) clusters() []onCluster {
 	return out
 }
 
-// Stuck names the clusters on which something cannot become Ready without a
+// StuckText names the clusters on which something cannot become Ready without a
 // change; it is empty where that belongs to none.
-func (v Verdict) Stuck() string {
+func (v Verdict) StuckText() string {
 	var names []string
 	for _, c := range v.clusters() {
 		if slices.ContainsFunc(c.pairs, func(p Pair) bool { return p.Progress == Failed }) {
@@ -249,9 +249,9 @@ func (v Verdict) Problems() []string {
 	return append(texts, v.Waits...)
 }
 
-// Missing says in one line what a wait still waits for: first the pairs for which others
+// MissingText says in one line what a wait still waits for: first the pairs for which others
 // may wait. Faults come last: they may end with a command.
-func (v Verdict) Missing() string {
+func (v Verdict) MissingText() string {
 	texts := v.Problems()[len(v.Faults):]
 	for _, p := range v.open() {
 		texts = append(texts, fmt.Sprintf("%s on %s (%s)", p.Bundle.Name, p.Cluster.Name, p.State))
@@ -293,55 +293,55 @@ func Answer(goal Goal, v Verdict) string {
 	all, ready, deferred := v.Clusters()
 	what := "Ready"
 	if goal.Commit != "" && v.Seen {
-		what = "at " + Short(v.Commit)
+		what = "at " + ShortCommit(v.Commit)
 	}
 	switch {
 	case goal.Commit != "" && !v.Seen:
-		return after("not at "+Short(goal.Commit)+": "+v.reason(), v.Check)
+		return appendText("not at "+ShortCommit(goal.Commit)+": "+v.unreachedReason(), v.Check)
 	case all == 0 && v.End == Deferred && goal.Kind == "Cluster":
 		return "cluster " + goal.Key.Name + " is Offline, and nothing is deployed there"
 	case all == 0 && v.End == Deferred:
-		return "done where clusters can be reached: " + nothing(goal, v) + v.leftovers()
+		return "done where clusters can be reached: " + nothingText(goal, v) + v.leftovers()
 	case all == 0 && v.End != Reached:
-		return "not Ready: " + v.reason()
+		return "not Ready: " + v.unreachedReason()
 	case all == 0 && len(v.Removed) > 0:
-		return nothing(goal, v)
+		return nothingText(goal, v)
 	case all == 0:
-		return fmt.Sprintf("nothing to wait for: %s", nothing(goal, v))
+		return fmt.Sprintf("nothing to wait for: %s", nothingText(goal, v))
 	case deferred > 0:
-		return after(fmt.Sprintf("%d of %d reachable clusters %s %s, %d deferred", ready, all-deferred, areOf(all-deferred), what, deferred), v.cause())
+		return appendText(fmt.Sprintf("%d of %d reachable clusters %s %s, %d deferred", ready, all-deferred, areOf(all-deferred), what, deferred), v.failureCause())
 	}
 	text := fmt.Sprintf("%d of %d clusters %s %s", ready, all, areOf(all), what)
 	if v.End == Reached && len(v.Removed) > 0 {
 		text += ", " + List(v.Removed, named) + " removed"
 	}
-	return after(text+v.leftovers(), v.cause())
+	return appendText(text+v.leftovers(), v.failureCause())
 }
 
-// reason is why a goal without pairs is not reached. Where it has failed, what only waits
+// unreachedReason is why a goal without pairs is not reached. Where it has failed, what only waits
 // is no part of that.
-func (v Verdict) reason() string {
+func (v Verdict) unreachedReason() string {
 	if v.End == Failed {
-		return v.cause()
+		return v.failureCause()
 	}
-	return v.Missing()
+	return v.MissingText()
 }
 
-// after is a text and another one behind it, if there is one.
-func after(text, more string) string {
+// appendText is a text and another one behind it, if there is one.
+func appendText(text, more string) string {
 	if more == "" {
 		return text
 	}
 	return text + "; " + more
 }
 
-// cause is why a wait has failed, in one line: the first pair that cannot become Ready
+// failureCause is why a wait has failed, in one line: the first pair that cannot become Ready
 // without a change, and what belongs to no pair; without both the first pair whose last
 // attempt failed. It is empty where nothing has failed.
-func (v Verdict) cause() string {
-	p, found := v.Culprit()
+func (v Verdict) failureCause() string {
+	p, found := v.WorstPair()
 	text := ""
-	if found && p.Message != "" && (p.blame() == lasting || p.blame() == attempted && len(v.Faults) == 0) {
+	if found && p.Message != "" && (p.blameRank() == lasting || p.blameRank() == attempted && len(v.Faults) == 0) {
 		text = fmt.Sprintf("%s on %s: %s", p.Bundle.Name, p.Cluster.Name, p.Message)
 	}
 	faults := List(v.Faults, named)
@@ -351,10 +351,10 @@ func (v Verdict) cause() string {
 	return text + "; " + faults
 }
 
-// Culprit returns the pair that explains best why a goal is not reached: one that cannot
+// WorstPair returns the pair that explains best why a goal is not reached: one that cannot
 // become Ready without a change, else one whose last attempt failed, else one whose objects
 // are not as they should be. One that only waits comes last: it may wait for another.
-func (v Verdict) Culprit() (p Pair, found bool) {
+func (v Verdict) WorstPair() (p Pair, found bool) {
 	open := v.open()
 	if len(open) == 0 {
 		return Pair{}, false
@@ -365,7 +365,7 @@ func (v Verdict) Culprit() (p Pair, found bool) {
 // open are the pairs that are waited for or have failed, those first that explain best why.
 func (v Verdict) open() []Pair {
 	out := slices.DeleteFunc(slices.Clone(v.Pairs), func(p Pair) bool { return p.Progress != Waiting && p.Progress != Failed })
-	slices.SortStableFunc(out, func(a, b Pair) int { return a.blame() - b.blame() })
+	slices.SortStableFunc(out, func(a, b Pair) int { return a.blameRank() - b.blameRank() })
 	return out
 }
 
@@ -377,13 +377,13 @@ const (
 	idle             // it waits
 )
 
-func (p Pair) blame() int {
+func (p Pair) blameRank() int {
 	switch {
 	case p.Progress == Failed:
 		return lasting
 	case !p.Written: // its state is that of another version
 		return idle
-	case p.State == fleet.ErrApplied && dependency.Unready(p.Message):
+	case p.State == fleet.ErrApplied && dependency.IsUnreadyMessage(p.Message):
 		return idle
 	case p.State == fleet.ErrApplied:
 		return attempted
@@ -407,12 +407,12 @@ func (v Verdict) leftovers() string {
 	return ", " + List(names, named) + " still on clusters that are Offline"
 }
 
-func nothing(goal Goal, v Verdict) string {
+func nothingText(goal Goal, v Verdict) string {
 	if goal.Commit != "" {
 		if len(v.Removed) > 0 {
-			return fmt.Sprintf("%s removed %s and changed none of %s", Short(v.Commit), List(v.Removed, named), bundles(v.Bundles))
+			return fmt.Sprintf("%s removed %s and changed none of %s", ShortCommit(v.Commit), List(v.Removed, named), bundles(v.Bundles))
 		}
-		return fmt.Sprintf("%s changed none of %s", Short(v.Commit), bundles(v.Bundles))
+		return fmt.Sprintf("%s changed none of %s", ShortCommit(v.Commit), bundles(v.Bundles))
 	}
 	if goal.Kind == "Cluster" {
 		return "nothing is deployed there"

@@ -70,11 +70,11 @@ func HeldMessage(bd *fleet.BundleDeployment, h Holders, now time.Time) string {
 // its Bundle, to which the rollout has not come: the deployment itself does not know of
 // that version, and has the commit of the one before. It is empty where the Bundle is nil.
 func NotLetThrough(b *fleet.Bundle, bd *fleet.BundleDeployment) string {
-	if b == nil || late(b) || DeploymentState(bd) != fleet.Ready {
+	if b == nil || isBehindSpec(b) || DeploymentState(bd) != fleet.Ready {
 		return ""
 	}
 	for _, list := range summariesOf(b) {
-		if r := Said(list, ClusterOf(bd)); r != nil && r.State == fleet.OutOfSync {
+		if r := SummaryEntry(list, ClusterOf(bd)); r != nil && r.State == fleet.OutOfSync {
 			return resourceMessage(r)
 		}
 	}
@@ -92,7 +92,7 @@ func rolloutMessage(b *fleet.Bundle, cluster Key) string {
 		return ""
 	}
 	for _, list := range summariesOf(b) {
-		if r := Said(list, cluster); r != nil && r.Message != "" {
+		if r := SummaryEntry(list, cluster); r != nil && r.Message != "" {
 			return r.Message
 		}
 	}
@@ -112,8 +112,8 @@ func summariesOf(b *fleet.Bundle) []*fleet.BundleSummary {
 	return lists
 }
 
-// Said returns what a summary says of a cluster; nil where it does not name it.
-func Said(s *fleet.BundleSummary, cluster Key) *fleet.NonReadyResource {
+// SummaryEntry returns what a summary says of a cluster; nil where it does not name it.
+func SummaryEntry(s *fleet.BundleSummary, cluster Key) *fleet.NonReadyResource {
 	return entryOf(s, cluster.String())
 }
 

@@ -13,19 +13,19 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// passing reports whether a removal that a GitRepo holds needs no user for the goal, and
+// heldRemovalPasses reports whether a removal that a GitRepo holds needs no user for the goal, and
 // adds what the goal waits for instead. That is so if the hold is of another reading than
 // the awaited one, if its list is approved, or if the manager has not judged it again since
 // the reading took it back. c is the condition that says that it is held.
-func (j *judge) passing(repo *fleet.GitRepo, c *fleet.Condition) bool {
+func (j *evaluator) heldRemovalPasses(repo *fleet.GitRepo, c *fleet.Condition) bool {
 	switch {
 	case HeldRepo(repo) != nil: // it is deleted, and reads nothing more
 		return false
-	case j.goal.Commit != "" && !j.v.Seen: // read says what is waited for
+	case j.goal.Commit != "" && !j.verdict.Seen: // read says what is waited for
 	case approved(repo.Annotations, c):
-		j.wait("repo %s: %s", repo.Name, Approval(repo, repo.Status.Conditions))
-	case j.outdated(repo):
-		j.wait("repo %s: the manager has not judged again what it holds", repo.Name)
+		j.addWait("repo %s: %s", repo.Name, Approval(repo, repo.Status.Conditions))
+	case j.isHeldListOutdated(repo):
+		j.addWait("repo %s: the manager has not judged again what it holds", repo.Name)
 	default:
 		return false
 	}
@@ -53,7 +53,7 @@ func Approval(o metav1.Object, list []fleet.Condition) string {
 // person before it is removed: a condition of the GitRepo. It is nil where the Bundle
 // stays, or is being deleted.
 func HeldRemoval(repo *fleet.GitRepo, b *fleet.Bundle) *fleet.Condition {
-	if repo == nil || b.DeletionTimestamp != nil || !reading.Leaving(repo, b) {
+	if repo == nil || b.DeletionTimestamp != nil || !reading.IsLeaving(repo, b) {
 		return nil
 	}
 	c := condition.Find(repo.Status.Conditions, fleet.ConditionDeletionHeld)
@@ -63,17 +63,17 @@ func HeldRemoval(repo *fleet.GitRepo, b *fleet.Bundle) *fleet.Condition {
 	return c
 }
 
-// outdated reports whether the list that a GitRepo holds is known not to be what is asked
+// isHeldListOutdated reports whether the list that a GitRepo holds is known not to be what is asked
 // for now: a Bundle that it names stays, was changed since the manager worked on it, or
 // keeps no release back. The manager judges a GitRepo a second after its Bundles, and
 // takes the list off before the condition.
-func (j *judge) outdated(repo *fleet.GitRepo) bool {
+func (j *evaluator) isHeldListOutdated(repo *fleet.GitRepo) bool {
 	_, _, lines := withdrawal.ReadText(repo.Annotations[fleet.AnnotationDeletionHeld])
 	for _, line := range lines {
 		name, isBundle := strings.CutPrefix(line, "bundle ")
 		name, _, replaced := strings.Cut(name, ": ")
 		b := j.bundles[Key{Namespace: repo.Namespace, Name: name}]
-		if isBundle && b != nil && (replaced && (late(b) || keepsNothing(b)) || !replaced && !reading.Leaving(repo, b)) {
+		if isBundle && b != nil && (replaced && (isBehindSpec(b) || keepsNothing(b)) || !replaced && !reading.IsLeaving(repo, b)) {
 			return true
 		}
 	}
@@ -91,37 +91,37 @@ func keepsNothing(b *fleet.Bundle) bool {
 // not judged it again since that was changed.
 func HeldChange(b *fleet.Bundle) *fleet.Condition {
 	c := condition.Find(b.Status.Conditions, fleet.ConditionDeletionHeld)
-	if b.DeletionTimestamp != nil || c == nil || c.Status != corev1.ConditionTrue || approved(b.Annotations, c) || late(b) || unjudged(b) {
+	if b.DeletionTimestamp != nil || c == nil || c.Status != corev1.ConditionTrue || approved(b.Annotations, c) || isBehindSpec(b) || isHeldListUnchecked(b) {
 		return nil
 	}
 	return c
 }
 
-// unjudged reports whether a Bundle holds a list that is known not to be what is asked for
+// isHeldListUnchecked reports whether a Bundle holds a list that is known not to be what is asked for
 // now: no deployment leaves and no release is kept, or the list is taken off. The manager
 // writes first what leaves, then the list, then the condition.
-func unjudged(b *fleet.Bundle) bool {
+func isHeldListUnchecked(b *fleet.Bundle) bool {
 	return b.Annotations[fleet.AnnotationDeletionHeld] == "" ||
 		!condition.IsTrue(b.Status.Conditions, fleet.ConditionWithdrawing) && keepsNothing(b)
 }
 
-// losing judges what a Bundle that stays is about to lose, and reports whether that waits
+// checkRemovals judges what a Bundle that stays is about to lose, and reports whether that waits
 // for a user. The manager judges a withdrawal a second after it begins; until then the
 // deployments look as if they were wanted.
-func (j *judge) losing(b *fleet.Bundle) (held bool) {
+func (j *evaluator) checkRemovals(b *fleet.Bundle) (held bool) {
 	list := b.Status.Conditions
 	leaves := condition.Find(list, fleet.ConditionWithdrawing)
 	switch c := HeldChange(b); {
 	case c != nil:
-		j.fault("bundle %s: %s", b.Name, c.Message)
+		j.addFault("bundle %s: %s", b.Name, c.Message)
 		return true
-	case late(b): // bundle says what is waited for
+	case isBehindSpec(b): // bundle says what is waited for
 	case Approval(b, list) != "":
-		j.wait("bundle %s: %s", b.Name, Approval(b, list))
+		j.addWait("bundle %s: %s", b.Name, Approval(b, list))
 	case condition.IsTrue(list, fleet.ConditionDeletionHeld):
-		j.wait("bundle %s: the manager has not judged again what it holds", b.Name)
+		j.addWait("bundle %s: the manager has not judged again what it holds", b.Name)
 	case condition.IsTrue(list, fleet.ConditionWithdrawing) && len(j.leaving[keyOf(b)]) == 0:
-		j.wait("bundle %s: %s", b.Name, leaves.Message)
+		j.addWait("bundle %s: %s", b.Name, leaves.Message)
 	}
 	return false
 }

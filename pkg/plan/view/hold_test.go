@@ -142,7 +142,7 @@ func TestJudgeHold(t *testing.T) {
 			if c.repo != nil {
 				f.Repositories = []*fleet.GitRepo{c.repo}
 			}
-			got := Judge(c.goal, finished(f))
+			got := Evaluate(c.goal, finished(f))
 			if diff := cmp.Diff(c.want, text(got)); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
@@ -226,7 +226,7 @@ func TestJudgeHoldOfTargeting(t *testing.T) {
 			if c.goal.Commit != "" {
 				read(f.Repositories[0])
 			}
-			got := Judge(c.goal, finished(f))
+			got := Evaluate(c.goal, finished(f))
 			if diff := cmp.Diff(c.want, text(got)); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}

@@ -52,7 +52,7 @@ func ReadManager(config, installation *corev1.ConfigMap, lease *coordinationv1.L
 	if lease == nil || lease.Spec.RenewTime == nil {
 		return m
 	}
-	m.LastSign = moment(lease.Spec.RenewTime.Time)
+	m.LastSign = utcPointer(lease.Spec.RenewTime.Time)
 	m = m.WithCrashes(fleet.ConfigMapController, lease, now)
 	duration := 30 * time.Second
 	if s := lease.Spec.LeaseDurationSeconds; s != nil {
@@ -64,7 +64,7 @@ func ReadManager(config, installation *corev1.ConfigMap, lease *coordinationv1.L
 	}
 	m.Leader = *holder
 	if lease.Spec.AcquireTime != nil {
-		m.Since = moment(lease.Spec.AcquireTime.Time)
+		m.Since = utcPointer(lease.Spec.AcquireTime.Time)
 	}
 	return m
 }
@@ -84,7 +84,7 @@ func (m Manager) WithCrashes(process string, lease *coordinationv1.Lease, now ti
 // it is empty.
 func (m Manager) AsOf(now time.Time) string {
 	switch {
-	case m.Gone() && m.LastSign != nil:
+	case m.IsGone() && m.LastSign != nil:
 		return "as of " + Ago(*m.LastSign, now) + " ago"
 	case len(m.Crashes) > 0:
 		return "may be out of date"
@@ -97,7 +97,7 @@ func (m Manager) AsOf(now time.Time) string {
 // whether it runs. Else it is empty.
 func (m Manager) Warning(now time.Time) string {
 	parts := m.CrashTexts(now)
-	if m.Gone() && m.LastSign != nil {
+	if m.IsGone() && m.LastSign != nil {
 		parts = append(parts, "the manager has not been heard since "+m.LastSign.UTC().Format(time.RFC3339)+" ("+Ago(*m.LastSign, now)+" ago)")
 	}
 	if len(parts) == 0 && m.Hidden {
@@ -106,7 +106,7 @@ func (m Manager) Warning(now time.Time) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return strings.Join(parts, "; ") + "; what follows " + map[bool]string{true: "is as of then", false: "may be out of date"}[m.Gone()]
+	return strings.Join(parts, "; ") + "; what follows " + map[bool]string{true: "is as of then", false: "may be out of date"}[m.IsGone()]
 }
 
 // CrashTexts says of each process that dies again and again how often and when.
@@ -118,9 +118,9 @@ func (m Manager) CrashTexts(now time.Time) []string {
 	return texts
 }
 
-// Gone reports whether the manager has led before and does not now. That of a shard is
+// IsGone reports whether the manager has led before and does not now. That of a shard is
 // gone also where it has never led.
-func (m Manager) Gone() bool {
+func (m Manager) IsGone() bool {
 	return m.Leader == "" && (m.LastSign != nil || m.Shard != "" && !m.Hidden)
 }
 
@@ -131,7 +131,7 @@ func (m Manager) Text(now time.Time) string {
 		text += " " + m.Version
 	}
 	switch {
-	case m.Gone() && m.LastSign != nil:
+	case m.IsGone() && m.LastSign != nil:
 		return text + " does not run, last sign of life " + Ago(*m.LastSign, now) + " ago"
 	case m.Since != nil:
 		return text + ", leader for " + Ago(*m.Since, now)
@@ -147,7 +147,7 @@ const ReasonCrashes = "Crashes"
 // attention is the rows for a manager that is gone, or dies again and again.
 func (m Manager) attention() []Attention {
 	var rows []Attention
-	if m.Gone() {
+	if m.IsGone() {
 		rows = append(rows, Attention{
 			State: fleet.Offline, Kind: "Manager", Name: fleet.ConfigMapController, Reason: fleet.ReasonOffline,
 			Since: m.LastSign, Message: "no sign of life; what is deployed goes on running, nothing new is rolled out",
@@ -155,7 +155,7 @@ func (m Manager) attention() []Attention {
 	}
 	for _, c := range m.Crashes {
 		rows = append(rows, Attention{
-			State: fleet.NotReady, Kind: "Manager", Name: c.Process, Reason: ReasonCrashes, Since: moment(c.Since),
+			State: fleet.NotReady, Kind: "Manager", Name: c.Process, Reason: ReasonCrashes, Since: utcPointer(c.Since),
 			Message: fmt.Sprintf("has died %d times; kubectl logs --previous says why", c.Count),
 		})
 	}

@@ -43,8 +43,8 @@ type Pair struct {
 	generation int64  // of the Bundle
 }
 
-// pair judges one deployment.
-func (j *judge) pair(b *fleet.Bundle, bd *fleet.BundleDeployment) {
+// evaluateDeployment judges one deployment.
+func (j *evaluator) evaluateDeployment(b *fleet.Bundle, bd *fleet.BundleDeployment) {
 	p := Pair{
 		Bundle: keyOf(b), Cluster: ClusterOf(bd), Progress: Waiting,
 		State: DeploymentState(bd), Message: DeploymentMessage(bd),
@@ -67,23 +67,23 @@ func (j *judge) pair(b *fleet.Bundle, bd *fleet.BundleDeployment) {
 	case p.Written && stuck && bd.Spec.DeploymentID == bd.Spec.StagedDeploymentID:
 		p.Progress, p.Reason, p.reported = Failed, reason, true
 	case p.Written && bd.Spec.DeploymentID != "" && p.State != fleet.WaitApplied && p.State != fleet.OutOfSync:
-	case settled(b, bd, p) && paused(b, bd, c):
+	case isDecided(b, bd, p) && paused(b, bd, c):
 		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, j.pausedBy(b, c)
 	}
-	if r := broken(b, p.Cluster); r != nil && !p.Written && p.Progress == Waiting && !p.reports(r) {
+	if r := uncomputableEntry(b, p.Cluster); r != nil && !p.Written && p.Progress == Waiting && !p.repeats(r) {
 		p.Progress, p.State, p.Reason, p.Message = Failed, r.State, string(r.State), resourceMessage(r)
 	}
-	if r, text := frozen(b, p.Cluster); r != nil && (p.Progress == Reached || p.Progress == Waiting && unmoved(p.State)) {
+	if r, text := frozen(b, p.Cluster); r != nil && (p.Progress == Reached || p.Progress == Waiting && mayBeHeld(p.State)) {
 		p.Progress, p.State, p.Reason, p.Message, p.reported = Failed, r.State, string(r.State), text, false
 	}
 	if p.Message == "" && p.Progress != Reached {
 		p.Message = waitsFor(b, p)
 	}
-	j.v.Pairs = append(j.v.Pairs, p)
+	j.verdict.Pairs = append(j.verdict.Pairs, p)
 }
 
 // absent judges a cluster that should get a Bundle and has no deployment.
-func (j *judge) absent(b *fleet.Bundle, cluster Key, r *fleet.NonReadyResource) {
+func (j *evaluator) evaluateAbsent(b *fleet.Bundle, cluster Key, r *fleet.NonReadyResource) {
 	p := Pair{
 		Bundle: keyOf(b), Cluster: cluster, Progress: Waiting,
 		State: r.State, Message: resourceMessage(r), Wanted: b.Labels[fleet.LabelCommit],
@@ -97,18 +97,18 @@ func (j *judge) absent(b *fleet.Bundle, cluster Key, r *fleet.NonReadyResource) 
 		p.Progress, p.LastSeen = Deferred, c.Status.Agent.LastSeen.Time
 	case held != nil:
 		p.Progress, p.Reason, p.Message = Failed, string(r.State), text
-	case !late(b) && paused(b, nil, c):
+	case !isBehindSpec(b) && paused(b, nil, c):
 		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, j.pausedBy(b, c)
 	}
 	if p.Message == "" {
 		p.Message = waitsFor(b, p)
 	}
-	j.v.Pairs = append(j.v.Pairs, p)
+	j.verdict.Pairs = append(j.verdict.Pairs, p)
 }
 
-// unmoved reports whether a deployment in a state may be one that the manager has not let
+// mayBeHeld reports whether a deployment in a state may be one that the manager has not let
 // go on: it is as it was, or waits for the manager.
-func unmoved(state fleet.BundleState) bool {
+func mayBeHeld(state fleet.BundleState) bool {
 	return state == fleet.Ready || state == fleet.OutOfSync || state == fleet.Pending
 }
 
@@ -116,12 +116,12 @@ func unmoved(state fleet.BundleState) bool {
 // through, and why, if its status is of this Bundle. If there are many clusters, the
 // summary names ten, and the partitions name others.
 func frozen(b *fleet.Bundle, cluster Key) (*fleet.NonReadyResource, string) {
-	if late(b) {
+	if isBehindSpec(b) {
 		return nil, ""
 	}
 	for _, list := range summariesOf(b) {
-		if r := Said(list, cluster); r != nil {
-			if text := endless(b, r.Message); text != "" {
+		if r := SummaryEntry(list, cluster); r != nil {
+			if text := zeroLimitMessage(b, r.Message); text != "" {
 				return r, text
 			}
 		}
@@ -129,22 +129,22 @@ func frozen(b *fleet.Bundle, cluster Key) (*fleet.NonReadyResource, string) {
 	return nil, ""
 }
 
-// reports reports whether an entry of a summary repeats what the deployment's agent says.
-func (p Pair) reports(r *fleet.NonReadyResource) bool {
+// repeats reports whether an entry of a summary repeats what the deployment's agent says.
+func (p Pair) repeats(r *fleet.NonReadyResource) bool {
 	own := summary.NonReadyResource(r.Name, &summary.Deployment{State: p.State, Message: p.said})
 	return r.State == own.State && r.Message == own.Message
 }
 
-// broken returns the entry of a Bundle's summary for a cluster for which no deployment
+// uncomputableEntry returns the entry of a Bundle's summary for a cluster for which no deployment
 // could be worked out, or whose agent reports that of an older version. An older version
 // that waits for something on the cluster does not count.
-func broken(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
+func uncomputableEntry(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
 	if b.Status.ObservedGeneration < b.Generation {
 		return nil
 	}
 	for i := range b.Status.Summary.NonReadyResources {
 		r := &b.Status.Summary.NonReadyResources[i]
-		if r.State == fleet.ErrApplied && parseKey(r.Name) == cluster && !dependency.Unready(r.Message) && !lacks(r.Message) {
+		if r.State == fleet.ErrApplied && parseKey(r.Name) == cluster && !dependency.IsUnreadyMessage(r.Message) && !isMissingObject(r.Message) {
 			return r
 		}
 	}
@@ -168,36 +168,36 @@ func heldBack(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
 // changes, and in one word why.
 func permanent(bd *fleet.BundleDeployment) (string, bool) {
 	list := bd.Status.Conditions
-	if c := condition.Find(list, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionTrue && fresh(c, bd.Generation) {
+	if c := condition.Find(list, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionTrue && isCurrent(c, bd.Generation) {
 		return c.Reason, true
 	}
 	c := condition.Find(list, fleet.ConditionInstalled)
-	if c != nil && c.Status == corev1.ConditionFalse && fresh(c, bd.Generation) &&
+	if c != nil && c.Status == corev1.ConditionFalse && isCurrent(c, bd.Generation) &&
 		bd.Spec.DeploymentID != "" && bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID {
 		return c.Reason, true
 	}
 	return "", false
 }
 
-// settled reports whether the manager has decided what a deployment is to hold of this
+// isDecided reports whether the manager has decided what a deployment is to hold of this
 // Bundle. Of a change that deploys nothing, the manager writes only the new commit to the
 // deployment. So a deployment that is up to date may be about to get that, unless the
 // Bundle's summary says that something is held back.
-func settled(b *fleet.Bundle, bd *fleet.BundleDeployment, p Pair) bool {
-	return !late(b) && (p.Written || bd.Spec.DeploymentID == "" || p.State == fleet.OutOfSync || b.Status.Summary.OutOfSync > 0)
+func isDecided(b *fleet.Bundle, bd *fleet.BundleDeployment, p Pair) bool {
+	return !isBehindSpec(b) && (p.Written || bd.Spec.DeploymentID == "" || p.State == fleet.OutOfSync || b.Status.Summary.OutOfSync > 0)
 }
 
 func paused(b *fleet.Bundle, bd *fleet.BundleDeployment, c *fleet.Cluster) bool {
 	return b.Spec.Paused || bd != nil && bd.Spec.Paused || c != nil && c.Spec.Paused
 }
 
-// fresh reports whether a condition speaks of a generation, or does not say.
-func fresh(c *fleet.Condition, generation int64) bool {
+// isCurrent reports whether a condition speaks of a generation, or does not say.
+func isCurrent(c *fleet.Condition, generation int64) bool {
 	return c.ObservedGeneration == 0 || c.ObservedGeneration >= generation
 }
 
 // pausedBy says what is paused, of which the deployment is a part.
-func (j *judge) pausedBy(b *fleet.Bundle, c *fleet.Cluster) string {
+func (j *evaluator) pausedBy(b *fleet.Bundle, c *fleet.Cluster) string {
 	repo := j.repos[repoOf(b)]
 	switch {
 	case repo != nil && repo.Spec.Paused:
@@ -223,7 +223,7 @@ func waitsFor(b *fleet.Bundle, p Pair) string {
 	if c := Awaited(b); c != nil {
 		return c.Message
 	}
-	if late(b) {
+	if isBehindSpec(b) {
 		return notWorkedOn
 	}
 	for i := range b.Status.Summary.NonReadyResources {

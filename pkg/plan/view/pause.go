@@ -40,7 +40,7 @@ func PauseOf(o metav1.Object) Pause {
 	if by := notes[fleet.AnnotationPausedBy]; by != "" && (owner == nil || noted) {
 		p := Pause{By: condition.Message(by), Reason: condition.Message(notes[fleet.AnnotationPauseReason])}
 		if t, err := time.Parse(time.RFC3339, notes[fleet.AnnotationPausedAt]); err == nil {
-			p.Since = moment(t)
+			p.Since = utcPointer(t)
 		}
 		return p
 	}
@@ -52,7 +52,7 @@ func PauseOf(o metav1.Object) Pause {
 		p.By = fromFile
 	}
 	if owner.Time != nil {
-		p.Since = moment(owner.Time.Time)
+		p.Since = utcPointer(owner.Time.Time)
 	}
 	return p
 }
@@ -110,8 +110,8 @@ type PausedObject struct {
 // Label returns what a row is about, as for Attention.
 func (p PausedObject) Label() string { return Attention{Kind: p.Kind, Name: p.Name}.Label() }
 
-// Why returns the reason, or that none was given.
-func (p Pause) Why() string { return cmp.Or(p.Reason, "no reason given") }
+// ReasonText returns the reason, or that none was given.
+func (p Pause) ReasonText() string { return cmp.Or(p.Reason, "no reason given") }
 
 // InFile reports whether fleet.yaml in the repository has set it.
 func (p Pause) InFile() bool { return p.By == fromFile }

@@ -12,39 +12,39 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// repository judges all bundles of a GitRepo that the commit changed or removed.
-func (j *judge) repository() {
+// evaluateRepository judges all bundles of a GitRepo that the commit changed or removed.
+func (j *evaluator) evaluateRepository() {
 	repo := j.repos[j.goal.Key]
 	if repo == nil {
-		j.fault("repo %s is gone", j.goal.Key.Name)
+		j.addFault("repo %s is gone", j.goal.Key.Name)
 		return
 	}
 	if c := HeldRepo(repo); c != nil {
-		j.fault("repo %s: %s", repo.Name, c.Message)
+		j.addFault("repo %s: %s", repo.Name, c.Message)
 		return
 	}
 	all := j.bundlesOf(j.goal.Key)
-	j.read(repo, all)
-	staying := slices.DeleteFunc(slices.Clone(all), func(b *fleet.Bundle) bool { return reading.Leaving(repo, b) })
-	j.v.Bundles = len(staying)
-	if !j.v.Seen {
+	j.checkRead(repo, all)
+	staying := slices.DeleteFunc(slices.Clone(all), func(b *fleet.Bundle) bool { return reading.IsLeaving(repo, b) })
+	j.verdict.Bundles = len(staying)
+	if !j.verdict.Seen {
 		return
 	}
-	j.v.Warnings = repoWarnings(repo, unrenderedOf(staying))
-	if len(all) == 0 && len(j.v.Faults) == 0 && j.v.Trouble == "" {
-		j.wait("no bundle was made from repo %s yet", repo.Name)
+	j.verdict.Warnings = repoWarnings(repo, unrenderedOf(staying))
+	if len(all) == 0 && len(j.verdict.Faults) == 0 && j.verdict.Trouble == "" {
+		j.addWait("no bundle was made from repo %s yet", repo.Name)
 	}
 	targeted := j.goal.Commit == "" && slices.ContainsFunc(staying, func(b *fleet.Bundle) bool { return b.Status.Summary.DesiredReady > 0 })
 	for _, b := range staying {
-		if j.changedBy(b) {
-			j.bundle(b, targeted)
+		if j.isChangedByGoal(b) {
+			j.evaluateBundle(b, targeted)
 		}
 	}
-	j.removals(repo, all)
+	j.evaluateRemovals(repo, all)
 }
 
 // bundlesOf are the Bundles of a GitRepo, by name.
-func (j *judge) bundlesOf(repo Key) []*fleet.Bundle {
+func (j *evaluator) bundlesOf(repo Key) []*fleet.Bundle {
 	var all []*fleet.Bundle
 	for _, b := range j.bundles {
 		if repoOf(b) == repo {
@@ -54,55 +54,55 @@ func (j *judge) bundlesOf(repo Key) []*fleet.Bundle {
 	return sortedBy(all)
 }
 
-// read judges whether the repository was read, at the commit and in the version
+// checkRead judges whether the repository was read, at the commit and in the version
 // that its spec asks for, and whether its bundles are those of that reading.
-func (j *judge) read(repo *fleet.GitRepo, own []*fleet.Bundle) {
+func (j *evaluator) checkRead(repo *fleet.GitRepo, own []*fleet.Bundle) {
 	st := repo.Status
-	j.v.Commit = st.Commit
+	j.verdict.Commit = st.Commit
 	current := st.ObservedGeneration >= repo.Generation
-	at := matches(st.Commit, j.goal.Commit)
+	at := hasPrefix(st.Commit, j.goal.Commit)
 	if j.goal.Commit == "" {
 		at = st.Commit != "" && !condition.IsTrue(st.Conditions, fleet.ConditionReconciling)
 	}
-	why := unseen(repo, j.goal.Commit)
+	why := commitUnseenText(repo, j.goal.Commit)
 	if at && current {
-		j.v.Seen, why = j.proven(repo, own)
+		j.verdict.Seen, why = j.proven(repo, own)
 	}
-	j.trouble(repo, at && current)
+	j.checkTrouble(repo, at && current)
 	switch {
-	case !j.v.Seen && len(j.v.Faults) == 0 && j.v.Trouble == "":
-		j.wait("%s", why)
-		j.v.Check = check(repo, j.goal.Commit)
-	case j.v.Seen && j.goal.Commit != "" && unfinished(repo) && len(j.v.Faults) == 0:
-		j.wait("repo %s was not read completely yet%s", repo.Name, reconciling(repo))
+	case !j.verdict.Seen && len(j.verdict.Faults) == 0 && j.verdict.Trouble == "":
+		j.addWait("%s", why)
+		j.verdict.Check = commitHint(repo, j.goal.Commit)
+	case j.verdict.Seen && j.goal.Commit != "" && isIncomplete(repo) && len(j.verdict.Faults) == 0:
+		j.addWait("repo %s was not read completely yet%s", repo.Name, reconciling(repo))
 	}
-	if r := st.Reading; j.v.Seen && r != nil && j.goal.Commit != "" && r.Commit == st.Commit {
-		j.v.Removed = r.Removed
+	if r := st.Reading; j.verdict.Seen && r != nil && j.goal.Commit != "" && r.Commit == st.Commit {
+		j.verdict.Removed = r.Removed
 	}
 }
 
-// trouble judges what keeps a repository from being read. What a person has to
+// checkTrouble judges what keeps a repository from being read. What a person has to
 // change is a fault. What may pass by itself is waited for, where the repository was
 // read before as its spec asks for: where it never was, the spec may be wrong, and only
 // a host that is away is waited for. Once the commit is there, it does not matter whether
 // newer ones can be had.
-func (j *judge) trouble(repo *fleet.GitRepo, there bool) {
+func (j *evaluator) checkTrouble(repo *fleet.GitRepo, there bool) {
 	st := repo.Status
 	_, c := RepoTrouble(repo)
-	if c == nil || !fresh(c, repo.Generation) || c.ObservedGeneration == 0 && st.ObservedGeneration < repo.Generation {
+	if c == nil || !isCurrent(c, repo.Generation) || c.ObservedGeneration == 0 && st.ObservedGeneration < repo.Generation {
 		return
 	}
-	polled := j.goal.Commit == "" || there || matches(st.PollingCommit, j.goal.Commit)
+	polled := j.goal.Commit == "" || there || hasPrefix(st.PollingCommit, j.goal.Commit)
 	switch {
 	case (c.Type == fleet.ConditionStalled || c.Type == fleet.ConditionReconciling) && !polled && !condition.IsFalse(st.Conditions, fleet.ConditionGitPolling):
 		// about an older commit, which the next may put right
-	case c.Type == fleet.ConditionDeletionHeld && j.passing(repo, c):
+	case c.Type == fleet.ConditionDeletionHeld && j.heldRemovalPasses(repo, c):
 	case c.Type != fleet.ConditionGitPolling:
-		j.fault("repo %s: %s", repo.Name, c.Message)
+		j.addFault("repo %s: %s", repo.Name, c.Message)
 	case (st.Commit == "" || st.ObservedGeneration < repo.Generation) && !hostAway(c):
-		j.fault("repo %s cannot be read: %s", repo.Name, c.Message)
+		j.addFault("repo %s cannot be read: %s", repo.Name, c.Message)
 	case j.goal.Commit == "" || !there:
-		j.v.Trouble = fmt.Sprintf("repo %s cannot be read: %s", repo.Name, c.Message)
+		j.verdict.Trouble = fmt.Sprintf("repo %s cannot be read: %s", repo.Name, c.Message)
 	}
 }
 
@@ -122,8 +122,8 @@ func hostAway(c *fleet.Condition) bool {
 // The manager says so by a digest. An older one writes the status after all bundles:
 // what is read after the status shows them. Of any other manager only this is known:
 // a reading is over when its job has ended and all bundles carry its commit.
-func (j *judge) proven(repo *fleet.GitRepo, own []*fleet.Bundle) (seen bool, why string) {
-	name, commit := repo.Name, Short(repo.Status.Commit)
+func (j *evaluator) proven(repo *fleet.GitRepo, own []*fleet.Bundle) (seen bool, why string) {
+	name, commit := repo.Name, ShortCommit(repo.Status.Commit)
 	shows, known := reading.Shows(repo, own)
 	switch {
 	case known && !shows:
@@ -131,9 +131,9 @@ func (j *judge) proven(repo *fleet.GitRepo, own []*fleet.Bundle) (seen bool, why
 	case known, j.goal.Commit == "":
 		return true, ""
 	}
-	j.v.Unproven = true
+	j.verdict.Unproven = true
 	behind := slices.ContainsFunc(own, func(b *fleet.Bundle) bool {
-		return !reading.Leaving(repo, b) && b.Labels[fleet.LabelCommit] != repo.Status.Commit
+		return !reading.IsLeaving(repo, b) && b.Labels[fleet.LabelCommit] != repo.Status.Commit
 	})
 	switch {
 	case !j.ordered:
@@ -145,16 +145,16 @@ func (j *judge) proven(repo *fleet.GitRepo, own []*fleet.Bundle) (seen bool, why
 }
 
 // writesStatusLast reports whether a GitRepo was read by a manager of this project,
-// which writes its status after the Bundles. The reference writes the commit when it
+// which writes its status after the Bundles. rancher/fleet writes the commit when it
 // begins; its conditions name no generation.
 func writesStatusLast(repo *fleet.GitRepo) bool {
 	c := condition.Find(repo.Status.Conditions, fleet.ConditionGitPolling)
 	return c != nil && c.ObservedGeneration > 0
 }
 
-// unfinished reports whether the last reading left something out that a later one
+// isIncomplete reports whether the last reading left something out that a later one
 // of the same commit may add.
-func unfinished(repo *fleet.GitRepo) bool {
+func isIncomplete(repo *fleet.GitRepo) bool {
 	if r := repo.Status.Reading; r != nil && r.Commit == repo.Status.Commit {
 		return !r.Complete
 	}
@@ -172,22 +172,22 @@ func reconciling(repo *fleet.GitRepo) string {
 	return ": " + c.Message
 }
 
-// check suggests what to check if a repository has not seen a commit; empty if it has, or
+// commitHint suggests what to check if a repository has not seen a commit; empty if it has, or
 // if it is not read at present.
-func check(repo *fleet.GitRepo, commit string) string {
-	if commit == "" || repo.Status.Commit == "" || repo.Spec.Revision != "" || matches(repo.Status.Commit, commit) || matches(repo.Status.PollingCommit, commit) {
+func commitHint(repo *fleet.GitRepo, commit string) string {
+	if commit == "" || repo.Status.Commit == "" || repo.Spec.Revision != "" || hasPrefix(repo.Status.Commit, commit) || hasPrefix(repo.Status.PollingCommit, commit) {
 		return ""
 	}
 	return fmt.Sprintf("its branch %s is not at %s: either a newer commit is there, or this one is not pushed to the repository that repo %s reads",
-		cmp.Or(repo.Spec.Branch, "master"), Short(commit), repo.Name)
+		cmp.Or(repo.Spec.Branch, "master"), ShortCommit(commit), repo.Name)
 }
 
-func unseen(repo *fleet.GitRepo, commit string) string {
-	at := Short(repo.Status.Commit)
+func commitUnseenText(repo *fleet.GitRepo, commit string) string {
+	at := ShortCommit(repo.Status.Commit)
 	switch {
 	case commit == "" || repo.Status.Commit == "":
 		return fmt.Sprintf("repo %s was not read yet%s", repo.Name, reconciling(repo))
-	case matches(repo.Status.Commit, commit):
+	case hasPrefix(repo.Status.Commit, commit):
 		return fmt.Sprintf("repo %s is at %s, but was not read yet as its spec asks for%s", repo.Name, at, reconciling(repo))
 	case repo.Spec.Revision != "":
 		return fmt.Sprintf("repo %s is at %s and stays at revision %s", repo.Name, at, repo.Spec.Revision)

@@ -12,7 +12,7 @@ import (
 )
 
 // older is a repository of a manager of this project that does not say what a
-// reading left; reference one of the reference.
+// reading left; reference one of rancher/fleet.
 func older(r *fleet.GitRepo) {
 	read(r)
 	c := cond(fleet.ConditionGitPolling, corev1.ConditionTrue, "", "", 0)
@@ -199,7 +199,7 @@ func TestJudgeReading(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, text(Judge(c.goal, c.fleet))); diff != "" {
+			if diff := cmp.Diff(c.want, text(Evaluate(c.goal, c.fleet))); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 		})

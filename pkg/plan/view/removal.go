@@ -17,19 +17,19 @@ type Removal struct {
 	Away     []string // that still have it and are Offline
 }
 
-// removals judges what of a repository is on its way out: bundles, and deployments
+// evaluateRemovals judges what of a repository is on its way out: bundles, and deployments
 // of bundles that are gone. What only waits to be approved is not on its way out.
-func (j *judge) removals(repo *fleet.GitRepo, own []*fleet.Bundle) {
+func (j *evaluator) evaluateRemovals(repo *fleet.GitRepo, own []*fleet.Bundle) {
 	of := map[Key]bool{}
 	held := condition.IsTrue(repo.Status.Conditions, fleet.ConditionDeletionHeld)
 	for _, b := range own {
 		switch c := HeldDeletion(b); {
 		case c != nil:
-			j.fault("bundle %s: %s", b.Name, c.Message)
-			j.v.Held = append(j.v.Held, keyOf(b))
-		case !reading.Leaving(repo, b):
+			j.addFault("bundle %s: %s", b.Name, c.Message)
+			j.verdict.Held = append(j.verdict.Held, keyOf(b))
+		case !reading.IsLeaving(repo, b):
 		case held && b.DeletionTimestamp == nil:
-			j.v.Held = append(j.v.Held, keyOf(b))
+			j.verdict.Held = append(j.verdict.Held, keyOf(b))
 		default:
 			of[keyOf(b)] = true
 		}
@@ -45,7 +45,7 @@ func (j *judge) removals(repo *fleet.GitRepo, own []*fleet.Bundle) {
 }
 
 // removal judges one bundle that is being removed.
-func (j *judge) removal(key Key) {
+func (j *evaluator) removal(key Key) {
 	r := Removal{Bundle: key, Progress: Waiting}
 	for _, bd := range slices.Concat(j.deployments[key], j.leaving[key]) {
 		at := ClusterOf(bd)
@@ -60,11 +60,11 @@ func (j *judge) removal(key Key) {
 	text := "bundle " + key.Name + " is being removed"
 	switch {
 	case len(r.Clusters) > 0:
-		j.wait("%s from %s", text, List(r.Clusters, named))
+		j.addWait("%s from %s", text, List(r.Clusters, named))
 	case len(r.Away) > 0:
 		r.Progress = Deferred
 	default:
-		j.wait("%s", text)
+		j.addWait("%s", text)
 	}
-	j.v.Removals = append(j.v.Removals, r)
+	j.verdict.Removals = append(j.verdict.Removals, r)
 }

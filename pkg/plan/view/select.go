@@ -45,8 +45,8 @@ func (s Selection) String() string {
 	return ""
 }
 
-// words are all states that an object may be in.
-func words() []string {
+// stateWords are all states that an object may be in.
+func stateWords() []string {
 	var out []string
 	for _, s := range fleet.States {
 		out = append(out, string(s))
@@ -55,7 +55,7 @@ func words() []string {
 }
 
 // StateNames returns all states that an object may be in.
-func StateNames() []string { return words() }
+func StateNames() []string { return stateWords() }
 
 // nearestState is the state that was most likely meant by a text, in letters of any case;
 // empty where none is near.
@@ -71,7 +71,7 @@ func nearestState(text string, known []string) string {
 // state is an error that names the nearest one.
 func ParseStates(list []string) ([]fleet.BundleState, error) {
 	var out []fleet.BundleState
-	known := words()
+	known := stateWords()
 	for _, text := range list {
 		i := slices.IndexFunc(known, func(w string) bool { return strings.EqualFold(w, text) })
 		if i >= 0 {

@@ -36,7 +36,7 @@ func (f Fleet) Unmanaged(o metav1.Object) string { return f.Shards[ShardOf(o)].U
 // Unmanaged says that the manager of a shard is gone; it is empty where it is not, and
 // for the default manager.
 func (m Manager) Unmanaged() string {
-	if m.Shard == "" || !m.Gone() {
+	if m.Shard == "" || !m.IsGone() {
 		return ""
 	}
 	return fmt.Sprintf("no manager works on shard %q", m.Shard)
@@ -48,7 +48,7 @@ func (m Manager) Absence(now time.Time) string {
 	switch text := m.Unmanaged(); {
 	case text != "":
 		return text
-	case m.Gone():
+	case m.IsGone():
 		return stopped + ", last sign of life " + Ago(*m.LastSign, now) + " ago"
 	}
 	return ""
@@ -73,11 +73,11 @@ func (f Fleet) shardAttention() []Attention {
 		}
 		n := 0
 		for _, r := range f.Repositories {
-			n += one(ShardOf(r) == id)
+			n += boolToInt(ShardOf(r) == id)
 		}
 		k := 0
 		for _, b := range f.Bundles {
-			k += one(ShardOf(b) == id)
+			k += boolToInt(ShardOf(b) == id)
 		}
 		rows = append(rows, Attention{
 			State: fleet.Offline, Kind: "Manager", Name: "shard " + id, Reason: ReasonNoManager, Since: m.LastSign,
@@ -87,7 +87,7 @@ func (f Fleet) shardAttention() []Attention {
 	return rows
 }
 
-func one(is bool) int {
+func boolToInt(is bool) int {
 	if is {
 		return 1
 	}

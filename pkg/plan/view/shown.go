@@ -7,10 +7,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// Shown reports whether the objects that Summarize reads say what a verdict says of
+// Reflected reports whether the objects that Summarize reads say what a verdict says of
 // deployments. The manager writes the status of Bundles, Clusters and GitRepos after the
 // agents have reported. What was changed since the verdict is not compared.
-func Shown(goal Goal, v Verdict, f Fleet) bool {
+func Reflected(goal Goal, v Verdict, f Fleet) bool {
 	bundles, clusters := byKey(f.Bundles), byKey(f.Clusters)
 	for i := range v.Pairs {
 		p := &v.Pairs[i]
@@ -18,10 +18,10 @@ func Shown(goal Goal, v Verdict, f Fleet) bool {
 		if !p.reported || b == nil || b.Generation > p.generation {
 			continue
 		}
-		if late(b) || b.Generation < p.generation || contradicts(&b.Status.Summary, p.Cluster.String(), p) {
+		if isBehindSpec(b) || b.Generation < p.generation || contradictsSummary(&b.Status.Summary, p.Cluster.String(), p) {
 			return false
 		}
-		if c != nil && contradicts(&c.Status.Summary, p.Bundle.Name, p) {
+		if c != nil && contradictsSummary(&c.Status.Summary, p.Bundle.Name, p) {
 			return false
 		}
 	}
@@ -29,10 +29,10 @@ func Shown(goal Goal, v Verdict, f Fleet) bool {
 	return goal.Kind != "GitRepo" || repo == nil || !v.Seen || repoShown(repo, v, f)
 }
 
-// contradicts reports whether a summary says something else of a pair than its agent. A
+// contradictsSummary reports whether a summary says something else of a pair than its agent. A
 // summary names ten deployments at most: where it may leave the pair out, only its
 // counters are compared.
-func contradicts(s *fleet.BundleSummary, name string, p *Pair) bool {
+func contradictsSummary(s *fleet.BundleSummary, name string, p *Pair) bool {
 	if s.DesiredReady == 0 {
 		return false // the manager has not written it
 	}
@@ -41,9 +41,9 @@ func contradicts(s *fleet.BundleSummary, name string, p *Pair) bool {
 	case p.State == fleet.Ready:
 		return r != nil || s.Ready == 0
 	case r == nil:
-		return len(s.NonReadyResources) < fleet.StatusListLimit || counted(s, p.State) == 0
+		return len(s.NonReadyResources) < fleet.StatusListLimit || countOf(s, p.State) == 0
 	}
-	return !p.reports(r)
+	return !p.repeats(r)
 }
 
 // repoShown reports whether the manager has worked on the status of a GitRepo since it has
@@ -58,9 +58,9 @@ func repoShown(repo *fleet.GitRepo, v Verdict, f Fleet) bool {
 		return true
 	case RepoState(repo) == fleet.GitUpdating:
 		return false
-	case problem(list) == nil:
+	case readyProblem(list) == nil:
 		return true
 	}
 	own := slices.DeleteFunc(slices.Clone(f.Bundles), func(b *fleet.Bundle) bool { return repoOf(b) != keyOf(repo) })
-	return len(own) == 0 || slices.ContainsFunc(own, func(b *fleet.Bundle) bool { return problem(b.Status.Conditions) != nil })
+	return len(own) == 0 || slices.ContainsFunc(own, func(b *fleet.Bundle) bool { return readyProblem(b.Status.Conditions) != nil })
 }

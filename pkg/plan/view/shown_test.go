@@ -48,7 +48,7 @@ func TestShown(t *testing.T) {
 				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: []*fleet.Cluster{cluster("a")},
 				Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(1))}, Deployments: []*fleet.BundleDeployment{deployment("web", "a", c.deployment)},
 			})
-			v := Judge(goal, judged)
+			v := Evaluate(goal, judged)
 			if v.End == Waiting {
 				t.Fatalf("the wait is not over: %s", text)
 			}
@@ -57,7 +57,7 @@ func TestShown(t *testing.T) {
 				Clusters:     []*fleet.Cluster{cluster("a", c.cluster...)},
 				Bundles:      []*fleet.Bundle{bundle("web", append([]func(*fleet.Bundle){changedBundle}, c.status...)...)},
 			}
-			if got := Shown(goal, v, shows); got != c.want {
+			if got := Reflected(goal, v, shows); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})

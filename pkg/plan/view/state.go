@@ -41,7 +41,7 @@ func BundleState(b *fleet.Bundle) fleet.BundleState {
 		return Held
 	}
 	state := displayed(b.Status.Display.State, b.Status.Conditions, fleet.Pending)
-	if state == fleet.Ready && late(b) {
+	if state == fleet.Ready && isBehindSpec(b) {
 		return fleet.OutOfSync
 	}
 	return state
@@ -50,8 +50,8 @@ func BundleState(b *fleet.Bundle) fleet.BundleState {
 // notWorkedOn is the message of what is late.
 const notWorkedOn = "the manager has not worked on it yet"
 
-// late reports whether a Bundle was changed since the manager worked on it.
-func late(b *fleet.Bundle) bool { return b.Status.ObservedGeneration < b.Generation }
+// isBehindSpec reports whether a Bundle was changed since the manager worked on it.
+func isBehindSpec(b *fleet.Bundle) bool { return b.Status.ObservedGeneration < b.Generation }
 
 // RepoState returns the worst state of what a GitRepo deploys. One that cannot be read is
 // Unreadable; one whose changes are held back is Held, unless it is Ready or its
@@ -103,10 +103,10 @@ func DeploymentState(bd *fleet.BundleDeployment) fleet.BundleState {
 	return summary.State(bd, "")
 }
 
-// Rank orders states from best to worst: Ready is 1, the states of deployments
+// StateRank orders states from best to worst: Ready is 1, the states of deployments
 // follow in the API's order, then clusters without an agent, then repositories
 // that need a person.
-func Rank(s fleet.BundleState) int {
+func StateRank(s fleet.BundleState) int {
 	switch s {
 	case fleet.GitUpdating:
 		return 2
@@ -122,17 +122,17 @@ func Rank(s fleet.BundleState) int {
 	return s.Rank()
 }
 
-// Since returns when a condition last changed its status; zero where there is none or it
+// ChangedAt returns when a condition last changed its status; zero where there is none or it
 // does not say.
-func Since(list []fleet.Condition, kind string) time.Time {
+func ChangedAt(list []fleet.Condition, kind string) time.Time {
 	c := condition.Find(list, kind)
 	if c == nil {
 		return time.Time{}
 	}
-	return changed(c)
+	return changedAt(c)
 }
 
-func changed(c *fleet.Condition) time.Time {
+func changedAt(c *fleet.Condition) time.Time {
 	for _, text := range []string{c.LastTransitionTime, c.LastUpdateTime} {
 		if t, err := time.Parse(time.RFC3339, text); err == nil {
 			return t
@@ -150,7 +150,7 @@ func DeploymentSince(bd *fleet.BundleDeployment) time.Time {
 	case fleet.WaitApplied, fleet.OutOfSync:
 		return time.Time{} // the agent has not spoken since
 	}
-	return Since(bd.Status.Conditions, kind)
+	return ChangedAt(bd.Status.Conditions, kind)
 }
 
 // DeploymentMessage says why a deployment is not Ready. It is empty where it
@@ -160,7 +160,7 @@ func DeploymentMessage(bd *fleet.BundleDeployment) string {
 		return ""
 	}
 	if text := summary.Message(bd); text != "" {
-		return dependency.Plain(text)
+		return dependency.PlainMessage(text)
 	}
 	if text := firstObject(bd.Status.ModifiedStatus, bd.Status.NonReadyStatus); text != "" {
 		return text
@@ -201,7 +201,7 @@ func BundleMessage(b *fleet.Bundle) string {
 	if text := Approval(b, b.Status.Conditions); text != "" && b.DeletionTimestamp != nil {
 		return text
 	}
-	if c := problem(b.Status.Conditions); c != nil {
+	if c := readyProblem(b.Status.Conditions); c != nil {
 		return c.Message
 	}
 	for i := range b.Status.Summary.NonReadyResources {
@@ -214,7 +214,7 @@ func BundleMessage(b *fleet.Bundle) string {
 			return strings.TrimSuffix(parseKey(r.Name).Name+": "+text, ": ")
 		}
 	}
-	if late(b) {
+	if isBehindSpec(b) {
 		return notWorkedOn
 	}
 	if c := condition.Find(b.Status.Conditions, fleet.ConditionReady); c != nil && c.Status != corev1.ConditionTrue {
@@ -236,7 +236,7 @@ func RepoMessage(r *fleet.GitRepo) string {
 		return ""
 	}
 	if r.Status.Display.Message != "" {
-		return dependency.Plain(r.Status.Display.Message)
+		return dependency.PlainMessage(r.Status.Display.Message)
 	}
 	if c := condition.Find(r.Status.Conditions, fleet.ConditionReady); c != nil && c.Status != corev1.ConditionTrue {
 		return summary.Readable(c.Message)
@@ -247,9 +247,9 @@ func RepoMessage(r *fleet.GitRepo) string {
 // more is how a message ends that stands for several.
 var more = regexp.MustCompile(` \(and (\d+) more\)$`)
 
-// Others returns a message without its end " (and N more)", and N; 0 for a message that
+// SplitOthers returns a message without its end " (and N more)", and N; 0 for a message that
 // stands for itself.
-func Others(message string) (first string, others int) {
+func SplitOthers(message string) (first string, others int) {
 	m := more.FindStringSubmatch(message)
 	if m == nil {
 		return message, 0
@@ -266,7 +266,7 @@ func RepoWarnings(r *fleet.GitRepo) string { return repoWarnings(r, unrendered(r
 func repoWarnings(r *fleet.GitRepo, unrendered string) string {
 	first, n := "", 0
 	if c := condition.Find(r.Status.Conditions, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
-		first, n = Others(c.Message)
+		first, n = SplitOthers(c.Message)
 		n++
 	}
 	if c := condition.Find(r.Status.Conditions, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse && c.Reason == fleet.ReasonNotImplemented {
@@ -276,7 +276,7 @@ func repoWarnings(r *fleet.GitRepo, unrendered string) string {
 		first, n = cmp.Or(first, c.Message), n+1
 	}
 	if unrendered != "" {
-		text, others := Others(unrendered)
+		text, others := SplitOthers(unrendered)
 		first, n = cmp.Or(first, text), n+1+others
 	}
 	switch n {
@@ -285,7 +285,7 @@ func repoWarnings(r *fleet.GitRepo, unrendered string) string {
 	case 1:
 		return "1 warning: " + first
 	}
-	return count(n) + " warnings: " + first
+	return countText(n) + " warnings: " + first
 }
 
 // BundleWarnings returns what a Bundle says of its clusters where nothing is wrong with it,
@@ -394,22 +394,22 @@ func HeldRepo(r *fleet.GitRepo) *fleet.Condition {
 	return c
 }
 
-// Problem returns why a Bundle is kept from being Ready anywhere, whatever its deployments
+// ReadyProblem returns why a Bundle is kept from being Ready anywhere, whatever its deployments
 // say: its condition Ready, or nil where there is no such reason.
-func Problem(b *fleet.Bundle) *fleet.Condition { return problem(b.Status.Conditions) }
+func ReadyProblem(b *fleet.Bundle) *fleet.Condition { return readyProblem(b.Status.Conditions) }
 
 // Awaited returns what the manager waits for before it works out the present version of a
 // Bundle: its condition Ready, or nil where that does not say so.
 func Awaited(b *fleet.Bundle) *fleet.Condition {
-	if c := problem(b.Status.Conditions); c != nil && late(b) && work.Awaits(c.Reason) {
+	if c := readyProblem(b.Status.Conditions); c != nil && isBehindSpec(b) && work.Awaits(c.Reason) {
 		return c
 	}
 	return nil
 }
 
-// problem is the condition Ready where it is False for a reason of the object
+// readyProblem is the condition Ready where it is False for a reason of the object
 // itself, and not because of the state of a deployment.
-func problem(list []fleet.Condition) *fleet.Condition {
+func readyProblem(list []fleet.Condition) *fleet.Condition {
 	c := condition.Find(list, fleet.ConditionReady)
 	if c == nil || c.Status != corev1.ConditionFalse || fleet.BundleState(c.Reason).Rank() > 0 {
 		return nil
@@ -420,7 +420,7 @@ func problem(list []fleet.Condition) *fleet.Condition {
 // resourceMessage is the message of an entry, or else its first object.
 func resourceMessage(r *fleet.NonReadyResource) string {
 	if r.Message != "" {
-		return dependency.Plain(r.Message)
+		return dependency.PlainMessage(r.Message)
 	}
 	return firstObject(r.ModifiedStatus, r.NonReadyStatus)
 }
@@ -435,4 +435,4 @@ func firstObject(modified []fleet.ModifiedStatus, unready []fleet.NonReadyStatus
 	return ""
 }
 
-func count(n int) string { return strconv.Itoa(n) }
+func countText(n int) string { return strconv.Itoa(n) }

@@ -178,7 +178,7 @@ func TestSorted(t *testing.T) {
 		t.Error("one of five is not all")
 	}
 	for i, s := range []fleet.BundleState{fleet.GitUpdating, Unreadable, Held} {
-		if Rank(s) <= Rank(fleet.Ready) {
+		if StateRank(s) <= StateRank(fleet.Ready) {
 			t.Errorf("%d: %s is worse than Ready", i, s)
 		}
 	}
@@ -212,7 +212,7 @@ func TestAnswer(t *testing.T) {
 		}
 	}
 	v := Verdict{Faults: []string{"x"}, Trouble: "y", Waits: []string{"z"}, Pairs: []Pair{pair("a", Waiting), pair("b", Reached)}}
-	if got, want := v.Missing(), "y, z, web on a (WaitApplied); x"; got != want {
+	if got, want := v.MissingText(), "y, z, web on a (WaitApplied); x"; got != want {
 		t.Errorf("want %q, got %q", want, got)
 	}
 	if diff := cmp.Diff([]string{"x", "y", "z"}, v.Problems()); diff != "" {
@@ -235,7 +235,7 @@ func TestCheckCommit(t *testing.T) {
 		"no other revision is read": {repo(pinned), ""},
 		"the cause is known":        {repo(saying(fleet.ConditionGitPolling, corev1.ConditionFalse, "Unreachable", "no answer")), ""},
 	} {
-		if got := Judge(goal, Fleet{Repositories: []*fleet.GitRepo{c.repo}}).Check; got != c.want {
+		if got := Evaluate(goal, Fleet{Repositories: []*fleet.GitRepo{c.repo}}).Check; got != c.want {
 			t.Errorf("%s: want %q, got %q", why, c.want, got)
 		}
 	}

@@ -130,13 +130,13 @@ const longestAway = 3
 func Summarize(f Fleet, m Manager, now time.Time) Status {
 	s := Status{
 		Manager:  m,
-		Clusters: tally(f.Clusters, ClusterState), Bundles: tally(f.Bundles, BundleState),
+		Clusters: countStates(f.Clusters, ClusterState), Bundles: countStates(f.Bundles, BundleState),
 		Attention: []Attention{}, Moving: []Moving{}, Paused: PausedObjects(f),
 		Offline: offline(f.Clusters),
 	}
 	seen := newSighting(f, now)
 	for _, r := range sortedBy(f.Repositories) {
-		s.Repositories.add(r)
+		s.Repositories.addRepository(r)
 		seen.repository(r)
 	}
 	for _, b := range sortedBy(f.Bundles) {
@@ -149,7 +149,7 @@ func Summarize(f Fleet, m Manager, now time.Time) Status {
 	s.Attention = append(s.Attention, m.attention()...)
 	s.Attention = append(s.Attention, f.shardAttention()...)
 	s.Attention = append(s.Attention, seen.rows()...)
-	s.Moving, s.Holds = append(s.Moving, seen.moving...), seen.holds
+	s.Moving, s.Holds = append(s.Moving, seen.moving...), seen.holding
 	return s
 }
 
@@ -162,7 +162,7 @@ func (s Status) Quiet() bool {
 // its newest version is not.
 func (s Status) Settled() bool { return len(s.Attention) == 0 && len(s.Moving) == 0 && !s.Holds }
 
-func tally[T any](list []T, state func(T) fleet.BundleState) Count {
+func countStates[T any](list []T, state func(T) fleet.BundleState) Count {
 	c := Count{Total: len(list), States: map[fleet.BundleState]int{}}
 	for _, o := range list {
 		c.States[state(o)]++
@@ -176,14 +176,14 @@ func (c Count) Sorted() []fleet.BundleState {
 	for s := range c.States {
 		states = append(states, s)
 	}
-	slices.SortFunc(states, func(a, b fleet.BundleState) int { return Rank(a) - Rank(b) })
+	slices.SortFunc(states, func(a, b fleet.BundleState) int { return StateRank(a) - StateRank(b) })
 	return states
 }
 
 // AllReady reports whether all that were counted are Ready.
 func (c Count) AllReady() bool { return c.States[fleet.Ready] == c.Total }
 
-func (r *Repositories) add(repo *fleet.GitRepo) {
+func (r *Repositories) addRepository(repo *fleet.GitRepo) {
 	r.Total++
 	if RepoWarnings(repo) != "" {
 		r.Warnings++
@@ -213,13 +213,13 @@ func offline(clusters []*fleet.Cluster) Offline {
 	})
 	out := Offline{Count: len(away), Longest: []Away{}}
 	for _, c := range away[:min(longestAway, len(away))] {
-		out.Longest = append(out.Longest, Away{Name: keyOf(c).String(), LastSeen: moment(c.Status.Agent.LastSeen.Time)})
+		out.Longest = append(out.Longest, Away{Name: keyOf(c).String(), LastSeen: utcPointer(c.Status.Agent.LastSeen.Time)})
 	}
 	return out
 }
 
-// moment is a pointer to a time that is known, in UTC.
-func moment(t time.Time) *time.Time {
+// utcPointer is a pointer to a time that is known, in UTC.
+func utcPointer(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

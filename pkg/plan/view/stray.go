@@ -28,9 +28,9 @@ func Untargeted(conditions []fleet.Condition) bool {
 	return c != nil && c.Reason == fleet.ReasonNoTargets
 }
 
-// Stray returns the namespaces, by name, that have Bundles which match no cluster and have
+// StrayNamespaces returns the namespaces, by name, that have Bundles which match no cluster and have
 // no clusters at all.
-func (f Fleet) Stray() []string {
+func (f Fleet) StrayNamespaces() []string {
 	var out []string
 	for _, b := range f.Bundles {
 		has := slices.ContainsFunc(f.Clusters, func(c *fleet.Cluster) bool { return c.Namespace == b.Namespace })

@@ -21,7 +21,7 @@ func TestStray(t *testing.T) {
 		Clusters: []*fleet.Cluster{{ObjectMeta: metav1.ObjectMeta{Namespace: "shops"}}},
 		Bundles:  []*fleet.Bundle{in("shops", fleet.ReasonNoTargets), in("default", fleet.ReasonNoTargets), in("default", fleet.ReasonNoTargets), in("labs", "Other")},
 	}
-	if diff := cmp.Diff([]string{"default"}, f.Stray()); diff != "" {
+	if diff := cmp.Diff([]string{"default"}, f.StrayNamespaces()); diff != "" {
 		t.Error(diff)
 	}
 }

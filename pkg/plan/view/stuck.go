@@ -17,19 +17,19 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
-// stuck adds a row for what of a Bundle waits, in one state, for what does not come by
+// addStuck adds a row for what of a Bundle waits, in one state, for what does not come by
 // itself, and returns what present does without it.
-func (s *sighting) stuck(b *fleet.Bundle, state fleet.BundleState) (int, []*fleet.NonReadyResource) {
-	n, found := s.present(b, state)
+func (s *attentionCollector) addStuck(b *fleet.Bundle, state fleet.BundleState) (int, []*fleet.NonReadyResource) {
+	n, found := s.countPresent(b, state)
 	row := Attention{State: state, Kind: "Bundle", Name: keyOf(b).String(), Reason: string(state)}
 	if c := condition.Find(b.Status.Conditions, fleet.ConditionReady); c != nil && c.Status == corev1.ConditionFalse {
-		row.Since = moment(changed(c))
+		row.Since = utcPointer(changedAt(c))
 	}
 	var rest []*fleet.NonReadyResource
 	var rows []Attention
 	at := map[string]int{} // rows by message
 	for _, r := range found {
-		text := cmp.Or(endless(b, r.Message), s.absent(row.Since, r.Message))
+		text := cmp.Or(zeroLimitMessage(b, r.Message), s.missingObjectMessage(row.Since, r.Message))
 		if text == "" {
 			rest = append(rest, r)
 			continue
@@ -107,25 +107,25 @@ func givenUpFirst(r *fleet.NonReadyResource) int {
 // absent returns the message of a cluster that waits for a Secret, ConfigMap or namespace
 // that a user has to create there. since is when the wait began, nil if unknown. absent is
 // empty for every other message, and for a short time after since.
-func (s *sighting) absent(since *time.Time, message string) string {
-	if _, found := release.Missing(message); !found || since != nil && s.now.Sub(*since) < unreadyGrace {
+func (s *attentionCollector) missingObjectMessage(since *time.Time, message string) string {
+	if _, found := release.ParseAbsence(message); !found || since != nil && s.now.Sub(*since) < unreadyGrace {
 		return ""
 	}
 	return message
 }
 
-// coming moves those of found that wait to what moves: for a dependency that is not Ready,
+// addDependencyWaits moves those of found that wait to what moves: for a dependency that is not Ready,
 // or, since a moment (nil: unknown) and for a short time, for what a user may be about to
 // make. It returns the others and what is left of their number.
-func (s *sighting) coming(b *fleet.Bundle, since *time.Time, n int, found []*fleet.NonReadyResource) (int, []*fleet.NonReadyResource) {
+func (s *attentionCollector) addDependencyWaits(b *fleet.Bundle, since *time.Time, n int, found []*fleet.NonReadyResource) (int, []*fleet.NonReadyResource) {
 	young := since != nil && s.now.Sub(*since) < unreadyGrace
 	var rest []*fleet.NonReadyResource
 	for _, r := range found {
-		if !dependency.Unready(r.Message) && (!young || !lacks(r.Message)) {
+		if !dependency.IsUnreadyMessage(r.Message) && (!young || !isMissingObject(r.Message)) {
 			rest = append(rest, r)
 			continue
 		}
-		s.move(b, resourceMessage(r))
+		s.addMoving(b, resourceMessage(r))
 		n--
 	}
 	if len(found) > 0 && len(rest) == 0 {
@@ -134,22 +134,22 @@ func (s *sighting) coming(b *fleet.Bundle, since *time.Time, n int, found []*fle
 	return n, rest
 }
 
-// lacks reports whether a message is about something that is not on the cluster, and that
+// isMissingObject reports whether a message is about something that is not on the cluster, and that
 // the agent waits for: a dependency, a namespace, or an object with values.
-func lacks(message string) bool {
-	_, found := release.Missing(message)
-	return found || dependency.Missing(message)
+func isMissingObject(message string) bool {
+	_, found := release.ParseAbsence(message)
+	return found || dependency.IsMissingMessage(message)
 }
 
-// endless is the message of a cluster that the rollout strategy of a Bundle lets through
+// zeroLimitMessage is the message of a cluster that the rollout strategy of a Bundle lets through
 // only after a change, with the limit that is 0: the cluster is in no partition, a limit is
 // 0, or an earlier partition waits for such a limit. It is empty for every other message.
-func endless(b *fleet.Bundle, message string) string {
+func zeroLimitMessage(b *fleet.Bundle, message string) string {
 	queued := rollout.Queued(message)
 	switch {
-	case message == rollout.ReasonOutside, rollout.Frozen(message) != "" && strings.HasSuffix(message, " is 0"):
+	case message == rollout.ReasonOutside, rollout.ZeroLimit(message) != "" && strings.HasSuffix(message, " is 0"):
 		return message
-	case rollout.Frozen(message) != "":
+	case rollout.ZeroLimit(message) != "":
 		return message + "; maxUnavailable is 0"
 	case queued != "" && frozenPartition(b, queued):
 		return message + ", whose clusters are not updated: maxUnavailable is 0"
@@ -162,7 +162,7 @@ func frozenPartition(b *fleet.Bundle, name string) bool {
 	for i := range b.Status.PartitionStatus {
 		p := &b.Status.PartitionStatus[i]
 		if p.Name == name && slices.ContainsFunc(p.Summary.NonReadyResources, func(r fleet.NonReadyResource) bool {
-			return rollout.Frozen(r.Message) != ""
+			return rollout.ZeroLimit(r.Message) != ""
 		}) {
 			return true
 		}

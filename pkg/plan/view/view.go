@@ -69,9 +69,9 @@ func parseKey(s string) Key {
 	return Key{Namespace: namespace, Name: name}
 }
 
-// Leaving reports whether an object is being removed: it is deleted, or a
+// IsLeaving reports whether an object is being removed: it is deleted, or a
 // deployment that was withdrawn.
-func Leaving(o metav1.Object) bool {
+func IsLeaving(o metav1.Object) bool {
 	return o.GetDeletionTimestamp() != nil || o.GetAnnotations()[fleet.AnnotationWithdrawn] != ""
 }
 
@@ -80,7 +80,7 @@ func List(names []string, limit int) string {
 	if len(names) <= limit {
 		return strings.Join(names, ", ")
 	}
-	return strings.Join(names[:limit], ", ") + " and " + count(len(names)-limit) + " more"
+	return strings.Join(names[:limit], ", ") + " and " + countText(len(names)-limit) + " more"
 }
 
 // sortedBy returns the list in order of its keys.

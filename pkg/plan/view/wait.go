@@ -66,28 +66,28 @@ type Verdict struct {
 	Warnings string
 }
 
-// Judge returns the state of a goal. It depends on nothing but f and the goal.
-func Judge(goal Goal, f Fleet) Verdict {
+// Evaluate returns the state of a goal. It depends on nothing but f and the goal.
+func Evaluate(goal Goal, f Fleet) Verdict {
 	j := newJudge(goal, f)
 	switch goal.Kind {
 	case "GitRepo":
-		j.repository()
+		j.evaluateRepository()
 	case "Bundle":
 		j.bundleAlone()
 	case "Cluster":
 		j.clusterAlone()
 	}
-	slices.SortFunc(j.v.Pairs, func(a, b Pair) int {
+	slices.SortFunc(j.verdict.Pairs, func(a, b Pair) int {
 		return cmp.Or(compareKeys(a.Bundle, b.Bundle), compareKeys(a.Cluster, b.Cluster))
 	})
-	slices.Sort(j.v.Changed)
-	j.v.End = j.end()
-	if j.v.End == Waiting && j.v.Trouble == "" {
-		if j.v.Trouble = j.unmanaged(f); j.v.Trouble != "" {
-			j.v.Check = "" // no manager reads the commit, wherever it is
+	slices.Sort(j.verdict.Changed)
+	j.verdict.End = j.result()
+	if j.verdict.End == Waiting && j.verdict.Trouble == "" {
+		if j.verdict.Trouble = j.unmanaged(f); j.verdict.Trouble != "" {
+			j.verdict.Check = "" // no manager reads the commit, wherever it is
 		}
 	}
-	return j.v
+	return j.verdict
 }
 
 // stopped says of the default manager that it does not run.
@@ -98,7 +98,7 @@ func (v Verdict) Stopped() bool { return v.End == Waiting && v.Trouble == stoppe
 
 // unmanaged says that the manager of what is waited for does not run; it is empty where it
 // does, or that is not known.
-func (j *judge) unmanaged(f Fleet) string {
+func (j *evaluator) unmanaged(f Fleet) string {
 	var o metav1.Object
 	if repo := j.repos[j.goal.Key]; j.goal.Kind == "GitRepo" && repo != nil {
 		o = repo
@@ -111,15 +111,15 @@ func (j *judge) unmanaged(f Fleet) string {
 	switch text := m.Unmanaged(); {
 	case text != "":
 		return text + " (" + m.ShardHint() + ")"
-	case m.Gone():
+	case m.IsGone():
 		return stopped
 	}
 	return ""
 }
 
-type judge struct {
+type evaluator struct {
 	goal        Goal
-	v           Verdict
+	verdict     Verdict
 	repos       map[Key]*fleet.GitRepo
 	bundles     map[Key]*fleet.Bundle
 	clusters    map[Key]*fleet.Cluster
@@ -129,14 +129,14 @@ type judge struct {
 	away        bool // the cluster that is waited for is Offline
 }
 
-func newJudge(goal Goal, f Fleet) *judge {
-	j := &judge{
+func newJudge(goal Goal, f Fleet) *evaluator {
+	j := &evaluator{
 		goal: goal, repos: byKey(f.Repositories), bundles: byKey(f.Bundles), clusters: byKey(f.Clusters),
 		deployments: map[Key][]*fleet.BundleDeployment{}, leaving: map[Key][]*fleet.BundleDeployment{}, ordered: f.Ordered,
 	}
 	for _, bd := range f.Deployments {
 		of := j.deployments
-		if Leaving(bd) {
+		if IsLeaving(bd) {
 			of = j.leaving
 		}
 		of[BundleOf(bd)] = append(of[BundleOf(bd)], bd)
@@ -155,35 +155,35 @@ func byKey[T interface {
 	return out
 }
 
-func (j *judge) fault(format string, args ...any) {
-	j.v.Faults = append(j.v.Faults, fmt.Sprintf(format, args...))
+func (j *evaluator) addFault(format string, args ...any) {
+	j.verdict.Faults = append(j.verdict.Faults, fmt.Sprintf(format, args...))
 }
 
 // faulty adds what a Bundle says that cannot pass without a change.
-func (j *judge) faulty(b *fleet.Bundle, message string) {
-	if len(j.v.Faults) == 0 {
-		j.v.Faulty = b.Name
+func (j *evaluator) faulty(b *fleet.Bundle, message string) {
+	if len(j.verdict.Faults) == 0 {
+		j.verdict.Faulty = b.Name
 	}
-	j.fault("bundle %s: %s", b.Name, message)
+	j.addFault("bundle %s: %s", b.Name, message)
 }
 
-func (j *judge) wait(format string, args ...any) {
-	j.v.Waits = append(j.v.Waits, fmt.Sprintf(format, args...))
+func (j *evaluator) addWait(format string, args ...any) {
+	j.verdict.Waits = append(j.verdict.Waits, fmt.Sprintf(format, args...))
 }
 
-// end returns the result of pairs, faults and waits.
-func (j *judge) end() Progress {
+// result returns the result of pairs, faults and waits.
+func (j *evaluator) result() Progress {
 	n := map[Progress]int{}
-	for _, p := range j.v.Pairs {
+	for _, p := range j.verdict.Pairs {
 		n[p.Progress]++
 	}
-	for _, r := range j.v.Removals {
+	for _, r := range j.verdict.Removals {
 		n[r.Progress]++
 	}
-	switch failed := n[Failed]+len(j.v.Faults) > 0; {
+	switch failed := n[Failed]+len(j.verdict.Faults) > 0; {
 	case failed && !j.goal.KeepWaiting:
 		return Failed
-	case failed, n[Waiting] > 0, len(j.v.Waits) > 0, j.v.Trouble != "", !j.v.Seen:
+	case failed, n[Waiting] > 0, len(j.verdict.Waits) > 0, j.verdict.Trouble != "", !j.verdict.Seen:
 		return Waiting
 	case n[Deferred] > 0, j.away:
 		return Deferred
@@ -192,50 +192,50 @@ func (j *judge) end() Progress {
 }
 
 // bundleAlone judges one Bundle.
-func (j *judge) bundleAlone() {
+func (j *evaluator) bundleAlone() {
 	b := j.bundles[j.goal.Key]
 	if b == nil {
-		j.fault("bundle %s is gone", j.goal.Key.Name)
+		j.addFault("bundle %s is gone", j.goal.Key.Name)
 		return
 	}
-	j.v.Bundles, j.v.Seen, j.v.Commit = 1, true, b.Labels[fleet.LabelCommit]
+	j.verdict.Bundles, j.verdict.Seen, j.verdict.Commit = 1, true, b.Labels[fleet.LabelCommit]
 	repo := j.repos[repoOf(b)]
 	if j.goal.Commit != "" {
-		j.v.Seen = false
+		j.verdict.Seen = false
 		if repo != nil {
-			j.read(repo, j.bundlesOf(keyOf(repo)))
-		} else if j.v.Seen = j.changedBy(b); !j.v.Seen {
-			j.wait("bundle %s is at %s", b.Name, Short(j.v.Commit))
+			j.checkRead(repo, j.bundlesOf(keyOf(repo)))
+		} else if j.verdict.Seen = j.isChangedByGoal(b); !j.verdict.Seen {
+			j.addWait("bundle %s is at %s", b.Name, ShortCommit(j.verdict.Commit))
 		}
-		if !j.v.Seen || !j.changedBy(b) {
+		if !j.verdict.Seen || !j.isChangedByGoal(b) {
 			return
 		}
 	}
 	if c := HeldDeletion(b); c != nil {
-		j.fault("bundle %s: %s", b.Name, c.Message)
+		j.addFault("bundle %s: %s", b.Name, c.Message)
 		return
 	}
-	if reading.Leaving(repo, b) {
-		j.fault("bundle %s is being removed", b.Name)
+	if reading.IsLeaving(repo, b) {
+		j.addFault("bundle %s is being removed", b.Name)
 		return
 	}
-	j.v.Warnings = BundleWarnings(b)
-	j.bundle(b, false)
+	j.verdict.Warnings = BundleWarnings(b)
+	j.evaluateBundle(b, false)
 }
 
 // clusterAlone judges everything on one cluster.
-func (j *judge) clusterAlone() {
+func (j *evaluator) clusterAlone() {
 	c := j.clusters[j.goal.Key]
 	if c == nil {
-		j.fault("cluster %s is gone", j.goal.Key.Name)
+		j.addFault("cluster %s is gone", j.goal.Key.Name)
 		return
 	}
-	j.v.Seen = true
+	j.verdict.Seen = true
 	switch state := ClusterState(c); {
 	case state == fleet.WaitCheckIn:
-		j.wait("the agent of cluster %s has not checked in yet", c.Name)
+		j.addWait("the agent of cluster %s has not checked in yet", c.Name)
 	case state == fleet.Offline && j.goal.All:
-		j.wait("cluster %s is Offline", c.Name)
+		j.addWait("cluster %s is Offline", c.Name)
 	case state == fleet.Offline:
 		j.away = true
 	}
@@ -248,27 +248,27 @@ func (j *judge) clusterAlone() {
 			if b == nil || b.DeletionTimestamp != nil {
 				continue
 			}
-			j.v.Bundles++
-			j.v.Changed = append(j.v.Changed, b.Name)
-			j.pair(b, bd)
+			j.verdict.Bundles++
+			j.verdict.Changed = append(j.verdict.Changed, b.Name)
+			j.evaluateDeployment(b, bd)
 		}
 	}
 }
 
-func (j *judge) changedBy(b *fleet.Bundle) bool {
-	return j.goal.Commit == "" || matches(b.Labels[fleet.LabelCommit], j.goal.Commit)
+func (j *evaluator) isChangedByGoal(b *fleet.Bundle) bool {
+	return j.goal.Commit == "" || hasPrefix(b.Labels[fleet.LabelCommit], j.goal.Commit)
 }
 
-// bundle judges one Bundle on all its clusters. That it matches no cluster
+// evaluateBundle judges one Bundle on all its clusters. That it matches no cluster
 // does not matter if others are waited for, of which some do.
-func (j *judge) bundle(b *fleet.Bundle, others bool) {
-	j.v.Changed = append(j.v.Changed, b.Name)
-	held := j.losing(b)
+func (j *evaluator) evaluateBundle(b *fleet.Bundle, others bool) {
+	j.verdict.Changed = append(j.verdict.Changed, b.Name)
+	held := j.checkRemovals(b)
 	if c := Awaited(b); c != nil {
-		j.wait("bundle %s: %s", b.Name, c.Message)
-	} else if late(b) || len(b.Status.Conditions) == 0 {
-		j.wait("bundle %s was not worked on yet", b.Name)
-	} else if c := problem(b.Status.Conditions); c != nil {
+		j.addWait("bundle %s: %s", b.Name, c.Message)
+	} else if isBehindSpec(b) || len(b.Status.Conditions) == 0 {
+		j.addWait("bundle %s was not worked on yet", b.Name)
+	} else if c := readyProblem(b.Status.Conditions); c != nil {
 		if c.Reason != fleet.ReasonNoTargets || !others && !held {
 			j.faulty(b, c.Message)
 		}
@@ -277,29 +277,29 @@ func (j *judge) bundle(b *fleet.Bundle, others bool) {
 	known := map[Key]bool{}
 	for _, bd := range list {
 		known[ClusterOf(bd)] = true
-		j.pair(b, bd)
+		j.evaluateDeployment(b, bd)
 	}
 	for i := range b.Status.Summary.NonReadyResources {
 		r := &b.Status.Summary.NonReadyResources[i]
 		if key := parseKey(r.Name); !known[key] {
 			known[key] = true
-			j.absent(b, key, r)
+			j.evaluateAbsent(b, key, r)
 		}
 	}
 	if missing := b.Status.Summary.DesiredReady - len(known); missing > 0 {
-		j.wait("bundle %s is not written to %d of %d clusters yet", b.Name, missing, b.Status.Summary.DesiredReady)
+		j.addWait("bundle %s is not written to %d of %d clusters yet", b.Name, missing, b.Status.Summary.DesiredReady)
 	}
 	if held := b.Status.Summary.OutOfSync - j.open(b); held > 0 && len(known) > 0 {
-		j.wait("bundle %s is held back on %d of %d clusters", b.Name, held, b.Status.Summary.DesiredReady)
+		j.addWait("bundle %s is held back on %d of %d clusters", b.Name, held, b.Status.Summary.DesiredReady)
 	}
 }
 
 // open counts the deployments of a Bundle that are known not to be Ready: by what they say
 // themselves, or by name in the summary of the Bundle. One that is held back is unchanged
 // and does not have the new version; the summary counts all of these and names ten.
-func (j *judge) open(b *fleet.Bundle) int {
+func (j *evaluator) open(b *fleet.Bundle) int {
 	n := 0
-	for _, p := range j.v.Pairs {
+	for _, p := range j.verdict.Pairs {
 		if p.Bundle == keyOf(b) && p.Progress != Reached {
 			n++
 		}
@@ -307,17 +307,17 @@ func (j *judge) open(b *fleet.Bundle) int {
 	return n
 }
 
-// matches reports whether a commit is meant by its first digits.
-func matches(commit, prefix string) bool {
+// hasPrefix reports whether a commit is meant by its first digits.
+func hasPrefix(commit, prefix string) bool {
 	return prefix != "" && strings.HasPrefix(commit, strings.ToLower(prefix))
 }
 
-// Short returns the first seven digits of a commit, as people write commits.
-func Short(commit string) string { return commit[:min(len(commit), 7)] }
+// ShortCommit returns the first seven digits of a commit, as people write commits.
+func ShortCommit(commit string) string { return commit[:min(len(commit), 7)] }
 
-// Together returns the result of several verdicts: one failure fails all at once, and
+// Combine returns the result of several verdicts: one failure fails all at once, and
 // nothing is reached before all are.
-func Together(list []Verdict) Progress {
+func Combine(list []Verdict) Progress {
 	n := map[Progress]int{}
 	for _, v := range list {
 		n[v.End]++

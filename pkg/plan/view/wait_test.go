@@ -16,7 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 )
 
-// read is a repository at the new commit.
+// checkRead is a repository at the new commit.
 func read(r *fleet.GitRepo) { r.Status.Commit, r.Status.PollingCommit = newSHA, newSHA }
 
 // ofShard is a repository of shard blue.
@@ -600,7 +600,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := text(Judge(c.goal, finished(c.fleet)))
+			got := text(Evaluate(c.goal, finished(c.fleet)))
 			if diff := cmp.Diff(strings.Join(c.want, "\n"), got); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
@@ -638,7 +638,7 @@ func TestEventLines(t *testing.T) {
 	}
 	var before Verdict
 	for i, f := range steps {
-		after := Judge(goal, finished(f))
+		after := Evaluate(goal, finished(f))
 		if diff := cmp.Diff(want[i], EventLines(goal, before, after, `"better" by Ana`, now)); diff != "" {
 			t.Errorf("step %d: -want +got\n%s", i, diff)
 		}
@@ -647,7 +647,7 @@ func TestEventLines(t *testing.T) {
 	if got, want := Answer(goal, before), "1 of 2 reachable clusters are at bbbbbbb, 1 deferred; app-web on b: not ours"; got != want {
 		t.Errorf("want %q, got %q", want, got)
 	}
-	if got := before.Stuck(); got != "b" {
+	if got := before.StuckText(); got != "b" {
 		t.Errorf("want b stuck, got %q", got)
 	}
 }
@@ -658,14 +658,14 @@ func TestEventLinesOfHeldRemoval(t *testing.T) {
 	marked := func(r *fleet.GitRepo) { r.Annotations = map[string]string{fleet.AnnotationPrune: "1-x"} }
 	leaving := bundle("app-web", func(b *fleet.Bundle) { b.Annotations = map[string]string{fleet.AnnotationPrune: "1-x"} })
 	at := func(bundles []*fleet.Bundle, changes ...func(*fleet.GitRepo)) Verdict {
-		return Judge(goal, finished(Fleet{Repositories: []*fleet.GitRepo{repo(append(changes, read)...)}, Bundles: bundles, Deployments: []*fleet.BundleDeployment{deployment("app-web", "a")}}))
+		return Evaluate(goal, finished(Fleet{Repositories: []*fleet.GitRepo{repo(append(changes, read)...)}, Bundles: bundles, Deployments: []*fleet.BundleDeployment{deployment("app-web", "a")}}))
 	}
 	before := at([]*fleet.Bundle{leaving}, marked)
 	held := at([]*fleet.Bundle{leaving}, marked, func(r *fleet.GitRepo) {
 		r.Annotations[fleet.AnnotationDeletionHeld] = "77 would remove 1 of 1 bundles\nbundle app-web\n"
 		r.Status.Conditions = append(r.Status.Conditions, cond(fleet.ConditionDeletionHeld, corev1.ConditionTrue, "DeletionHeld", "would remove 1 of 1 bundles", 0))
 	})
-	gone := Judge(goal, finished(Fleet{Repositories: []*fleet.GitRepo{repo(marked, read)}}))
+	gone := Evaluate(goal, finished(Fleet{Repositories: []*fleet.GitRepo{repo(marked, read)}}))
 	words := func(before, after Verdict) (out []string) {
 		for _, l := range EventLines(goal, before, after, "", now) {
 			out = append(out, l.Word)
@@ -694,7 +694,7 @@ func TestTogether(t *testing.T) {
 		for _, p := range list {
 			vs = append(vs, Verdict{End: p})
 		}
-		if got := Together(vs); got != want {
+		if got := Combine(vs); got != want {
 			t.Errorf("%v together: want %s, got %s", list, want, got)
 		}
 	}
@@ -704,11 +704,11 @@ func TestTogether(t *testing.T) {
 func TestJudgeWithoutManager(t *testing.T) {
 	goal := Goal{Kind: "GitRepo", Key: Key{Namespace: space, Name: "app"}, Commit: newSHA}
 	f := Fleet{Repositories: []*fleet.GitRepo{repo()}, Ordered: true}
-	if got := Answer(goal, Judge(goal, f)); !strings.Contains(got, "either a newer commit is there, or this one is not pushed") {
+	if got := Answer(goal, Evaluate(goal, f)); !strings.Contains(got, "either a newer commit is there, or this one is not pushed") {
 		t.Fatalf("a manager that runs has read its branch: %s", got)
 	}
-	f.Shards = map[string]Manager{"": {LastSign: moment(now.Add(-time.Hour))}}
-	v := Judge(goal, f)
+	f.Shards = map[string]Manager{"": {LastSign: utcPointer(now.Add(-time.Hour))}}
+	v := Evaluate(goal, f)
 	if got := Answer(goal, v); strings.Contains(got, "pushed") || !strings.Contains(got, stopped) || v.End != Waiting {
 		t.Errorf("%s: %s", v.End, got)
 	}
@@ -737,7 +737,7 @@ func TestCulprit(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			v := Verdict{End: Waiting, Seen: true, Pairs: c.pairs}
-			if p, found := v.Culprit(); !found || p.Bundle.Name != c.want {
+			if p, found := v.WorstPair(); !found || p.Bundle.Name != c.want {
 				t.Errorf("%s: want %s, got %v", c.why, c.want, p)
 			}
 			if _, got, _ := strings.Cut(Answer(Goal{Kind: "GitRepo"}, v), "Ready"); got != c.answer {
@@ -749,7 +749,7 @@ func TestCulprit(t *testing.T) {
 	if _, got, _ := strings.Cut(Answer(Goal{Kind: "GitRepo"}, both), "Ready"); got != "; ui on a: never; bundle db: no cluster matches" {
 		t.Errorf("of two failures the one that is explained comes first, got %q", got)
 	}
-	if p, found := (Verdict{Pairs: []Pair{at("web", Reached, fleet.Ready, "")}}).Culprit(); found {
+	if p, found := (Verdict{Pairs: []Pair{at("web", Reached, fleet.Ready, "")}}).WorstPair(); found {
 		t.Errorf("got %v where nothing is waited for", p)
 	}
 }

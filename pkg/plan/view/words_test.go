@@ -73,7 +73,7 @@ func TestSelection(t *testing.T) {
 // A brake that was written can be read again; anything but "true" is off.
 func TestBrake(t *testing.T) {
 	at := now.Add(-time.Minute)
-	b := Brake{On: true, Reason: "incident", By: "ana", Since: &at}
+	b := GlobalPause{On: true, Reason: "incident", By: "ana", Since: &at}
 	if diff := cmp.Diff(b, ParseBrake(b.Data())); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -137,8 +137,8 @@ func TestReadManager(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			m := ReadManager(c.config, nil, c.lease, now)
-			if got := m.Text(now); got != c.want || m.Gone() != c.gone {
-				t.Errorf("%s: want %q and gone %v, got %q and %v", c.why, c.want, c.gone, got, m.Gone())
+			if got := m.Text(now); got != c.want || m.IsGone() != c.gone {
+				t.Errorf("%s: want %q and gone %v, got %q and %v", c.why, c.want, c.gone, got, m.IsGone())
 			}
 			if got := Summarize(Fleet{}, m, now); (len(got.Attention) > 0) != c.gone {
 				t.Errorf("%s: a manager that is gone needs attention, and no other: %v", c.why, got.Attention)
@@ -189,11 +189,11 @@ func TestList(t *testing.T) {
 }
 
 func TestChanges(t *testing.T) {
-	before := Look(Fleet{
+	before := NewSnapshot(Fleet{
 		Clusters: []*fleet.Cluster{cluster("a"), cluster("b", away(time.Hour))},
 		Bundles:  []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.ErrApplied, "no")))},
 	}, Manager{}, now)
-	after := Look(Fleet{
+	after := NewSnapshot(Fleet{
 		Clusters: []*fleet.Cluster{cluster("a", away(time.Minute)), cluster("b")},
 		Bundles:  []*fleet.Bundle{bundle("web", on(2, bad("b", fleet.Modified, "changed")))},
 		Repositories: []*fleet.GitRepo{repo(func(r *fleet.GitRepo) {

@@ -81,18 +81,18 @@ func Workspaces(s WorkspaceSight) []Workspace {
 	out := make([]Workspace, 0, len(found))
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		w := found[name]
-		w.Clusters = tally(clusters[name], ClusterState)
-		all := tally(bundles[name], BundleState)
+		w.Clusters = countStates(clusters[name], ClusterState)
+		all := countStates(bundles[name], BundleState)
 		w.Bundles = &all
-		w.about(s, records[name], spaces[name])
+		w.addSources(s, records[name], spaces[name])
 		out = append(out, *w)
 	}
 	return out
 }
 
-// about adds what the FleetWorkspace and the Namespace say; each is nil where it does not
+// addSources adds what the FleetWorkspace and the Namespace say; each is nil where it does not
 // exist.
-func (w *Workspace) about(s WorkspaceSight, record, ns *metav1.PartialObjectMetadata) {
+func (w *Workspace) addSources(s WorkspaceSight, record, ns *metav1.PartialObjectMetadata) {
 	source := record
 	if source == nil {
 		source = ns
@@ -100,7 +100,7 @@ func (w *Workspace) about(s WorkspaceSight, record, ns *metav1.PartialObjectMeta
 	if source == nil {
 		return
 	}
-	w.Created = moment(source.CreationTimestamp.Time)
+	w.Created = utcPointer(source.CreationTimestamp.Time)
 	switch {
 	case source.DeletionTimestamp != nil:
 		w.Message = "is being deleted"
@@ -119,16 +119,16 @@ func (w *Workspace) about(s WorkspaceSight, record, ns *metav1.PartialObjectMeta
 // keepResources is not among them: nothing of it would be removed.
 func Unserved(c *fleet.Cluster, to string, deployed []*fleet.BundleDeployment, bundles []*fleet.Bundle, groups []*fleet.ClusterGroup) []string {
 	compiled, _ := target.CompileGroups(groups) // a group that cannot be read selects no cluster
-	there := target.Cluster{Namespace: to, Name: c.Name, Labels: c.Labels, Groups: compiled.Of(c.Labels)}
+	there := target.Cluster{Namespace: to, Name: c.Name, Labels: c.Labels, Groups: compiled.Selecting(c.Labels)}
 	served := map[string]bool{}
 	for _, b := range bundles {
-		if m, err := target.Compile(&b.Spec); err == nil && !Leaving(b) && m.Pick(&there).Deploy {
+		if m, err := target.Compile(&b.Spec); err == nil && !IsLeaving(b) && m.Pick(&there).Deploy {
 			served[b.Name] = true
 		}
 	}
 	var out []string
 	for _, bd := range deployed {
-		if !served[bd.Name] && !Leaving(bd) && !bd.Spec.Options.KeepResources && bd.Name != naming.AgentBundle(c.Name) {
+		if !served[bd.Name] && !IsLeaving(bd) && !bd.Spec.Options.KeepResources && bd.Name != naming.AgentBundle(c.Name) {
 			out = append(out, bd.Name)
 		}
 	}

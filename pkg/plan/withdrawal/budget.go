@@ -88,12 +88,12 @@ func SharedBudgetFault(own, namespace, shared string) string {
 	return ""
 }
 
-// Off reports whether nothing is ever held.
-func (b Budget) Off() bool { return b.off }
+// IsOff reports whether nothing is ever held.
+func (b Budget) IsOff() bool { return b.off }
 
-// Of returns how many of total may go at once: a share is rounded down and at least
+// Allowed returns how many of total may go at once: a share is rounded down and at least
 // LeastBudget.
-func (b Budget) Of(total int) int {
+func (b Budget) Allowed(total int) int {
 	switch {
 	case b.off:
 		return total
@@ -106,9 +106,9 @@ func (b Budget) Of(total int) int {
 // An Item is one object that a change would remove, or whose releases it would
 // replace.
 type Item struct {
-	Name   string    // as people know it: of a Bundle, or of a Cluster
-	UID    types.UID // of the object itself, so that no other one is meant
-	Things []Thing   // that go along
+	Name        string       // as people know it: of a Bundle, or of a Cluster
+	UID         types.UID    // of the object itself, so that no other one is meant
+	DataObjects []DataObject // that go along
 	// Replaced are the releases that others take the place of, as Replacement.String
 	// names them, each once. It is empty where the object itself is removed.
 	Replaced []string
@@ -154,18 +154,18 @@ type Verdict struct {
 	Protected bool
 }
 
-// Judge decides whether a removal may go on: it may within its budget if it
+// DecideRemoval decides whether a removal may go on: it may within its budget if it
 // takes nothing precious or protected along, or if exactly this list was approved.
-func Judge(r Removal) Verdict {
+func DecideRemoval(r Removal) Verdict {
 	protected := r.protected() > 0
 	if len(r.Items) == 0 || r.Budget.off && !protected {
 		return Verdict{}
 	}
 	things := 0
 	for _, item := range r.Items {
-		things += len(item.Things)
+		things += len(item.DataObjects)
 	}
-	over := r.over()
+	over := r.isOverBudget()
 	if !over && things == 0 && !protected {
 		return Verdict{}
 	}
@@ -175,8 +175,8 @@ func Judge(r Removal) Verdict {
 	return v
 }
 
-// over reports whether a removal is above its budget.
-func (r Removal) over() bool { return len(r.Items)+r.Also > r.Budget.Of(r.Total) }
+// isOverBudget reports whether a removal is above its budget.
+func (r Removal) isOverBudget() bool { return len(r.Items)+r.Also > r.Budget.Allowed(r.Total) }
 
 // protected is how many protected objects would be removed.
 func (r Removal) protected() (n int) {
@@ -200,8 +200,8 @@ func Hash(r Removal) string {
 	}
 	for _, item := range r.Items {
 		parts = append(parts, strings.Join([]string{"item", r.Unit, item.Name, string(item.UID)}, "\x00"))
-		for _, t := range item.Things {
-			parts = append(parts, strings.Join([]string{t.part(), item.Name, t.Kind, t.Namespace, t.Name, t.Cluster}, "\x00"))
+		for _, t := range item.DataObjects {
+			parts = append(parts, strings.Join([]string{t.hashPart(), item.Name, t.Kind, t.Namespace, t.Name, t.Cluster}, "\x00"))
 		}
 		for _, text := range item.Replaced {
 			parts = append(parts, strings.Join([]string{"replaced", item.Name, text}, "\x00"))
@@ -214,27 +214,27 @@ func Hash(r Removal) string {
 
 // summary is "would remove 40 of 50 bundles (budget 10)", and what is precious.
 func (r Removal) summary(over bool) string {
-	text := fmt.Sprintf("%s of %s", r.verb(), counted(r.Total, r.Unit))
+	text := fmt.Sprintf("%s of %s", r.verbText(), countText(r.Total, r.Unit))
 	if r.Also > 0 && over {
-		unit := strings.TrimPrefix(counted(len(r.Items), r.Unit), strconv.Itoa(len(r.Items)))
+		unit := strings.TrimPrefix(countText(len(r.Items), r.Unit), strconv.Itoa(len(r.Items)))
 		all := len(r.Items) + r.Also
-		text = fmt.Sprintf("%s%s, with others %d of %d", r.verb(), unit, all, max(all, r.Total))
+		text = fmt.Sprintf("%s%s, with others %d of %d", r.verbText(), unit, all, max(all, r.Total))
 	}
 	if over {
-		text += fmt.Sprintf(" (budget %d)", r.Budget.Of(r.Total))
+		text += fmt.Sprintf(" (budget %d)", r.Budget.Allowed(r.Total))
 	}
 	var kinds []string
 	for _, kind := range precious {
 		n := 0
 		for _, item := range r.Items {
-			for _, t := range item.Things {
+			for _, t := range item.DataObjects {
 				if t.Kind == kind {
 					n++
 				}
 			}
 		}
 		if n > 0 {
-			kinds = append(kinds, counted(n, kind))
+			kinds = append(kinds, countText(n, kind))
 		}
 	}
 	if n := r.protected(); n > 0 {
@@ -246,8 +246,8 @@ func (r Removal) summary(over bool) string {
 	return text
 }
 
-// verb is "would remove 2", "would replace the release of 3", or both.
-func (r Removal) verb() string {
+// verbText is "would remove 2", "would replace the release of 3", or both.
+func (r Removal) verbText() string {
 	replaced := 0
 	for _, item := range r.Items {
 		if len(item.Replaced) > 0 {
@@ -264,7 +264,7 @@ func (r Removal) verb() string {
 	return fmt.Sprintf("would remove %d and replace the release of %d", removed, replaced)
 }
 
-func counted(n int, what string) string {
+func countText(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
@@ -273,10 +273,10 @@ func counted(n int, what string) string {
 
 // list names what would be removed: precious objects by kind, then the items.
 func (r Removal) list() []string {
-	var things []Thing
+	var things []DataObject
 	var items []string
 	for _, item := range r.Items {
-		things = append(things, item.Things...)
+		things = append(things, item.DataObjects...)
 		if len(item.Replaced) == 0 {
 			items = append(items, r.Unit+" "+item.Name)
 		}
@@ -284,7 +284,7 @@ func (r Removal) list() []string {
 			items = append(items, fmt.Sprintf("%s %s: %s", r.Unit, item.Name, text))
 		}
 	}
-	slices.SortFunc(things, func(a, b Thing) int {
+	slices.SortFunc(things, func(a, b DataObject) int {
 		return cmp.Or(slices.Index(precious, a.Kind)-slices.Index(precious, b.Kind), strings.Compare(a.String(), b.String()))
 	})
 	slices.Sort(items)

@@ -34,13 +34,13 @@ func moving(n int) []Item {
 	return out
 }
 
-var claim = Thing{Kind: "PersistentVolumeClaim", Namespace: "pos", Name: "data", Cluster: "w/c1"}
+var claim = DataObject{Kind: "PersistentVolumeClaim", Namespace: "pos", Name: "data", Cluster: "w/c1"}
 
 func TestJudge(t *testing.T) {
 	one := bundles(1)
-	one[0].Things = []Thing{claim}
+	one[0].DataObjects = []DataObject{claim}
 	mixed := bundles(4)
-	mixed[2].Things = []Thing{{Kind: "CustomResourceDefinition", Name: "x.example", Cluster: "w/c1"}, {Kind: "Namespace", Name: "pos", Cluster: "w/c1"}, claim,
+	mixed[2].DataObjects = []DataObject{{Kind: "CustomResourceDefinition", Name: "x.example", Cluster: "w/c1"}, {Kind: "Namespace", Name: "pos", Cluster: "w/c1"}, claim,
 		{Kind: "PersistentVolumeClaim", Namespace: "pos", Name: "log", Cluster: "w/c2"}}
 	parsed := func(text string) Budget {
 		b, err := ParseBudget(text)
@@ -78,7 +78,7 @@ func TestJudge(t *testing.T) {
 		"RemovedAndReplaced": {why: "one change does both", removal: Removal{Unit: "bundle", Items: append(bundles(2), moving(5)[2:]...), Total: 9, Budget: BundleBudget},
 			want: "would remove 2 and replace the release of 3 of 9 bundles (budget 3)"},
 		"WholeNamespace": {why: "a namespace counts with all that is in it", removal: Removal{Unit: "bundle", Total: 1, Budget: BundleBudget,
-			Items: []Item{{Name: "b0", Things: []Thing{{Kind: "Namespace", Name: "pos", Cluster: "w/c1", Whole: true}}}}},
+			Items: []Item{{Name: "b0", DataObjects: []DataObject{{Kind: "Namespace", Name: "pos", Cluster: "w/c1", Whole: true}}}}},
 			want: "would remove 1 of 1 bundle with 1 Namespace", list: "Namespace pos with everything in it on w/c1, bundle b0"},
 		"Off":      {why: "who has switched it off is not asked", removal: Removal{Unit: "bundle", Items: one, Total: 1, Budget: parsed("off")}},
 		"Number":   {why: "a number is no share", removal: Removal{Unit: "bundle", Items: bundles(2), Total: 100, Budget: parsed("1")}, want: "would remove 2 of 100 bundles (budget 1)"},
@@ -90,7 +90,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			v := Judge(c.removal)
+			v := DecideRemoval(c.removal)
 			got := ""
 			if v.Held {
 				got = v.Summary
@@ -123,7 +123,7 @@ func TestApprovalIsOfThisList(t *testing.T) {
 			for i := range r.IntN(4) {
 				item := Item{Name: fmt.Sprintf("b%d", i), UID: types.UID(fmt.Sprint(r.IntN(2)))}
 				for range r.IntN(3) {
-					item.Things = append(item.Things, Thing{Kind: precious[r.IntN(3)], Name: fmt.Sprint(r.IntN(2)), Cluster: fmt.Sprintf("w/c%d", r.IntN(2))})
+					item.DataObjects = append(item.DataObjects, DataObject{Kind: precious[r.IntN(3)], Name: fmt.Sprint(r.IntN(2)), Cluster: fmt.Sprintf("w/c%d", r.IntN(2))})
 				}
 				for range r.IntN(2) {
 					item.Replaced = append(item.Replaced, fmt.Sprint("release ", r.IntN(2)))
@@ -137,13 +137,13 @@ func TestApprovalIsOfThisList(t *testing.T) {
 			later = Removal{Unit: shown.Unit, Total: 9, Items: slices.Clone(shown.Items)}
 			r.Shuffle(len(later.Items), func(i, j int) { later.Items[i], later.Items[j] = later.Items[j], later.Items[i] })
 			for i := range later.Items {
-				things := slices.Clone(later.Items[i].Things)
+				things := slices.Clone(later.Items[i].DataObjects)
 				slices.Reverse(things)
-				later.Items[i].Things = things
+				later.Items[i].DataObjects = things
 			}
 		}
 		later.Approved = Hash(shown)
-		v := Judge(later)
+		v := DecideRemoval(later)
 		same := meaning(shown) == meaning(later)
 		if v.Held && same || v.Approved && !same {
 			t.Fatalf("seed %d: same=%v, held=%v, approved=%v\nshown %+v\nlater %+v", seed, same, v.Held, v.Approved, shown, later)
@@ -159,7 +159,7 @@ func meaning(r Removal) string {
 	var all []string
 	for _, item := range r.Items {
 		all = append(all, r.Unit+" "+item.Name+" "+string(item.UID))
-		for _, thing := range item.Things {
+		for _, thing := range item.DataObjects {
 			all = append(all, item.Name+": "+thing.String())
 		}
 		for _, text := range item.Replaced {
@@ -176,7 +176,7 @@ func TestTexts(t *testing.T) {
 	long := strings.Repeat("x", 63)
 	var wide []Item
 	for i := range 5000 {
-		wide = append(wide, Item{Name: fmt.Sprintf("%s-%d", long, i), Things: []Thing{claim}})
+		wide = append(wide, Item{Name: fmt.Sprintf("%s-%d", long, i), DataObjects: []DataObject{claim}})
 	}
 	cases := map[string]struct {
 		items   []Item
@@ -190,7 +190,7 @@ func TestTexts(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			v := Judge(Removal{Unit: "bundle", Items: c.items, Total: len(c.items), Budget: BundleBudget})
+			v := DecideRemoval(Removal{Unit: "bundle", Items: c.items, Total: len(c.items), Budget: BundleBudget})
 			got := v.Message("fleet approve -n w repo/r 0123456789abcdef")
 			if diff := cmp.Diff(c.message, got); diff != "" {
 				t.Error(diff)
@@ -243,7 +243,7 @@ func TestPruneMark(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, all := Marked(c.mark, c.list)
+			got, all := MarkedBundles(c.mark, c.list)
 			if len(got) != c.want || all != c.all {
 				t.Errorf("%s: got %d, %v", c.why, len(got), all)
 			}
@@ -256,19 +256,19 @@ func TestPruneMark(t *testing.T) {
 
 // An approval holds for the objects that a person has seen, and for no others.
 func TestHashNamesEveryThing(t *testing.T) {
-	claim := Thing{Kind: "PersistentVolumeClaim", Namespace: "shop", Name: "data", Cluster: "w/c1"}
-	removal := func(change func(*Thing)) Removal {
+	claim := DataObject{Kind: "PersistentVolumeClaim", Namespace: "shop", Name: "data", Cluster: "w/c1"}
+	removal := func(change func(*DataObject)) Removal {
 		one := claim
 		change(&one)
-		return Removal{Unit: "bundle", Items: []Item{{Name: "shop", UID: "u", Things: []Thing{one}}}}
+		return Removal{Unit: "bundle", Items: []Item{{Name: "shop", UID: "u", DataObjects: []DataObject{one}}}}
 	}
-	shown := Hash(removal(func(*Thing) {}))
-	for what, change := range map[string]func(*Thing){
-		"Kind":      func(one *Thing) { one.Kind = "Namespace" },
-		"Namespace": func(one *Thing) { one.Namespace = "bank" },
-		"Name":      func(one *Thing) { one.Name = "logs" },
-		"Cluster":   func(one *Thing) { one.Cluster = "w/c2" },
-		"Whole":     func(one *Thing) { one.Whole = true },
+	shown := Hash(removal(func(*DataObject) {}))
+	for what, change := range map[string]func(*DataObject){
+		"Kind":      func(one *DataObject) { one.Kind = "Namespace" },
+		"Namespace": func(one *DataObject) { one.Namespace = "bank" },
+		"Name":      func(one *DataObject) { one.Name = "logs" },
+		"Cluster":   func(one *DataObject) { one.Cluster = "w/c2" },
+		"Whole":     func(one *DataObject) { one.Whole = true },
 	} {
 		if Hash(removal(change)) == shown {
 			t.Errorf("%s: the hash is that of another object", what)

@@ -18,9 +18,9 @@ func RemovalOfRepo(repo *fleet.GitRepo, bundles []*fleet.Bundle, deployments []*
 		of[name] = append(of[name], bd)
 	}
 	for _, b := range bundles {
-		item, stays := Item{Name: b.Name, UID: b.UID, Protected: Protects(b)}, b.Spec.KeepResources && !Protects(b)
+		item, stays := Item{Name: b.Name, UID: b.UID, Protected: IsProtected(b)}, b.Spec.KeepResources && !IsProtected(b)
 		for _, bd := range of[b.Name] {
-			item.Things = append(item.Things, Things(clusterOf(bd), bd)...)
+			item.DataObjects = append(item.DataObjects, DataObjects(clusterOf(bd), bd)...)
 			stays = stays && bd.Spec.Options.KeepResources
 		}
 		if !stays {
@@ -37,7 +37,7 @@ func RemovalOfBundle(b *fleet.Bundle, deployments []*fleet.BundleDeployment) Rem
 	for _, bd := range deployments {
 		if !bd.Spec.Options.KeepResources {
 			cluster := clusterOf(bd)
-			r.Items = append(r.Items, Item{Name: cluster, UID: bd.UID, Things: Things(cluster, bd)})
+			r.Items = append(r.Items, Item{Name: cluster, UID: bd.UID, DataObjects: DataObjects(cluster, bd)})
 		}
 	}
 	return r
@@ -61,7 +61,7 @@ func Clusters(deployments []*fleet.BundleDeployment) []string {
 // Announce is Judge for a removal that has not begun: the hash, the summary and the
 // list are there also where no approval is needed.
 func Announce(r Removal) Verdict {
-	v := Judge(r)
+	v := DecideRemoval(r)
 	if v.Hash == "" {
 		v = Verdict{Hash: Hash(r), Summary: r.summary(false), List: r.list()}
 	}

@@ -18,13 +18,13 @@ const (
 	Unclear Protocol = iota
 	// ByMark is that of this project's managers: AnnotationWithdrawn is the order.
 	ByMark
-	// ByDeletion is that of the reference's manager: it deletes the object.
+	// ByDeletion is that of rancher/fleet's manager: it deletes the object.
 	ByDeletion
 )
 
 // ProtocolOf reads the protocol off the labels of a BundleDeployment. Every manager
 // writes all of them with each change, and only this project's add LabelBucket.
-// Annotations say nothing here: the reference leaves those of others.
+// Annotations say nothing here: rancher/fleet leaves those of others.
 func ProtocolOf(bd *fleet.BundleDeployment) Protocol {
 	l := bd.Labels
 	switch {
@@ -112,7 +112,7 @@ type Absence struct {
 }
 
 // Ordered reports whether the absence is an order. A deletionTimestamp is never taken back,
-// so an object that had one was deleted. Only the reference's manager takes off its
+// so an object that had one was deleted. Only rancher/fleet's manager takes off its
 // finalizer, when the object is deleted. But an object may also be missing because the list
 // is another one: of another manager, of a namespace that was made again, of an API server
 // that was restored, or the empty one of a proxy. So the absence is an order only in a list

@@ -11,7 +11,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// byReference is a BundleDeployment as the reference's manager writes it.
+// byReference is a BundleDeployment as rancher/fleet's manager writes it.
 func byReference(name string, change func(*fleet.BundleDeployment)) *fleet.BundleDeployment {
 	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{
 		Name: name, UID: types.UID("uid-" + name), Finalizers: []string{fleet.FinalizerBundleDeployment},

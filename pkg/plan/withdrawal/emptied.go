@@ -10,7 +10,7 @@ import (
 // empty, in words.
 const ReasonEmptied = "a person has ordered that everything be withdrawn from the cluster (annotation " + fleet.AnnotationUninstall + ")"
 
-// Emptied reports whether a person wants nothing to be deployed to a cluster any more.
-func Emptied(cluster metav1.Object) bool {
+// IsEmptied reports whether a person wants nothing to be deployed to a cluster any more.
+func IsEmptied(cluster metav1.Object) bool {
 	return cluster.GetAnnotations()[fleet.AnnotationUninstall] != ""
 }

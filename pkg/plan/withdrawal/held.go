@@ -18,14 +18,14 @@ func (v Verdict) Message(approve string) string {
 	// The command is never cut.
 	head := condition.Cut(v.Summary, max(condition.MessageLimit-len([]rune(tail)), 1))
 	room := namesLimit - len([]rune(head)) - len([]rune(tail)) - len(": ")
-	if names := some(v.List, room); names != "" {
+	if names := fitList(v.List, room); names != "" {
 		head += ": " + names
 	}
 	return condition.Message(head + tail)
 }
 
-// some is as much of a list as fits into room characters, and how much is left.
-func some(list []string, room int) string {
+// fitList is as much of a list as fits into room characters, and how much is left.
+func fitList(list []string, room int) string {
 	for n := min(len(list), max(room, 0)); n > 0; n-- {
 		text := strings.Join(list[:n], ", ")
 		if n < len(list) {

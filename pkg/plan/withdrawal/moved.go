@@ -32,7 +32,7 @@ func Moved(old []*fleet.BundleDeployment, from, to Place, wanted func(name strin
 		if !deployed || bd.Labels[fleet.LabelBundleName] != bd.Name || bd.Name == naming.AgentBundle(from.Cluster) || wanted(bd.Name) {
 			continue
 		}
-		out = append(out, moved(bd, from, to, order()))
+		out = append(out, movedDeployment(bd, from, to, order()))
 	}
 	slices.SortFunc(out, func(a, b *fleet.BundleDeployment) int {
 		if a.Name < b.Name {
@@ -43,7 +43,7 @@ func Moved(old []*fleet.BundleDeployment, from, to Place, wanted func(name strin
 	return out
 }
 
-func moved(bd *fleet.BundleDeployment, from, to Place, order string) *fleet.BundleDeployment {
+func movedDeployment(bd *fleet.BundleDeployment, from, to Place, order string) *fleet.BundleDeployment {
 	out := &fleet.BundleDeployment{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: to.Namespace, Name: bd.Name, Labels: maps.Clone(bd.Labels),

@@ -8,9 +8,9 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// Protects reports whether an object bears AnnotationProtect, so that its deletion is
+// IsProtected reports whether an object bears AnnotationProtect, so that its deletion is
 // held until a person approves it.
-func Protects(o metav1.Object) bool {
+func IsProtected(o metav1.Object) bool {
 	switch o.GetAnnotations()[fleet.AnnotationProtect] {
 	case "", fleet.ProtectNot:
 		return false
@@ -18,16 +18,16 @@ func Protects(o metav1.Object) bool {
 	return true
 }
 
-// Going reports whether an object is being deleted and no protection holds that.
-func Going(o metav1.Object) bool { return o.GetDeletionTimestamp() != nil && !Protects(o) }
+// IsDeleting reports whether an object is being deleted and no protection holds that.
+func IsDeleting(o metav1.Object) bool { return o.GetDeletionTimestamp() != nil && !IsProtected(o) }
 
 // Guard says in words what protects a Bundle: its own annotation, or else that of its
 // GitRepo, which is nil where it has none. It is empty where nothing does.
 func Guard(b *fleet.Bundle, repo *fleet.GitRepo) string {
 	switch {
-	case Protects(b):
+	case IsProtected(b):
 		return "the Bundle is protected"
-	case repo == nil || !Protects(repo) || b.Annotations[fleet.AnnotationProtect] == fleet.ProtectNot:
+	case repo == nil || !IsProtected(repo) || b.Annotations[fleet.AnnotationProtect] == fleet.ProtectNot:
 		return ""
 	}
 	return fmt.Sprintf("its GitRepo %q is protected", repo.Name)

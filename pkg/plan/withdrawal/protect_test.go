@@ -81,7 +81,7 @@ func TestJudgeChangeOfProtected(t *testing.T) {
 		if len(free.Items) != 0 || len(rest.Items) != 2 {
 			t.Errorf("%s: %d go at once", name, len(free.Items))
 		}
-		v := Judge(rest)
+		v := DecideRemoval(rest)
 		if !v.Held || !strings.Contains(v.Summary, "1 protected") {
 			t.Errorf("%s: got %+v", name, v)
 		}

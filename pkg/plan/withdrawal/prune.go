@@ -26,9 +26,9 @@ func PruneMark(list []*fleet.Bundle) string {
 	return fmt.Sprintf("%d-%s", len(ids), hex.EncodeToString(sum[:16]))
 }
 
-// Marked returns those of a GitRepo's Bundles that its mark asks to remove, those that are
+// MarkedBundles returns those of a GitRepo's Bundles that its mark asks to remove, those that are
 // going already included, and whether that is all of them. No mark asks for nothing.
-func Marked(mark string, list []*fleet.Bundle) (marked []*fleet.Bundle, all bool) {
+func MarkedBundles(mark string, list []*fleet.Bundle) (marked []*fleet.Bundle, all bool) {
 	count, _, _ := strings.Cut(mark, "-")
 	want, err := strconv.Atoi(count)
 	if err != nil || mark == "" {

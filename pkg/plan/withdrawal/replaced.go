@@ -12,10 +12,10 @@ import (
 type Replacement struct{ From, To release.ID }
 
 // String returns "release shop/web becomes default/web".
-func (r Replacement) String() string { return From(r.From) + r.To.String() }
+func (r Replacement) String() string { return ReplacementPrefix(r.From) + r.To.String() }
 
-// From returns how the String of a Replacement of a release begins.
-func From(from release.ID) string { return fmt.Sprintf("release %s becomes ", from) }
+// ReplacementPrefix returns how the String of a Replacement of a release begins.
+func ReplacementPrefix(from release.ID) string { return fmt.Sprintf("release %s becomes ", from) }
 
 // UntilApproved follows the String of a Replacement that waits for a person.
 const UntilApproved = " when that is within the deletion budget, or approved: until then the old one stays as it is"
@@ -35,17 +35,17 @@ func Replaces(bd *fleet.BundleDeployment, releaseName string, to release.ID) (Re
 	return Replacement{from, to}, to != ordered && to != from
 }
 
-// Loses reports whether objects go with the release of a deployment: its agent has
+// LosesObjects reports whether objects go with the release of a deployment: its agent has
 // reported one, which was not applied with keepResources.
-func Loses(bd *fleet.BundleDeployment) bool {
+func LosesObjects(bd *fleet.BundleDeployment) bool {
 	kept := bd.Spec.Options.KeepResources && bd.Spec.DeploymentID == bd.Status.AppliedDeploymentID
 	return !kept && (bd.Status.AppliedDeploymentID != "" || bd.Status.Release != "")
 }
 
-// ReplacedThings returns the precious objects that go with a release that Loses objects.
+// ReplacedThings returns the objects that need an approval and go with a release, where LosesObjects reports true.
 // Its namespace stays, whatever deleteNamespace says.
-func ReplacedThings(cluster string, bd *fleet.BundleDeployment) []Thing {
-	return withoutCRDs(reported(cluster, bd), bd)
+func ReplacedThings(cluster string, bd *fleet.BundleDeployment) []DataObject {
+	return withoutCRDs(reportedObjects(cluster, bd), bd)
 }
 
 // Part divides what one change would remove of a GitRepo: free may go on at once, and Judge
@@ -57,11 +57,11 @@ func Part(r Removal) (free, rest Removal) {
 	free.Items, rest.Items = nil, nil
 	precious := false
 	for _, item := range r.Items {
-		precious = precious || len(item.Replaced) == 0 && (len(item.Things) > 0 || item.Protected)
+		precious = precious || len(item.Replaced) == 0 && (len(item.DataObjects) > 0 || item.Protected)
 	}
-	over := r.over()
+	over := r.isOverBudget()
 	for _, item := range r.Items {
-		if held := over || len(item.Things) > 0 || precious && len(item.Replaced) == 0; held && (!r.Budget.off || r.protected() > 0) {
+		if held := over || len(item.DataObjects) > 0 || precious && len(item.Replaced) == 0; held && (!r.Budget.off || r.protected() > 0) {
 			rest.Items = append(rest.Items, item)
 		} else {
 			free.Items = append(free.Items, item)

@@ -69,7 +69,7 @@ func TestLoses(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			bd := deployed(fleet.BundleDeploymentOptions{})
-			if c.change(bd); Loses(bd) != c.want {
+			if c.change(bd); LosesObjects(bd) != c.want {
 				t.Errorf("%s: want %t", c.why, c.want)
 			}
 		})
@@ -82,9 +82,9 @@ func TestLoses(t *testing.T) {
 
 // What goes on at once, and what is judged as a list.
 func TestPart(t *testing.T) {
-	gone := func(name string, things ...Thing) Item { return Item{Name: name, Things: things} }
-	moved := func(name string, things ...Thing) Item {
-		return Item{Name: name, Things: things, Replaced: []string{"release a/" + name + " becomes b/" + name}}
+	gone := func(name string, things ...DataObject) Item { return Item{Name: name, DataObjects: things} }
+	moved := func(name string, things ...DataObject) Item {
+		return Item{Name: name, DataObjects: things, Replaced: []string{"release a/" + name + " becomes b/" + name}}
 	}
 	cases := map[string]struct {
 		why        string
@@ -105,7 +105,7 @@ func TestPart(t *testing.T) {
 			if got := names(free.Items) + "|" + names(rest.Items); got != c.free+"|"+c.rest {
 				t.Errorf("%s: want %s|%s, got %s", c.why, c.free, c.rest, got)
 			}
-			if v := Judge(rest); v.Held != (c.rest != "") {
+			if v := DecideRemoval(rest); v.Held != (c.rest != "") {
 				t.Errorf("the rest is held: %+v", v)
 			}
 		})

@@ -14,9 +14,9 @@ type Lifetime struct {
 	Absent bool
 }
 
-// Ending says in words that it is being deleted or gone; empty where it stays.
+// EndText says in words that it is being deleted or gone; empty where it stays.
 // The zero Lifetime is of nothing that objects need, and stays.
-func (l Lifetime) Ending() string {
+func (l Lifetime) EndText() string {
 	switch {
 	case l.Absent:
 		return l.Name + " is gone"
@@ -48,19 +48,19 @@ type Origin struct {
 // kind of its owner. It is empty where a person, or its repository, has ordered it.
 func (o Origin) Unordered(deleted time.Time) string {
 	for _, l := range []Lifetime{o.Namespace, o.Kind, o.Owner} {
-		if why := l.Ending(); why != "" {
+		if why := l.EndText(); why != "" {
 			return why
 		}
 	}
 	return o.Owner.Replaced(deleted)
 }
 
-// Lost says in words that the Bundle of a deployment that was made at a time is gone
+// LostText says in words that the Bundle of a deployment that was made at a time is gone
 // because its namespace or its kind was deleted. It is empty where both exist since
 // before the deployment.
-func (o Origin) Lost(made time.Time) string {
+func (o Origin) LostText(made time.Time) string {
 	for _, l := range []Lifetime{o.Namespace, o.Kind} {
-		if why := l.Ending(); why != "" {
+		if why := l.EndText(); why != "" {
 			return why
 		}
 		if why := l.Replaced(made); why != "" {
@@ -80,12 +80,12 @@ type Placement struct {
 	Mappings Lifetime // the kind BundleNamespaceMapping; zero for clusters of the Bundle's namespace
 }
 
-// Misled says in words why targets that do not match a cluster any more are no order
+// MisledText says in words why targets that do not match a cluster any more are no order
 // to remove a deployment that was made at a time: what decides about targets was
 // deleted with its namespace or its kind.
-func (p Placement) Misled(made time.Time) string {
+func (p Placement) MisledText(made time.Time) string {
 	for _, l := range []Lifetime{p.Namespace, p.Groups, p.Mappings} {
-		if why := l.Ending(); why != "" {
+		if why := l.EndText(); why != "" {
 			return why
 		}
 	}

@@ -67,7 +67,7 @@ func TestLost(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := c.origin.Lost(day(5)); got != c.want {
+			if got := c.origin.LostText(day(5)); got != c.want {
 				t.Errorf("%s: got %q, want %q", c.why, got, c.want)
 			}
 		})
@@ -93,7 +93,7 @@ func TestMisled(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := c.p.Misled(day(5)); got != c.want {
+			if got := c.p.MisledText(day(5)); got != c.want {
 				t.Errorf("%s: got %q, want %q", c.why, got, c.want)
 			}
 		})

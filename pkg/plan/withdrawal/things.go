@@ -21,11 +21,11 @@ const (
 // precious are the kinds that hold what no deployment brings back.
 var precious = []string{"PersistentVolumeClaim", kindNamespace, kindCRD}
 
-// Precious reports whether objects of a kind go only with an approval.
-func Precious(kind string) bool { return slices.Contains(precious, kind) }
+// NeedsApproval reports whether objects of a kind go only with an approval.
+func NeedsApproval(kind string) bool { return slices.Contains(precious, kind) }
 
-// A Thing is one precious object that a removal takes along.
-type Thing struct {
+// A DataObject is one precious object that a removal takes along.
+type DataObject struct {
 	Kind, Namespace, Name string
 	Cluster               string // "<namespace>/<name>" of the Cluster
 	// Whole is set for a Namespace that deleteNamespace deletes, with everything in
@@ -34,7 +34,7 @@ type Thing struct {
 }
 
 // String returns "PersistentVolumeClaim pos/data on fleet-default/c1".
-func (t Thing) String() string {
+func (t DataObject) String() string {
 	name := t.Name
 	if t.Namespace != "" {
 		name = t.Namespace + "/" + name
@@ -45,27 +45,27 @@ func (t Thing) String() string {
 	return fmt.Sprintf("%s %s on %s", t.Kind, name, t.Cluster)
 }
 
-// part is the form of a Thing in a hash.
-func (t Thing) part() string {
+// hashPart is the form of a DataObject in a hash.
+func (t DataObject) hashPart() string {
 	if t.Whole {
 		return "whole"
 	}
 	return "thing"
 }
 
-// Things returns the precious objects that go with a deployment which is removed: those
+// DataObjects returns the precious objects that go with a deployment which is removed: those
 // that it has reported, and the namespace that deleteNamespace deletes. With keepResources
 // nothing goes, and CRDs go only with deleteCRDResources.
-func Things(cluster string, bd *fleet.BundleDeployment) []Thing {
+func DataObjects(cluster string, bd *fleet.BundleDeployment) []DataObject {
 	o := bd.Spec.Options
 	if o.KeepResources {
 		return nil
 	}
-	out := withoutCRDs(reported(cluster, bd), bd)
+	out := withoutCRDs(reportedObjects(cluster, bd), bd)
 	if !o.DeleteNamespace || o.TargetNamespace == "" || bd.Spec.DeploymentID == "" || Protected(o.TargetNamespace) {
 		return out
 	}
-	object := Thing{Kind: kindNamespace, Name: o.TargetNamespace, Cluster: cluster}
+	object := DataObject{Kind: kindNamespace, Name: o.TargetNamespace, Cluster: cluster}
 	if slices.Contains(out, object) {
 		return out
 	}
@@ -73,53 +73,53 @@ func Things(cluster string, bd *fleet.BundleDeployment) []Thing {
 	return append(out, object)
 }
 
-func withoutCRDs(things []Thing, bd *fleet.BundleDeployment) []Thing {
+func withoutCRDs(things []DataObject, bd *fleet.BundleDeployment) []DataObject {
 	if bd.Spec.Options.DeleteCRDResources {
 		return things
 	}
-	return slices.DeleteFunc(things, func(t Thing) bool { return t.Kind == kindCRD })
+	return slices.DeleteFunc(things, func(t DataObject) bool { return t.Kind == kindCRD })
 }
 
-// reported are all precious objects that a deployment has reported.
-func reported(cluster string, bd *fleet.BundleDeployment) []Thing {
-	var out []Thing
+// reportedObjects are all precious objects that a deployment has reported.
+func reportedObjects(cluster string, bd *fleet.BundleDeployment) []DataObject {
+	var out []DataObject
 	for _, o := range bd.Status.Resources {
-		if Precious(o.Kind) {
-			out = append(out, Thing{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Cluster: cluster})
+		if NeedsApproval(o.Kind) {
+			out = append(out, DataObject{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Cluster: cluster})
 		}
 	}
 	return out
 }
 
-// Claims returns the Things that stay on a cluster because a deployment stays there: the
+// Claims returns the DataObjects that stay on a cluster because a deployment stays there: the
 // precious objects that it has reported, and the namespace that it is in. A deployment that
 // was ordered to leave claims nothing.
-func Claims(cluster string, bd *fleet.BundleDeployment) []Thing {
+func Claims(cluster string, bd *fleet.BundleDeployment) []DataObject {
 	if bd.Annotations[fleet.AnnotationWithdrawn] != "" {
 		return nil
 	}
-	var out []Thing
-	if claiming(bd) {
-		out = reported(cluster, bd)
+	var out []DataObject
+	if keepsSharedObjects(bd) {
+		out = reportedObjects(cluster, bd)
 	}
 	if bd.Spec.DeploymentID != "" {
 		id := release.IDOf(bd.Name, bd.Spec.Options)
-		out = append(out, Thing{Kind: kindNamespace, Name: id.Namespace, Cluster: cluster, Whole: true})
+		out = append(out, DataObject{Kind: kindNamespace, Name: id.Namespace, Cluster: cluster, Whole: true})
 	}
 	return out
 }
 
-// claiming reports whether the objects that a deployment has reported stay when
+// keepsSharedObjects reports whether the objects that a deployment has reported stay when
 // another one goes that has them, too: it has been applied, or takes them over as
 // soon as the other one is withdrawn.
-func claiming(bd *fleet.BundleDeployment) bool {
+func keepsSharedObjects(bd *fleet.BundleDeployment) bool {
 	c := condition.Find(bd.Status.Conditions, fleet.ConditionDeployed)
 	return bd.Status.AppliedDeploymentID != "" || c != nil && c.Status != corev1.ConditionTrue && c.Reason == release.ReasonSharedObject
 }
 
-// Unclaimed returns those of things that are not claimed by a deployment that stays.
-func Unclaimed(things []Thing, claimed map[Thing]bool) []Thing {
-	var out []Thing
+// UnclaimedObjects returns those of things that are not claimed by a deployment that stays.
+func UnclaimedObjects(things []DataObject, claimed map[DataObject]bool) []DataObject {
+	var out []DataObject
 	for _, t := range things {
 		if !claimed[t] {
 			out = append(out, t)

@@ -25,7 +25,7 @@ func deployed(o fleet.BundleDeploymentOptions, kinds ...string) *fleet.BundleDep
 }
 
 // written are things in words.
-func written(things []Thing) string {
+func written(things []DataObject) string {
 	var out []string
 	for _, thing := range things {
 		out = append(out, thing.String())
@@ -69,7 +69,7 @@ func TestThings(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, written(Things("w/c1", c.bd))); diff != "" {
+			if diff := cmp.Diff(c.want, written(DataObjects("w/c1", c.bd))); diff != "" {
 				t.Errorf("%s\n%s", c.why, diff)
 			}
 		})
@@ -103,14 +103,14 @@ func TestClaims(t *testing.T) {
 			}
 		})
 	}
-	object := Thing{Kind: "Namespace", Name: "shop", Cluster: "w/c1"}
+	object := DataObject{Kind: "Namespace", Name: "shop", Cluster: "w/c1"}
 	whole := object
 	whole.Whole = true
-	claimed := map[Thing]bool{}
+	claimed := map[DataObject]bool{}
 	for _, thing := range Claims("w/c1", deployed(shop)) {
 		claimed[thing] = true
 	}
-	if got := Unclaimed([]Thing{object, whole}, claimed); !slices.Equal(got, []Thing{object}) {
+	if got := UnclaimedObjects([]DataObject{object, whole}, claimed); !slices.Equal(got, []DataObject{object}) {
 		t.Errorf("a deployment in a namespace does not keep the release that has made it from deleting it: %s", written(got))
 	}
 }
@@ -148,7 +148,7 @@ func TestClaiming(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := claiming(c.bd); got != c.want {
+			if got := keepsSharedObjects(c.bd); got != c.want {
 				t.Errorf("%s: got %v", c.why, got)
 			}
 		})

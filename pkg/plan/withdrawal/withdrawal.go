@@ -105,8 +105,8 @@ func (p Pace) Take(want, total int, now time.Time) (int, Pace, time.Duration) {
 	return n, p, time.Duration(missing/perMinute*float64(time.Minute)) + time.Millisecond
 }
 
-// Back gives n withdrawals back that Take has allowed and that were not written.
-func (p Pace) Back(n int) Pace {
+// Return gives n withdrawals back that Take has allowed and that were not written.
+func (p Pace) Return(n int) Pace {
 	p.tokens = math.Min(atOnce, p.tokens+float64(n))
 	return p
 }

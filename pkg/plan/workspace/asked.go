@@ -20,30 +20,30 @@ const AnnotationWorkspaceName = "provisioning.cattle.io/fleet-workspace-name"
 // into a FleetWorkspace.
 const VerbAdd = "fleetaddcluster"
 
-// Record returns the FleetWorkspace that a person asks for.
-func Record(name string) *management.FleetWorkspace {
+// RequestedWorkspace returns the FleetWorkspace that a person asks for.
+func RequestedWorkspace(name string) *management.FleetWorkspace {
 	return &management.FleetWorkspace{
 		TypeMeta:   metav1.TypeMeta{APIVersion: management.GroupVersion.String(), Kind: "FleetWorkspace"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 	}
 }
 
-// Opened returns the annotations of a Namespace that a FleetWorkspace of its name may have.
+// OptInAnnotations returns the annotations of a Namespace that a FleetWorkspace of its name may have.
 // A user who sets them may change the Namespace, and so may give it away.
-func Opened() map[string]string { return map[string]string{AnnotationAllowExisting: yes} }
+func OptInAnnotations() map[string]string { return map[string]string{AnnotationAllowExisting: yes} }
 
-// Space returns the Namespace that a person asks for, where no FleetWorkspace can stand for
+// RequestedNamespace returns the Namespace that a person asks for, where no FleetWorkspace can stand for
 // it.
-func Space(name string) *corev1.Namespace {
+func RequestedNamespace(name string) *corev1.Namespace {
 	return &corev1.Namespace{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{AnnotationOrigin: OriginAsked}},
 	}
 }
 
-// Movable reports why a management Cluster cannot come into another workspace; empty
+// MoveRefusal reports why a management Cluster cannot come into another workspace; empty
 // where it can.
-func Movable(m *management.Cluster) string {
+func MoveRefusal(m *management.Cluster) string {
 	switch {
 	case m.Spec.Internal || m.Name == Local:
 		return "it is the cluster that Rancher runs in, which stays in its workspace"

@@ -58,10 +58,10 @@ func Assign(m *management.Cluster, preset string) (workspace string, ok bool) {
 // no workspace, as Rancher's own engine of sets has it.
 const homeless = "default"
 
-// Provisioned returns what the provisioning Cluster of a legacy management Cluster is to
+// ProvisioningFor returns what the provisioning Cluster of a legacy management Cluster is to
 // say; nil where there is to be none. A management Cluster that is managed externally has
 // one even without a workspace.
-func Provisioned(m *management.Cluster) *provisioning.Cluster {
+func ProvisioningFor(m *management.Cluster) *provisioning.Cluster {
 	if !Legacy(m.Name) || m.Spec.FleetWorkspaceName == "" && !ExternallyManaged(m) {
 		return nil
 	}
@@ -81,10 +81,10 @@ func Provisioned(m *management.Cluster) *provisioning.Cluster {
 	}
 }
 
-// Emptied returns the provisioning Cluster live without what is mapped to its spec; false
+// WithoutMappedFields returns the provisioning Cluster live without what is mapped to its spec; false
 // where that is not all that want takes back. Where the last field of a spec goes by
 // server-side apply, the API server makes null of the spec, and refuses that.
-func Emptied(live, want *provisioning.Cluster) (*provisioning.Cluster, bool) {
+func WithoutMappedFields(live, want *provisioning.Cluster) (*provisioning.Cluster, bool) {
 	mapped := func(s provisioning.ClusterSpec) provisioning.ClusterSpec {
 		return provisioning.ClusterSpec{
 			ClusterAgentDeploymentCustomization: s.ClusterAgentDeploymentCustomization,
@@ -109,7 +109,7 @@ const (
 	Keep Verdict = iota
 	// Remove says that there is to be none.
 	Remove
-	// Want says that it is to be as Mapped says.
+	// Want says that it is to be as MapCluster says.
 	Want
 )
 
@@ -121,11 +121,11 @@ type Surroundings struct {
 	Taints   []corev1.Taint // of all nodes of the control plane; for the local cluster
 }
 
-// Mapped returns the Fleet Cluster of a provisioning and its management Cluster (nil: there
+// MapCluster returns the Fleet Cluster of a provisioning and its management Cluster (nil: there
 // is none), with the fields that this manager owns and no others, the verdict, and why it
 // is not Want. A setting that cannot be read is Terminal, InvalidSetting.
-func Mapped(p *provisioning.Cluster, m *management.Cluster, with Surroundings) (*fleet.Cluster, Verdict, string, error) {
-	if v, why := judge(p, m); v != Want {
+func MapCluster(p *provisioning.Cluster, m *management.Cluster, with Surroundings) (*fleet.Cluster, Verdict, string, error) {
+	if v, why := decideCluster(p, m); v != Want {
 		return nil, v, why, nil
 	}
 	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
@@ -158,12 +158,12 @@ func Mapped(p *provisioning.Cluster, m *management.Cluster, with Surroundings) (
 		c.Spec.AgentNamespace = fleet.NamespaceLocalAgent
 		c.Spec.AgentTolerations = append(tolerated(with.Taints), custom.AppendTolerations...)
 	}
-	c.Spec.AgentTolerations = sorted(c.Spec.AgentTolerations)
+	c.Spec.AgentTolerations = sortedTolerations(c.Spec.AgentTolerations)
 	return c, Want, "", nil
 }
 
-// judge says whether there is to be a Fleet Cluster.
-func judge(p *provisioning.Cluster, m *management.Cluster) (Verdict, string) {
+// decideCluster says whether there is to be a Fleet Cluster.
+func decideCluster(p *provisioning.Cluster, m *management.Cluster) (Verdict, string) {
 	switch {
 	case p.Status.ClusterName == "":
 		return Remove, "it has no management Cluster yet"
@@ -292,9 +292,9 @@ func pullSecrets(p *provisioning.Cluster, m *management.Cluster, with Surroundin
 	return &out
 }
 
-// Group returns the ClusterGroup of the local cluster, which standalone installations have
+// LocalGroup returns the ClusterGroup of the local cluster, which standalone installations have
 // too.
-func Group(namespace string) *fleet.ClusterGroup {
+func LocalGroup(namespace string) *fleet.ClusterGroup {
 	return &fleet.ClusterGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"},
 		Spec:       fleet.ClusterGroupSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{LabelName: Local}}},

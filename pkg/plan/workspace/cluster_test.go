@@ -32,7 +32,7 @@ func pair() (*provisioning.Cluster, *management.Cluster) {
 func TestMapped(t *testing.T) {
 	none := []corev1.LocalObjectReference{}
 	p, m := pair()
-	got, verdict, why, err := Mapped(p, m, Surroundings{})
+	got, verdict, why, err := MapCluster(p, m, Surroundings{})
 	if err != nil || verdict != Want {
 		t.Fatalf("verdict %v (%s), %v", verdict, why, err)
 	}
@@ -79,7 +79,7 @@ func TestVerdict(t *testing.T) {
 			} else {
 				c.change(p, m)
 			}
-			got, verdict, why, err := Mapped(p, m, Surroundings{})
+			got, verdict, why, err := MapCluster(p, m, Surroundings{})
 			if err != nil || verdict != c.want {
 				t.Fatalf("%s: verdict %v, want %v (%v)", c.why, verdict, c.want, err)
 			}
@@ -94,7 +94,7 @@ func TestDisplayName(t *testing.T) {
 	for display, want := range map[string]bool{"web": true, "my cluster": false, strings.Repeat("x", 70): false, "": true} {
 		p, m := pair()
 		m.Spec.DisplayName = display
-		got, _, _, _ := Mapped(p, m, Surroundings{})
+		got, _, _, _ := MapCluster(p, m, Surroundings{})
 		if value, ok := got.Labels[fleet.LabelDisplayName]; ok != want || ok && value != display {
 			t.Errorf("%q: label %q, %t", display, value, ok)
 		}
@@ -130,11 +130,11 @@ func TestAssign(t *testing.T) {
 
 func TestProvisioned(t *testing.T) {
 	_, m := pair()
-	if Provisioned(m) != nil {
+	if ProvisioningFor(m) != nil {
 		t.Error("of c-m- clusters the provisioning Cluster comes first")
 	}
 	m.Name, m.Spec.DisplayName = "c-12345", "My Cluster"
-	got := Provisioned(m)
+	got := ProvisioningFor(m)
 	want := &provisioning.Cluster{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "fleet-default", Name: "c-12345", Labels: map[string]string{"env": "dev", "provider.cattle.io": "rke2"},
 		Annotations: map[string]string{"note": "kept", AnnotationDisplayName: "My Cluster", AnnotationMappedFrom: "c-12345"},
@@ -142,16 +142,16 @@ func TestProvisioned(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if m.Spec.FleetWorkspaceName = ""; Provisioned(m) != nil {
+	if m.Spec.FleetWorkspaceName = ""; ProvisioningFor(m) != nil {
 		t.Error("without a workspace there is no namespace for it")
 	}
-	if m.Annotations[AnnotationExternallyManaged] = "true"; Provisioned(m).Namespace != "default" {
+	if m.Annotations[AnnotationExternallyManaged] = "true"; ProvisioningFor(m).Namespace != "default" {
 		t.Error("one that others manage has one nevertheless, where Rancher has it")
 	}
 	m.Spec.ClusterAgentDeploymentCustomization = &runtime.RawExtension{Raw: []byte(`{"invented":1}`)}
 	m.Spec.FleetAgentDeploymentCustomization = &management.AgentDeploymentCustomization{AppendTolerations: []corev1.Toleration{{Key: "a"}}}
 	m.Spec.WebhookDeploymentCustomization = &runtime.RawExtension{Raw: []byte(`{"replicaCount":2}`)}
-	if got := Provisioned(m).Spec; got.WebhookDeploymentCustomization == nil || got.ClusterAgentDeploymentCustomization == nil || got.FleetAgentDeploymentCustomization == nil || got.RKEConfig != nil {
+	if got := ProvisioningFor(m).Spec; got.WebhookDeploymentCustomization == nil || got.ClusterAgentDeploymentCustomization == nil || got.FleetAgentDeploymentCustomization == nil || got.RKEConfig != nil {
 		t.Errorf("what changes the agents goes along, and nothing else: %+v", got)
 	}
 }
@@ -171,7 +171,7 @@ func TestEmptied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.live.AgentEnvVars = []provisioning.EnvVar{{Name: "of others"}}
-			got, ok := Emptied(&provisioning.Cluster{Spec: c.live}, &provisioning.Cluster{Spec: c.want})
+			got, ok := WithoutMappedFields(&provisioning.Cluster{Spec: c.live}, &provisioning.Cluster{Spec: c.want})
 			if ok != c.ok {
 				t.Fatalf("%s: got %t", c.why, ok)
 			}
@@ -203,7 +203,7 @@ func TestOldHalf(t *testing.T) {
 			if got := OldHalf(p, m); got != c.want {
 				t.Errorf("%s: got %t", c.why, got)
 			}
-			if _, verdict, _, _ := Mapped(p, m, Surroundings{}); c.want && verdict == Want {
+			if _, verdict, _, _ := MapCluster(p, m, Surroundings{}); c.want && verdict == Want {
 				t.Error("it must not be mapped into the new workspace: the other one is")
 			}
 			if MadeOf(p, m) {
@@ -252,7 +252,7 @@ func TestRegistry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, m := pair()
 			c.change(p, m)
-			got, _, _, err := Mapped(p, m, Surroundings{Registry: "preset.example", Secrets: "one, two,"})
+			got, _, _, err := MapCluster(p, m, Surroundings{Registry: "preset.example", Secrets: "one, two,"})
 			if err != nil || got.Spec.PrivateRepoURL != c.want {
 				t.Fatalf("registry %q, want %q (%v)", got.Spec.PrivateRepoURL, c.want, err)
 			}
@@ -294,7 +294,7 @@ func TestLocal(t *testing.T) {
 	}
 	for range nodes {
 		nodes = append(nodes[1:], nodes[0])
-		got, _, _, err := Mapped(p, m, Surroundings{Taints: ControlPlaneTaints(nodes)})
+		got, _, _, err := MapCluster(p, m, Surroundings{Taints: ControlPlaneTaints(nodes)})
 		if err != nil || got.Spec.AgentNamespace != "cattle-fleet-local-system" || got.Labels["name"] != "local" {
 			t.Fatalf("%+v, %v", got, err)
 		}
@@ -316,16 +316,16 @@ func TestCustomization(t *testing.T) {
 	m.Spec.FleetAgentDeploymentCustomization = custom(priority)
 	p.Spec.FleetAgentDeploymentCustomization = custom(&fleet.AgentSchedulingCustomization{})
 	setting := Surroundings{Affinity: `{"nodeAffinity":{}}`}
-	got, _, _, err := Mapped(p, m, setting)
+	got, _, _, err := MapCluster(p, m, setting)
 	if err != nil || got.Spec.AgentSchedulingCustomization != nil || got.Spec.AgentAffinity.NodeAffinity == nil {
 		t.Errorf("Rancher does not read the scheduling of a management Cluster: %+v, %v", got, err)
 	}
 	m.Spec.FleetAgentDeploymentCustomization.OverrideAffinity = &corev1.Affinity{}
-	if got, _, _, _ = Mapped(p, m, setting); got.Spec.AgentAffinity.NodeAffinity != nil {
+	if got, _, _, _ = MapCluster(p, m, setting); got.Spec.AgentAffinity.NodeAffinity != nil {
 		t.Error("the cluster's own affinity goes first")
 	}
 	m.Spec.FleetAgentDeploymentCustomization = nil
-	if _, v, _, err := Mapped(p, m, Surroundings{Affinity: "?"}); v != Keep || reconcile.ReasonOf(err) != ReasonSetting {
+	if _, v, _, err := MapCluster(p, m, Surroundings{Affinity: "?"}); v != Keep || reconcile.ReasonOf(err) != ReasonSetting {
 		t.Errorf("a setting that cannot be read changes nothing: %v, %v", v, err)
 	}
 }

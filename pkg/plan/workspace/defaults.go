@@ -103,7 +103,7 @@ func DefaultWorkspace(name string, ns *metav1.PartialObjectMetadata) *management
 		return nil
 	}
 	w := &management.FleetWorkspace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if action, _ := For(w, ns); action == Refuse {
+	if action, _ := DecideNamespace(w, ns); action == Refuse {
 		return ForOrphan(ns)
 	}
 	return w

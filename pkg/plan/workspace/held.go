@@ -19,22 +19,22 @@ const (
 // Digest returns a digest of the fields to write.
 func Digest(want any) (string, error) { return naming.StatusHash(want) }
 
-// Holds reports whether everything that want says stands in live, whatever else
+// HasFields reports whether everything that want says stands in live, whatever else
 // stands there. Both are objects of the same kind; lists are compared as a whole.
-func Holds(live, want any) (bool, error) {
-	l, err := plain(live)
+func HasFields(live, want any) (bool, error) {
+	l, err := asJSON(live)
 	if err != nil {
 		return false, err
 	}
-	w, err := plain(want)
+	w, err := asJSON(want)
 	if err != nil {
 		return false, err
 	}
-	return holds(l, w), nil
+	return hasFields(l, w), nil
 }
 
-// plain is an object as JSON has it.
-func plain(obj any) (any, error) {
+// asJSON is an object as JSON has it.
+func asJSON(obj any) (any, error) {
 	data, err := json.Marshal(obj)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func plain(obj any) (any, error) {
 	return out, err
 }
 
-func holds(live, want any) bool {
+func hasFields(live, want any) bool {
 	fields, ok := want.(map[string]any)
 	if !ok {
 		return reflect.DeepEqual(live, want)
@@ -57,7 +57,7 @@ func holds(live, want any) bool {
 		if w == nil {
 			continue // it says nothing, as creationTimestamp does
 		}
-		if !holds(have[name], w) {
+		if !hasFields(have[name], w) {
 			return false
 		}
 	}

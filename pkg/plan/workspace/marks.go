@@ -10,11 +10,11 @@ const setProvisioning = "provisioning-cluster-create"
 // generated for.
 const annotationSetOwnerNamespace = "objectset.rio.cattle.io/owner-namespace"
 
-// Rancherly reports whether Rancher's handlers keep an object, by its annotations. In
+// IsRancherManaged reports whether Rancher's handlers keep an object, by its annotations. In
 // the mode Auto such an object is Rancher's also while Rancher is away: it is not
 // written and not deleted, for it is as Rancher has left it, and Rancher goes on with
 // it when it is back. In the mode Standalone nothing is Rancher's.
-func Rancherly(mode Mode, annotations map[string]string) bool {
+func IsRancherManaged(mode Mode, annotations map[string]string) bool {
 	set := annotations[fleet.AnnotationObjectSetID]
 	return mode != Standalone && (OfRancher(set) || set == setProvisioning)
 }

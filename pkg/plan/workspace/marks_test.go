@@ -24,7 +24,7 @@ func TestRancherly(t *testing.T) {
 		"bootstrap":    {why: "that is a manager of Fleet's, not Rancher", mode: Auto, of: marks("fleet-bootstrap", "", "")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Rancherly(c.mode, c.of); got != c.want {
+			if got := IsRancherManaged(c.mode, c.of); got != c.want {
 				t.Errorf("%s: got %t", c.why, got)
 			}
 		})

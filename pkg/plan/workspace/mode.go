@@ -29,8 +29,8 @@ func ParseMode(text string) (Mode, error) {
 	return "", fmt.Errorf("workspace.mode is %q, want auto, rancher or standalone", text)
 }
 
-// Sightings are the signs of Rancher on the cluster.
-type Sightings struct {
+// RancherSigns are the signs of Rancher on the cluster.
+type RancherSigns struct {
 	Kinds   bool          // its kinds are in the cluster
 	Renewed time.Duration // since its lease was seen to be renewed; negative: it has none
 	Held    time.Duration // how long the lease holds, as it says
@@ -38,15 +38,17 @@ type Sightings struct {
 	Single  bool          // its feature multi-cluster-management is off
 }
 
-// alive reports whether Rancher has renewed its lease lately. A Rancher that was just
+// isAlive reports whether Rancher has renewed its lease lately. A Rancher that was just
 // restarted is alive.
-func (s Sightings) alive() bool { return s.Renewed >= 0 && s.Renewed < grace*max(s.Held, leaseHolds) }
+func (s RancherSigns) isAlive() bool {
+	return s.Renewed >= 0 && s.Renewed < grace*max(s.Held, leaseHolds)
+}
 
 // GivesRights reports whether Rancher itself gives those who are bound to GlobalRoles
 // their rights in workspaces. That belongs to multi-cluster management and not to the
 // feature fleet: Rancher does so in every mode, and also where it does not map. It
 // deletes what another writes.
-func GivesRights(s Sightings) bool { return s.alive() && !s.Single }
+func GivesRights(s RancherSigns) bool { return s.isAlive() && !s.Single }
 
 // A Part is what this manager does with Rancher's objects.
 type Part string
@@ -66,8 +68,8 @@ const (
 	leaseHolds = 45 * time.Second
 )
 
-// Plays decides what this manager does, and says why.
-func Plays(m Mode, s Sightings) (Part, string) {
+// DecidePart decides what this manager does, and says why.
+func DecidePart(m Mode, s RancherSigns) (Part, string) {
 	switch {
 	case !s.Kinds:
 		return Sleep, "Rancher's kinds are not in this cluster"
@@ -79,7 +81,7 @@ func Plays(m Mode, s Sightings) (Part, string) {
 		return Map, "Rancher's feature fleet is off"
 	case s.Renewed < 0:
 		return Map, "Rancher has no lease here"
-	case s.alive():
+	case s.isAlive():
 		return Observe, fmt.Sprintf("Rancher has renewed its lease %s ago", s.Renewed.Round(time.Second))
 	}
 	return Map, fmt.Sprintf("Rancher has not renewed its lease for %s", s.Renewed.Round(time.Second))

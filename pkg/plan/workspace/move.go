@@ -63,9 +63,9 @@ func Destination(c *fleet.Cluster, m *management.Cluster) string {
 	return m.Spec.FleetWorkspaceName
 }
 
-// Successor returns the Cluster that takes the place of one that moves to a workspace; nil:
+// FindSuccessor returns the Cluster that takes the place of one that moves to a workspace; nil:
 // it is not there yet. same are all Clusters of the same management Cluster.
-func Successor(c *fleet.Cluster, to string, same []*fleet.Cluster) *fleet.Cluster {
+func FindSuccessor(c *fleet.Cluster, to string, same []*fleet.Cluster) *fleet.Cluster {
 	for _, s := range same {
 		if s.Namespace == to && s.Name == c.Name && s.DeletionTimestamp == nil {
 			return s
@@ -74,10 +74,10 @@ func Successor(c *fleet.Cluster, to string, same []*fleet.Cluster) *fleet.Cluste
 	return nil
 }
 
-// Former returns the Clusters whose place one takes, those first that are deleted already:
+// FormerClusters returns the Clusters whose place one takes, those first that are deleted already:
 // none where its management Cluster m names another workspace. same are all Clusters of the
 // same management Cluster.
-func Former(c *fleet.Cluster, m *management.Cluster, same []*fleet.Cluster) []*fleet.Cluster {
+func FormerClusters(c *fleet.Cluster, m *management.Cluster, same []*fleet.Cluster) []*fleet.Cluster {
 	if m == nil || m.Name != c.Labels[fleet.LabelManagementCluster] || m.Spec.Internal || m.Spec.FleetWorkspaceName != c.Namespace {
 		return nil
 	}
@@ -99,16 +99,16 @@ func Former(c *fleet.Cluster, m *management.Cluster, same []*fleet.Cluster) []*f
 	return out
 }
 
-// Carry returns a Cluster with what users had set on the one before: its clientID, so that
+// CarryUserFields returns a Cluster with what users had set on the one before: its clientID, so that
 // its agent is known again, and what neither Rancher nor a user has said of the new one.
 // Labels and fields that the new one has stay as they are.
-func Carry(c, former *fleet.Cluster) *fleet.Cluster {
+func CarryUserFields(c, former *fleet.Cluster) *fleet.Cluster {
 	out := c.DeepCopy()
-	out.Labels = added(out.Labels, naming.UserKeys(former.Labels))
+	out.Labels = withMissing(out.Labels, naming.UserKeys(former.Labels))
 	delete(out.Annotations, AnnotationMovedFrom)
-	out.Annotations = added(out.Annotations, map[string]string{AnnotationMovedFrom: recognised(former)})
+	out.Annotations = withMissing(out.Annotations, map[string]string{AnnotationMovedFrom: recognised(former)})
 	if grace := former.Annotations[AnnotationMoveGrace]; grace != "" {
-		out.Annotations = added(out.Annotations, map[string]string{AnnotationMoveGrace: grace})
+		out.Annotations = withMissing(out.Annotations, map[string]string{AnnotationMoveGrace: grace})
 	}
 	s, f := &out.Spec, former.Spec.DeepCopy()
 	if s.ClientID == "" {
@@ -130,16 +130,16 @@ func Carry(c, former *fleet.Cluster) *fleet.Cluster {
 	return out
 }
 
-// Recognises reports whether the agent of a Cluster was found to have worked for another
+// RecognisesAgent reports whether the agent of a Cluster was found to have worked for another
 // one, whose place it takes.
-func Recognises(c, former *fleet.Cluster) bool {
+func RecognisesAgent(c, former *fleet.Cluster) bool {
 	return former.UID != "" && c.Annotations[AnnotationMovedFrom] == recognised(former)
 }
 
 func recognised(c *fleet.Cluster) string { return keyOf(c) + "/" + string(c.UID) }
 
-// added is m with the entries of more that it lacks.
-func added(m, more map[string]string) map[string]string {
+// withMissing is m with the entries of more that it lacks.
+func withMissing(m, more map[string]string) map[string]string {
 	out := maps.Clone(more)
 	if out == nil {
 		out = map[string]string{}
@@ -148,10 +148,10 @@ func added(m, more map[string]string) map[string]string {
 	return out
 }
 
-// A Departure is what is known of a Cluster that is deleted.
-type Departure struct {
+// A DeletionState is what is known of a Cluster that is deleted.
+type DeletionState struct {
 	To         string         // Destination
-	New        *fleet.Cluster // Successor; nil: not there yet
+	New        *fleet.Cluster // the result of FindSuccessor; nil: not there yet
 	Since      time.Duration  // since it was deleted
 	Ends       bool           // its namespace is being deleted
 	Recognised bool           // the new Cluster's agent is the one that worked for this one
@@ -159,14 +159,14 @@ type Departure struct {
 	ArrivedFor time.Duration  // since it does
 }
 
-// Stay reports whether a Cluster that is deleted stays for a while, because it moves,
+// DecideStay reports whether a Cluster that is deleted stays for a while, because it moves,
 // and for what; order, that what of it is not deployed in its new place is to be
 // withdrawn there now. after is when to look again.
 //
 // It stays until its agent works for the new Cluster and the time of grace is over:
 // until then both can be seen, the agent is connected all the time, and what ran is
 // written down where it ran.
-func Stay(c *fleet.Cluster, d Departure) (stays, order bool, why string, after time.Duration) {
+func DecideStay(c *fleet.Cluster, d DeletionState) (stays, order bool, why string, after time.Duration) {
 	ordered, done := c.Annotations[AnnotationWithdrawIn], c.Annotations[AnnotationWithdrawnIn]
 	left := MoveTimeout - d.Since
 	switch {
@@ -206,7 +206,7 @@ func GraceOf(c *fleet.Cluster) (grace time.Duration, keep bool) {
 	return DefaultGrace, false
 }
 
-// Reasons of the condition Moving.
+// Reasons of MovingCondition.
 const (
 	ReasonMovesAway = "MovesAway"
 	ReasonArrives   = "Arrives"
@@ -215,10 +215,10 @@ const (
 	ReasonRancherUnseen = "RancherUnseen"
 )
 
-// Moving returns the condition of a Cluster that moves: of the old one with what it waits
+// MovingCondition returns the condition of a Cluster that moves: of the old one with what it waits
 // for, of the new one with where it comes from. Where it is not known whether it moves the
 // status is Unknown.
-func Moving(c *fleet.Cluster, reason, why string) fleet.Condition {
+func MovingCondition(c *fleet.Cluster, reason, why string) fleet.Condition {
 	status := corev1.ConditionTrue
 	if reason == ReasonRancherUnseen {
 		status = corev1.ConditionUnknown
@@ -229,8 +229,8 @@ func Moving(c *fleet.Cluster, reason, why string) fleet.Condition {
 	}
 }
 
-// Arriving returns what the condition of the new Cluster says.
-func Arriving(from *fleet.Cluster, why string) string {
+// ArrivalMessage returns what the condition of the new Cluster says.
+func ArrivalMessage(from *fleet.Cluster, why string) string {
 	return fmt.Sprintf("comes from workspace %q, whose Cluster %s", from.Namespace, why)
 }
 

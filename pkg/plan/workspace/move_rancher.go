@@ -30,10 +30,10 @@ func ProvisionedFrom(m *management.Cluster) string {
 // backup.
 const ForsakenTimeout = 10 * time.Minute
 
-// Forsaken reports whether a management Cluster is deleted because the provisioning Cluster
+// IsForsaken reports whether a management Cluster is deleted because the provisioning Cluster
 // that it was made from is gone: the manager saw its deletion (asked), or it has been
 // missing for ForsakenTimeout. left is when to look again; 0: only when something changes.
-func Forsaken(m *management.Cluster, asked bool, missing time.Duration) (goes bool, left time.Duration) {
+func IsForsaken(m *management.Cluster, asked bool, missing time.Duration) (goes bool, left time.Duration) {
 	switch {
 	case ProvisionedFrom(m) == "" || m.DeletionTimestamp != nil:
 		return false, 0

@@ -68,14 +68,14 @@ func TestFormer(t *testing.T) {
 		"Elsewhere": {why: "who makes a Cluster with Rancher's label takes the place of no other", owner: owner("a", nil)},
 		"NoRancher": {why: "labels prove nothing", owner: nil},
 	} {
-		if diff := cmp.Diff(c.want, Former(n, c.owner, same)); diff != "" {
+		if diff := cmp.Diff(c.want, FormerClusters(n, c.owner, same)); diff != "" {
 			t.Errorf("%s: %s: -want +got\n%s", name, c.why, diff)
 		}
 	}
-	if got := Successor(b, "new", same); got != n {
+	if got := FindSuccessor(b, "new", same); got != n {
 		t.Errorf("the successor is %v", got)
 	}
-	if got := Successor(b, "elsewhere", same); got != nil {
+	if got := FindSuccessor(b, "elsewhere", same); got != nil {
 		t.Errorf("there is a successor: %v", got)
 	}
 }
@@ -91,7 +91,7 @@ func TestCarry(t *testing.T) {
 			TemplateValues: &fleet.GenericMap{Data: map[string]any{"a": "b"}}, RedeployAgentGeneration: 3,
 		}
 	})
-	got := Carry(moving("b", func(c *fleet.Cluster) {
+	got := CarryUserFields(moving("b", func(c *fleet.Cluster) {
 		c.Labels["env"] = "prod"
 		c.Spec.KubeConfigSecret = "new"
 	}), former)
@@ -104,10 +104,10 @@ func TestCarry(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if !Recognises(got, former) || Recognises(got, moving("a", func(c *fleet.Cluster) { c.UID = "v" })) || Recognises(got, moving("a", nil)) {
+	if !RecognisesAgent(got, former) || RecognisesAgent(got, moving("a", func(c *fleet.Cluster) { c.UID = "v" })) || RecognisesAgent(got, moving("a", nil)) {
 		t.Error("Recognises does not match the moved Cluster alone")
 	}
-	again := Carry(got, moving("c", func(c *fleet.Cluster) { c.Spec.ClientID, c.Labels["tier"] = "other", "2" }))
+	again := CarryUserFields(got, moving("c", func(c *fleet.Cluster) { c.Spec.ClientID, c.Labels["tier"] = "other", "2" }))
 	if again.Spec.ClientID != "word" || again.Labels["tier"] != "1" {
 		t.Errorf("what a Cluster has is taken from it: %+v", again)
 	}
@@ -128,28 +128,28 @@ func TestStay(t *testing.T) {
 			}
 		})
 	}
-	arrived := func(grace string, ago time.Duration) Departure {
-		return Departure{To: "b", New: next(grace), Recognised: true, Arrived: true, ArrivedFor: ago}
+	arrived := func(grace string, ago time.Duration) DeletionState {
+		return DeletionState{To: "b", New: next(grace), Recognised: true, Arrived: true, ArrivedFor: ago}
 	}
 	const minute = time.Minute
 	for name, c := range map[string]struct {
 		why     string
 		cluster *fleet.Cluster
-		d       Departure
+		d       DeletionState
 		stays   bool
 		order   bool
 		says    string
 		after   time.Duration
 	}{
-		"NoMove":        {why: "a Cluster that is deleted goes", d: Departure{}},
-		"NamespaceEnds": {why: "nothing holds up the end of a workspace", d: Departure{To: "b", Ends: true}},
-		"NewMissing":    {why: "new before old", d: Departure{To: "b"}, stays: true, says: "waits for its Cluster", after: moveLook},
-		"NewNever":      {why: "not for ever", d: Departure{To: "b", Since: MoveTimeout}},
-		"AgentMissing":  {why: "the agent is connected all the time", d: Departure{To: "b", New: next(""), Recognised: true}, stays: true, says: "agent is connected there", after: moveLook},
-		"AgentSoon":     {why: "the end of patience is looked at in time", d: Departure{To: "b", New: next(""), Since: MoveTimeout - time.Second}, stays: true, says: "agent", after: time.Second},
-		"AgentNever":    {why: "an agent that is away comes back by the new Cluster's import", d: Departure{To: "b", New: next(""), Recognised: true, Since: MoveTimeout}},
+		"NoMove":        {why: "a Cluster that is deleted goes", d: DeletionState{}},
+		"NamespaceEnds": {why: "nothing holds up the end of a workspace", d: DeletionState{To: "b", Ends: true}},
+		"NewMissing":    {why: "new before old", d: DeletionState{To: "b"}, stays: true, says: "waits for its Cluster", after: moveLook},
+		"NewNever":      {why: "not for ever", d: DeletionState{To: "b", Since: MoveTimeout}},
+		"AgentMissing":  {why: "the agent is connected all the time", d: DeletionState{To: "b", New: next(""), Recognised: true}, stays: true, says: "agent is connected there", after: moveLook},
+		"AgentSoon":     {why: "the end of patience is looked at in time", d: DeletionState{To: "b", New: next(""), Since: MoveTimeout - time.Second}, stays: true, says: "agent", after: time.Second},
+		"AgentNever":    {why: "an agent that is away comes back by the new Cluster's import", d: DeletionState{To: "b", New: next(""), Recognised: true, Since: MoveTimeout}},
 		"AnotherAgent": {why: "what another agent has deployed is none of the old Cluster's business",
-			d: Departure{To: "b", New: next(""), Arrived: true, ArrivedFor: minute, Since: MoveTimeout}},
+			d: DeletionState{To: "b", New: next(""), Arrived: true, ArrivedFor: minute, Since: MoveTimeout}},
 		"Grace":            {why: "the new workspace has time to deploy", d: arrived("", minute), stays: true, says: "10m0s after", after: 9 * minute},
 		"GraceOver":        {why: "a decision, not an inference", d: arrived("", DefaultGrace), stays: true, order: true, says: "withdrawn", after: moveLook},
 		"OwnGrace":         {why: "a person has said how long", d: arrived("2m", minute), stays: true, says: "2m0s after", after: minute},
@@ -159,13 +159,13 @@ func TestStay(t *testing.T) {
 		"Ordered":          {why: "the controllers are at it", cluster: with(AnnotationWithdrawIn, "b/c-12345"), d: arrived("0s", 0), stays: true, says: "withdrawn", after: moveLook},
 		"OrderedElsewhere": {why: "it has moved on since", cluster: with(AnnotationWithdrawIn, "c/c-12345"), d: arrived("0s", 0), stays: true, order: true, says: "withdrawn", after: moveLook},
 		"Done":             {why: "everything that was left is in its new place", cluster: with(AnnotationWithdrawIn, "b/c-12345", AnnotationWithdrawnIn, "b/c-12345"), d: arrived("0s", 0)},
-		"LateOrdered":      {why: "an order is carried out, however late", cluster: with(AnnotationWithdrawIn, "b/c-12345"), d: func() Departure { d := arrived("0s", 0); d.Since = 2 * MoveTimeout; return d }(), stays: true, says: "withdrawn", after: moveLook},
+		"LateOrdered":      {why: "an order is carried out, however late", cluster: with(AnnotationWithdrawIn, "b/c-12345"), d: func() DeletionState { d := arrived("0s", 0); d.Since = 2 * MoveTimeout; return d }(), stays: true, says: "withdrawn", after: moveLook},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.cluster == nil {
 				c.cluster = with()
 			}
-			stays, order, why, after := Stay(c.cluster, c.d)
+			stays, order, why, after := DecideStay(c.cluster, c.d)
 			if stays != c.stays || order != c.order || after != c.after || !strings.Contains(why, c.says) || stays == (why == "") {
 				t.Errorf("%s: got %t, %t, %q, %s", c.why, stays, order, why, after)
 			}
@@ -200,7 +200,7 @@ func TestForsaken(t *testing.T) {
 		"Other":    {why: "it was made of something else", m: made(func(m *management.Cluster) { m.Annotations["objectset.rio.cattle.io/owner-gvk"] = "/v1, Kind=Secret" }), asked: true},
 		"Goes":     {why: "it is being deleted", m: made(func(m *management.Cluster) { m.DeletionTimestamp = &metav1.Time{} }), asked: true},
 	} {
-		if goes, left := Forsaken(c.m, c.asked, c.missing); goes != c.goes || left != c.left {
+		if goes, left := IsForsaken(c.m, c.asked, c.missing); goes != c.goes || left != c.left {
 			t.Errorf("%s: %s: got %t, %s", name, c.why, goes, left)
 		}
 	}

@@ -48,9 +48,9 @@ func System(name string, ns *metav1.PartialObjectMetadata) bool {
 	return backing.MatchString(name) || ns != nil && (ns.Labels[labelSystemNamespace] == yes || ns.Annotations[labelSystemNamespace] == yes)
 }
 
-// For decides about the Namespace of a workspace; live is nil where there is none.
+// DecideNamespace decides about the Namespace of a workspace; live is nil where there is none.
 // The text says why, where it is refused.
-func For(w *management.FleetWorkspace, live *metav1.PartialObjectMetadata) (Action, string) {
+func DecideNamespace(w *management.FleetWorkspace, live *metav1.PartialObjectMetadata) (Action, string) {
 	switch {
 	case w.Annotations[AnnotationManaged] == "false":
 		return Leave, ""
@@ -60,15 +60,15 @@ func For(w *management.FleetWorkspace, live *metav1.PartialObjectMetadata) (Acti
 		return Create, ""
 	case live.Annotations[AnnotationOrigin] == OriginCreated:
 		return Create, ""
-	case live.Annotations[AnnotationOrigin] == OriginAdopted, marked(live), live.Annotations[AnnotationAllowExisting] == yes:
+	case live.Annotations[AnnotationOrigin] == OriginAdopted, isMadeByRancher(live), live.Annotations[AnnotationAllowExisting] == yes:
 		return Adopt, ""
 	}
 	return Refuse, fmt.Sprintf("namespace %q was there before the workspace, and whoever made the workspace need not be allowed to use it: "+
 		"who may change the namespace sets annotation %s=true on it to let the workspace have it", w.Name, AnnotationAllowExisting)
 }
 
-// marked reports whether Rancher has made a namespace for a workspace.
-func marked(ns *metav1.PartialObjectMetadata) bool {
+// isMadeByRancher reports whether Rancher has made a namespace for a workspace.
+func isMadeByRancher(ns *metav1.PartialObjectMetadata) bool {
 	return ns.Labels[labelManagedBy] == rancher || ns.Annotations[fleet.AnnotationObjectSetID] == setWorkspace
 }
 

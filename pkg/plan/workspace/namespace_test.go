@@ -47,7 +47,7 @@ func TestFor(t *testing.T) {
 		"unmanaged":      {why: "hands off", w: named("kube-system", map[string]string{AnnotationManaged: "false"}), want: Leave},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, why := For(c.w, c.live)
+			got, why := DecideNamespace(c.w, c.live)
 			if got != c.want || (why != "") != (got == Refuse) {
 				t.Errorf("%s: got %v (%s), want %v", c.why, got, why, c.want)
 			}
@@ -99,7 +99,7 @@ func TestForOrphan(t *testing.T) {
 	if got == nil || got.Annotations[AnnotationManaged] != "false" || got.OwnerReferences[0].UID != "1" || got.OwnerReferences[0].Kind != "Namespace" {
 		t.Errorf("%+v", got)
 	}
-	if action, _ := For(got, ns); action != Leave {
+	if action, _ := DecideNamespace(got, ns); action != Leave {
 		t.Error("such a workspace never touches its namespace")
 	}
 	for _, ns := range []*metav1.PartialObjectMetadata{

@@ -71,7 +71,7 @@ func OfCreator(w *management.FleetWorkspace) Rights {
 	}
 	own := "fleetworkspace-own-" + w.Name
 	return Rights{
-		ClusterRoles: []*rbacv1.ClusterRole{{ObjectMeta: meta("", own), Rules: []rbacv1.PolicyRule{on([]string{"*"}, w.Name)}}},
+		ClusterRoles: []*rbacv1.ClusterRole{{ObjectMeta: meta("", own), Rules: []rbacv1.PolicyRule{namedRule([]string{"*"}, w.Name)}}},
 		ClusterRoleBindings: []*rbacv1.ClusterRoleBinding{{
 			ObjectMeta: meta("", "fleetworkspace-own-binding-"+w.Name), Subjects: who, RoleRef: clusterRole(own),
 		}},
@@ -82,13 +82,13 @@ func OfCreator(w *management.FleetWorkspace) Rights {
 	}
 }
 
-// Opens reports whether GlobalRoles give rights in the namespace of a workspace. ns is that
+// GrantsRights reports whether GlobalRoles give rights in the namespace of a workspace. ns is that
 // namespace, nil where there is none; held says that Clusters or Bundles are in it.
 //
-// A user who may make FleetWorkspaces can name one after any namespace. So Opens accepts a
+// A user who may make FleetWorkspaces can name one after any namespace. So GrantsRights accepts a
 // namespace only if it is a workspace's: it was made or adopted for one, or it has Clusters
 // or Bundles, which no other user can put there.
-func Opens(w *management.FleetWorkspace, ns *metav1.PartialObjectMetadata, held bool) bool {
+func GrantsRights(w *management.FleetWorkspace, ns *metav1.PartialObjectMetadata, held bool) bool {
 	if w.DeletionTimestamp != nil || ns == nil || ns.DeletionTimestamp != nil || w.Name == fleet.NamespaceLocal || System(w.Name, ns) {
 		return false
 	}
@@ -97,7 +97,7 @@ func Opens(w *management.FleetWorkspace, ns *metav1.PartialObjectMetadata, held 
 	}
 	plain := w.DeepCopy()
 	delete(plain.Annotations, AnnotationManaged)
-	action, _ := For(plain, ns)
+	action, _ := DecideNamespace(plain, ns)
 	return action == Create || action == Adopt
 }
 
@@ -123,7 +123,7 @@ func Shortened(name string) bool {
 }
 
 // OfRole returns the rights that a GlobalRole gives to those who are bound to it, in and on
-// workspaces, which are names for which Opens is true. Rules and verbs count each for
+// workspaces, which are names for which GrantsRights is true. Rules and verbs count each for
 // itself: a role with verbs alone has its bindings too.
 func OfRole(r *management.GlobalRole, bindings []*management.GlobalRoleBinding, workspaces []string) Rights {
 	p := r.InheritedFleetWorkspacePermissions
@@ -140,11 +140,11 @@ func OfRole(r *management.GlobalRole, bindings []*management.GlobalRoleBinding, 
 	}
 	if verbs {
 		out.ClusterRoles = append(out.ClusterRoles, &rbacv1.ClusterRole{
-			ObjectMeta: ofGlobalRole(r, over), Rules: []rbacv1.PolicyRule{on(p.WorkspaceVerbs, workspaces...)},
+			ObjectMeta: ofGlobalRole(r, over), Rules: []rbacv1.PolicyRule{namedRule(p.WorkspaceVerbs, workspaces...)},
 		})
 	}
 	for _, b := range bindings {
-		who, ok := subject(b)
+		who, ok := boundSubject(b)
 		if !ok || b.DeletionTimestamp != nil {
 			continue
 		}
@@ -193,8 +193,8 @@ func ownerOf(kind string, owner metav1.Object) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: management.GroupVersion.String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID()}
 }
 
-// subject is who is bound: a user, else a group.
-func subject(b *management.GlobalRoleBinding) ([]rbacv1.Subject, bool) {
+// boundSubject is who is bound: a user, else a group.
+func boundSubject(b *management.GlobalRoleBinding) ([]rbacv1.Subject, bool) {
 	switch {
 	case b.UserName != "":
 		return []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: b.UserName}}, true
@@ -204,7 +204,7 @@ func subject(b *management.GlobalRoleBinding) ([]rbacv1.Subject, bool) {
 	return nil, false
 }
 
-func on(verbs []string, names ...string) rbacv1.PolicyRule {
+func namedRule(verbs []string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{management.Group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
 }
 

@@ -10,12 +10,12 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// A Deed is what to do with an existing role or binding.
-type Deed int
+// A RightsAction is what to do with an existing role or binding.
+type RightsAction int
 
 const (
 	// Fits leaves it: it is as it should be.
-	Fits Deed = iota
+	Fits RightsAction = iota
 	// Mend writes some of its fields.
 	Mend
 	// Remake deletes it and makes it again: what differs cannot be changed.
@@ -25,13 +25,13 @@ const (
 // MendRole compares a ClusterRole with what it should be, and returns it as it is
 // to be written. The rules of one that collects them are not compared: Kubernetes
 // writes them.
-func MendRole(live, want *rbacv1.ClusterRole) (*rbacv1.ClusterRole, Deed) {
+func MendRole(live, want *rbacv1.ClusterRole) (*rbacv1.ClusterRole, RightsAction) {
 	aggregates := want.AggregationRule != nil
-	if belongs(live, want) && reflect.DeepEqual(live.AggregationRule, want.AggregationRule) && (aggregates || reflect.DeepEqual(live.Rules, want.Rules)) {
+	if hasLabelsAndOwner(live, want) && reflect.DeepEqual(live.AggregationRule, want.AggregationRule) && (aggregates || reflect.DeepEqual(live.Rules, want.Rules)) {
 		return live, Fits
 	}
 	out := live.DeepCopy()
-	own(&out.ObjectMeta, want)
+	setLabelsAndOwner(&out.ObjectMeta, want)
 	out.AggregationRule = want.AggregationRule
 	if !aggregates {
 		out.Rules = want.Rules
@@ -41,40 +41,40 @@ func MendRole(live, want *rbacv1.ClusterRole) (*rbacv1.ClusterRole, Deed) {
 
 // MendClusterRoleBinding is MendRole for ClusterRoleBindings. Kubernetes does not allow
 // changing the role of one.
-func MendClusterRoleBinding(live, want *rbacv1.ClusterRoleBinding) (*rbacv1.ClusterRoleBinding, Deed) {
-	if deed := fit(live, want, live.Subjects, want.Subjects, live.RoleRef, want.RoleRef); deed != Mend {
+func MendClusterRoleBinding(live, want *rbacv1.ClusterRoleBinding) (*rbacv1.ClusterRoleBinding, RightsAction) {
+	if deed := decideBinding(live, want, live.Subjects, want.Subjects, live.RoleRef, want.RoleRef); deed != Mend {
 		return live, deed
 	}
 	out := live.DeepCopy()
-	own(&out.ObjectMeta, want)
+	setLabelsAndOwner(&out.ObjectMeta, want)
 	out.Subjects = want.Subjects
 	return out, Mend
 }
 
 // MendRoleBinding is MendRole for RoleBindings. Kubernetes does not allow changing the role
 // of one.
-func MendRoleBinding(live, want *rbacv1.RoleBinding) (*rbacv1.RoleBinding, Deed) {
-	if deed := fit(live, want, live.Subjects, want.Subjects, live.RoleRef, want.RoleRef); deed != Mend {
+func MendRoleBinding(live, want *rbacv1.RoleBinding) (*rbacv1.RoleBinding, RightsAction) {
+	if deed := decideBinding(live, want, live.Subjects, want.Subjects, live.RoleRef, want.RoleRef); deed != Mend {
 		return live, deed
 	}
 	out := live.DeepCopy()
-	own(&out.ObjectMeta, want)
+	setLabelsAndOwner(&out.ObjectMeta, want)
 	out.Subjects = want.Subjects
 	return out, Mend
 }
 
-func fit(live, want metav1.Object, have, who []rbacv1.Subject, is, role rbacv1.RoleRef) Deed {
+func decideBinding(live, want metav1.Object, have, who []rbacv1.Subject, is, role rbacv1.RoleRef) RightsAction {
 	switch {
 	case is != role:
 		return Remake
-	case belongs(live, want) && reflect.DeepEqual(have, who):
+	case hasLabelsAndOwner(live, want) && reflect.DeepEqual(have, who):
 		return Fits
 	}
 	return Mend
 }
 
-// belongs reports whether an object has the labels and the owner of another.
-func belongs(live, want metav1.Object) bool {
+// hasLabelsAndOwner reports whether an object has the labels and the owner of another.
+func hasLabelsAndOwner(live, want metav1.Object) bool {
 	have := live.GetLabels()
 	for key, value := range want.GetLabels() {
 		if have[key] != value {
@@ -93,8 +93,8 @@ func owners(o metav1.Object) []metav1.OwnerReference {
 	return out
 }
 
-// own gives an object the labels and the owner of another.
-func own(m *metav1.ObjectMeta, want metav1.Object) {
+// setLabelsAndOwner gives an object the labels and the owner of another.
+func setLabelsAndOwner(m *metav1.ObjectMeta, want metav1.Object) {
 	m.Labels = maps.Clone(m.Labels)
 	if m.Labels == nil {
 		m.Labels = map[string]string{}
@@ -103,9 +103,9 @@ func own(m *metav1.ObjectMeta, want metav1.Object) {
 	m.OwnerReferences = want.GetOwnerReferences()
 }
 
-// Ours reports whether an existing role or binding with the name of a wanted one may be
+// MayChange reports whether an existing role or binding with the name of a wanted one may be
 // changed: it was made for the same purpose, by this manager or by Rancher.
-func Ours(live, want metav1.Object) bool {
+func MayChange(live, want metav1.Object) bool {
 	have, labels := live.GetLabels(), want.GetLabels()
 	for _, key := range []string{LabelRights, LabelRoleOwner, LabelGrantOwner} {
 		if labels[key] != "" && have[key] == labels[key] {

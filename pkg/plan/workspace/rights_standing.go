@@ -40,9 +40,9 @@ func BaseRoles() []*rbacv1.ClusterRole {
 		return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelProduct: Product}}, Rules: rules}
 	}
 	return []*rbacv1.ClusterRole{
-		role(RoleAdmin, may([]string{"*"}, append(around, work...)...), bindRoles()),
-		role(RoleMember, may([]string{"*"}, work...), may(read(), around...)),
-		role(RoleReadOnly, may(read(), append(around, work...)...)),
+		role(RoleAdmin, verbRule([]string{"*"}, append(around, work...)...), bindRoles()),
+		role(RoleMember, verbRule([]string{"*"}, work...), verbRule(readVerbs(), around...)),
+		role(RoleReadOnly, verbRule(readVerbs(), append(around, work...)...)),
 	}
 }
 
@@ -55,13 +55,13 @@ func BaseRoles() []*rbacv1.ClusterRole {
 // writes them (docs/decisions/0030). Only managers write BundleDeployments.
 func OwnRoles() []*rbacv1.ClusterRole {
 	all := func(name, label string) *rbacv1.ClusterRole {
-		out := standing(name)
+		out := standingRole(name)
 		out.Labels[LabelProduct] = Product
 		out.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{label: yes}}}}
 		return out
 	}
 	part := func(name string, into []string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
-		out := standing(name)
+		out := standingRole(name)
 		for _, label := range into {
 			out.Labels[label] = yes
 		}
@@ -73,9 +73,9 @@ func OwnRoles() []*rbacv1.ClusterRole {
 		"clusters", "gitreporestrictions", "gitrepos", "helmops", "imagescans", "policies", "schedules",
 	}
 	return []*rbacv1.ClusterRole{
-		part(AllReadOnly+"-rules", []string{LabelIntoReadOnly, LabelIntoMember, LabelIntoAdmin}, may(read(), every...)),
-		part(AllMember+"-rules", []string{LabelIntoMember, LabelIntoAdmin}, may([]string{"*"}, "bundles", "gitrepos", "helmops", "imagescans")),
-		part(AllAdmin+"-rules", []string{LabelIntoAdmin}, may([]string{"*"},
+		part(AllReadOnly+"-rules", []string{LabelIntoReadOnly, LabelIntoMember, LabelIntoAdmin}, verbRule(readVerbs(), every...)),
+		part(AllMember+"-rules", []string{LabelIntoMember, LabelIntoAdmin}, verbRule([]string{"*"}, "bundles", "gitrepos", "helmops", "imagescans")),
+		part(AllAdmin+"-rules", []string{LabelIntoAdmin}, verbRule([]string{"*"},
 			"clustergroups", "clusterregistrations", "clusterregistrationtokens", "clusters", "gitreporestrictions", "policies", "schedules"), bindRoles()),
 		all(AllReadOnly, LabelIntoReadOnly), all(AllMember, LabelIntoMember), all(AllAdmin, LabelIntoAdmin),
 	}
@@ -101,13 +101,13 @@ func allows(r rbacv1.PolicyRule, verb, resource string) bool {
 		(slices.Contains(r.Verbs, "*") || slices.Contains(r.Verbs, verb))
 }
 
-func standing(name string) *rbacv1.ClusterRole {
+func standingRole(name string) *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelRights: RightsStanding}}}
 }
 
-func read() []string { return []string{"get", "list", "watch"} }
+func readVerbs() []string { return []string{"get", "list", "watch"} }
 
-func may(verbs []string, resources ...string) rbacv1.PolicyRule {
+func verbRule(verbs []string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{fleet.Group}, Resources: resources, Verbs: verbs}
 }
 

@@ -104,7 +104,7 @@ func TestOpens(t *testing.T) {
 		"Leaving":   {"it is being deleted", &management.FleetWorkspace{ObjectMeta: metav1.ObjectMeta{Name: "a", DeletionTimestamp: &now}}, namespace("a", nil, created), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Opens(c.w, c.ns, c.held); got != c.want {
+			if got := GrantsRights(c.w, c.ns, c.held); got != c.want {
 				t.Errorf("%s: %v", c.why, got)
 			}
 		})
@@ -238,7 +238,7 @@ func TestMend(t *testing.T) {
 	for name, c := range map[string]struct {
 		why    string
 		change func(*rbacv1.RoleBinding)
-		want   Deed
+		want   RightsAction
 	}{
 		"Same":    {"nothing differs", func(*rbacv1.RoleBinding) {}, Fits},
 		"More":    {"what others have added stays", func(b *rbacv1.RoleBinding) { b.Labels["x"] = "y"; b.Annotations = map[string]string{"x": "y"} }, Fits},
@@ -282,7 +282,7 @@ func TestOurs(t *testing.T) {
 		"GlobalRole":   {&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{LabelRoleOwner: "r"}}}, grant, true},
 		"OtherRole":    {&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{LabelRoleOwner: "s"}}}, grant, false},
 	} {
-		if got := Ours(c.live, c.want); got != c.ours {
+		if got := MayChange(c.live, c.want); got != c.ours {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -143,7 +143,7 @@ func TestRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, m := pair()
 			r.change(p, m)
-			c, verdict, why, err := Mapped(p, m, r.with)
+			c, verdict, why, err := MapCluster(p, m, r.with)
 			if err != nil || verdict != Want {
 				t.Fatalf("verdict %v (%s), %v", verdict, why, err)
 			}
@@ -170,7 +170,7 @@ func parsed(t *testing.T, text string) any {
 // at is a field of an object as JSON has it. In names of fields | stands for a dot.
 func at(t *testing.T, obj any, path string) any {
 	t.Helper()
-	now, err := plain(obj)
+	now, err := asJSON(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestLegacy(t *testing.T) {
 
 // A group of the local cluster is as Rancher and standalone installations have it.
 func TestGroup(t *testing.T) {
-	g := Group("fleet-local")
+	g := LocalGroup("fleet-local")
 	if got := fmt.Sprintf("%s/%s %v", g.Namespace, g.Name, g.Spec.Selector.MatchLabels); got != "fleet-local/default map[name:local]" {
 		t.Error(got)
 	}

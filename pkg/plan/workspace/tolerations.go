@@ -14,12 +14,12 @@ func tolerated(taints []corev1.Taint) []corev1.Toleration {
 	for _, t := range taints {
 		out = append(out, corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOpEqual, Value: t.Value, Effect: t.Effect})
 	}
-	return slices.CompactFunc(sorted(out), func(a, b corev1.Toleration) bool { return reflect.DeepEqual(a, b) })
+	return slices.CompactFunc(sortedTolerations(out), func(a, b corev1.Toleration) bool { return reflect.DeepEqual(a, b) })
 }
 
-// sorted puts tolerations into one order, so that the order of nodes does not count.
+// sortedTolerations puts tolerations into one order, so that the order of nodes does not count.
 // Those that a person repeats stay, as in Rancher. None are nil.
-func sorted(list []corev1.Toleration) []corev1.Toleration {
+func sortedTolerations(list []corev1.Toleration) []corev1.Toleration {
 	if len(list) == 0 {
 		return nil
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 )
 
-// Options are the flags of fleet apply; they are the reference's, except --strict,
+// Options are the flags of fleet apply; they are rancher/fleet's, except --strict,
 // --offline and --approve.
 type Options struct {
 	Name  string
@@ -89,11 +89,11 @@ func (o *Options) Complete(fs *pflag.FlagSet, args []string, env func(string) st
 		return err
 	}
 	var err error
-	if o.retries, err = number(env("FLEET_APPLY_CONFLICT_RETRIES"), defaultRetries); err != nil {
+	if o.retries, err = positiveNumber(env("FLEET_APPLY_CONFLICT_RETRIES"), defaultRetries); err != nil {
 		return fmt.Errorf("FLEET_APPLY_CONFLICT_RETRIES: %w", err)
 	}
 	if !fs.Changed("bundle-creation-max-concurrency") {
-		if o.writers, err = number(env("FLEET_BUNDLE_CREATION_MAX_CONCURRENCY"), defaultWriters); err != nil {
+		if o.writers, err = positiveNumber(env("FLEET_BUNDLE_CREATION_MAX_CONCURRENCY"), defaultWriters); err != nil {
 			return fmt.Errorf("FLEET_BUNDLE_CREATION_MAX_CONCURRENCY: %w", err)
 		}
 	}
@@ -180,8 +180,8 @@ func (o *Options) completeFile(fs *pflag.FlagSet, args []string) error {
 	return nil
 }
 
-// number is a positive number of the environment.
-func number(text string, otherwise int) (int, error) {
+// positiveNumber is a positive number of the environment.
+func positiveNumber(text string, otherwise int) (int, error) {
 	if text == "" {
 		return otherwise, nil
 	}
@@ -207,7 +207,7 @@ func Run(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) e
 		return err
 	}
 	o.noteDirectory(std)
-	set, err := o.read(ctx, std)
+	set, err := o.readBundles(ctx, std)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func Run(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) e
 		return fmt.Errorf("%w: nothing to deploy in %s", cli.ErrInput, strings.Join(o.paths, ", "))
 	}
 	if o.output != "" {
-		return o.print(std.Out, set)
+		return o.printBundles(std.Out, set)
 	}
-	return o.write(ctx, g, set, std)
+	return o.writeBundles(ctx, g, set, std)
 }

@@ -31,12 +31,12 @@ func (o *Options) Unowned(ctx context.Context, s *client.Session) error {
 		s.Std.Note("warning: you may not read GitRepos in %s: whether one named %s manages these bundles is not known", o.Bundle.Namespace, o.Name)
 		return nil
 	}
-	return client.Reached(s.Server, err)
+	return client.DescribeServerError(s.Server, err)
 }
 
-// guard holds back removals above the deletion budget until --approve names their
+// removalGuard holds back removals above the deletion budget until --approve names their
 // list.
-func (o *Options) guard(s *client.Session) func(context.Context, []*fleet.Bundle, []*fleet.Bundle) error {
+func (o *Options) removalGuard(s *client.Session) func(context.Context, []*fleet.Bundle, []*fleet.Bundle) error {
 	return func(ctx context.Context, own, remove []*fleet.Bundle) error {
 		r := withdrawal.Removal{Unit: "bundle", Approved: o.approve}
 		for _, b := range own {
@@ -48,16 +48,16 @@ func (o *Options) guard(s *client.Session) func(context.Context, []*fleet.Bundle
 		if r.Budget, err = o.budget(ctx, s); err != nil {
 			return err
 		}
-		things, err := o.things(ctx, s, remove)
+		things, err := o.dataObjects(ctx, s, remove)
 		if err != nil {
 			return err
 		}
 		for _, b := range remove {
 			if !b.Spec.KeepResources {
-				r.Items = append(r.Items, withdrawal.Item{Name: b.Name, UID: b.UID, Things: things[b.Name]})
+				r.Items = append(r.Items, withdrawal.Item{Name: b.Name, UID: b.UID, DataObjects: things[b.Name]})
 			}
 		}
-		v := withdrawal.Judge(r)
+		v := withdrawal.DecideRemoval(r)
 		if !v.Held {
 			return nil
 		}
@@ -83,10 +83,10 @@ func (o *Options) budget(ctx context.Context, s *client.Session) (withdrawal.Bud
 	return withdrawal.FirstBudget(withdrawal.BundleBudget, text)
 }
 
-// things are the precious objects that go with Bundles, by their names: what no other
+// dataObjects are the precious objects that go with Bundles, by their names: what no other
 // deployment on the same cluster claims. A user who may not list deployments gets a
 // note that fleet could not check.
-func (o *Options) things(ctx context.Context, s *client.Session, remove []*fleet.Bundle) (map[string][]withdrawal.Thing, error) {
+func (o *Options) dataObjects(ctx context.Context, s *client.Session, remove []*fleet.Bundle) (map[string][]withdrawal.DataObject, error) {
 	wide := *s
 	wide.Scope = ""
 	list, err := client.ListAs[fleet.BundleDeployment](ctx, &wide, cli.MustKind("deployments"), fleet.LabelBundleNamespace+"="+o.Bundle.Namespace)
@@ -101,13 +101,13 @@ func (o *Options) things(ctx context.Context, s *client.Session, remove []*fleet
 	for _, b := range remove {
 		leaves[b.Name] = true
 	}
-	claimed := map[withdrawal.Thing]bool{}
-	out := map[string][]withdrawal.Thing{}
+	claimed := map[withdrawal.DataObject]bool{}
+	out := map[string][]withdrawal.DataObject{}
 	for _, bd := range list {
 		cluster := bd.Labels[fleet.LabelClusterNamespace] + "/" + bd.Labels[fleet.LabelCluster]
 		name := bd.Labels[fleet.LabelBundleName]
 		if leaves[name] {
-			out[name] = append(out[name], withdrawal.Things(cluster, bd)...)
+			out[name] = append(out[name], withdrawal.DataObjects(cluster, bd)...)
 			continue
 		}
 		for _, t := range withdrawal.Claims(cluster, bd) {
@@ -115,7 +115,7 @@ func (o *Options) things(ctx context.Context, s *client.Session, remove []*fleet
 		}
 	}
 	for name, all := range out {
-		out[name] = withdrawal.Unclaimed(all, claimed)
+		out[name] = withdrawal.UnclaimedObjects(all, claimed)
 	}
 	return out, nil
 }

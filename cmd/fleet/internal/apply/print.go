@@ -12,9 +12,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 )
 
-// print writes Bundles, each with its image scans, to where -o says: as YAML
+// printBundles writes Bundles, each with its image scans, to where -o says: as YAML
 // one document each, with "---" between them, as JSON one list.
-func (o *Options) print(out io.Writer, set bundle.Set) error {
+func (o *Options) printBundles(out io.Writer, set bundle.Set) error {
 	format, file := printer.FormatYAML, ""
 	switch o.output {
 	case printer.FormatJSON:

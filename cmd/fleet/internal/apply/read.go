@@ -48,9 +48,9 @@ func (o *Options) gather(std printer.Stdio) error {
 	return nil
 }
 
-// read makes the bundles of the working directory. A PATH that leads to no directory is an
+// readBundles makes the bundles of the working directory. A PATH that leads to no directory is an
 // error: the bundles of the directory that is meant would be removed.
-func (o *Options) read(ctx context.Context, std printer.Stdio) (bundle.Set, error) {
+func (o *Options) readBundles(ctx context.Context, std printer.Stdio) (bundle.Set, error) {
 	access, err := o.helm.Access()
 	if err != nil {
 		return bundle.Set{}, err
@@ -58,7 +58,7 @@ func (o *Options) read(ctx context.Context, std printer.Stdio) (bundle.Set, erro
 	if o.helm.Unsent() {
 		std.Note("note: the credentials for charts are sent nowhere without --helm-repo-url-regex")
 	}
-	entries, err := o.places()
+	entries, err := o.bundlePaths()
 	if err != nil {
 		return bundle.Set{}, err
 	}
@@ -67,9 +67,9 @@ func (o *Options) read(ctx context.Context, std printer.Stdio) (bundle.Set, erro
 	return set.RefuseAbsent(), err
 }
 
-// places makes the arguments relative to the working directory. The entries
+// bundlePaths makes the arguments relative to the working directory. The entries
 // are the bundles, where each argument is one.
-func (o *Options) places() ([]fleet.BundlePath, error) {
+func (o *Options) bundlePaths() ([]fleet.BundlePath, error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return nil, fmt.Errorf("find the working directory: %w", err)
@@ -87,7 +87,7 @@ func (o *Options) places() ([]fleet.BundlePath, error) {
 				return nil, fmt.Errorf("%q: want BASE or BASE%sOPTIONSFILE", arg+o.separator+options, o.separator)
 			}
 		}
-		if arg, err = below(here, arg); err != nil {
+		if arg, err = relativePath(here, arg); err != nil {
 			return nil, err
 		}
 		o.paths = append(o.paths, arg)
@@ -99,10 +99,10 @@ func (o *Options) places() ([]fleet.BundlePath, error) {
 	return entries, nil
 }
 
-// below makes an absolute PATH relative to the working directory. For a PATH outside of
+// relativePath makes an absolute PATH relative to the working directory. For a PATH outside of
 // it the leading slash is ignored, as in a GitRepo; if that does not exist but the
 // absolute PATH does, the error says from which directory it can be read.
-func below(here, arg string) (string, error) {
+func relativePath(here, arg string) (string, error) {
 	if !filepath.IsAbs(arg) {
 		return arg, nil
 	}

@@ -40,20 +40,20 @@ func RunFile(ctx context.Context, g *client.Globals, o Options, std printer.Stdi
 	if o.Name != "" {
 		b.Name = o.Name
 	}
-	if err := complete(b, all); err != nil {
+	if err := makeWritable(b, all); err != nil {
 		return fmt.Errorf("%w: %s: bundle %q: %w", cli.ErrInput, cli.ShownFile(o.File), b.Name, err)
 	}
 	set := bundle.Set{Results: []bundle.Result{{Dir: bundle.Dir{Path: cli.ShownFile(o.File)}, Name: b.Name, Bundle: b}}}
 	if o.output != "" {
-		return o.print(std.Out, set)
+		return o.printBundles(std.Out, set)
 	}
 	o.Bundle.Namespace, o.Name = b.Namespace, b.Labels[fleet.LabelRepoName]
-	return o.write(ctx, g, set, std)
+	return o.writeBundles(ctx, g, set, std)
 }
 
-// complete makes a Bundle that was copied from a server one that can be
+// makeWritable makes a Bundle that was copied from a server one that can be
 // written: without what servers add, and with its values.
-func complete(b *fleet.Bundle, all sources.Objects) error {
+func makeWritable(b *fleet.Bundle, all sources.Objects) error {
 	hash := b.Spec.ValuesHash
 	name := b.Name
 	b.ObjectMeta = metav1.ObjectMeta{Name: b.Name, Namespace: b.Namespace, Labels: b.Labels, Annotations: b.Annotations}
@@ -78,8 +78,8 @@ func complete(b *fleet.Bundle, all sources.Objects) error {
 	return fmt.Errorf("its Helm values are not in the file: add Secret %q of its workspace", name)
 }
 
-// write brings the workspace in line with a set of bundles.
-func (o *Options) write(ctx context.Context, g *client.Globals, set bundle.Set, std printer.Stdio) error {
+// writeBundles brings the workspace in line with a set of bundles.
+func (o *Options) writeBundles(ctx context.Context, g *client.Globals, set bundle.Set, std printer.Stdio) error {
 	s, err := g.Connect(ctx, std, true)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (o *Options) write(ctx context.Context, g *client.Globals, set bundle.Set, 
 	if err := s.MissingWorkspace(ctx, o.Bundle.Namespace); err != nil {
 		return err
 	}
-	brake, err := s.Brake(ctx)
+	brake, err := s.GlobalPause(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,12 +106,12 @@ func (o *Options) write(ctx context.Context, g *client.Globals, set bundle.Set, 
 	}
 	std.Note("%s, workspace %s", s.Server, o.Bundle.Namespace)
 	p := publish.New(publish.Config{
-		Client: client, OCI: o.registries(), Writers: o.writers, Log: progress(std),
+		Client: client, OCI: o.registries(), Writers: o.writers, Log: progressLog(std),
 		ManagerID: func(ctx context.Context) (string, error) { return installation(ctx, s) },
 	})
 	order := publish.Order{
 		Namespace: o.Bundle.Namespace, Owner: o.Name, Adopt: true, Keep: o.File != "", OCISecret: o.ociSecret,
-		Guard: o.guard(s),
+		Guard: o.removalGuard(s),
 	}
 	var done publish.Done
 	for try := 1; ; try++ {
@@ -122,14 +122,14 @@ func (o *Options) write(ctx context.Context, g *client.Globals, set bundle.Set, 
 	if err == nil {
 		o.Untargeted(ctx, s, set)
 	}
-	return o.wrote(done, s, err)
+	return o.reportWritten(done, s, err)
 }
 
 // Untargeted notes which bundles match no cluster of the workspace. It notes nothing where
 // the user may not read what that depends on, or a mapping may lead to other workspaces.
 func (o *Options) Untargeted(ctx context.Context, s *client.Session, set bundle.Set) {
 	resource, _, _ := fleet.Resource("BundleNamespaceMapping")
-	mappings, err := s.All(ctx, client.Query{Resource: fleet.GroupVersion.WithResource(resource), Namespace: o.Bundle.Namespace})
+	mappings, err := s.ListAll(ctx, client.Query{Resource: fleet.GroupVersion.WithResource(resource), Namespace: o.Bundle.Namespace})
 	if err != nil || len(mappings) > 0 {
 		return
 	}
@@ -157,7 +157,7 @@ func inWorkspace(b *fleet.Bundle, namespace string) *fleet.Bundle {
 
 // homeOf lists all objects of a kind in a workspace.
 func homeOf[T any](ctx context.Context, s *client.Session, kind, namespace string) ([]*T, error) {
-	items, err := s.All(ctx, client.Query{Resource: cli.MustKind(kind).Resource(), Namespace: namespace})
+	items, err := s.ListAll(ctx, client.Query{Resource: cli.MustKind(kind).Resource(), Namespace: namespace})
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func installation(ctx context.Context, s *client.Session) (string, error) {
 }
 
 // registries is what talks to registries that keep bundles; nil where that is
-// switched off, as in the reference.
+// switched off, as in rancher/fleet.
 func (o *Options) registries() *oci.Client {
 	if o.noRegistry {
 		return nil
@@ -187,8 +187,8 @@ func (o *Options) registries() *oci.Client {
 	return sources.RegistryClient()
 }
 
-// wrote says what became of it.
-func (o *Options) wrote(done publish.Done, s *client.Session, err error) error {
+// reportWritten says what became of it.
+func (o *Options) reportWritten(done publish.Done, s *client.Session, err error) error {
 	for _, f := range done.Findings {
 		sources.ReportFinding(s.Std, f)
 	}
@@ -196,9 +196,9 @@ func (o *Options) wrote(done publish.Done, s *client.Session, err error) error {
 		if reconcile.ReasonOf(err) == fleet.ReasonSuspended {
 			return fmt.Errorf("%w: %w", cli.ErrRefused, err)
 		}
-		return client.Reached(s.Server, err)
+		return client.DescribeServerError(s.Server, err)
 	}
-	printer.Say(s.Std.Out, "%s written, %d removed, %d unchanged\n", printer.Plural(done.Written, "bundle"), done.Removed, done.Unchanged)
+	printer.Fprintf(s.Std.Out, "%s written, %d removed, %d unchanged\n", printer.Plural(done.Written, "bundle"), done.Removed, done.Unchanged)
 	if done.Held != "" && len(done.Findings) == 0 {
 		s.Std.Note("nothing was removed: %s", done.Held)
 	}
@@ -212,8 +212,8 @@ func (o *Options) wrote(done publish.Done, s *client.Session, err error) error {
 	return fmt.Errorf("%w: %s could not be written", kind, printer.Plural(len(done.Findings), "bundle"))
 }
 
-// progress is a log that people read, one line on stderr for each bundle.
-func progress(std printer.Stdio) *logrus.Entry {
+// progressLog is a log that people read, one line on stderr for each bundle.
+func progressLog(std printer.Stdio) *logrus.Entry {
 	log := logrus.New()
 	log.SetOutput(std.Err)
 	log.SetFormatter(progressLine{})

@@ -73,8 +73,8 @@ func heldOf(k cli.Kind, u *unstructured.Unstructured) HeldDeletion {
 	}
 }
 
-// begins reports whether the list that waits was approved, and the manager has not begun.
-func (h HeldDeletion) begins(u *unstructured.Unstructured) bool {
+// isApproved reports whether the list that waits was approved, and the manager has not begun.
+func (h HeldDeletion) isApproved(u *unstructured.Unstructured) bool {
 	return h.Hash != "" && u.GetAnnotations()[fleet.AnnotationApproveDeletion] == h.Hash
 }
 
@@ -91,8 +91,8 @@ type heldList struct {
 	shards     []string   // of all objects
 }
 
-// held reads what waits to be approved of the objects that the user may list, within -n.
-func held(ctx context.Context, s *client.Session) (heldList, error) {
+// listHeld reads what waits to be approved of the objects that the user may list, within -n.
+func listHeld(ctx context.Context, s *client.Session) (heldList, error) {
 	out := heldList{none: true}
 	var repos []*unstructured.Unstructured
 	for _, plural := range approvable {
@@ -118,7 +118,7 @@ func held(ctx context.Context, s *client.Session) (heldList, error) {
 				continue
 			}
 			text := held.Message
-			if held.begins(u) {
+			if held.isApproved(u) {
 				text = approvedBefore + ": " + text
 			}
 			out.objects = append(out.objects, held)
@@ -130,7 +130,7 @@ func held(ctx context.Context, s *client.Session) (heldList, error) {
 
 // ListHeld lists all that waits to be approved.
 func ListHeld(ctx context.Context, o Options, s *client.Session) error {
-	found, err := held(ctx, s)
+	found, err := listHeld(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func ListHeld(ctx context.Context, o Options, s *client.Session) error {
 		undecided = errors.Join(undecided, fmt.Errorf("%w: %s: whether more waits to be approved is not known", cli.ErrNotReady, absence))
 	}
 	switch {
-	case o.Output.Machine():
+	case o.Output.IsMachineReadable():
 		return cmp.Or(o.Output.Print(s.Std, doc, false), undecided)
 	case len(rows) == 0 && undecided != nil:
 		return undecided
@@ -170,8 +170,8 @@ func ListHeld(ctx context.Context, o Options, s *client.Session) error {
 	return undecided
 }
 
-// decidable is an error if there is no such object, or workspace, to decide about.
-func decidable(ctx context.Context, s *client.Session, ref cli.ObjectRef) error {
+// checkExists is an error if there is no such object, or workspace, to decide about.
+func checkExists(ctx context.Context, s *client.Session, ref cli.ObjectRef) error {
 	if ref.Kind.Kind == cli.WorkspaceKind.Kind {
 		_, err := heldOfWorkspace(ctx, s, ref.Name)
 		return err
@@ -186,7 +186,7 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 	if o.hash != "" {
 		rest = []string{o.hash}
 	}
-	if err := s.Certain(ctx, o.Targets, rest...); err != nil {
+	if err := s.RequireUniqueWorkspace(ctx, o.Targets, rest...); err != nil {
 		return err
 	}
 	scope := s.Scope
@@ -194,29 +194,29 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 		scope = t.Name
 	}
 	s.Std.Note("%s, workspace %s", s.Server, scope)
-	if err := client.AllPresent(ctx, o.Targets, func(ctx context.Context, ref cli.ObjectRef) error { return decidable(ctx, s, ref) }); err != nil {
+	if err := client.AllPresent(ctx, o.Targets, func(ctx context.Context, ref cli.ObjectRef) error { return checkExists(ctx, s, ref) }); err != nil {
 		return err
 	}
 	doc := DeletionApproval{Document: printer.NewDocument("DeletionApproval")}
 	var failed []error
 	for _, t := range o.Targets {
-		held, err := o.one(ctx, s, t)
+		held, err := o.approveObject(ctx, s, t)
 		if err != nil {
 			failed = append(failed, err)
 			held.Error = err.Error()
 		}
 		doc.Objects = append(doc.Objects, held)
 	}
-	if o.Output.Machine() {
+	if o.Output.IsMachineReadable() {
 		if err := o.Output.Print(s.Std, doc, false); err != nil {
 			return err
 		}
 	}
-	return cli.Partly(failed, len(o.Targets))
+	return cli.PartialError(failed, len(o.Targets))
 }
 
-// one shows what would be removed of one object, and approves it.
-func (o Options) one(ctx context.Context, s *client.Session, t cli.ObjectRef) (HeldDeletion, error) {
+// approveObject shows what would be removed of one object, and approves it.
+func (o Options) approveObject(ctx context.Context, s *client.Session, t cli.ObjectRef) (HeldDeletion, error) {
 	k, name := t.Kind, t.Name
 	if k.Kind == cli.WorkspaceKind.Kind {
 		return o.workspace(ctx, s, name)
@@ -235,13 +235,13 @@ func (o Options) one(ctx context.Context, s *client.Session, t cli.ObjectRef) (H
 		}
 		return held, o.nothingOf(ctx, s, cli.ObjectRef{Kind: k, Name: held.Name}, u)
 	}
-	o.say(s, "%s %s %s:\n", k.Singular, held.Name, held.Message)
+	o.printf(s, "%s %s %s:\n", k.Singular, held.Name, held.Message)
 	for _, line := range held.Removes {
-		o.say(s, "  %s\n", line)
+		o.printf(s, "  %s\n", line)
 	}
 	switch {
-	case o.hash == "" && !o.Yes && held.begins(u):
-		o.say(s, "%s\n", approvedBefore)
+	case o.hash == "" && !o.Yes && held.isApproved(u):
+		o.printf(s, "%s\n", approvedBefore)
 		return held, nil
 	case o.hash == "" && !o.Yes:
 		return held, fmt.Errorf("%w: not approved; fleet approve -n %s %s/%s %s removes this list", cli.ErrRefused, s.Scope, k.Singular, name, held.Hash)
@@ -253,7 +253,7 @@ func (o Options) one(ctx context.Context, s *client.Session, t cli.ObjectRef) (H
 		return held, err
 	}
 	held.Approved = true
-	o.say(s, "approved\n")
+	o.printf(s, "approved\n")
 	return held, nil
 }
 
@@ -263,7 +263,7 @@ func (o Options) one(ctx context.Context, s *client.Session, t cli.ObjectRef) (H
 func (o Options) nothingOf(ctx context.Context, s *client.Session, t cli.ObjectRef, u *unstructured.Unstructured) error {
 	what, approved := t.Kind.Singular+" "+t.Name, u.GetAnnotations()[fleet.AnnotationApproveDeletion]
 	if o.hash != "" && o.hash == approved {
-		return o.nothing(s, what, approved)
+		return o.reportNothingHeld(s, what, approved)
 	}
 	absence, err := s.Absence(ctx, view.ShardOf(u))
 	if err != nil {
@@ -272,26 +272,26 @@ func (o Options) nothingOf(ctx context.Context, s *client.Session, t cli.ObjectR
 	if absence != "" {
 		return fmt.Errorf("%w: %s: whether something of %s waits to be approved is not known", cli.ErrNotReady, absence, what)
 	}
-	return o.nothing(s, what, approved)
+	return o.reportNothingHeld(s, what, approved)
 }
 
-// nothing handles an object for which nothing waits. That is a failure for a user who
+// reportNothingHeld handles an object for which nothing waits. That is a failure for a user who
 // approves something, unless it was approved before and is not done yet.
-func (o Options) nothing(s *client.Session, what, approved string) error {
+func (o Options) reportNothingHeld(s *client.Session, what, approved string) error {
 	switch {
 	case o.hash != "" && o.hash == approved || o.Keep && approved == fleet.ApproveKeep:
-		o.say(s, "%s was approved already\n", what)
+		o.printf(s, "%s was approved already\n", what)
 	case o.hash != "" || o.Yes || o.Keep:
 		return fmt.Errorf("nothing of %s waits to be approved; fleet approve lists what waits", what)
 	default:
-		o.say(s, "nothing of %s waits to be approved\n", what)
+		o.printf(s, "nothing of %s waits to be approved\n", what)
 	}
 	return nil
 }
 
-// say writes a line for people.
-func (o Options) say(s *client.Session, format string, args ...any) {
-	if !o.Output.Machine() {
-		printer.Say(s.Std.Out, format, args...)
+// printf writes a line for people.
+func (o Options) printf(s *client.Session, format string, args ...any) {
+	if !o.Output.IsMachineReadable() {
+		printer.Fprintf(s.Std.Out, format, args...)
 	}
 }

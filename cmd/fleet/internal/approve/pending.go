@@ -23,7 +23,7 @@ func undecided(ctx context.Context, s *client.Session, u *unstructured.Unstructu
 	if u.GetKind() != "GitRepo" || mark == "" {
 		return nil
 	}
-	bundles, err := s.All(ctx, client.Query{
+	bundles, err := s.ListAll(ctx, client.Query{
 		Resource: cli.MustKind("bundles").Resource(), Namespace: u.GetNamespace(), Labels: fleet.LabelRepoName + "=" + u.GetName(),
 	})
 	if err != nil {
@@ -44,7 +44,7 @@ func (o Options) heldAtRepo(ctx context.Context, s *client.Session, u *unstructu
 	if u.GetKind() != "Bundle" || name == "" {
 		return false, nil
 	}
-	b, err := client.As[fleet.Bundle](u)
+	b, err := client.Convert[fleet.Bundle](u)
 	if err != nil {
 		return false, err
 	}
@@ -54,7 +54,7 @@ func (o Options) heldAtRepo(ctx context.Context, s *client.Session, u *unstructu
 	}
 	what := fmt.Sprintf("the removal of bundle %s/%s", b.Namespace, b.Name)
 	if view.Approval(repo, repo.Status.Conditions) != "" {
-		o.say(s, "%s with repo %s: %s\n", what, name, approvedBefore)
+		o.printf(s, "%s with repo %s: %s\n", what, name, approvedBefore)
 		return true, nil
 	}
 	return false, fmt.Errorf("%w: %s waits to be approved at its repository: fleet approve -n %s repo/%s", cli.ErrRefused, what, b.Namespace, name)

@@ -46,7 +46,7 @@ func heldOfWorkspace(ctx context.Context, s *client.Session, name string) (HeldD
 		return held, fmt.Errorf("there is no workspace %q", name)
 	}
 	if err != nil {
-		return held, client.Reached(s.Server, err)
+		return held, client.DescribeServerError(s.Server, err)
 	}
 	held.Hash, held.Message, held.Removes = withdrawal.ReadText(ns.GetAnnotations()[fleet.AnnotationDeletionHeld])
 	return held, nil
@@ -76,11 +76,11 @@ func (o Options) workspace(ctx context.Context, s *client.Session, name string) 
 		return held, err
 	}
 	if held.Hash == "" {
-		return held, o.nothing(s, "workspace "+name, "")
+		return held, o.reportNothingHeld(s, "workspace "+name, "")
 	}
-	o.say(s, "workspace %s %s:\n", name, held.Message)
+	o.printf(s, "workspace %s %s:\n", name, held.Message)
 	for _, line := range held.Removes {
-		o.say(s, "  %s\n", line)
+		o.printf(s, "  %s\n", line)
 	}
 	command := "fleet approve " + cli.WorkspaceWord + "/" + name
 	word := held.Hash
@@ -95,13 +95,13 @@ func (o Options) workspace(ctx context.Context, s *client.Session, name string) 
 	}
 	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, fleet.AnnotationApproveDeletion, word)
 	if _, err := s.API.Patch(ctx, client.Namespaces, "", name, body); err != nil {
-		return held, client.Reached(s.Server, err)
+		return held, client.DescribeServerError(s.Server, err)
 	}
 	if held.Kept = o.Keep; held.Kept {
-		o.say(s, "kept\n")
+		o.printf(s, "kept\n")
 		return held, nil
 	}
 	held.Approved = true
-	o.say(s, "approved\n")
+	o.printf(s, "approved\n")
 	return held, nil
 }

@@ -35,7 +35,7 @@ type Options struct {
 
 // Complete reads the arguments, and refuses flags that do not go together.
 func (o *Options) Complete(args []string) error {
-	bundle, cluster, err := cli.BundleGrammar.Pair(args)
+	bundle, cluster, err := cli.BundleGrammar.ParsePair(args)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 	}
 	if !o.FleetYAML {
 		noteFailed(s, all)
-		err = o.show(s, len(all), differing)
+		err = o.printDifferences(s, len(all), differing)
 	} else {
 		err = o.suggest(ctx, s, differing)
 	}
@@ -148,7 +148,7 @@ func noteFailed(s *client.Session, all []*fleet.BundleDeployment) {
 func (o Options) deployments(ctx context.Context, s *client.Session) ([]*fleet.BundleDeployment, error) {
 	k := cli.MustKind("deployments")
 	if o.Deployment != "" && s.Scope != "" {
-		// As the reference has it, -n is where the BundleDeployment stands.
+		// As rancher/fleet has it, -n is where the BundleDeployment stands.
 		bd, err := client.GetAs[fleet.BundleDeployment](ctx, s, k.Resource(), s.Scope, o.Deployment)
 		if bd != nil || err != nil {
 			return []*fleet.BundleDeployment{bd}, err
@@ -176,7 +176,7 @@ func (o Options) labels() string {
 		labels = fleet.LabelBundleName + "=" + o.Bundle
 	}
 	if o.Cluster != "" {
-		labels = client.Both(labels, fleet.LabelCluster+"="+o.Cluster)
+		labels = client.JoinSelectors(labels, fleet.LabelCluster+"="+o.Cluster)
 	}
 	return labels
 }
@@ -189,7 +189,7 @@ func (o Options) noDeployment(ctx context.Context, s *client.Session, k cli.Kind
 	bundle, cluster := cli.ObjectRef{Kind: cli.MustKind("bundles"), Name: o.Bundle}, cli.ObjectRef{Kind: cli.MustKind("clusters"), Name: o.Cluster}
 	missing := s.NotThere(ctx, bundle)
 	if missing != nil {
-		if err := s.Swapped(ctx, "bundlediff", o.Bundle, o.Cluster); err != nil {
+		if err := s.SwappedArgumentsError(ctx, "bundlediff", o.Bundle, o.Cluster); err != nil {
 			return err
 		}
 	}
@@ -224,9 +224,9 @@ var diffColumns = []printer.Column{
 	{Title: "WANTED", Text: true}, {Title: "THERE", Text: true},
 }
 
-// show prints what differs, one line for each field.
-func (o Options) show(s *client.Session, all int, differing []*fleet.BundleDeployment) error {
-	if o.Output.Machine() {
+// printDifferences prints what differs, one line for each field.
+func (o Options) printDifferences(s *client.Session, all int, differing []*fleet.BundleDeployment) error {
+	if o.Output.IsMachineReadable() {
 		if err := o.Output.Print(s.Std, o.document(s, differing), false); err != nil {
 			return err
 		}
@@ -250,14 +250,14 @@ func (o Options) table(s *client.Session, differing []*fleet.BundleDeployment) {
 	for _, bd := range differing {
 		spaces[view.ClusterOf(bd).Namespace] = true
 	}
-	t, show := o.newTable(s, map[string]bool{"WORKSPACE": len(spaces) < 2 && !o.Output.Wide(), "BY": !known, "WANTED": !wanted})
+	t, show := o.newTable(s, map[string]bool{"WORKSPACE": len(spaces) < 2 && !o.Output.IsWide(), "BY": !known, "WANTED": !wanted})
 	t.Print(diffRows(differing, s.Now(), show), o.Bare)
 }
 
 // newTable is an empty table without these columns, and a function that picks cells.
 func (o Options) newTable(s *client.Session, hidden map[string]bool) (*printer.Table, func([]string) []string) {
 	t := &printer.Table{Out: s.Std.Out}
-	if !o.Output.Wide() {
+	if !o.Output.IsWide() {
 		t.Width = s.Std.Width()
 	}
 	return t, t.Show(diffColumns, func(c printer.Column) bool { return !hidden[c.Title] })
@@ -312,11 +312,11 @@ func fieldsOf(m fleet.ModifiedStatus, now time.Time) [][]string {
 	}
 	var out [][]string
 	for _, c := range m.Changes {
-		by := printer.Dash(c.Manager)
+		by := printer.OrDash(c.Manager)
 		if c.Time != nil {
 			by += ", " + view.Ago(c.Time.Time, now) + " ago"
 		}
-		out = append(out, []string{c.Field, by, printer.Dash(c.Wanted), cmp.Or(c.Live, nothing)})
+		out = append(out, []string{c.Field, by, printer.OrDash(c.Wanted), cmp.Or(c.Live, nothing)})
 	}
 	if len(m.Changes) > 0 {
 		return out
@@ -331,7 +331,7 @@ func fieldsOf(m fleet.ModifiedStatus, now time.Time) [][]string {
 	return out
 }
 
-// BundleDiff is what fleet bundlediff prints. Its fields are the reference's.
+// BundleDiff is what fleet bundlediff prints. Its fields are rancher/fleet's.
 type BundleDiff struct {
 	printer.Document
 	// BundleName is the bundle that was asked for.
@@ -401,7 +401,7 @@ func (o Options) suggest(ctx context.Context, s *client.Session, differing []*fl
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprint(printer.Exact(s.Std.Out), text); err != nil {
+	if _, err := fmt.Fprint(printer.DocumentWriter(s.Std.Out), text); err != nil {
 		return err
 	}
 	for _, wide := range printer.Unique(sg.Wide) {

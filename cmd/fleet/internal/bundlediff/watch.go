@@ -33,7 +33,7 @@ func Watch(ctx context.Context, o Options, s *client.Session) error {
 	if err != nil {
 		return err
 	}
-	qs, err := o.queries(ctx, s, there)
+	qs, err := o.watchQueries(ctx, s, there)
 	if err != nil {
 		return err
 	}
@@ -42,15 +42,15 @@ func Watch(ctx context.Context, o Options, s *client.Session) error {
 	}
 	w := diffWatch{o: o, s: s, shown: map[string]string{}}
 	w.table, w.show = o.newTable(s, nil)
-	return s.FollowAll(ctx, qs, w.take)
+	return s.FollowAll(ctx, qs, w.printChanges)
 }
 
-// queries select the deployments that are asked for. there are those of them that
+// watchQueries select the deployments that are asked for. there are those of them that
 // there are already.
-func (o Options) queries(ctx context.Context, s *client.Session, there []*fleet.BundleDeployment) ([]client.Query, error) {
+func (o Options) watchQueries(ctx context.Context, s *client.Session, there []*fleet.BundleDeployment) ([]client.Query, error) {
 	k := cli.MustKind("deployments")
 	if o.Deployment == "" {
-		return s.Wide(ctx, k, o.labels())
+		return s.QueriesFor(ctx, k, o.labels())
 	}
 	var qs []client.Query
 	for _, bd := range there {
@@ -59,8 +59,8 @@ func (o Options) queries(ctx context.Context, s *client.Session, there []*fleet.
 	return qs, nil
 }
 
-// take prints what is new in deployments that changed together.
-func (w *diffWatch) take(batch []client.Change) error {
+// printChanges prints what is new in deployments that changed together.
+func (w *diffWatch) printChanges(batch []client.Change) error {
 	var differing, alike []*fleet.BundleDeployment
 	for _, c := range batch {
 		key := client.KeyText(c.Object)
@@ -68,7 +68,7 @@ func (w *diffWatch) take(batch []client.Change) error {
 			delete(w.shown, key)
 			continue
 		}
-		bd, err := client.As[fleet.BundleDeployment](c.Object)
+		bd, err := client.Convert[fleet.BundleDeployment](c.Object)
 		if err != nil {
 			return err
 		}
@@ -86,14 +86,14 @@ func (w *diffWatch) take(batch []client.Change) error {
 			differing = append(differing, bd)
 		}
 	}
-	return w.print(differing, alike)
+	return w.printBatch(differing, alike)
 }
 
-// print prints deployments with differences, and those that have none any more.
-func (w *diffWatch) print(differing, alike []*fleet.BundleDeployment) error {
+// printBatch prints deployments with differences, and those that have none any more.
+func (w *diffWatch) printBatch(differing, alike []*fleet.BundleDeployment) error {
 	sortDeployments(differing)
 	sortDeployments(alike)
-	if w.o.Output.Machine() {
+	if w.o.Output.IsMachineReadable() {
 		if len(differing)+len(alike) == 0 {
 			return nil
 		}

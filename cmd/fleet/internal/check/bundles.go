@@ -79,9 +79,9 @@ func (c *checker) readValues(ctx context.Context, b *fleet.Bundle) error {
 	}
 	u, err := c.API.Get(ctx, client.Secrets, b.Namespace, b.Name)
 	if u == nil || err != nil {
-		return client.Reached(c.Server, unreadOK(err))
+		return client.DescribeServerError(c.Server, unreadOK(err))
 	}
-	secret, err := client.As[corev1.Secret](u)
+	secret, err := client.Convert[corev1.Secret](u)
 	if err != nil {
 		return err
 	}
@@ -97,15 +97,15 @@ func (c *checker) origin(ctx context.Context, namespace string, one deployment.S
 	if one.Kind == deployment.KindConfigMap {
 		u, err := c.API.Get(ctx, client.ConfigMaps, namespace, one.Name)
 		if u == nil || err != nil {
-			return deployment.Origin{}, false, client.Reached(c.Server, unreadOK(err))
+			return deployment.Origin{}, false, client.DescribeServerError(c.Server, unreadOK(err))
 		}
 		return deployment.OriginOf(u, ""), true, nil
 	}
 	u, err := c.API.Get(ctx, client.Secrets, namespace, one.Name)
 	if u == nil || err != nil {
-		return deployment.Origin{}, false, client.Reached(c.Server, unreadOK(err))
+		return deployment.Origin{}, false, client.DescribeServerError(c.Server, unreadOK(err))
 	}
-	secret, err := client.As[corev1.Secret](u)
+	secret, err := client.Convert[corev1.Secret](u)
 	if err != nil {
 		return deployment.Origin{}, false, err
 	}

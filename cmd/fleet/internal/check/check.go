@@ -29,20 +29,20 @@ var Formats = []string{printer.FormatJSON, printer.FormatYAML}
 
 // Run looks at the installation and prints what it finds.
 func Run(ctx context.Context, g *client.Globals, o printer.Output, s *client.Session) error {
-	c := checker{Session: s, seen: diagnose.Seen{Now: s.Now(), Namespace: s.System, Program: version.Version, Unread: map[string]string{}}}
+	c := checker{Session: s, seen: diagnose.Observed{Now: s.Now(), Namespace: s.System, Program: version.Version, Unread: map[string]string{}}}
 	if c.seen.Server = g.Probe(ctx, s.Access); c.seen.Server.Failed == nil {
-		if err := cmp.Or(s.Served(ctx), s.Missing(ctx)); err != nil {
+		if err := cmp.Or(s.Served(ctx), s.NamespaceError(ctx)); err != nil {
 			return err
 		}
-		c.look(ctx, g)
+		c.readServer(ctx, g)
 	}
-	return report(o, s, diagnose.Examine(c.seen))
+	return report(o, s, diagnose.Check(c.seen))
 }
 
 // report prints findings. The error is for those that fail.
 func report(o printer.Output, s *client.Session, findings []diagnose.Finding) error {
-	worst := diagnose.Worst(findings)
-	if o.Machine() {
+	worst := diagnose.WorstVerdict(findings)
+	if o.IsMachineReadable() {
 		doc := CheckReport{Document: printer.NewDocument("CheckReport"), Server: s.Server, Verdict: worst, Findings: findings}
 		if err := o.Print(s.Std, doc, false); err != nil {
 			return err
@@ -53,14 +53,14 @@ func report(o printer.Output, s *client.Session, findings []diagnose.Finding) er
 			p.State = string(f.Verdict)
 			p.Lines(fmt.Sprintf("%-5s %-11s ", f.Verdict, f.Check), f.Message)
 			if f.Hint != "" {
-				printer.Say(s.Std.Out, "%17s %s\n", "", f.Hint)
+				printer.Fprintf(s.Std.Out, "%17s %s\n", "", f.Hint)
 			}
 		}
 	}
 	if worst == diagnose.Fail {
 		return cli.EndingWith(cli.ErrNotReady)
 	}
-	if most, skipped, of := diagnose.Blind(findings); most {
+	if most, skipped, of := diagnose.Skipped(findings); most {
 		return fmt.Errorf("%d of %d checks could not look: whether the installation is well is not known; ask a user with more rights to run it", skipped, of)
 	}
 	return nil
@@ -69,7 +69,7 @@ func report(o printer.Output, s *client.Session, findings []diagnose.Finding) er
 // A checker collects what there is to judge.
 type checker struct {
 	*client.Session
-	seen diagnose.Seen
+	seen diagnose.Observed
 
 	repos       []*fleet.GitRepo // of gitRepos
 	reposFailed error
@@ -78,7 +78,7 @@ type checker struct {
 
 // Look reads everything that the server shows to this user. It notes what the server
 // does not show, with the reason.
-func (c *checker) look(ctx context.Context, g *client.Globals) {
+func (c *checker) readServer(ctx context.Context, g *client.Globals) {
 	for _, part := range []struct {
 		check string
 		read  func(context.Context) error
@@ -126,23 +126,23 @@ func (c *checker) readManager(ctx context.Context) error {
 	}
 	u, err := c.API.Get(ctx, client.Leases, c.System, client.ControllerLease)
 	if err = client.AbsentOK(err); err != nil {
-		return client.Reached(c.Server, err)
+		return client.DescribeServerError(c.Server, err)
 	}
 	var lease *coordinationv1.Lease
 	if u != nil {
-		if lease, err = client.As[coordinationv1.Lease](u); err != nil {
+		if lease, err = client.Convert[coordinationv1.Lease](u); err != nil {
 			return err
 		}
 	}
 	m := view.ReadManager(config, installation, lease, c.Now())
 	if u, err = c.API.Get(ctx, client.Leases, c.System, client.ReaderLease); err == nil && u != nil {
-		if lease, err = client.As[coordinationv1.Lease](u); err != nil {
+		if lease, err = client.Convert[coordinationv1.Lease](u); err != nil {
 			return err
 		}
 		m = m.WithCrashes("gitjob", lease, c.Now())
 	}
 	c.seen.Manager = &m
-	others, err := c.All(ctx, client.Query{Resource: client.ConfigMaps, Fields: "metadata.name=" + fleet.ConfigMapInstallation})
+	others, err := c.ListAll(ctx, client.Query{Resource: client.ConfigMaps, Fields: "metadata.name=" + fleet.ConfigMapInstallation})
 	if err != nil {
 		return nil // a user who may not see all namespaces gets no findings about other managers
 	}
@@ -159,13 +159,13 @@ func (c *checker) readManager(ctx context.Context) error {
 func (c *checker) configMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
 	u, err := c.API.Get(ctx, client.ConfigMaps, c.System, name)
 	if err = client.AbsentOK(err); err != nil || u == nil {
-		return nil, client.Reached(c.Server, err)
+		return nil, client.DescribeServerError(c.Server, err)
 	}
-	return client.As[corev1.ConfigMap](u)
+	return client.Convert[corev1.ConfigMap](u)
 }
 
 func (c *checker) readCRDs(ctx context.Context) error {
-	items, err := c.All(ctx, client.Query{Resource: client.Definitions})
+	items, err := c.ListAll(ctx, client.Query{Resource: client.Definitions})
 	if err != nil {
 		return err
 	}
@@ -224,13 +224,13 @@ func (c *checker) readAccounts(ctx context.Context) error {
 	for _, r := range repos {
 		forced[r.Namespace+"/"+r.Name] = r.Spec.ServiceAccount
 	}
-	queries, err := c.Wide(ctx, cli.MustKind("deployments"), "")
+	queries, err := c.QueriesFor(ctx, cli.MustKind("deployments"), "")
 	if err != nil {
 		return err
 	}
 	for _, q := range queries {
-		_, err := client.Each(ctx, c.API, q, func(u *unstructured.Unstructured) error {
-			bd, err := client.As[fleet.BundleDeployment](u)
+		_, err := client.VisitAll(ctx, c.API, q, func(u *unstructured.Unstructured) error {
+			bd, err := client.Convert[fleet.BundleDeployment](u)
 			if err == nil {
 				repo := bd.Labels[fleet.LabelBundleNamespace] + "/" + bd.Labels[fleet.LabelRepoName]
 				c.seen.Accounts = append(c.seen.Accounts, diagnose.AccountsOf(bd, forced[repo])...)
@@ -239,7 +239,7 @@ func (c *checker) readAccounts(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return client.Reached(c.Server, err)
+			return client.DescribeServerError(c.Server, err)
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ func (c *checker) readRoles(ctx context.Context) error {
 }
 
 func readAll[T any](ctx context.Context, c *checker, resource string) ([]*T, error) {
-	items, err := c.All(ctx, client.Query{Resource: rbacv1.SchemeGroupVersion.WithResource(resource)})
+	items, err := c.ListAll(ctx, client.Query{Resource: rbacv1.SchemeGroupVersion.WithResource(resource)})
 	if err != nil {
 		return nil, err
 	}

@@ -45,9 +45,9 @@ func ExitCode(err error, interrupted bool) int {
 	return 1
 }
 
-// Partly returns the error of a command for so many objects, some of which failed:
+// PartialError returns the error of a command for so many objects, some of which failed:
 // ErrPartly where others did not.
-func Partly(failed []error, of int) error {
+func PartialError(failed []error, of int) error {
 	err := errors.Join(failed...)
 	if err != nil && len(failed) < of {
 		return fmt.Errorf("%w: %w", ErrPartly, err)

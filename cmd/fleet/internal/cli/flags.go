@@ -122,7 +122,7 @@ func CheckKubeVersion(version string) error {
 // letter that means a flag of that name in another command; empty where there is none.
 func nearestFlag(cmd *cobra.Command, name string, names []string) string {
 	if len(name) == 1 {
-		return lettered(cmd.Root(), name, names)
+		return firstWithShorthand(cmd.Root(), name, names)
 	}
 	words := slices.Clone(names)
 	for word, flag := range flagWords {
@@ -137,13 +137,13 @@ func nearestFlag(cmd *cobra.Command, name string, names []string) string {
 	return near
 }
 
-// lettered is the first of some flags for which any command has a letter.
-func lettered(cmd *cobra.Command, letter string, names []string) string {
+// firstWithShorthand is the first of some flags for which any command has a letter.
+func firstWithShorthand(cmd *cobra.Command, letter string, names []string) string {
 	if f := cmd.Flags().ShorthandLookup(letter); f != nil && !f.Hidden && slices.Contains(names, f.Name) {
 		return f.Name
 	}
 	for _, c := range cmd.Commands() {
-		if found := lettered(c, letter, names); found != "" {
+		if found := firstWithShorthand(c, letter, names); found != "" {
 			return found
 		}
 	}
@@ -166,7 +166,7 @@ const selectorForms = "want KEY=VALUE, KEY!=VALUE, 'KEY in (A,B)', 'KEY notin (A
 func CheckSelector(text string) error {
 	selector, err := labels.Parse(text)
 	if err == nil {
-		return senseless(text, selector)
+		return checkSelector(text, selector)
 	}
 	for _, part := range selectorParts(text) {
 		_, wrong := labels.Parse(part)
@@ -205,8 +205,8 @@ func meantSelector(part string) string {
 	return meant
 }
 
-// senseless is an error if a selector wants two values of one label, or one of no values.
-func senseless(text string, selector labels.Selector) error {
+// checkSelector is an error if a selector wants two values of one label, or one of no values.
+func checkSelector(text string, selector labels.Selector) error {
 	requirements, _ := selector.Requirements()
 	wanted := map[string]string{}
 	for i := range requirements {

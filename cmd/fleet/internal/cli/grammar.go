@@ -37,13 +37,13 @@ func GrammarOf(plurals ...string) Grammar {
 // grammars of the commands that are about one cluster, about several, and about
 // a bundle and a cluster.
 var (
-	ClusterGrammar  = GrammarOf("clusters").named("clusters")
+	ClusterGrammar  = GrammarOf("clusters").forKinds("clusters")
 	ClustersGrammar = Grammar{Kinds: ClusterGrammar.Kinds, Bare: ClusterGrammar.Bare, Many: true, Qualified: true}
-	BundleGrammar   = GrammarOf("bundles", "clusters").named("bundles", "clusters")
+	BundleGrammar   = GrammarOf("bundles", "clusters").forKinds("bundles", "clusters")
 )
 
-// named is the grammar with NAME alone for objects of these kinds, in this order.
-func (g Grammar) named(plurals ...string) Grammar {
+// forKinds is the grammar with NAME alone for objects of these kinds, in this order.
+func (g Grammar) forKinds(plurals ...string) Grammar {
 	g.Bare = GrammarOf(plurals...).Kinds
 	return g
 }
@@ -80,8 +80,8 @@ func (g Grammar) Forms() string {
 	return fmt.Sprintf("NAME, KIND/NAME or KIND NAME; KIND is %s", all)
 }
 
-// Objects reads arguments that are objects and nothing else.
-func (g Grammar) Objects(args []string) ([]ObjectRef, error) {
+// ParseObjects reads arguments that are objects and nothing else.
+func (g Grammar) ParseObjects(args []string) ([]ObjectRef, error) {
 	refs, rest, err := g.Parse(args)
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("%q: want %s%s", rest[0], g.Forms(), g.KindFirst(rest))
@@ -89,9 +89,9 @@ func (g Grammar) Objects(args []string) ([]ObjectRef, error) {
 	return refs, err
 }
 
-// One reads arguments that are one object.
-func (g Grammar) One(args []string) (ObjectRef, error) {
-	refs, err := g.Objects(args)
+// ParseOne reads arguments that are one object.
+func (g Grammar) ParseOne(args []string) (ObjectRef, error) {
+	refs, err := g.ParseObjects(args)
 	switch {
 	case err != nil:
 		return ObjectRef{}, err
@@ -109,7 +109,7 @@ func (g Grammar) Parse(args []string) (refs []ObjectRef, rest []string, err erro
 		if at == nil {
 			at = g.bareAt(len(refs))
 		}
-		ref, used, err := g.next(args, at)
+		ref, used, err := g.parseNext(args, at)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -127,9 +127,9 @@ func (g Grammar) Parse(args []string) (refs []ObjectRef, rest []string, err erro
 	return refs, nil, nil
 }
 
-// next reads one object from the first of some arguments, and how many it takes:
+// parseNext reads one object from the first of some arguments, and how many it takes:
 // 0 where they name none. at is the kind of NAME alone; nil: KIND is needed.
-func (g Grammar) next(args []string, at *Kind) (ref ObjectRef, used int, err error) {
+func (g Grammar) parseNext(args []string, at *Kind) (ref ObjectRef, used int, err error) {
 	word, name, slashed := strings.Cut(args[0], "/")
 	switch {
 	case slashed && (g.isKind(word) || !g.Qualified || at == nil):
@@ -139,13 +139,13 @@ func (g Grammar) next(args []string, at *Kind) (ref ObjectRef, used int, err err
 	case at == nil:
 		return ObjectRef{}, 0, nil
 	default:
-		return ObjectRef{*at, args[0]}, 1, g.check(*at, args[0], args[0])
+		return ObjectRef{*at, args[0]}, 1, g.checkName(*at, args[0], args[0])
 	}
 	k, err := g.kindOf(word)
 	if err != nil {
 		return ObjectRef{}, 0, err
 	}
-	return ObjectRef{k, name}, used, g.check(k, name, strings.Join(args[:used], " "))
+	return ObjectRef{k, name}, used, g.checkName(k, name, strings.Join(args[:used], " "))
 }
 
 // bareAt is the kind of NAME alone at a position; nil where KIND is needed.
@@ -159,9 +159,9 @@ func (g Grammar) bareAt(i int) *Kind {
 	return nil
 }
 
-// check refuses what cannot be the name of an object, and kinds that the command
+// checkName refuses what cannot be the name of an object, and kinds that the command
 // does not work with.
-func (g Grammar) check(k Kind, name, given string) error {
+func (g Grammar) checkName(k Kind, name, given string) error {
 	if name == "" || strings.Contains(name, "/") && !g.Qualified {
 		return fmt.Errorf("%q: want %s", given, g.Forms())
 	}
@@ -184,9 +184,9 @@ func (g Grammar) Plurals() string {
 	return strings.Join(words, ", ")
 }
 
-// Pair reads a bundle and a cluster, each of which may be missing.
-func (g Grammar) Pair(args []string) (bundle, cluster string, err error) {
-	refs, err := g.Objects(args)
+// ParsePair reads a bundle and a cluster, each of which may be missing.
+func (g Grammar) ParsePair(args []string) (bundle, cluster string, err error) {
+	refs, err := g.ParseObjects(args)
 	if err != nil {
 		return "", "", err
 	}

@@ -32,9 +32,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 )
 
-// Bringer applies objects to another cluster, as kubectl apply --server-side
+// Applier applies objects to another cluster, as kubectl apply --server-side
 // does.
-type Bringer func(ctx context.Context, to Access, objects []*unstructured.Unstructured) error
+type Applier func(ctx context.Context, to Access, objects []*unstructured.Unstructured) error
 
 // ApplyObjects applies objects in their order. It takes over fields that another client
 // has set: the objects belong to the agent.
@@ -52,14 +52,14 @@ func ApplyObjects(ctx context.Context, to Access, objects []*unstructured.Unstru
 		gvk := o.GroupVersionKind()
 		m, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 		if err != nil {
-			return Reached(to.Server, err)
+			return DescribeServerError(to.Server, err)
 		}
 		resource := dynamic.ResourceInterface(client.Resource(m.Resource))
 		if m.Scope.Name() == meta.RESTScopeNameNamespace {
 			resource = client.Resource(m.Resource).Namespace(o.GetNamespace())
 		}
 		if _, err := resource.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: FieldManager, Force: true}); err != nil {
-			return fmt.Errorf("%s %q: %w", strings.ToLower(gvk.Kind), o.GetName(), Reached(to.Server, err))
+			return fmt.Errorf("%s %q: %w", strings.ToLower(gvk.Kind), o.GetName(), DescribeServerError(to.Server, err))
 		}
 	}
 	return nil
@@ -84,7 +84,7 @@ func ProbeServer(ctx context.Context, a Access) diagnose.ServerSeen {
 	cfg.Timeout = hopLimit
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		seen.Failed = &diagnose.Hop{Part: "kubeconfig", Text: err.Error()}
+		seen.Failed = &diagnose.ConnectionStep{Part: "kubeconfig", Text: err.Error()}
 		return seen
 	}
 	began := time.Now()
@@ -92,11 +92,11 @@ func ProbeServer(ctx context.Context, a Access) diagnose.ServerSeen {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address // as client-go reads it
 	}
-	body, failed := ask(ctx, client, address)
+	body, failed := getVersion(ctx, client, address)
 	seen.Took, seen.Failed = time.Since(began), failed
 	var v version.Info
 	if failed == nil && (json.Unmarshal(body, &v) != nil || v.GitVersion == "") {
-		seen.Failed = &diagnose.Hop{Part: "answer", Text: "that is no API server of Kubernetes"}
+		seen.Failed = &diagnose.ConnectionStep{Part: "answer", Text: "that is no API server of Kubernetes"}
 	}
 	seen.Version = v.GitVersion
 	return seen
@@ -104,30 +104,30 @@ func ProbeServer(ctx context.Context, a Access) diagnose.ServerSeen {
 
 // VisitAddress checks whether an API server answers at an address, with the authorities
 // that agents trust. The request is anonymous, so a refusal is an answer, too.
-func VisitAddress(ctx context.Context, address string, ca []byte) *diagnose.Hop {
+func VisitAddress(ctx context.Context, address string, ca []byte) *diagnose.ConnectionStep {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(ca) > 0 {
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(ca) {
-			return &diagnose.Hop{Part: "TLS", Text: "the configured certificate authority is no certificate"}
+			return &diagnose.ConnectionStep{Part: "TLS", Text: "the configured certificate authority is no certificate"}
 		}
 	}
 	transport := &http.Transport{TLSClientConfig: cfg, Proxy: http.ProxyFromEnvironment}
 	defer transport.CloseIdleConnections()
-	_, failed := ask(ctx, &http.Client{Transport: transport, Timeout: hopLimit}, address)
+	_, failed := getVersion(ctx, &http.Client{Transport: transport, Timeout: hopLimit}, address)
 	if failed != nil && failed.Part == hopCredentials {
 		return nil
 	}
 	return failed
 }
 
-// ask gets /version of a server.
-func ask(ctx context.Context, client *http.Client, address string) ([]byte, *diagnose.Hop) {
+// getVersion gets /version of a server.
+func getVersion(ctx context.Context, client *http.Client, address string) ([]byte, *diagnose.ConnectionStep) {
 	ctx, cancel := context.WithTimeout(ctx, 2*hopLimit)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(address, "/")+"/version", nil)
 	if err != nil {
-		return nil, &diagnose.Hop{Part: "address", Text: "that is no URL"}
+		return nil, &diagnose.ConnectionStep{Part: "address", Text: "that is no URL"}
 	}
 	answer, err := client.Do(r)
 	if err != nil {
@@ -137,13 +137,13 @@ func ask(ctx context.Context, client *http.Client, address string) ([]byte, *dia
 	switch answer.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, &diagnose.Hop{Part: hopCredentials, Text: "the server refuses them (" + answer.Status + ")"}
+		return nil, &diagnose.ConnectionStep{Part: hopCredentials, Text: "the server refuses them (" + answer.Status + ")"}
 	default:
 		text := answer.Status
 		if answer.StatusCode == http.StatusBadRequest && r.URL.Scheme == "http" {
 			text += ": if the server speaks HTTPS, write https://"
 		}
-		return nil, &diagnose.Hop{Part: "answer", Text: text}
+		return nil, &diagnose.ConnectionStep{Part: "answer", Text: text}
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit))
 	if err != nil {
@@ -156,7 +156,7 @@ func ask(ctx context.Context, client *http.Client, address string) ([]byte, *dia
 const hopCredentials = "credentials"
 
 // hopOf names the part of the way at which a request ended.
-func hopOf(err error) *diagnose.Hop {
+func hopOf(err error) *diagnose.ConnectionStep {
 	var dns *net.DNSError
 	var op *net.OpError
 	var unknown x509.UnknownAuthorityError
@@ -171,21 +171,21 @@ func hopOf(err error) *diagnose.Hop {
 	}
 	switch {
 	case errors.As(err, &dns):
-		return &diagnose.Hop{Part: "name", Text: fmt.Sprintf("%q is not known (%s)", dns.Name, dns.Err)}
+		return &diagnose.ConnectionStep{Part: "name", Text: fmt.Sprintf("%q is not known (%s)", dns.Name, dns.Err)}
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return &diagnose.Hop{Part: "TLS", Text: "the server speaks plain HTTP"}
+		return &diagnose.ConnectionStep{Part: "TLS", Text: "the server speaks plain HTTP"}
 	case errors.As(err, &unknown), errors.As(err, &host), errors.As(err, &invalid), errors.As(err, &alert), errors.As(err, &record):
-		return &diagnose.Hop{Part: "TLS", Text: strings.TrimPrefix(text, "tls: failed to verify certificate: x509: ")}
+		return &diagnose.ConnectionStep{Part: "TLS", Text: strings.TrimPrefix(text, "tls: failed to verify certificate: x509: ")}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &diagnose.Hop{Part: "connection", Text: "refused: nothing listens there"}
+		return &diagnose.ConnectionStep{Part: "connection", Text: "refused: nothing listens there"}
 	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
-		return &diagnose.Hop{Part: "connection", Text: "no answer in time: dropped on the way, or the server hangs"}
+		return &diagnose.ConnectionStep{Part: "connection", Text: "no answer in time: dropped on the way, or the server hangs"}
 	case errors.As(err, &op) && op.Op == "dial":
-		return &diagnose.Hop{Part: "connection", Text: text}
+		return &diagnose.ConnectionStep{Part: "connection", Text: text}
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return &diagnose.Hop{Part: "connection", Text: "ended by the other side"}
+		return &diagnose.ConnectionStep{Part: "connection", Text: "ended by the other side"}
 	}
-	return &diagnose.Hop{Part: "request", Text: text}
+	return &diagnose.ConnectionStep{Part: "request", Text: text}
 }
 
 // AbsentOK returns an error, except one that says that an object is missing.

@@ -81,13 +81,13 @@ func (g *Globals) objectTexts(ctx context.Context, std printer.Stdio, word strin
 	if err != nil {
 		return nil
 	}
-	qs, err := s.Wide(ctx, k, "")
+	qs, err := s.QueriesFor(ctx, k, "")
 	if err != nil {
 		return nil
 	}
 	var out []string
 	for _, q := range qs {
-		items, err := s.All(ctx, q)
+		items, err := s.ListAll(ctx, q)
 		if err != nil {
 			return nil
 		}

@@ -11,7 +11,7 @@ import (
 
 // ReportError writes the error that ends a command. It is one line, and a second one if
 // the user lacks a right that can be granted. With FLEET_JSON_OUTPUT=true it is one
-// line of JSON with the key fleetErrorMessage, for programs that ran the reference's
+// line of JSON with the key fleetErrorMessage, for programs that ran rancher/fleet's
 // command line. Text of a server in it is escaped for terminals.
 func ReportError(w io.Writer, err error, env func(string) string) {
 	w = printable.NewWriter(w)

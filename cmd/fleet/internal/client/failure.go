@@ -156,8 +156,8 @@ func noAnswer(err error) bool {
 	return errors.As(err, &urlErr) || errors.As(err, &netErr)
 }
 
-// An Ending is how a command ended.
-type Ending struct {
+// An CommandEnd is how a command ended.
+type CommandEnd struct {
 	Err         error
 	Interrupted bool
 }
@@ -176,8 +176,8 @@ func DocumentFormat(cmd *cobra.Command) printer.Output {
 	return ""
 }
 
-// Following reports whether a command was to keep printing, one line for each document.
-func Following(cmd *cobra.Command) bool {
+// PrintsContinuously reports whether a command was to keep printing, one line for each document.
+func PrintsContinuously(cmd *cobra.Command) bool {
 	for _, name := range []string{"watch", "follow"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Value.String() == "true" {
 			return true

@@ -50,14 +50,14 @@ func fetchListed[T any](ctx context.Context, s *Session, q Query, wanted map[vie
 		return nil
 	}
 	if err != nil {
-		return Reached(s.Server, err)
+		return DescribeServerError(s.Server, err)
 	}
 	for _, u := range items {
 		key := view.Key{Namespace: u.GetNamespace(), Name: u.GetName()}
 		if !wanted[key] {
 			continue
 		}
-		if out[key], err = As[T](u); err != nil {
+		if out[key], err = Convert[T](u); err != nil {
 			return err
 		}
 	}

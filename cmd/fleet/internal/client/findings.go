@@ -40,9 +40,9 @@ func (s *Session) Findings(ctx context.Context, namespace string) ReportedFindin
 	return reported
 }
 
-// Of are the findings about files of the commit that a GitRepo shows, each once and
+// ForRepo are the findings about files of the commit that a GitRepo shows, each once and
 // sorted. The API server drops events after a time, so that some may be missing.
-func (t ReportedFindings) Of(r *fleet.GitRepo) []string {
+func (t ReportedFindings) ForRepo(r *fleet.GitRepo) []string {
 	events := t[view.Key{Namespace: r.Namespace, Name: r.Name}]
 	var since time.Time // when the commit was new
 	for _, e := range events {
@@ -52,7 +52,7 @@ func (t ReportedFindings) Of(r *fleet.GitRepo) []string {
 	}
 	var out []string
 	for _, e := range events {
-		_, others := view.Others(e.Message)
+		_, others := view.SplitOthers(e.Message)
 		if e.Type == corev1.EventTypeWarning && others == 0 && !EventTime(e).Before(since) && explain.PathOf(e.Message) != "" {
 			out = append(out, e.Message)
 		}
@@ -67,15 +67,15 @@ func (s *Session) Unlisted(ctx context.Context, r *fleet.GitRepo) []string {
 	if r == nil || !explain.Unlisted(r) {
 		return nil
 	}
-	return s.Findings(ctx, r.Namespace).Of(r)
+	return s.Findings(ctx, r.Namespace).ForRepo(r)
 }
 
 // Full returns a message about files of a GitRepo, followed by all other findings that
 // were reported for them. What was not reported remains a number.
 func (t ReportedFindings) Full(r *fleet.GitRepo, message string) string {
-	first, more := view.Others(message)
+	first, more := view.SplitOthers(message)
 	begin, _ := strings.CutSuffix(first, "…")
-	others := slices.DeleteFunc(t.Of(r), func(text string) bool { return strings.HasPrefix(text, begin) || strings.Contains(first, text) })
+	others := slices.DeleteFunc(t.ForRepo(r), func(text string) bool { return strings.HasPrefix(text, begin) || strings.Contains(first, text) })
 	if len(others) == 0 {
 		return message
 	}

@@ -23,10 +23,10 @@ type Change struct {
 	Object *unstructured.Unstructured
 }
 
-// follow reports all objects that a query selects, then one change without an object,
+// followQuery reports all objects that a query selects, then one change without an object,
 // and from then on every change until ctx ends. It returns an error only if the first
 // list fails; later it lists and watches again, and passes what went wrong to trouble.
-func follow(ctx context.Context, a API, q Query, report func(Change), trouble func(error)) error {
+func followQuery(ctx context.Context, a API, q Query, report func(Change), trouble func(error)) error {
 	f := &follower{api: a, query: q, report: report, known: map[string]string{}}
 	if err := f.list(ctx); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (f *follower) list(ctx context.Context) error {
 	}
 	for key := range f.known {
 		if !here[key] {
-			f.event(watch.Deleted, named(key))
+			f.event(watch.Deleted, objectWithKey(key))
 		}
 	}
 	return nil
@@ -101,14 +101,14 @@ func (f *follower) watch(ctx context.Context) error {
 			if !open {
 				return nil
 			}
-			if err := f.take(e); err != nil {
+			if err := f.handleEvent(e); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (f *follower) take(e watch.Event) error {
+func (f *follower) handleEvent(e watch.Event) error {
 	if e.Type == watch.Error {
 		return apierrors.FromObject(e.Object)
 	}
@@ -132,8 +132,8 @@ func (f *follower) event(kind watch.EventType, o *unstructured.Unstructured) {
 	f.report(Change{kind, o})
 }
 
-// named returns an object of which only the key is known.
-func named(key string) *unstructured.Unstructured {
+// objectWithKey returns an object of which only the key is known.
+func objectWithKey(key string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	namespace, name, _ := strings.Cut(key, "/")
 	u.SetNamespace(namespace)
@@ -151,12 +151,12 @@ func (s *Session) FollowAll(ctx context.Context, qs []Query, report func([]Chang
 	group, ctx := errgroup.WithContext(ctx)
 	for _, q := range qs {
 		group.Go(func() error {
-			return Reached(s.Server, follow(ctx, s.API, q, func(c Change) {
+			return DescribeServerError(s.Server, followQuery(ctx, s.API, q, func(c Change) {
 				select {
 				case changes <- c:
 				case <-ctx.Done():
 				}
-			}, s.Trouble))
+			}, s.NoteWatchError))
 		})
 	}
 	group.Go(func() error {
@@ -166,7 +166,7 @@ func (s *Session) FollowAll(ctx context.Context, qs []Query, report func([]Chang
 			case <-ctx.Done():
 				return nil
 			case c := <-changes:
-				if err := f.take(c); err != nil {
+				if err := f.handle(c); err != nil {
 					return err
 				}
 			}
@@ -182,7 +182,7 @@ type firstThenEach struct {
 	report func([]Change) error
 }
 
-func (f *firstThenEach) take(c Change) error {
+func (f *firstThenEach) handle(c Change) error {
 	switch {
 	case c.Object != nil && f.lists > 0:
 		f.first = append(f.first, c)
@@ -197,9 +197,9 @@ func (f *firstThenEach) take(c Change) error {
 	return f.report(f.first)
 }
 
-// Trouble notes that a watch was interrupted.
-func (s *Session) Trouble(err error) {
-	s.Std.Note("warning: %v; trying again", Reached(s.Server, err))
+// NoteWatchError notes that a watch was interrupted.
+func (s *Session) NoteWatchError(err error) {
+	s.Std.Note("warning: %v; trying again", DescribeServerError(s.Server, err))
 }
 
 // NameField selects the object of a name.

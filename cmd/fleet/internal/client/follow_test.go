@@ -75,7 +75,7 @@ func TestFollow(t *testing.T) {
 		},
 	}
 	var reported []string
-	err := follow(ctx, s, Query{}, func(c Change) {
+	err := followQuery(ctx, s, Query{}, func(c Change) {
 		if c.Object == nil {
 			reported = append(reported, "synced")
 			return
@@ -98,7 +98,7 @@ func TestFollow(t *testing.T) {
 }
 
 func TestFollowFailsAtOnce(t *testing.T) {
-	err := follow(t.Context(), &scripted{}, Query{}, func(Change) { t.Error("there is no change to deliver") }, func(error) {})
+	err := followQuery(t.Context(), &scripted{}, Query{}, func(Change) { t.Error("there is no change to deliver") }, func(error) {})
 	if err == nil {
 		t.Error("a first list that fails is an error")
 	}

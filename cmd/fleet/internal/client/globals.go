@@ -37,14 +37,14 @@ type Globals struct {
 
 	// What commands reach beyond themselves; tests put others in their place.
 	Dial  func(printer.Stdio) (Access, error)
-	Watch func(ctx context.Context, s *Session, of Selection) (World, error)
+	Watch func(ctx context.Context, s *Session, of Selection) (FleetWatch, error)
 	Now   func() time.Time
 
 	Random func(bytes int) string // a word that cannot be guessed
 	Other  func(file, context string) (Access, error)
 	Bring  func(ctx context.Context, to Access, objects []*unstructured.Unstructured) error
 	Probe  func(ctx context.Context, a Access) diagnose.ServerSeen
-	Visit  func(ctx context.Context, url string, ca []byte) *diagnose.Hop
+	Visit  func(ctx context.Context, url string, ca []byte) *diagnose.ConnectionStep
 }
 
 // DefaultSystemNamespace is the manager's namespace where the user names none.

@@ -25,7 +25,7 @@ const kubeconfigParts = "a kubeconfig (kind Config) has clusters, users, context
 // cannot be what connects: it says what a file is, or which part is missing. It is nil
 // where that is not known.
 func (g *Globals) brokenKubeconfig(rules *clientcmd.ClientConfigLoadingRules) error {
-	files := readable(rules)
+	files := readableFiles(rules)
 	for file, data := range files {
 		if what := notKubeconfig(data); what != "" {
 			return fmt.Errorf("no kubeconfig: %s %s; %s", file, what, kubeconfigParts)
@@ -35,11 +35,11 @@ func (g *Globals) brokenKubeconfig(rules *clientcmd.ClientConfigLoadingRules) er
 	if err != nil || len(files) == 0 {
 		return nil
 	}
-	return incomplete(rules, config, g.Context)
+	return incompleteError(rules, config, g.Context)
 }
 
-// readable are the files of a kubeconfig that can be read, by path.
-func readable(rules *clientcmd.ClientConfigLoadingRules) map[string][]byte {
+// readableFiles are the files of a kubeconfig that can be read, by path.
+func readableFiles(rules *clientcmd.ClientConfigLoadingRules) map[string][]byte {
 	files := rules.Precedence
 	if rules.ExplicitPath != "" {
 		files = []string{rules.ExplicitPath}
@@ -77,14 +77,14 @@ func notKubeconfig(data []byte) string {
 	return ""
 }
 
-// incomplete returns an error for a kubeconfig that lacks a part, or that names a
+// incompleteError returns an error for a kubeconfig that lacks a part, or that names a
 // missing one. context is that of --context.
-func incomplete(rules *clientcmd.ClientConfigLoadingRules, config *clientcmdapi.Config, context string) error {
+func incompleteError(rules *clientcmd.ClientConfigLoadingRules, config *clientcmdapi.Config, context string) error {
 	lack := missingPart(config, cmp.Or(context, config.CurrentContext))
 	if lack == "" {
 		return nil
 	}
-	return fmt.Errorf("kubeconfig %s: %s", strings.Join(slices.Sorted(maps.Keys(readable(rules))), ", "), lack)
+	return fmt.Errorf("kubeconfig %s: %s", strings.Join(slices.Sorted(maps.Keys(readableFiles(rules))), ", "), lack)
 }
 
 // missingPart is which part of a kubeconfig is missing, for the context of a name.
@@ -113,8 +113,8 @@ func missingPart(config *clientcmdapi.Config, name string) string {
 	return ""
 }
 
-// unread is the error for a kubeconfig that client-go cannot use.
-func (g *Globals) unread(rules *clientcmd.ClientConfigLoadingRules, err error) error {
+// kubeconfigError is the error for a kubeconfig that client-go cannot use.
+func (g *Globals) kubeconfigError(rules *clientcmd.ClientConfigLoadingRules, err error) error {
 	if broken := g.brokenKubeconfig(rules); broken != nil {
 		return broken
 	}

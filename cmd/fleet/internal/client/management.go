@@ -232,7 +232,7 @@ func (s *Session) managerSeen(ctx context.Context) (seen, known bool, err error)
 		case apierrors.IsForbidden(err):
 			known = false
 		case !apierrors.IsNotFound(err):
-			return false, false, Reached(s.Server, err)
+			return false, false, DescribeServerError(s.Server, err)
 		}
 	}
 	return false, known, nil

@@ -88,7 +88,7 @@ func (s *Session) HelmOps(ctx context.Context) ([]TakeoverHelmOp, error) {
 			Verdict: string(takeover.Unsupported), Autoscaler: labels[takeover.LabelAutoscaled] != "", Reason: reason})
 	}
 	slices.SortFunc(out, func(a, b TakeoverHelmOp) int { return strings.Compare(a.Name, b.Name) })
-	return out, Reached(s.Server, err)
+	return out, DescribeServerError(s.Server, err)
 }
 
 // EmptyWorkspace notes that nothing of Fleet is in the workspace of -n.
@@ -103,7 +103,7 @@ func (s *Session) NoteEmpty(ctx context.Context) error {
 	if s.Scope == "" {
 		return nil
 	}
-	f, err := s.Look(ctx)
+	f, err := s.ReadFleet(ctx)
 	if err == nil && len(f.Clusters)+len(f.Repositories)+len(f.Bundles) == 0 {
 		s.EmptyWorkspace()
 	}
@@ -111,17 +111,17 @@ func (s *Session) NoteEmpty(ctx context.Context) error {
 }
 
 // Surroundings are the manager and the brake.
-func (s *Session) Surroundings(ctx context.Context) (view.Manager, view.Brake, error) {
+func (s *Session) Surroundings(ctx context.Context) (view.Manager, view.GlobalPause, error) {
 	m, err := s.Manager(ctx)
 	if err != nil {
-		return view.Manager{}, view.Brake{}, err
+		return view.Manager{}, view.GlobalPause{}, err
 	}
-	b, err := s.Brake(ctx)
+	b, err := s.GlobalPause(ctx)
 	return m, b, err
 }
 
-// Unseen notes that this user may not see whether the manager runs.
-func (s *Session) Unseen(m view.Manager) {
+// NoteManagerHidden notes that this user may not see whether the manager runs.
+func (s *Session) NoteManagerHidden(m view.Manager) {
 	if m.Hidden {
 		s.Std.Note("this user may not see leases in %s: whether the manager runs is not known", s.System)
 	}

@@ -28,13 +28,13 @@ func PauseOf(u *unstructured.Unstructured) *view.Pause {
 
 // EverywhereOf are all objects of a kind that the user may list, within -n.
 func (s *Session) EverywhereOf(ctx context.Context, k cli.Kind) ([]*unstructured.Unstructured, error) {
-	qs, err := s.Wide(ctx, k, "")
+	qs, err := s.QueriesFor(ctx, k, "")
 	if err != nil {
 		return nil, err
 	}
 	var out []*unstructured.Unstructured
 	for _, q := range qs {
-		items, err := s.All(ctx, q)
+		items, err := s.ListAll(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +46,7 @@ func (s *Session) EverywhereOf(ctx context.Context, k cli.Kind) ([]*unstructured
 // HeldBecause is the condition of a protected object whose deletion the manager holds;
 // nil where it does not.
 func HeldBecause(u *unstructured.Unstructured) *fleet.Condition {
-	b, err := As[struct {
+	b, err := Convert[struct {
 		Status struct {
 			Conditions []fleet.Condition `json:"conditions"`
 		} `json:"status"`
@@ -63,9 +63,9 @@ func HeldBecause(u *unstructured.Unstructured) *fleet.Condition {
 
 var selfReviews = authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews")
 
-// Whoami is the user's name as the API server knows it, or else as the
+// UserName is the user's name as the API server knows it, or else as the
 // kubeconfig calls it.
-func (s *Session) Whoami(ctx context.Context) string {
+func (s *Session) UserName(ctx context.Context) string {
 	review := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": selfReviews.GroupVersion().String(), "kind": "SelfSubjectReview",
 	}}
@@ -82,10 +82,10 @@ func (s *Session) Whoami(ctx context.Context) string {
 func (s *Session) Present(ctx context.Context, k cli.Kind, name string) (*unstructured.Unstructured, error) {
 	u, err := s.API.Get(ctx, k.Resource(), s.Scope, name)
 	if apierrors.IsNotFound(err) {
-		return nil, s.absent(ctx, k, name)
+		return nil, s.notFoundError(ctx, k, name)
 	}
 	if err != nil {
-		return nil, Reached(s.Server, err)
+		return nil, DescribeServerError(s.Server, err)
 	}
 	return u, nil
 }
@@ -116,7 +116,7 @@ func (s *Session) Merge(ctx context.Context, k cli.Kind, name string, fields map
 		return err
 	}
 	if _, err := s.API.Patch(ctx, k.Resource(), s.Scope, name, body); err != nil {
-		return Reached(s.Server, err)
+		return DescribeServerError(s.Server, err)
 	}
 	return nil
 }

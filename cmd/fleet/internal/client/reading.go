@@ -15,10 +15,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// A Reading collects what an explanation is made of, as far as the user may
+// A ExplainReader collects what an explanation is made of, as far as the user may
 // read it. One cluster is read by name: nothing is listed that grows with the
 // fleet.
-type Reading struct {
+type ExplainReader struct {
 	S      *Session
 	Hidden []explain.Hidden
 	Narrow []string // the workspaces that were searched for a name; empty: all, or that of -n
@@ -26,17 +26,17 @@ type Reading struct {
 	Manager view.Manager
 }
 
-// Hide notes what is not the user's to see.
-func (r *Reading) Hide(resource, namespace string) {
+// RecordHidden notes what is not the user's to see.
+func (r *ExplainReader) RecordHidden(resource, namespace string) {
 	h := explain.Hidden{Resource: resource, Namespace: namespace}
 	if !slices.Contains(r.Hidden, h) {
 		r.Hidden = append(r.Hidden, h)
 	}
 }
 
-// Note says on stderr what was not seen, and whether the manager is silent.
-func (r *Reading) Note() {
-	r.S.Heard(r.Manager)
+// PrintNotes says on stderr what was not seen, and whether the manager is silent.
+func (r *ExplainReader) PrintNotes() {
+	r.S.NoteSilentManager(r.Manager)
 	if len(r.Hidden) == 0 {
 		return
 	}
@@ -48,51 +48,51 @@ func (r *Reading) Note() {
 }
 
 // Get reads one object; nil where it is not there, or hidden.
-func (r *Reading) Get(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+func (r *ExplainReader) Get(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
 	u, err := r.S.API.Get(ctx, resource, namespace, name)
 	switch {
 	case apierrors.IsForbidden(err):
-		r.Hide(resource.Resource, namespace)
+		r.RecordHidden(resource.Resource, namespace)
 		return nil, nil
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	}
-	return u, Reached(r.S.Server, err)
+	return u, DescribeServerError(r.S.Server, err)
 }
 
 // Read reads one object as its type.
-func Read[T any](ctx context.Context, r *Reading, resource schema.GroupVersionResource, namespace, name string) (*T, error) {
+func Read[T any](ctx context.Context, r *ExplainReader, resource schema.GroupVersionResource, namespace, name string) (*T, error) {
 	u, err := r.Get(ctx, resource, namespace, name)
 	if u == nil || err != nil {
 		return nil, err
 	}
-	return As[T](u)
+	return Convert[T](u)
 }
 
 // List lists what a query selects; nothing where that is hidden, or the kind is
 // not there.
-func List[T any](ctx context.Context, r *Reading, q Query) ([]*T, error) {
+func List[T any](ctx context.Context, r *ExplainReader, q Query) ([]*T, error) {
 	items, _, err := r.S.Listed(ctx, q)
 	switch {
 	case apierrors.IsForbidden(err):
-		r.Hide(q.Resource.Resource, q.Namespace)
+		r.RecordHidden(q.Resource.Resource, q.Namespace)
 		return nil, nil
 	case err != nil && UnknownResource(err):
 		return nil, nil
 	case err != nil:
-		return nil, Reached(r.S.Server, err)
+		return nil, DescribeServerError(r.S.Server, err)
 	}
 	return AllAs[T](items)
 }
 
-// Named are the objects of a kind with a name, within -n. A user who may not list all
+// ListNamed are the objects of a kind with a name, within -n. A user who may not list all
 // namespaces gets those of the workspaces that can be found.
-func (r *Reading) Named(ctx context.Context, k cli.Kind, name string) ([]*unstructured.Unstructured, error) {
+func (r *ExplainReader) ListNamed(ctx context.Context, k cli.Kind, name string) ([]*unstructured.Unstructured, error) {
 	s := r.S
 	spaces := []string{s.Scope}
 	var cause error
 	if s.Scope == "" {
-		items, err := s.All(ctx, Query{Resource: k.Resource(), Fields: fields.OneTermEqualSelector("metadata.name", name).String()})
+		items, err := s.ListAll(ctx, Query{Resource: k.Resource(), Fields: fields.OneTermEqualSelector("metadata.name", name).String()})
 		if !apierrors.IsForbidden(err) {
 			return items, err
 		}
@@ -108,13 +108,13 @@ func (r *Reading) Named(ctx context.Context, k cli.Kind, name string) ([]*unstru
 		case apierrors.IsNotFound(err):
 			allowed = append(allowed, ns)
 		case !apierrors.IsForbidden(err):
-			return nil, Reached(s.Server, err)
+			return nil, DescribeServerError(s.Server, err)
 		default:
 			cause = err
 		}
 	}
 	if len(allowed) == 0 {
-		return nil, s.nowhere(k, spaces, cause)
+		return nil, s.cannotListError(k, spaces, cause)
 	}
 	if s.Scope == "" {
 		r.Narrow = allowed

@@ -45,7 +45,7 @@ func (s *Session) Refresh(ctx context.Context, qs []Query, look func(context.Con
 				wait = RetryDelay
 				if text := err.Error(); text != noted {
 					noted = text
-					s.Trouble(err)
+					s.NoteWatchError(err)
 				}
 			}
 		}

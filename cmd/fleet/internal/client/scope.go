@@ -40,7 +40,7 @@ const maxWorkspaces = 10
 // maxCommands is how many commands an error lists.
 const maxCommands = 10
 
-// Writing gives a command that writes its workspace: the reference's default
+// Writing gives a command that writes its workspace: rancher/fleet's default
 // where neither -n nor the environment names one. It is an error if the environment
 // names what cannot be a namespace.
 func (g *Globals) Writing(cmd *cobra.Command) error {
@@ -55,10 +55,10 @@ func (g *Globals) Writing(cmd *cobra.Command) error {
 	return nil
 }
 
-// Certain refuses objects that the user named without a workspace, unless the default
+// RequireUniqueWorkspace refuses objects that the user named without a workspace, unless the default
 // workspace has the only one of that name that the user may list. An object that does
 // not exist is left to the command. rest are the arguments after the object.
-func (s *Session) Certain(ctx context.Context, refs []cli.ObjectRef, rest ...string) error {
+func (s *Session) RequireUniqueWorkspace(ctx context.Context, refs []cli.ObjectRef, rest ...string) error {
 	if s.unnamed == nil {
 		return nil
 	}
@@ -72,15 +72,15 @@ func (s *Session) Certain(ctx context.Context, refs []cli.ObjectRef, rest ...str
 			return err
 		}
 		if len(found) > 0 && (len(found) > 1 || found[0] != s.Scope) {
-			unsure = append(unsure, s.uncertain(ref, found, rest))
+			unsure = append(unsure, s.ambiguousError(ref, found, rest))
 		}
 	}
 	return errors.Join(unsure...)
 }
 
-// uncertain is the error for an object that is elsewhere, with a command for each
+// ambiguousError is the error for an object that is elsewhere, with a command for each
 // workspace that has it.
-func (s *Session) uncertain(ref cli.ObjectRef, found, rest []string) error {
+func (s *Session) ambiguousError(ref cli.ObjectRef, found, rest []string) error {
 	head := fmt.Sprintf("no %s %q in %s, the workspace without -n; there is one elsewhere:", ref.Kind.Singular, ref.Name, s.Scope)
 	if len(found) > 1 {
 		head = fmt.Sprintf("%s %q is in %d workspaces; choose one:", ref.Kind.Singular, ref.Name, len(found))
@@ -109,7 +109,7 @@ func argument(r cli.ObjectRef, cmd *cobra.Command) string {
 func (s *Session) workspacesWith(ctx context.Context, ref cli.ObjectRef) ([]string, error) {
 	all := *s
 	all.Scope, all.Narrowed = "", true
-	queries, err := all.Wide(ctx, ref.Kind, "")
+	queries, err := all.QueriesFor(ctx, ref.Kind, "")
 	if apierrors.IsForbidden(err) {
 		return nil, nil
 	}
@@ -119,7 +119,7 @@ func (s *Session) workspacesWith(ctx context.Context, ref cli.ObjectRef) ([]stri
 	var found []string
 	for _, q := range queries {
 		q.Fields = "metadata.name=" + ref.Name
-		items, err := all.All(ctx, q)
+		items, err := all.ListAll(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -131,9 +131,9 @@ func (s *Session) workspacesWith(ctx context.Context, ref cli.ObjectRef) ([]stri
 	return found, nil
 }
 
-// Missing is an error if the namespace of -n is known not to be there, with the nearest
+// NamespaceError is an error if the namespace of -n is known not to be there, with the nearest
 // workspace that is, or to be that of a cluster, with the workspace of the cluster.
-func (s *Session) Missing(ctx context.Context) error {
+func (s *Session) NamespaceError(ctx context.Context) error {
 	if s.Scope == "" || s.unnamed != nil {
 		return nil
 	}
@@ -190,7 +190,7 @@ func (s *Session) KnownWorkspaces(ctx context.Context) []string {
 	}
 	used := map[string]bool{fleet.NamespaceDefault: true, fleet.NamespaceLocal: true}
 	for _, k := range []string{"clusters", "repos"} {
-		_, _ = Each(ctx, s.API, Query{Resource: cli.MustKind(k).Resource()}, func(u *unstructured.Unstructured) error {
+		_, _ = VisitAll(ctx, s.API, Query{Resource: cli.MustKind(k).Resource()}, func(u *unstructured.Unstructured) error {
 			used[u.GetNamespace()] = true
 			return nil
 		})
@@ -226,7 +226,7 @@ func (g *Globals) ConnectWithin(ctx context.Context, std printer.Stdio, said boo
 	if err != nil {
 		return nil, err
 	}
-	return s, s.Missing(ctx)
+	return s, s.NamespaceError(ctx)
 }
 
 // commandIn is a command line as the user gave it, for a workspace and with other
@@ -266,5 +266,5 @@ func Quoted(words []string) []string {
 
 // CertainCluster is certain for a cluster.
 func (s *Session) CertainCluster(ctx context.Context, name string) error {
-	return s.Certain(ctx, []cli.ObjectRef{{Kind: cli.MustKind("clusters"), Name: name}})
+	return s.RequireUniqueWorkspace(ctx, []cli.ObjectRef{{Kind: cli.MustKind("clusters"), Name: name}})
 }

@@ -115,10 +115,10 @@ func (g *Globals) Open(std printer.Stdio) (Access, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: g.Context})
 	cfg, err := loader.ClientConfig()
 	if err != nil {
-		return Access{}, g.unread(rules, err)
+		return Access{}, g.kubeconfigError(rules, err)
 	}
 	if raw, err := loader.RawConfig(); err == nil && raw.Contexts[cmp.Or(g.Context, raw.CurrentContext)] != nil {
-		if err := incomplete(rules, &raw, g.Context); err != nil {
+		if err := incompleteError(rules, &raw, g.Context); err != nil {
 			return Access{}, err
 		}
 	}
@@ -207,9 +207,9 @@ func (t Tracer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Reached puts an error of an API server into words. The cause stays in the
+// DescribeServerError puts an error of an API server into words. The cause stays in the
 // chain.
-func Reached(address string, err error) error {
+func DescribeServerError(address string, err error) error {
 	var netErr net.Error
 	var urlErr *url.Error
 	switch {

@@ -63,7 +63,7 @@ func (g *Globals) Connect(ctx context.Context, std printer.Stdio, said bool) (*S
 
 // Warn notes that the brake is on. A user who may not see that gets no note.
 func (s *Session) Warn(ctx context.Context) error {
-	b, err := s.Brake(ctx)
+	b, err := s.GlobalPause(ctx)
 	if err != nil {
 		return err
 	}
@@ -73,20 +73,20 @@ func (s *Session) Warn(ctx context.Context) error {
 	return nil
 }
 
-// Brake reads the brake; it is off for a user who may not read it.
-func (s *Session) Brake(ctx context.Context) (view.Brake, error) {
+// GlobalPause reads the brake; it is off for a user who may not read it.
+func (s *Session) GlobalPause(ctx context.Context) (view.GlobalPause, error) {
 	m, err := GetAs[corev1.ConfigMap](ctx, s, ConfigMaps, s.System, fleet.ConfigMapBrake)
 	if m == nil || err != nil {
-		return view.Brake{}, err
+		return view.GlobalPause{}, err
 	}
 	return view.ParseBrake(m.Data), nil
 }
 
-// All lists what a query selects, in pages, sorted by workspace and name as
+// ListAll lists what a query selects, in pages, sorted by workspace and name as
 // the server does.
-func (s *Session) All(ctx context.Context, q Query) ([]*unstructured.Unstructured, error) {
+func (s *Session) ListAll(ctx context.Context, q Query) ([]*unstructured.Unstructured, error) {
 	items, _, err := s.Listed(ctx, q)
-	return items, Reached(s.Server, err)
+	return items, DescribeServerError(s.Server, err)
 }
 
 // Listed is all, and the version of the list.
@@ -97,7 +97,7 @@ func (s *Session) Listed(ctx context.Context, q Query) ([]*unstructured.Unstruct
 // Listed lists what a query selects, in pages, with the version of the list.
 func Listed(ctx context.Context, a API, q Query) ([]*unstructured.Unstructured, string, error) {
 	var items []*unstructured.Unstructured
-	version, err := Each(ctx, a, q, func(u *unstructured.Unstructured) error {
+	version, err := VisitAll(ctx, a, q, func(u *unstructured.Unstructured) error {
 		items = append(items, u)
 		return nil
 	})
@@ -107,8 +107,8 @@ func Listed(ctx context.Context, a API, q Query) ([]*unstructured.Unstructured, 
 	return items, version, nil
 }
 
-// Each visits what a query selects, in pages, and returns the version of the list.
-func Each(ctx context.Context, a API, q Query, visit func(*unstructured.Unstructured) error) (string, error) {
+// VisitAll visits what a query selects, in pages, and returns the version of the list.
+func VisitAll(ctx context.Context, a API, q Query, visit func(*unstructured.Unstructured) error) (string, error) {
 	p := Page{Limit: pageSize}
 	for {
 		list, err := a.List(ctx, q, p)
@@ -127,9 +127,9 @@ func Each(ctx context.Context, a API, q Query, visit func(*unstructured.Unstruct
 	}
 }
 
-// Wide are the queries that together find all objects of a kind that the user may list,
+// QueriesFor are the queries that together find all objects of a kind that the user may list,
 // within -n. It is one query for a user who may list all namespaces.
-func (s *Session) Wide(ctx context.Context, k cli.Kind, labels string) ([]Query, error) {
+func (s *Session) QueriesFor(ctx context.Context, k cli.Kind, labels string) ([]Query, error) {
 	q := Query{Resource: k.Resource(), Labels: labels}
 	deployments := k.Plural == "deployments"
 	if s.Scope != "" {
@@ -137,11 +137,11 @@ func (s *Session) Wide(ctx context.Context, k cli.Kind, labels string) ([]Query,
 			q.Namespace = s.Scope
 			return []Query{q}, nil
 		}
-		q.Labels = Both(labels, fleet.LabelClusterNamespace+"="+s.Scope)
+		q.Labels = JoinSelectors(labels, fleet.LabelClusterNamespace+"="+s.Scope)
 	}
 	_, err := s.API.List(ctx, q, Page{Limit: 1})
 	if !apierrors.IsForbidden(err) {
-		return []Query{q}, Reached(s.Server, err)
+		return []Query{q}, DescribeServerError(s.Server, err)
 	}
 	candidates, cause := s.workspaces(ctx), err
 	if deployments {
@@ -155,11 +155,11 @@ func (s *Session) Wide(ctx context.Context, k cli.Kind, labels string) ([]Query,
 		if _, err := s.API.List(ctx, q, Page{Limit: 1}); err == nil {
 			out = append(out, q)
 		} else if !apierrors.IsForbidden(err) {
-			return nil, Reached(s.Server, err)
+			return nil, DescribeServerError(s.Server, err)
 		}
 	}
 	if len(out) == 0 {
-		return nil, s.nowhere(k, candidates, cause)
+		return nil, s.cannotListError(k, candidates, cause)
 	}
 	if !deployments {
 		s.NoteNarrowed(scopes(out))
@@ -189,9 +189,9 @@ func (e *unseenDeploymentsError) Error() string {
 
 func (e *unseenDeploymentsError) Unwrap() error { return e.cause }
 
-// nowhere returns the error for a user who may list a kind neither in all workspaces
+// cannotListError returns the error for a user who may list a kind neither in all workspaces
 // nor in those that were tried, because the user named none.
-func (s *Session) nowhere(k cli.Kind, tried []string, cause error) error {
+func (s *Session) cannotListError(k cli.Kind, tried []string, cause error) error {
 	if k.Plural == "deployments" && len(tried) > 0 {
 		return &unseenDeploymentsError{tried, cause}
 	}
@@ -250,13 +250,13 @@ func (s *Session) clusterNamespaces(ctx context.Context) ([]string, error) {
 
 // ListAs lists all objects of a kind that the user may list, within -n.
 func ListAs[T any](ctx context.Context, s *Session, k cli.Kind, labels string) ([]*T, error) {
-	qs, err := s.Wide(ctx, k, labels)
+	qs, err := s.QueriesFor(ctx, k, labels)
 	if err != nil {
 		return nil, err
 	}
 	var out []*T
 	for _, q := range qs {
-		items, err := s.All(ctx, q)
+		items, err := s.ListAll(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -274,15 +274,15 @@ func AllAs[T any](items []*unstructured.Unstructured) ([]*T, error) {
 	out := make([]*T, len(items))
 	for i, u := range items {
 		var err error
-		if out[i], err = As[T](u); err != nil {
+		if out[i], err = Convert[T](u); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// As reads an object as the type of its kind.
-func As[T any](u *unstructured.Unstructured) (*T, error) {
+// Convert reads an object as the type of its kind.
+func Convert[T any](u *unstructured.Unstructured) (*T, error) {
 	out := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, out); err != nil {
 		return nil, fmt.Errorf("read %s %q: %w", strings.ToLower(u.GetKind()), u.GetNamespace()+"/"+u.GetName(), err)
@@ -299,8 +299,8 @@ func scopes(qs []Query) []string {
 	return out
 }
 
-// Both returns a label selector that combines two others, each of which may be empty.
-func Both(a, b string) string {
+// JoinSelectors returns a label selector that combines two others, each of which may be empty.
+func JoinSelectors(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
 	}
@@ -315,7 +315,7 @@ func GetAs[T any](ctx context.Context, s *Session, r schema.GroupVersionResource
 		return nil, nil
 	}
 	if err != nil {
-		return nil, Reached(s.Server, err)
+		return nil, DescribeServerError(s.Server, err)
 	}
-	return As[T](u)
+	return Convert[T](u)
 }

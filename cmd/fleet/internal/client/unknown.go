@@ -36,18 +36,18 @@ func (s *Session) NotThere(ctx context.Context, refs ...cli.ObjectRef) error {
 	return errors.Join(missing...)
 }
 
-// Swapped returns an error for arguments BUNDLE and CLUSTER if the first names no
+// SwappedArgumentsError returns an error for arguments BUNDLE and CLUSTER if the first names no
 // bundle but a cluster, with the command in the right order. It is nil where no cluster
 // has the name of the first. cluster may be empty.
-func (s *Session) Swapped(ctx context.Context, command, bundle, cluster string) error {
-	r := &Reading{S: s}
-	if found, err := r.Named(ctx, cli.MustKind("clusters"), bundle); err != nil || len(found) == 0 {
+func (s *Session) SwappedArgumentsError(ctx context.Context, command, bundle, cluster string) error {
+	r := &ExplainReader{S: s}
+	if found, err := r.ListNamed(ctx, cli.MustKind("clusters"), bundle); err != nil || len(found) == 0 {
 		return nil // not known to be swapped
 	}
 	right := "BUNDLE"
 	what := fmt.Sprintf("%q is a cluster", bundle)
 	if cluster != "" {
-		if found, err := r.Named(ctx, cli.MustKind("bundles"), cluster); err == nil && len(found) > 0 {
+		if found, err := r.ListNamed(ctx, cli.MustKind("bundles"), cluster); err == nil && len(found) > 0 {
 			right, what = cluster, what+fmt.Sprintf(" and %q a bundle", cluster)
 		}
 	}
@@ -97,17 +97,17 @@ func Unknown(k cli.Kind, name, scope string, known []view.Key) error {
 // there: with -n, it names another workspace that has it. known are those that are there.
 func (s *Session) Unknown(ctx context.Context, k cli.Kind, name string, known []view.Key) error {
 	if s.Scope != "" {
-		return s.absent(ctx, k, name)
+		return s.notFoundError(ctx, k, name)
 	}
 	return Unknown(k, name, s.Scope, known)
 }
 
-// absent is the error for an object that is not in the workspace, with where
+// notFoundError is the error for an object that is not in the workspace, with where
 // it is instead, or the nearest name.
-func (s *Session) absent(ctx context.Context, k cli.Kind, name string) error {
+func (s *Session) notFoundError(ctx context.Context, k cli.Kind, name string) error {
 	wide := *s
 	wide.Scope, wide.Narrowed = "", true
-	qs, err := wide.Wide(ctx, k, "")
+	qs, err := wide.QueriesFor(ctx, k, "")
 	if errors.As(err, new(*NotManagementError)) {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *Session) absent(ctx context.Context, k cli.Kind, name string) error {
 	}
 	var here []view.Key
 	for _, q := range qs {
-		items, err := s.All(ctx, q)
+		items, err := s.ListAll(ctx, q)
 		if err != nil {
 			return err
 		}

@@ -31,8 +31,8 @@ const ControllerLease = "fleet-controller-leader-election-shard"
 // Leases are the Leases of managers.
 var Leases = coordinationv1.SchemeGroupVersion.WithResource("leases")
 
-// World is a fleet as it changes.
-type World interface {
+// FleetWatch is a fleet as it changes.
+type FleetWatch interface {
 	// Fleet returns the fleet as it was last reported. Its lists are of different
 	// moments: one may show a commit that another does not have yet.
 	Fleet() view.Fleet
@@ -47,8 +47,8 @@ type World interface {
 // exclude nothing.
 type Selection struct{ Bundles, Deployments string }
 
-// Look reads a fleet once, in order and without deployments.
-func (s *Session) Look(ctx context.Context) (view.Fleet, error) {
+// ReadFleet reads a fleet once, in order and without deployments.
+func (s *Session) ReadFleet(ctx context.Context) (view.Fleet, error) {
 	f := view.Fleet{Ordered: true}
 	var err error
 	if f.Clusters, err = ListAs[fleet.Cluster](ctx, s, cli.MustKind("clusters"), ""); err != nil {
@@ -113,18 +113,18 @@ func (s *Session) lease(ctx context.Context, shard string) (lease *coordinationv
 	case apierrors.IsNotFound(err):
 		return nil, false, nil
 	case err != nil:
-		return nil, false, Reached(s.Server, err)
+		return nil, false, DescribeServerError(s.Server, err)
 	}
-	lease, err = As[coordinationv1.Lease](u)
+	lease, err = Convert[coordinationv1.Lease](u)
 	return lease, false, err
 }
 
-// Heard prints a note if the manager has not renewed its lease for longer than the
+// NoteSilentManager prints a note if the manager has not renewed its lease for longer than the
 // lease allows: then what it wrote may be old.
-func (s *Session) Heard(m view.Manager) {
+func (s *Session) NoteSilentManager(m view.Manager) {
 	if text := m.Unmanaged(); text != "" {
 		s.Std.Note("%s: this may be old", text)
-	} else if m.Gone() {
+	} else if m.IsGone() {
 		s.Std.Note("the manager was last heard %s ago: this may be old", view.Ago(*m.LastSign, s.Now()))
 	}
 }
@@ -144,10 +144,10 @@ func (s *Session) Absence(ctx context.Context, shards ...string) (string, error)
 	return "", nil
 }
 
-// Watched is a world that watches an API server.
-type Watched struct {
+// WatchedFleet is a world that watches an API server.
+type WatchedFleet struct {
 	s           *Session
-	parts       []part // in the order in which Ordered reads them
+	parts       []watchedKind // in the order in which Ordered reads them
 	mu          sync.Mutex
 	repos       map[string]*fleet.GitRepo
 	bundles     map[string]*fleet.Bundle
@@ -157,8 +157,8 @@ type Watched struct {
 	failed      chan error
 }
 
-// A part of a world is one kind of objects.
-type part struct {
+// A watchedKind of a world is one kind of objects.
+type watchedKind struct {
 	kind    string
 	labels  string
 	report  func(Change)
@@ -168,28 +168,28 @@ type part struct {
 
 // Watch opens a world within -n, with what is selected, and returns when all of it
 // is there. It ends with ctx.
-func (s *Session) Watch(ctx context.Context, of Selection) (*Watched, error) {
-	w := &Watched{
+func (s *Session) Watch(ctx context.Context, of Selection) (*WatchedFleet, error) {
+	w := &WatchedFleet{
 		s: s, repos: map[string]*fleet.GitRepo{}, bundles: map[string]*fleet.Bundle{}, clusters: map[string]*fleet.Cluster{},
 		deployments: map[string]*fleet.BundleDeployment{}, changes: make(chan struct{}, 1), failed: make(chan error, 1),
 	}
-	w.parts = []part{
-		{kind: "repos", report: keep(w, w.repos), read: readInto(func(f *view.Fleet) *[]*fleet.GitRepo { return &f.Repositories })},
+	w.parts = []watchedKind{
+		{kind: "repos", report: keepObjects(w, w.repos), read: readInto(func(f *view.Fleet) *[]*fleet.GitRepo { return &f.Repositories })},
 		{
-			kind: "bundles", labels: of.Bundles, report: keep(w, w.bundles, bundleLoad...),
+			kind: "bundles", labels: of.Bundles, report: keepObjects(w, w.bundles, bundleLoad...),
 			read: readInto(func(f *view.Fleet) *[]*fleet.Bundle { return &f.Bundles }, bundleLoad...),
 		},
 		{
-			kind: "deployments", labels: of.Deployments, report: keep(w, w.deployments, deploymentLoad...),
+			kind: "deployments", labels: of.Deployments, report: keepObjects(w, w.deployments, deploymentLoad...),
 			read: readInto(func(f *view.Fleet) *[]*fleet.BundleDeployment { return &f.Deployments }, deploymentLoad...),
 		},
-		{kind: "clusters", report: keep(w, w.clusters), read: readInto(func(f *view.Fleet) *[]*fleet.Cluster { return &f.Clusters })},
+		{kind: "clusters", report: keepObjects(w, w.clusters), read: readInto(func(f *view.Fleet) *[]*fleet.Cluster { return &f.Clusters })},
 	}
 	var synced sync.WaitGroup
 	for i := range w.parts {
 		p := &w.parts[i]
 		var err error
-		if p.queries, err = s.Wide(ctx, cli.MustKind(p.kind), p.labels); err != nil {
+		if p.queries, err = s.QueriesFor(ctx, cli.MustKind(p.kind), p.labels); err != nil {
 			return nil, err
 		}
 		for _, q := range p.queries {
@@ -208,30 +208,30 @@ func (s *Session) Watch(ctx context.Context, of Selection) (*Watched, error) {
 	}
 }
 
-// follow keeps what a query selects, until ctx ends. It calls synced when all of it
+// followQuery keeps what a query selects, until ctx ends. It calls synced when all of it
 // is there, or cannot be had.
-func (w *Watched) follow(ctx context.Context, q Query, report func(Change), synced func()) {
+func (w *WatchedFleet) follow(ctx context.Context, q Query, report func(Change), synced func()) {
 	defer synced()
-	err := follow(ctx, w.s.API, q, func(c Change) {
+	err := followQuery(ctx, w.s.API, q, func(c Change) {
 		if c.Object == nil {
 			synced()
 			return
 		}
 		report(c)
-	}, w.s.Trouble)
+	}, w.s.NoteWatchError)
 	if err != nil {
-		w.fail(Reached(w.s.Server, err))
+		w.fail(DescribeServerError(w.s.Server, err))
 	}
 }
 
 // Ordered lists the kinds one after the other, each as the API server has it when it
 // is asked. The manager and the agents write a status after what it speaks of, so each
 // list shows all that the ones before speak of.
-func (w *Watched) Ordered(ctx context.Context) (view.Fleet, error) {
+func (w *WatchedFleet) Ordered(ctx context.Context) (view.Fleet, error) {
 	f := view.Fleet{Ordered: true}
 	for _, p := range w.parts {
 		for _, q := range p.queries {
-			items, err := w.s.All(ctx, q)
+			items, err := w.s.ListAll(ctx, q)
 			if err != nil {
 				return view.Fleet{}, err
 			}
@@ -247,8 +247,8 @@ var (
 	deploymentLoad = []string{"options", "stagedOptions"}
 )
 
-// stripped drops from an object what is not looked at.
-func stripped(o *unstructured.Unstructured, drop []string) {
+// stripFields drops from an object what is not looked at.
+func stripFields(o *unstructured.Unstructured, drop []string) {
 	if PauseOf(o) == nil { // else they say who has paused it
 		o.SetManagedFields(nil)
 	}
@@ -263,28 +263,28 @@ func readInto[T any](list func(*view.Fleet) *[]*T, drop ...string) func(*view.Fl
 	return func(f *view.Fleet, items []*unstructured.Unstructured) {
 		to := list(f)
 		for _, item := range items {
-			stripped(item, drop)
-			if o, err := As[T](item); err == nil {
+			stripFields(item, drop)
+			if o, err := Convert[T](item); err == nil {
 				*to = append(*to, o)
 			}
 		}
 	}
 }
 
-func (w *Watched) fail(err error) {
+func (w *WatchedFleet) fail(err error) {
 	select {
 	case w.failed <- err:
 	default:
 	}
 }
 
-// keep stores objects of one kind as they change, without these fields of their spec.
+// keepObjects stores objects of one kind as they change, without these fields of their spec.
 // An object that cannot be read is treated as absent.
-func keep[T any](w *Watched, into map[string]*T, drop ...string) func(Change) {
+func keepObjects[T any](w *WatchedFleet, into map[string]*T, drop ...string) func(Change) {
 	return func(c Change) {
 		key := KeyText(c.Object)
-		stripped(c.Object, drop)
-		o, err := As[T](c.Object)
+		stripFields(c.Object, drop)
+		o, err := Convert[T](c.Object)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if err != nil || c.Kind == watch.Deleted {
@@ -300,15 +300,15 @@ func keep[T any](w *Watched, into map[string]*T, drop ...string) func(Change) {
 }
 
 // Fleet returns the fleet as it was last reported.
-func (w *Watched) Fleet() view.Fleet {
+func (w *WatchedFleet) Fleet() view.Fleet {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return view.Fleet{
-		Repositories: values(w.repos), Bundles: values(w.bundles), Clusters: values(w.clusters), Deployments: values(w.deployments),
+		Repositories: mapValues(w.repos), Bundles: mapValues(w.bundles), Clusters: mapValues(w.clusters), Deployments: mapValues(w.deployments),
 	}
 }
 
-func values[T any](m map[string]*T) []*T {
+func mapValues[T any](m map[string]*T) []*T {
 	keys := make([]string, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)
@@ -322,7 +322,7 @@ func values[T any](m map[string]*T) []*T {
 }
 
 // Next returns when the fleet has changed, with the error of ctx when that ends before.
-func (w *Watched) Next(ctx context.Context) error {
+func (w *WatchedFleet) Next(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

@@ -115,7 +115,7 @@ func Agents(ctx context.Context, o AgentsOptions, s *client.Session) error {
 	if err != nil {
 		return err
 	}
-	if o.Output.Machine() {
+	if o.Output.IsMachineReadable() {
 		err = o.Output.Print(s.Std, rolloutOf(state, order), false)
 	} else {
 		err = printAgents(s.Std.Out, state)
@@ -141,10 +141,10 @@ func rolloutOf(s agentrollout.State, order agentrollout.Order) AgentRollout {
 }
 
 func printAgents(out io.Writer, s agentrollout.State) error {
-	printer.Say(out, "%s: %s\n", s.Phase, s.Message)
+	printer.Fprintf(out, "%s: %s\n", s.Phase, s.Message)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "IMAGE\tFROM\tAGENTS\tCURRENT\tWAITING\tOFFLINE\tHELD\tFAILED")
-	printer.Say(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", s.Image, printer.Dash(s.From), s.Agents, s.UpToDate, s.Wave, s.Offline, s.Held, s.FailedCount)
+	printer.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", s.Image, printer.OrDash(s.From), s.Agents, s.UpToDate, s.Wave, s.Offline, s.Held, s.FailedCount)
 	if err := w.Flush(); err != nil || len(s.Failed) == 0 {
 		return err
 	}
@@ -152,10 +152,10 @@ func printAgents(out io.Writer, s agentrollout.State) error {
 	w = tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "FAILED\tREASON")
 	for _, f := range s.Failed {
-		printer.Say(w, "%s\t%s\n", f.Cluster, f.Reason)
+		printer.Fprintf(w, "%s\t%s\n", f.Cluster, f.Reason)
 	}
 	if more := s.FailedCount - len(s.Failed); more > 0 {
-		printer.Say(w, "and %d more\t\n", more)
+		printer.Fprintf(w, "and %d more\t\n", more)
 	}
 	if err := w.Flush(); err != nil || s.Phase != agentrollout.Halted {
 		return err
@@ -184,15 +184,15 @@ func RollbackAgents(ctx context.Context, o AgentsOptions, s *client.Session) err
 		return fmt.Errorf("--to %s: that is the image that agents should have now", to)
 	}
 	s.Std.Note("%s, all workspaces", s.Server)
-	order = agentrollout.Order{Image: state.Image, To: to, By: s.Whoami(ctx), Reason: o.Reason, At: s.Now().UTC().Truncate(time.Second)}
+	order = agentrollout.Order{Image: state.Image, To: to, By: s.UserName(ctx), Reason: o.Reason, At: s.Now().UTC().Truncate(time.Second)}
 	if err := reportAgents(ctx, s, order.String()); err != nil {
 		return err
 	}
-	if o.Output.Machine() {
+	if o.Output.IsMachineReadable() {
 		state.Phase = agentrollout.Returned
 		return o.Output.Print(s.Std, rolloutOf(state, order), false)
 	}
-	printer.Say(s.Std.Out, "called back: %s; agents that have it return to %s\nto see how far they are:  fleet cluster agents\n", order.Image, to)
+	printer.Fprintf(s.Std.Out, "called back: %s; agents that have it return to %s\nto see how far they are:  fleet cluster agents\n", order.Image, to)
 	return nil
 }
 
@@ -211,7 +211,7 @@ func ResumeAgents(ctx context.Context, o AgentsOptions, s *client.Session) error
 		text = fmt.Sprintf("agents are updated to %s again\n", order.Image)
 		state.Phase = agentrollout.Rolling
 	}
-	if o.Output.Machine() {
+	if o.Output.IsMachineReadable() {
 		return o.Output.Print(s.Std, rolloutOf(state, agentrollout.Order{}), false)
 	}
 	_, err = io.WriteString(s.Std.Out, text)
@@ -226,7 +226,7 @@ func reportAgents(ctx context.Context, s *client.Session, order any) error {
 	}
 	_, err = s.API.Patch(ctx, client.ConfigMaps, s.System, agentrollout.ConfigMapName, body)
 	if err != nil {
-		return client.Reached(s.Server, fmt.Errorf("write the order: %w", err))
+		return client.DescribeServerError(s.Server, fmt.Errorf("write the order: %w", err))
 	}
 	return nil
 }

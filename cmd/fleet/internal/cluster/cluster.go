@@ -18,8 +18,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// asking are the requests for clusters that a person has to accept.
-func asking(ctx context.Context, s *client.Session) ([]*fleet.ClusterRegistration, error) {
+// pendingRequests are the requests for clusters that a person has to accept.
+func pendingRequests(ctx context.Context, s *client.Session) ([]*fleet.ClusterRegistration, error) {
 	requests, err := client.ListAs[fleet.ClusterRegistration](ctx, s, cli.Kind{Plural: "clusterregistrations", Kind: "ClusterRegistration"}, "")
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func asking(ctx context.Context, s *client.Session) ([]*fleet.ClusterRegistratio
 // ReportWaiting notes which agents wait to be accepted. A user who may not list
 // requests gets no note.
 func ReportWaiting(ctx context.Context, s *client.Session) error {
-	waiting, err := asking(ctx, s)
+	waiting, err := pendingRequests(ctx, s)
 	if err != nil {
 		return nil
 	}
@@ -57,7 +57,7 @@ func OneCluster(_ *cobra.Command, args []string) error {
 
 // NameOf is the name of the one cluster that arguments name.
 func NameOf(args []string) (string, error) {
-	ref, err := cli.ClusterGrammar.One(args)
+	ref, err := cli.ClusterGrammar.ParseOne(args)
 	return ref.Name, err
 }
 
@@ -73,15 +73,15 @@ func Accept(ctx context.Context, name, request string, s *client.Session) error 
 	if err != nil {
 		return err
 	}
-	c, err := client.As[fleet.Cluster](u)
+	c, err := client.Convert[fleet.Cluster](u)
 	if err != nil {
 		return err
 	}
-	waiting, err := asking(ctx, s)
+	waiting, err := pendingRequests(ctx, s)
 	if err != nil {
 		return err
 	}
-	held := registration.Held(c, waiting)
+	held := registration.WaitingRequests(c, waiting)
 	if request != "" {
 		held = slices.DeleteFunc(held, func(r *fleet.ClusterRegistration) bool { return r.Name != request })
 	}
@@ -93,7 +93,7 @@ func Accept(ctx context.Context, name, request string, s *client.Session) error 
 	case len(held) > 1:
 		var names []string
 		for _, r := range held {
-			names = append(names, asked(s, r))
+			names = append(names, requestText(s, r))
 		}
 		return fmt.Errorf("%w: %d agents ask for cluster %s/%s: %s; name one with --request", cli.ErrRefused, len(held), s.Scope, name, strings.Join(names, ", "))
 	}
@@ -101,12 +101,12 @@ func Accept(ctx context.Context, name, request string, s *client.Session) error 
 	if err := s.Merge(ctx, k, name, map[string]any{"metadata": map[string]any{"annotations": accept}}); err != nil {
 		return err
 	}
-	printer.Say(s.Std.Out, "accepted %s: it takes cluster %s/%s, and the agent before it loses its credential\n", asked(s, held[0]), s.Scope, name)
+	printer.Fprintf(s.Std.Out, "accepted %s: it takes cluster %s/%s, and the agent before it loses its credential\n", requestText(s, held[0]), s.Scope, name)
 	return nil
 }
 
-// asked names a request with its age and the token that it was made with.
-func asked(s *client.Session, r *fleet.ClusterRegistration) string {
+// requestText names a request with its age and the token that it was made with.
+func requestText(s *client.Session, r *fleet.ClusterRegistration) string {
 	text := fmt.Sprintf("%s (%s", r.Name, view.Ago(r.CreationTimestamp.Time, s.Now()))
 	if token := r.Labels[fleet.LabelRegistrationToken]; token != "" {
 		text += ", by token " + token
@@ -122,8 +122,8 @@ type ForgetOptions struct {
 	Timeout   time.Duration
 }
 
-// Forget deletes a Cluster.
-func Forget(ctx context.Context, o ForgetOptions, s *client.Session) error {
+// DeleteCluster deletes a Cluster.
+func DeleteCluster(ctx context.Context, o ForgetOptions, s *client.Session) error {
 	if err := s.CertainCluster(ctx, o.Name); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func Forget(ctx context.Context, o ForgetOptions, s *client.Session) error {
 	stays, left := "what runs there stays", []string(nil)
 	if o.Uninstall {
 		had := 0
-		if had, left, err = empty(ctx, s, o, c); err != nil {
+		if had, left, err = withdrawAll(ctx, s, o, c); err != nil {
 			return err
 		}
 		switch stays = "what Fleet had deployed there is removed"; {
@@ -149,9 +149,9 @@ func Forget(ctx context.Context, o ForgetOptions, s *client.Session) error {
 		return fmt.Errorf("%w: cluster %s/%s %s; to forget it all the same: --yes", cli.ErrRefused, s.Scope, o.Name, fmt.Sprintf(why, view.Ago(seen, s.Now())))
 	}
 	if err := s.API.Delete(ctx, cli.MustKind("clusters").Resource(), s.Scope, o.Name); err != nil {
-		return client.Reached(s.Server, err)
+		return client.DescribeServerError(s.Server, err)
 	}
-	printer.Say(s.Std.Out, "cluster %s/%s is forgotten; %s\n", s.Scope, o.Name, stays)
+	printer.Fprintf(s.Std.Out, "cluster %s/%s is forgotten; %s\n", s.Scope, o.Name, stays)
 	if !seen.IsZero() {
 		s.Std.Note("to take the agent off there: kubectl -n %s delete deployment fleet-agent", cmp.Or(c.Status.Agent.Namespace, s.System))
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// empty orders that everything be withdrawn from a cluster, and waits until it is
+// withdrawAll orders that everything be withdrawn from a cluster, and waits until it is
 // gone. It returns how many deployments it had, and what is still there after the
 // timeout, each with the reason.
-func empty(ctx context.Context, s *client.Session, o ForgetOptions, c *fleet.Cluster) (int, []string, error) {
+func withdrawAll(ctx context.Context, s *client.Session, o ForgetOptions, c *fleet.Cluster) (int, []string, error) {
 	deployed, err := deployedTo(ctx, s, c)
 	if err != nil {
 		return 0, nil, err
@@ -42,12 +42,12 @@ func empty(ctx context.Context, s *client.Session, o ForgetOptions, c *fleet.Clu
 		return 0, nil, err
 	}
 	s.Std.Note("ordered: %d deployments of cluster %s/%s are withdrawn", len(deployed), s.Scope, o.Name)
-	left, err := emptied(ctx, s, o, c)
+	left, err := waitUntilEmpty(ctx, s, o, c)
 	return len(deployed), left, err
 }
 
-// emptied waits until nothing is deployed to a cluster any more.
-func emptied(ctx context.Context, s *client.Session, o ForgetOptions, c *fleet.Cluster) ([]string, error) {
+// waitUntilEmpty waits until nothing is deployed to a cluster any more.
+func waitUntilEmpty(ctx context.Context, s *client.Session, o ForgetOptions, c *fleet.Cluster) ([]string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, client.ErrLeft)
 	defer cancel()
 	last := -1
@@ -85,7 +85,7 @@ func deployedTo(ctx context.Context, s *client.Session, c *fleet.Cluster) ([]*fl
 	if c.Status.Namespace == "" {
 		return nil, nil
 	}
-	items, err := s.All(ctx, client.Query{Resource: cli.MustKind("deployments").Resource(), Namespace: c.Status.Namespace})
+	items, err := s.ListAll(ctx, client.Query{Resource: cli.MustKind("deployments").Resource(), Namespace: c.Status.Namespace})
 	if err != nil {
 		return nil, err
 	}

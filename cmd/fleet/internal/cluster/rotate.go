@@ -55,24 +55,24 @@ func Rotate(ctx context.Context, o RotateOptions, s *client.Session) error {
 	seen := c.Status.Agent.LastSeen.Time
 	switch {
 	case o.NoWait:
-		printer.Say(s.Std.Out, "another credential for cluster %s/%s is ordered\n", s.Scope, o.Name)
+		printer.Fprintf(s.Std.Out, "another credential for cluster %s/%s is ordered\n", s.Scope, o.Name)
 		return nil
 	case c.Status.Display.State == fleet.Offline:
-		printer.Say(s.Std.Out, "another credential for cluster %s/%s is ordered; it is Offline, last seen %s (%s ago), and takes it when it is back: until then the one before is good\n",
+		printer.Fprintf(s.Std.Out, "another credential for cluster %s/%s is ordered; it is Offline, last seen %s (%s ago), and takes it when it is back: until then the one before is good\n",
 			s.Scope, o.Name, view.Clock(seen, s.Now()), view.Ago(seen, s.Now()))
 		return cli.EndingWith(cli.ErrPartly)
 	}
 	if absence == "" {
 		s.Std.Note("ordered; the agent hears of it with its next check-in")
 	}
-	return o.await(ctx, s, order)
+	return o.awaitRotation(ctx, s, order)
 }
 
 // errUntaken says that an agent did not take a credential in time.
 var errUntaken = errors.New("the agent has not taken it")
 
-// await waits until the manager has taken the order down.
-func (o RotateOptions) await(ctx context.Context, s *client.Session, order string) error {
+// awaitRotation waits until the manager has taken the order down.
+func (o RotateOptions) awaitRotation(ctx context.Context, s *client.Session, order string) error {
 	if o.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.Timeout, errUntaken)
@@ -88,7 +88,7 @@ func (o RotateOptions) await(ctx context.Context, s *client.Session, order strin
 			switch c.Annotations[fleet.AnnotationRotate] {
 			case order:
 			case "":
-				printer.Say(s.Std.Out, "the agent of cluster %s/%s uses a new credential; the one before is void\n", s.Scope, o.Name)
+				printer.Fprintf(s.Std.Out, "the agent of cluster %s/%s uses a new credential; the one before is void\n", s.Scope, o.Name)
 				return nil
 			default:
 				return fmt.Errorf("somebody else has ordered another credential for cluster %s/%s meanwhile", s.Scope, o.Name)
@@ -117,5 +117,5 @@ func clusterHere(ctx context.Context, s *client.Session, name string) (*fleet.Cl
 	if err != nil {
 		return nil, err
 	}
-	return client.As[fleet.Cluster](u)
+	return client.Convert[fleet.Cluster](u)
 }

@@ -63,7 +63,7 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 	if o.hash != "" {
 		rest = []string{o.hash}
 	}
-	if err := s.Certain(ctx, []cli.ObjectRef{{Kind: o.Kind, Name: o.Name}}, rest...); err != nil {
+	if err := s.RequireUniqueWorkspace(ctx, []cli.ObjectRef{{Kind: o.Kind, Name: o.Name}}, rest...); err != nil {
 		return err
 	}
 	d, err := findDoomed(ctx, s, o)
@@ -72,8 +72,8 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 	}
 	s.Std.Note("%s, workspace %s", s.Server, s.Scope)
 	doc := o.document(s, d)
-	if !o.Output.Machine() {
-		o.show(s, doc)
+	if !o.Output.IsMachineReadable() {
+		o.printDeletion(s, doc)
 	}
 	absence, err := s.Absence(ctx, view.ShardOf(d.object))
 	if err != nil {
@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 	if doc.Kept = o.Keep && doc.Outcome != outcomeRefused; err != nil {
 		doc.Error = err.Error()
 	}
-	if o.Output.Machine() {
+	if o.Output.IsMachineReadable() {
 		if printed := o.Output.Print(s.Std, doc, false); printed != nil {
 			return printed
 		}
@@ -103,7 +103,7 @@ const (
 	OutcomeTimeout = "timeout"
 )
 
-func (o Options) document(s *client.Session, d *doomed) Deletion {
+func (o Options) document(s *client.Session, d *deletionTarget) Deletion {
 	_, message, lines := withdrawal.ReadText(d.verdict.Text())
 	return Deletion{
 		Document: printer.NewDocument("Deletion"), Object: o.Kind.Kind, Name: s.Scope + "/" + o.Name, Hash: d.verdict.Hash, Message: message, Removes: lines,
@@ -111,8 +111,8 @@ func (o Options) document(s *client.Session, d *doomed) Deletion {
 	}
 }
 
-// show prints what goes.
-func (o Options) show(s *client.Session, doc Deletion) {
+// printDeletion prints what goes.
+func (o Options) printDeletion(s *client.Session, doc Deletion) {
 	message := doc.Message
 	if o.Keep {
 		message = "everything that it has deployed stays"
@@ -121,21 +121,21 @@ func (o Options) show(s *client.Session, doc Deletion) {
 	if o.Kind.Plural == "repos" {
 		has = printer.Plural(doc.Bundles, "bundle") + ", " + has
 	}
-	printer.Say(s.Std.Out, "%s %s has %s: %s\n", o.Kind.Singular, doc.Name, has, message)
+	printer.Fprintf(s.Std.Out, "%s %s has %s: %s\n", o.Kind.Singular, doc.Name, has, message)
 	if doc.WrittenBy != "" {
-		printer.Say(s.Std.Out, "  it comes back: repo %s makes it again, unless its files are removed from the repository first\n", doc.WrittenBy)
+		printer.Fprintf(s.Std.Out, "  it comes back: repo %s makes it again, unless its files are removed from the repository first\n", doc.WrittenBy)
 	}
 	if o.Keep {
 		return
 	}
 	for _, line := range doc.Removes {
-		printer.Say(s.Std.Out, "  %s\n", line)
+		printer.Fprintf(s.Std.Out, "  %s\n", line)
 	}
 }
 
 // carryOut deletes the object if the person wants that, and returns what became of it.
-func (o Options) carryOut(ctx context.Context, s *client.Session, d *doomed) (string, error) {
-	if err := o.consent(s, d); err != nil {
+func (o Options) carryOut(ctx context.Context, s *client.Session, d *deletionTarget) (string, error) {
+	if err := o.askConsent(s, d); err != nil {
 		return outcomeRefused, err
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, o.Timeout, client.ErrLeft)
@@ -146,21 +146,21 @@ func (o Options) carryOut(ctx context.Context, s *client.Session, d *doomed) (st
 		}
 	}
 	if err := s.API.Delete(ctx, o.Kind.Resource(), s.Scope, o.Name); err != nil {
-		return outcomeRefused, client.Reached(s.Server, err)
+		return outcomeRefused, client.DescribeServerError(s.Server, err)
 	}
 	if !o.Wait {
-		o.say(s, "%s %s/%s is being deleted\n", o.Kind.Singular, s.Scope, o.Name)
+		o.printf(s, "%s %s/%s is being deleted\n", o.Kind.Singular, s.Scope, o.Name)
 		return outcomeOrdered, nil
 	}
 	outcome, err := UntilGone(limited, s, o, d.object.GetUID())
 	if err == nil {
-		o.say(s, "%s %s/%s is deleted\n", o.Kind.Singular, s.Scope, o.Name)
+		o.printf(s, "%s %s/%s is deleted\n", o.Kind.Singular, s.Scope, o.Name)
 	}
 	return outcome, err
 }
 
-// consent is why an object is not deleted; nil where the person wants it.
-func (o Options) consent(s *client.Session, d *doomed) error {
+// askConsent is why an object is not deleted; nil where the person wants it.
+func (o Options) askConsent(s *client.Session, d *deletionTarget) error {
 	kind, name := o.Kind.Singular, s.Scope+"/"+o.Name
 	hash := d.verdict.Hash
 	switch {
@@ -188,8 +188,8 @@ func (o Options) consent(s *client.Session, d *doomed) error {
 	return nil
 }
 
-func (o Options) say(s *client.Session, format string, args ...any) {
-	if !o.Output.Machine() {
-		printer.Say(s.Std.Out, format, args...)
+func (o Options) printf(s *client.Session, format string, args ...any) {
+	if !o.Output.IsMachineReadable() {
+		printer.Fprintf(s.Std.Out, format, args...)
 	}
 }

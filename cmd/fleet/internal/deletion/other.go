@@ -10,10 +10,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
-// Other is an error that names what deletes an object of a kind that fleet
+// OtherKindError is an error that names what deletes an object of a kind that fleet
 // delete does not delete. It is nil where the arguments name no such object.
 // workspace is the one that the user gave, or empty.
-func Other(args []string, workspace string) error {
+func OtherKindError(args []string, workspace string) error {
 	if len(args) == 0 {
 		return nil
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// A doomed is an object that a user wants to delete, and what is deleted with it.
-type doomed struct {
+// A deletionTarget is an object that a user wants to delete, and what is deleted with it.
+type deletionTarget struct {
 	object      *unstructured.Unstructured
 	guard       string // what protects it; empty where nothing does
 	bundles     []*fleet.Bundle
@@ -32,12 +32,12 @@ type doomed struct {
 
 // findDoomed reads an object that a user wants to delete, and all that is deleted with it.
 // It narrows the session to the object's workspace.
-func findDoomed(ctx context.Context, s *client.Session, o Options) (*doomed, error) {
+func findDoomed(ctx context.Context, s *client.Session, o Options) (*deletionTarget, error) {
 	u, err := s.Present(ctx, o.Kind, o.Name)
 	if err != nil {
 		return nil, err
 	}
-	d := &doomed{object: u}
+	d := &deletionTarget{object: u}
 	if d.deployments, err = deploymentsOf(ctx, s, o); err != nil {
 		return nil, err
 	}
@@ -47,15 +47,15 @@ func findDoomed(ctx context.Context, s *client.Session, o Options) (*doomed, err
 	return d, doomedRepo(ctx, s, d)
 }
 
-func doomedRepo(ctx context.Context, s *client.Session, d *doomed) error {
-	repo, err := client.As[fleet.GitRepo](d.object)
+func doomedRepo(ctx context.Context, s *client.Session, d *deletionTarget) error {
+	repo, err := client.Convert[fleet.GitRepo](d.object)
 	if err != nil {
 		return err
 	}
 	if d.bundles, err = client.ListAs[fleet.Bundle](ctx, s, cli.MustKind("bundles"), fleet.LabelRepoName+"="+repo.Name); err != nil {
 		return err
 	}
-	if withdrawal.Protects(repo) {
+	if withdrawal.IsProtected(repo) {
 		d.guard = "it is protected"
 	}
 	r := withdrawal.RemovalOfRepo(repo, d.bundles, d.deployments)
@@ -66,8 +66,8 @@ func doomedRepo(ctx context.Context, s *client.Session, d *doomed) error {
 	return nil
 }
 
-func doomedBundle(ctx context.Context, s *client.Session, d *doomed) error {
-	b, err := client.As[fleet.Bundle](d.object)
+func doomedBundle(ctx context.Context, s *client.Session, d *deletionTarget) error {
+	b, err := client.Convert[fleet.Bundle](d.object)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func UntilGone(ctx context.Context, s *client.Session, o Options, uid types.UID)
 		case apierrors.IsNotFound(err), err == nil && u.GetUID() != uid:
 			return outcomeDeleted, nil
 		case err != nil:
-			return OutcomeTimeout, client.Reached(s.Server, err)
+			return OutcomeTimeout, client.DescribeServerError(s.Server, err)
 		}
 		if c := client.HeldBecause(u); c != nil {
 			return outcomeHeld, fmt.Errorf("%w: it is held: %s", cli.ErrNotReady, c.Message)

@@ -19,7 +19,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// Options are the flags of fleet deploy; they are the reference's, except
+// Options are the flags of fleet deploy; they are rancher/fleet's, except
 // --cluster and -o.
 type Options struct {
 	Input          string
@@ -31,7 +31,7 @@ type Options struct {
 	Output         printer.Output
 }
 
-// kubeVersionDry is what charts see in a dry run; the reference's default.
+// kubeVersionDry is what charts see in a dry run; rancher/fleet's default.
 const kubeVersionDry = "v1.25.0"
 
 // AddFlags adds the flags of the command.
@@ -51,7 +51,7 @@ func Run(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) e
 	if err != nil {
 		return cli.OfFlag("input-file", err)
 	}
-	bd, err := o.choose(all)
+	bd, err := o.chooseDeployment(all)
 	if err != nil {
 		return err
 	}
@@ -63,13 +63,13 @@ func Run(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) e
 		}
 		return fmt.Errorf("%w: %w", cli.ErrInput, err)
 	}
-	o.warn(bd, std)
+	o.warnDifferences(bd, std)
 	doc := Deployed{
 		Document: printer.NewDocument("Deployed"), Deployment: bd.Namespace + "/" + bd.Name, DeploymentID: bd.Spec.DeploymentID,
 		Release: d.ID.String(), DryRun: o.dryRun,
 	}
 	if o.dryRun {
-		return o.rehearse(d, doc, std)
+		return o.printDryRun(d, doc, std)
 	}
 	if bd.Spec.Paused {
 		return fmt.Errorf("%w: deployment %q is paused", cli.ErrRefused, bd.Name)
@@ -78,15 +78,15 @@ func Run(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) e
 	if err != nil {
 		return err
 	}
-	if err := allowed(ctx, a, d); err != nil {
-		return client.Reached(a.Server, err)
+	if err := checkNamespaceAllowed(ctx, a, d); err != nil {
+		return client.DescribeServerError(a.Server, err)
 	}
 	std.Note("%s, release %s", a.Server, d.ID)
 	return o.deploy(ctx, installer{api: a, agent: o.agentNamespace}, d, doc, std)
 }
 
-// choose finds the deployment that is meant.
-func (o Options) choose(all sources.Objects) (*fleet.BundleDeployment, error) {
+// chooseDeployment finds the deployment that is meant.
+func (o Options) chooseDeployment(all sources.Objects) (*fleet.BundleDeployment, error) {
 	var found []*fleet.BundleDeployment
 	var clusters []string
 	for _, bd := range all.Deployments {
@@ -110,7 +110,7 @@ func (o Options) choose(all sources.Objects) (*fleet.BundleDeployment, error) {
 // deployment is what Helm is given, verified: content by its id, values by
 // their hash. Content that is not in the file is pulled from its registry.
 func (o Options) deployment(ctx context.Context, bd *fleet.BundleDeployment, all sources.Objects) (helm.Deployment, error) {
-	d := helm.Deployment{Options: bd.Spec.Options, Memory: release.Memory{
+	d := helm.Deployment{Options: bd.Spec.Options, Memory: release.Record{
 		Owner:        release.Owner{AgentNamespace: o.agentNamespace, BundleID: bd.Name},
 		DeploymentID: bd.Spec.DeploymentID, Commit: bd.Labels[fleet.LabelCommit],
 	}}
@@ -151,8 +151,8 @@ func (o Options) deployment(ctx context.Context, bd *fleet.BundleDeployment, all
 	return d, fmt.Errorf("its values are missing: Secret %s/%s", bd.Namespace, bd.Name)
 }
 
-// warn says what an agent would do and this command does not.
-func (o Options) warn(bd *fleet.BundleDeployment, std printer.Stdio) {
+// warnDifferences says what an agent would do and this command does not.
+func (o Options) warnDifferences(bd *fleet.BundleDeployment, std printer.Stdio) {
 	if len(bd.Spec.DependsOn) > 0 {
 		std.Note("warning: dependsOn is not waited for")
 	}
@@ -164,8 +164,8 @@ func (o Options) warn(bd *fleet.BundleDeployment, std printer.Stdio) {
 	}
 }
 
-// rehearse prints what would be installed.
-func (o Options) rehearse(d helm.Deployment, doc Deployed, std printer.Stdio) error {
+// printDryRun prints what would be installed.
+func (o Options) printDryRun(d helm.Deployment, doc Deployed, std printer.Stdio) error {
 	r, err := helm.Render(d, helm.RenderOptions{KubeVersion: o.KubeVersion, Marks: true})
 	if err != nil {
 		return undeployed(d, err)
@@ -174,13 +174,13 @@ func (o Options) rehearse(d helm.Deployment, doc Deployed, std printer.Stdio) er
 		std.Note("warning: the values of %s are not known here", place)
 	}
 	doc.Reason = "dry run"
-	return o.print(std, doc, r.All())
+	return o.printDeployed(std, doc, r.AllObjects())
 }
 
-// print writes the objects, or with -o the whole document.
-func (o Options) print(std printer.Stdio, doc Deployed, manifest string) error {
-	if !o.Output.Machine() {
-		_, err := fmt.Fprint(printer.Exact(std.Out), manifest)
+// printDeployed writes the objects, or with -o the whole document.
+func (o Options) printDeployed(std printer.Stdio, doc Deployed, manifest string) error {
+	if !o.Output.IsMachineReadable() {
+		_, err := fmt.Fprint(printer.DocumentWriter(std.Out), manifest)
 		return err
 	}
 	var err error

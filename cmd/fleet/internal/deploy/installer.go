@@ -32,24 +32,24 @@ func (o Options) deploy(ctx context.Context, in installer, d helm.Deployment, do
 	if err != nil {
 		return err
 	}
-	found, last, err := bring(ctx, helmClient, d, func(a release.Action) {
+	found, last, err := runSteps(ctx, helmClient, d, func(a release.Action) {
 		doc.Changed, doc.Reason = true, a.Message
 		std.Note("%s: %s", a.Verb, a.Message)
 	})
 	if err != nil {
-		return client.Reached(in.api.Server, undeployed(d, err))
+		return client.DescribeServerError(in.api.Server, undeployed(d, err))
 	}
 	if !doc.Changed {
 		doc.Reason = last.Message
 		std.Note("nothing to do: revision %d is %s", found.Revision, last.Message)
 	}
 	doc.Revision = found.Revision
-	return o.print(std, doc, found.Manifest)
+	return o.printDeployed(std, doc, found.Manifest)
 }
 
-// allowed refuses a deployment whose allowedTargetNamespaceSelector does not match
+// checkNamespaceAllowed refuses a deployment whose allowedTargetNamespaceSelector does not match
 // its namespace, as an agent does.
-func allowed(ctx context.Context, a client.Access, d helm.Deployment) error {
+func checkNamespaceAllowed(ctx context.Context, a client.Access, d helm.Deployment) error {
 	if d.Options.AllowedTargetNamespaceSelector == nil {
 		return nil
 	}
@@ -67,9 +67,9 @@ func allowed(ctx context.Context, a client.Access, d helm.Deployment) error {
 	return nil
 }
 
-// bring takes steps until there is none left to take. reported is called before each.
+// runSteps takes steps until there is none left to take. reported is called before each.
 // Package release decides which step is next, as for an agent.
-func bring(ctx context.Context, client *helm.Client, d helm.Deployment, reported func(release.Action)) (release.Observed, release.Action, error) {
+func runSteps(ctx context.Context, client *helm.Client, d helm.Deployment, reported func(release.Action)) (release.Observed, release.Action, error) {
 	o := d.Options
 	wanted := release.Wanted{
 		ID: d.ID, Self: d.Memory.Owner, DeploymentID: d.Memory.DeploymentID, KeepResources: o.KeepResources,

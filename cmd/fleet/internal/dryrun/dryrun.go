@@ -30,7 +30,7 @@ import (
 	planvalues "github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
-// Options are the flags of fleet test; they are the reference's, except
+// Options are the flags of fleet test; they are rancher/fleet's, except
 // --kube-version, --offline and -o.
 type Options struct {
 	Dir         string
@@ -89,7 +89,7 @@ func (o *Options) noMatch(b *fleet.Bundle, reason string) error {
 
 // Run prints what a bundle is on the cluster that the flags describe.
 func Run(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) error {
-	in, err := o.load(ctx, g, std)
+	in, err := o.loadBundle(ctx, g, std)
 	if err != nil {
 		return err
 	}
@@ -99,8 +99,8 @@ func Run(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) e
 	if err != nil {
 		return fmt.Errorf("%w: bundle %q: %w", cli.ErrInput, b.Name, err)
 	}
-	place := o.place(b.Namespace)
-	verdict, err := in.match(compiled, place)
+	place := o.flagCluster(b.Namespace)
+	verdict, err := in.matchCluster(compiled, place)
 	if err != nil {
 		return fmt.Errorf("%w: bundle %q: %w", cli.ErrInput, b.Name, err)
 	}
@@ -118,9 +118,9 @@ func Run(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) e
 		Document: printer.NewDocument("Rendering"), Bundle: b.Name, Cluster: place.Name,
 		Reason: verdict.Reason, Objects: []map[string]any{},
 	}
-	doc.Target, doc.Customizations = in.decided(verdict)
-	if o.quiet && !o.output.Machine() {
-		printer.Say(std.Out, "# Matched: %s\n", doc.matched())
+	doc.Target, doc.Customizations = in.decidingNames(verdict)
+	if o.quiet && !o.output.IsMachineReadable() {
+		printer.Fprintf(std.Out, "# Matched: %s\n", doc.matched())
 		return nil
 	}
 	version, err := compiled.Render(verdict, place)
@@ -128,7 +128,7 @@ func Run(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) e
 		return fmt.Errorf("%w: bundle %q: %w", cli.ErrInput, b.Name, err)
 	}
 	doc.DeploymentID = version.ID
-	d := helm.Deployment{Content: m, Memory: release.Memory{Owner: release.Owner{BundleID: b.Name}, Commit: b.Labels[fleet.LabelCommit]}}
+	d := helm.Deployment{Content: m, Memory: release.Record{Owner: release.Owner{BundleID: b.Name}, Commit: b.Labels[fleet.LabelCommit]}}
 	_, d.AdminNamespace = b.Labels[fleet.LabelAdminNamespace]
 	if d.Options, err = sources.WithValues(version); err != nil {
 		return err
@@ -149,13 +149,13 @@ func (o *Options) render(d helm.Deployment, in *testInput, doc Rendering, std pr
 		}
 		return err
 	}
-	empty := strings.TrimSpace(r.All()) == ""
+	empty := strings.TrimSpace(r.AllObjects()) == ""
 	if empty && in.root != "" && !in.file.Decoded() {
 		return o.noBundle(in)
 	}
 	doc.Release, doc.Unknown = d.ID.String(), r.Unknown
-	if o.output.Machine() {
-		if doc.Objects, err = sources.DocumentsOf(r.All()); err != nil {
+	if o.output.IsMachineReadable() {
+		if doc.Objects, err = sources.DocumentsOf(r.AllObjects()); err != nil {
 			return err
 		}
 		err = o.output.Print(std, doc, false)
@@ -170,7 +170,7 @@ func (o *Options) render(d helm.Deployment, in *testInput, doc Rendering, std pr
 		if empty && in.empty == "" {
 			std.Note("warning: %s", sources.NothingRendered)
 		}
-		_, err = fmt.Fprint(printer.Exact(std.Out), r.All())
+		_, err = fmt.Fprint(printer.DocumentWriter(std.Out), r.AllObjects())
 	}
 	if err != nil || doc.NotRendered == "" {
 		return err
@@ -207,10 +207,10 @@ func (in *testInput) templates() string {
 	return fmt.Sprintf("templates of values, ${ } (%s:%d),", in.file.Path, line)
 }
 
-// load reads the bundle.
-func (o *Options) load(ctx context.Context, g *client.Globals, std printer.Stdio) (testInput, error) {
+// loadBundle reads the bundle.
+func (o *Options) loadBundle(ctx context.Context, g *client.Globals, std printer.Stdio) (testInput, error) {
 	if o.bundleFile == "" {
-		return o.assemble(ctx, g, std)
+		return o.assembleBundle(ctx, g, std)
 	}
 	all, err := sources.ReadObjects(o.bundleFile, std)
 	if err != nil {
@@ -231,9 +231,9 @@ func (o *Options) load(ctx context.Context, g *client.Globals, std printer.Stdio
 // nameless is what a directory without a name of its own is called.
 const nameless = "test"
 
-// assemble makes the bundle of the directory. Paths of it are relative to the
+// assembleBundle makes the bundle of the directory. Paths of it are relative to the
 // working directory, if it is below.
-func (o *Options) assemble(ctx context.Context, g *client.Globals, std printer.Stdio) (testInput, error) {
+func (o *Options) assembleBundle(ctx context.Context, g *client.Globals, std printer.Stdio) (testInput, error) {
 	access, err := o.helm.Access()
 	if err != nil {
 		return testInput{}, err
@@ -273,8 +273,8 @@ func (o *Options) assemble(ctx context.Context, g *client.Globals, std printer.S
 	return testInput{}, fmt.Errorf("%w: nothing to deploy in %s", cli.ErrInput, o.Dir)
 }
 
-// place is the cluster that the flags describe.
-func (o *Options) place(namespace string) *deployment.Place {
+// flagCluster is the cluster that the flags describe.
+func (o *Options) flagCluster(namespace string) *deployment.Place {
 	p := &deployment.Place{Namespace: naming.ClusterNamespace(namespace, o.cluster)}
 	p.Cluster.Namespace, p.Name, p.Labels = namespace, o.cluster, o.labels
 	if o.group != "" || len(o.groupLabels) > 0 {

@@ -18,11 +18,11 @@ import (
 // noCustomization is what "# Matched:" says where no customization matches.
 const noCustomization = "none"
 
-// match decides for the cluster that the flags describe. A fleet.yaml without
+// matchCluster decides for the cluster that the flags describe. A fleet.yaml without
 // targets of its own is for the clusters that the GitRepo selects: the manager
 // deploys it without a customization to those that no customization matches, and
 // with mode AllMatches with all customizations that match.
-func (in *testInput) match(compiled *deployment.Compiled, place *deployment.Place) (plantarget.Verdict, error) {
+func (in *testInput) matchCluster(compiled *deployment.Compiled, place *deployment.Place) (plantarget.Verdict, error) {
 	v := compiled.Match(&place.Cluster)
 	switch {
 	case !in.customizes():
@@ -56,9 +56,9 @@ func (in *testInput) customizes() bool {
 	return len(place) > 0 && place[0] == "targetCustomizations" && len(in.Spec.TargetRestrictions) == 0
 }
 
-// decided are the names of the target that decided and of the customizations that
+// decidingNames are the names of the target that decided and of the customizations that
 // apply. Where the GitRepo has the target, the first customization stands for it.
-func (in *testInput) decided(v plantarget.Verdict) (target string, customizations []string) {
+func (in *testInput) decidingNames(v plantarget.Verdict) (target string, customizations []string) {
 	for _, i := range v.Customizations {
 		customizations = append(customizations, preview.TargetName(in.Bundle, i))
 	}

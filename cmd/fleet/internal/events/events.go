@@ -36,16 +36,16 @@ func Grammar() cli.Grammar { return cli.GrammarOf(cli.KindNames()...) }
 // subjects are what is asked for.
 func (o Options) subjects(ctx context.Context, s *client.Session) ([]client.Subject, error) {
 	if o.Name == "" {
-		return everywhere(ctx, s)
+		return allSubjects(ctx, s)
 	}
-	qs, err := s.Wide(ctx, o.Kind, "")
+	qs, err := s.QueriesFor(ctx, o.Kind, "")
 	if err != nil {
 		return nil, err
 	}
 	var all []view.Key
 	var out []client.Subject
 	for _, q := range qs {
-		items, err := s.All(ctx, q)
+		items, err := s.ListAll(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -62,10 +62,10 @@ func (o Options) subjects(ctx context.Context, s *client.Session) ([]client.Subj
 	return out, nil
 }
 
-// everywhere is Fleet's objects in all namespaces that the user may look at,
+// allSubjects is Fleet's objects in all namespaces that the user may look at,
 // within -n.
-func everywhere(ctx context.Context, s *client.Session) ([]client.Subject, error) {
-	qs, err := s.Wide(ctx, cli.MustKind("clusters"), "")
+func allSubjects(ctx context.Context, s *client.Session) ([]client.Subject, error) {
+	qs, err := s.QueriesFor(ctx, cli.MustKind("clusters"), "")
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +83,11 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 		return err
 	}
 	if o.Watch {
-		return o.follow(ctx, s, xs)
+		return o.followEvents(ctx, s, xs)
 	}
 	var items []*unstructured.Unstructured
 	for _, x := range xs {
-		found, err := s.All(ctx, x.Query())
+		found, err := s.ListAll(ctx, x.Query())
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 	if err != nil {
 		return err
 	}
-	if o.Output.Machine() {
+	if o.Output.IsMachineReadable() {
 		objects := make([]*unstructured.Unstructured, len(rows))
 		for i, r := range rows {
 			objects[i] = r.object
@@ -105,7 +105,7 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 		return o.Output.Print(s.Std, printer.ListDocument(objects), false)
 	}
 	if len(rows) == 0 {
-		s.Std.Note("no events%s", o.about(s.Scope))
+		s.Std.Note("no events%s", o.nothingText(s.Scope))
 		s.NoteNoManager(ctx)
 		return nil
 	}
@@ -122,7 +122,7 @@ func eventCells(rows []eventRow, show func([]string) []string) [][]string {
 	return out
 }
 
-func (o Options) about(scope string) string {
+func (o Options) nothingText(scope string) string {
 	text := ""
 	if o.Name != "" {
 		text = " about " + o.Kind.Singular + " " + o.Name
@@ -148,7 +148,7 @@ var eventColumns = []printer.Column{
 func eventRows(items []*unstructured.Unstructured, now time.Time) ([]eventRow, error) {
 	var rows []eventRow
 	for _, u := range items {
-		e, err := client.As[corev1.Event](u)
+		e, err := client.Convert[corev1.Event](u)
 		if err != nil {
 			return nil, err
 		}
@@ -188,17 +188,17 @@ func (o Options) newTable(s *client.Session, rows []eventRow) (*printer.Table, f
 	}
 	hidden := map[string]bool{
 		"OBJECT":    o.Name != "",
-		"WORKSPACE": s.Scope != "" || !o.Watch && !o.Output.Wide() && len(spaces) == 1,
+		"WORKSPACE": s.Scope != "" || !o.Watch && !o.Output.IsWide() && len(spaces) == 1,
 	}
 	t := &printer.Table{Out: s.Std.Out}
-	if !o.Output.Wide() {
+	if !o.Output.IsWide() {
 		t.Width = s.Std.Width()
 	}
 	return t, t.Show(eventColumns, func(c printer.Column) bool { return !hidden[c.Title] })
 }
 
-// follow prints what is there and then every new event until ctx ends.
-func (o Options) follow(ctx context.Context, s *client.Session, xs []client.Subject) error {
+// followEvents prints what is there and then every new event until ctx ends.
+func (o Options) followEvents(ctx context.Context, s *client.Session, xs []client.Subject) error {
 	var t *printer.Table
 	var show func([]string) []string
 	var qs []client.Query
@@ -216,9 +216,9 @@ func (o Options) follow(ctx context.Context, s *client.Session, xs []client.Subj
 		if err != nil {
 			return err
 		}
-		if o.Output.Machine() {
+		if o.Output.IsMachineReadable() {
 			for _, r := range rows {
-				if err := o.Output.Print(s.Std, printer.Plain(r.object), true); err != nil {
+				if err := o.Output.Print(s.Std, printer.WithoutManagedFields(r.object), true); err != nil {
 					return err
 				}
 			}

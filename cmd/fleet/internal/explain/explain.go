@@ -29,7 +29,7 @@ func (o *Options) Complete(args []string, workspace string) (err error) {
 	if err := o.Output.Check(Formats...); err != nil {
 		return err
 	}
-	if o.Bundle, o.Cluster, err = cli.BundleGrammar.Pair(args); err != nil {
+	if o.Bundle, o.Cluster, err = cli.BundleGrammar.ParsePair(args); err != nil {
 		return aboutRepo(err, args, workspace)
 	}
 	if o.Bundle == "" {
@@ -52,12 +52,12 @@ func aboutRepo(err error, args []string, workspace string) error {
 
 // Run prints the answer.
 func Run(ctx context.Context, o Options, s *client.Session) error {
-	r := &client.Reading{S: s}
-	b, at, err := find(ctx, r, o.Bundle, o.Cluster)
+	r := &client.ExplainReader{S: s}
+	b, at, err := findSubject(ctx, r, o.Bundle, o.Cluster)
 	if err != nil {
 		return err
 	}
-	subject, err := subject(ctx, r, b)
+	subject, err := readSubject(ctx, r, b)
 	if err != nil {
 		return err
 	}
@@ -66,19 +66,19 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 	}
 	b = subject.Bundle
 	if ns := at.Key.Namespace; ns != b.Namespace {
-		if err := beyond(ctx, r, &subject, []string{ns}); err != nil {
+		if err := readMappings(ctx, r, &subject, []string{ns}); err != nil {
 			return err
 		}
 	}
 	if err := deployment(ctx, r, b, &at); err != nil {
 		return err
 	}
-	if err := neighbours(ctx, r, &subject, at); err != nil {
+	if err := readClusterNames(ctx, r, &subject, at); err != nil {
 		return err
 	}
 	subject.Hidden = r.Hidden
-	e := explain.Of(subject, at)
-	if err := o.report(r, answer{b, at, changesOf(e), func() error { return o.print(s, e) }}); err != nil {
+	e := explain.Explain(subject, at)
+	if err := o.report(r, answer{b, at, changesOf(e), func() error { return o.printExplanation(s, e) }}); err != nil {
 		return err
 	}
 	if !e.Ready() {
@@ -88,8 +88,8 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 }
 
 // overview prints the answer about all clusters.
-func overview(ctx context.Context, r *client.Reading, o Options, subject explain.Subject) error {
-	places, err := places(ctx, r, &subject)
+func overview(ctx context.Context, r *client.ExplainReader, o Options, subject explain.Subject) error {
+	places, err := clustersOf(ctx, r, &subject)
 	if err != nil {
 		return err
 	}

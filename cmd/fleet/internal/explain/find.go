@@ -15,22 +15,22 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// find is the Bundle of a name, and the cluster of another in its workspace.
+// findSubject is the Bundle of a name, and the cluster of another in its workspace.
 // Names that are not there are errors with the nearest that is.
-func find(ctx context.Context, r *client.Reading, bundle, cluster string) (*fleet.Bundle, explain.Place, error) {
-	items, err := r.Named(ctx, cli.MustKind("bundles"), bundle)
+func findSubject(ctx context.Context, r *client.ExplainReader, bundle, cluster string) (*fleet.Bundle, explain.Place, error) {
+	items, err := r.ListNamed(ctx, cli.MustKind("bundles"), bundle)
 	if err != nil {
 		return nil, explain.Place{}, err
 	}
 	if len(items) == 0 {
-		if err := r.S.Swapped(ctx, "explain", bundle, cluster); err != nil {
+		if err := r.S.SwappedArgumentsError(ctx, "explain", bundle, cluster); err != nil {
 			return nil, explain.Place{}, err
 		}
 		return nil, explain.Place{}, unknownBundle(ctx, r, bundle)
 	}
 	var bundles []*fleet.Bundle
 	for _, u := range items {
-		b, err := client.As[fleet.Bundle](u)
+		b, err := client.Convert[fleet.Bundle](u)
 		if err != nil {
 			return nil, explain.Place{}, err
 		}
@@ -38,7 +38,7 @@ func find(ctx context.Context, r *client.Reading, bundle, cluster string) (*flee
 	}
 	if cluster == "" {
 		if len(bundles) > 1 {
-			return nil, explain.Place{}, several("bundle", bundle, spacesOf(bundles))
+			return nil, explain.Place{}, ambiguousError("bundle", bundle, spacesOf(bundles))
 		}
 		return bundles[0], explain.Place{}, nil
 	}
@@ -46,7 +46,7 @@ func find(ctx context.Context, r *client.Reading, bundle, cluster string) (*flee
 }
 
 // findCluster looks for a cluster in the workspaces of some Bundles.
-func findCluster(ctx context.Context, r *client.Reading, bundles []*fleet.Bundle, name string) (*fleet.Bundle, explain.Place, error) {
+func findCluster(ctx context.Context, r *client.ExplainReader, bundles []*fleet.Bundle, name string) (*fleet.Bundle, explain.Place, error) {
 	var found []*fleet.Bundle
 	var places []explain.Place
 	for _, b := range bundles {
@@ -62,7 +62,7 @@ func findCluster(ctx context.Context, r *client.Reading, bundles []*fleet.Bundle
 		}
 	}
 	if len(found) == 0 && len(bundles) == 1 && r.S.Scope == "" {
-		if at, err := elsewhere(ctx, r, name); at.Cluster != nil || err != nil {
+		if at, err := onlyClusterNamed(ctx, r, name); at.Cluster != nil || err != nil {
 			return bundles[0], at, err
 		}
 	}
@@ -72,17 +72,17 @@ func findCluster(ctx context.Context, r *client.Reading, bundles []*fleet.Bundle
 	case 1:
 		return found[0], places[0], nil
 	}
-	return nil, explain.Place{}, several("bundle", bundles[0].Name, spacesOf(found))
+	return nil, explain.Place{}, ambiguousError("bundle", bundles[0].Name, spacesOf(found))
 }
 
-// elsewhere is the only cluster of a name in any workspace; its Cluster is nil
+// onlyClusterNamed is the only cluster of a name in any workspace; its Cluster is nil
 // where there is none, or where there are several.
-func elsewhere(ctx context.Context, r *client.Reading, name string) (explain.Place, error) {
-	items, err := r.Named(ctx, cli.MustKind("clusters"), name)
+func onlyClusterNamed(ctx context.Context, r *client.ExplainReader, name string) (explain.Place, error) {
+	items, err := r.ListNamed(ctx, cli.MustKind("clusters"), name)
 	if err != nil || len(items) != 1 {
 		return explain.Place{}, err
 	}
-	c, err := client.As[fleet.Cluster](items[0])
+	c, err := client.Convert[fleet.Cluster](items[0])
 	if err != nil {
 		return explain.Place{}, err
 	}
@@ -90,7 +90,7 @@ func elsewhere(ctx context.Context, r *client.Reading, name string) (explain.Pla
 }
 
 // cluster is the Cluster of a name, or of a display name that Rancher gave it.
-func cluster(ctx context.Context, r *client.Reading, namespace, name string) (*fleet.Cluster, error) {
+func cluster(ctx context.Context, r *client.ExplainReader, namespace, name string) (*fleet.Cluster, error) {
 	k := cli.MustKind("clusters")
 	c, err := client.Read[fleet.Cluster](ctx, r, k.Resource(), namespace, name)
 	if c != nil || err != nil || len(r.Hidden) > 0 {
@@ -115,19 +115,19 @@ func spacesOf(bundles []*fleet.Bundle) []string {
 	return out
 }
 
-func several(word, name string, spaces []string) error {
+func ambiguousError(word, name string, spaces []string) error {
 	return fmt.Errorf("%s %q is in %s; say which with -n", word, name, strings.Join(spaces, " and in "))
 }
 
-// unknown is the error for a name that is not there, with the nearest that is.
-func unknown(ctx context.Context, r *client.Reading, k cli.Kind, name string) error {
-	qs, err := r.S.Wide(ctx, k, "")
+// notFoundError is the error for a name that is not there, with the nearest that is.
+func notFoundError(ctx context.Context, r *client.ExplainReader, k cli.Kind, name string) error {
+	qs, err := r.S.QueriesFor(ctx, k, "")
 	if err != nil {
 		return err
 	}
 	var keys []view.Key
 	for _, q := range qs {
-		items, err := r.S.All(ctx, q)
+		items, err := r.S.ListAll(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -140,18 +140,18 @@ func unknown(ctx context.Context, r *client.Reading, k cli.Kind, name string) er
 
 // unknownBundle is unknown for a bundle. A bundle whose GitRepo, or whose files, cannot be
 // read is not written: then the error says why. Files of other bundles are no reason.
-func unknownBundle(ctx context.Context, r *client.Reading, name string) error {
-	missing := unknown(ctx, r, cli.MustKind("bundles"), name)
+func unknownBundle(ctx context.Context, r *client.ExplainReader, name string) error {
+	missing := notFoundError(ctx, r, cli.MustKind("bundles"), name)
 	repos, err := client.List[fleet.GitRepo](ctx, r, client.Query{Resource: cli.MustKind("repos").Resource(), Namespace: r.S.Scope})
 	if err != nil {
 		return missing
 	}
 	reported := r.S.Findings(ctx, r.S.Scope)
 	for _, repo := range repos {
-		if cause := explain.Unwritten(repo, name, reported.Of(repo)); cause != "" {
+		if cause := explain.UnwrittenReason(repo, name, reported.ForRepo(repo)); cause != "" {
 			return fmt.Errorf("%w (%s)", missing, cause)
 		}
-		if !explain.Mine(repo, name) {
+		if !explain.IsBundleOf(repo, name) {
 			continue
 		}
 		if m, err := r.S.ManagerOf(ctx, view.ShardOf(repo)); err == nil && m.Unmanaged() != "" {
@@ -163,14 +163,14 @@ func unknownBundle(ctx context.Context, r *client.Reading, name string) error {
 
 // unknownCluster is unknown for a cluster: only those in the workspaces of the
 // Bundles count.
-func unknownCluster(ctx context.Context, r *client.Reading, bundles []*fleet.Bundle, name string) error {
+func unknownCluster(ctx context.Context, r *client.ExplainReader, bundles []*fleet.Bundle, name string) error {
 	if len(r.Narrow) > 0 {
 		r.S.NoteNarrowed(r.Narrow)
 	}
 	k := cli.MustKind("clusters")
 	var keys []view.Key
 	for _, b := range bundles {
-		items, err := r.S.All(ctx, client.Query{Resource: k.Resource(), Namespace: b.Namespace})
+		items, err := r.S.ListAll(ctx, client.Query{Resource: k.Resource(), Namespace: b.Namespace})
 		if err != nil && !apierrors.IsForbidden(err) {
 			return err
 		}

@@ -111,14 +111,14 @@ type ExplanationAnswer struct {
 // MaxAnswers is how many distinct answers are shown, unless -o wide asks for all.
 const MaxAnswers = 20
 
-// print prints an explanation.
-func (o Options) print(s *client.Session, e explain.Explanation) error {
-	if o.Output.Machine() {
+// printExplanation prints an explanation.
+func (o Options) printExplanation(s *client.Session, e explain.Explanation) error {
+	if o.Output.IsMachineReadable() {
 		return o.Output.Print(s.Std, explanation(e), o.Watch)
 	}
 	now := s.Now()
 	p := printer.Paragraph{Out: s.Std.Out, Width: s.Std.Width()}
-	if o.Output.Wide() {
+	if o.Output.IsWide() {
 		p.Width = 0
 	}
 	p.Lines("", e.Headline(now))
@@ -132,7 +132,7 @@ func (o Options) print(s *client.Session, e explain.Explanation) error {
 		return nil
 	}
 	fmt.Fprintln(p.Out)
-	chain(p, e)
+	printLinks(p, e)
 	if len(e.Hints) > 0 {
 		fmt.Fprintln(p.Out)
 		hints(p, e.Hints)
@@ -145,8 +145,8 @@ var verdictWords = map[explain.Verdict]string{
 	explain.OK: "ok", explain.Wait: "WAIT", explain.Stop: "STOP", explain.Unknown: "?",
 }
 
-// chain prints the links up to the first that stops, and what runs meanwhile.
-func chain(p printer.Paragraph, e explain.Explanation) {
+// printLinks prints the links up to the first that stops, and what runs meanwhile.
+func printLinks(p printer.Paragraph, e explain.Explanation) {
 	size := len(explain.Healthy)
 	behind := false
 	var shown []explain.Link
@@ -184,17 +184,17 @@ func hints(p printer.Paragraph, list []explain.Hint) {
 		size = max(size, utf8.RuneCountInString(h.For))
 	}
 	for _, h := range list {
-		printer.Say(p.Out, "%s\n", printer.Pad(h.For+":", size+1)+"  "+h.Do) // never broken: it is there to be copied
+		printer.Fprintf(p.Out, "%s\n", printer.Pad(h.For+":", size+1)+"  "+h.Do) // never broken: it is there to be copied
 	}
 }
 
 // printSurvey prints the answer about all clusters.
 func (o Options) printSurvey(s *client.Session, v explain.Survey) error {
-	if o.Output.Machine() {
+	if o.Output.IsMachineReadable() {
 		return o.Output.Print(s.Std, bundleExplanation(v), o.Watch)
 	}
 	p := printer.Paragraph{Out: s.Std.Out, Width: s.Std.Width()}
-	if o.Output.Wide() {
+	if o.Output.IsWide() {
 		p.Width = 0
 	}
 	p.Lines("", v.Headline())
@@ -228,7 +228,7 @@ func (o Options) printSurvey(s *client.Session, v explain.Survey) error {
 // answer that is cut, never the name.
 func answers(p printer.Paragraph, o Options, v explain.Survey) {
 	list, more := v.Answers, 0
-	if !o.Output.Wide() && len(list) > MaxAnswers {
+	if !o.Output.IsWide() && len(list) > MaxAnswers {
 		more = len(list) - MaxAnswers
 		list = list[:MaxAnswers]
 	}
@@ -244,7 +244,7 @@ func answers(p printer.Paragraph, o Options, v explain.Survey) {
 	t := printer.Table{Out: p.Out, Columns: []printer.Column{{Title: title}, {Title: "ANSWER"}, {Title: "EXAMPLE"}}}
 	var rows [][]string
 	for _, a := range list {
-		rows = append(rows, []string{fmt.Sprintf("%*d", len(title), a.Clusters), printer.Cut(a.Text, room), printer.Dash(a.Example.Name)})
+		rows = append(rows, []string{fmt.Sprintf("%*d", len(title), a.Clusters), printer.Cut(a.Text, room), printer.OrDash(a.Example.Name)})
 	}
 	t.Print(rows, false)
 	if more > 0 {

@@ -19,8 +19,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// subject reads what all clusters of a Bundle share.
-func subject(ctx context.Context, r *client.Reading, b *fleet.Bundle) (explain.Subject, error) {
+// readSubject reads what all clusters of a Bundle share.
+func readSubject(ctx context.Context, r *client.ExplainReader, b *fleet.Bundle) (explain.Subject, error) {
 	s := r.S
 	out := explain.Subject{Bundle: b, Now: s.Now()}
 	var err error
@@ -64,7 +64,7 @@ func subject(ctx context.Context, r *client.Reading, b *fleet.Bundle) (explain.S
 }
 
 // workspace reads the groups and limits of a namespace with clusters.
-func workspace(ctx context.Context, r *client.Reading, to *explain.Subject, namespace string) error {
+func workspace(ctx context.Context, r *client.ExplainReader, to *explain.Subject, namespace string) error {
 	groups, err := client.List[fleet.ClusterGroup](ctx, r, client.Query{Resource: cli.MustKind("groups").Resource(), Namespace: namespace})
 	if err != nil {
 		return err
@@ -83,9 +83,9 @@ func workspace(ctx context.Context, r *client.Reading, to *explain.Subject, name
 	return nil
 }
 
-// beyond reads the mappings that may lead a Bundle to other namespaces, and the labels
+// readMappings reads the mappings that may lead a Bundle to other namespaces, and the labels
 // of namespaces: of these names, or of all if there are none.
-func beyond(ctx context.Context, r *client.Reading, to *explain.Subject, names []string) error {
+func readMappings(ctx context.Context, r *client.ExplainReader, to *explain.Subject, names []string) error {
 	b := to.Bundle
 	var err error
 	mappings := fleet.GroupVersion.WithResource("bundlenamespacemappings")
@@ -130,7 +130,7 @@ func bundleLabels(b *fleet.Bundle) string {
 
 // deployment reads the Bundle's deployment on a cluster: by its name in the
 // cluster's namespace, or, where the Cluster may not be read, by its labels.
-func deployment(ctx context.Context, r *client.Reading, b *fleet.Bundle, at *explain.Place) error {
+func deployment(ctx context.Context, r *client.ExplainReader, b *fleet.Bundle, at *explain.Place) error {
 	k := cli.MustKind("deployments")
 	var items []*unstructured.Unstructured
 	if at.Cluster != nil {
@@ -143,17 +143,17 @@ func deployment(ctx context.Context, r *client.Reading, b *fleet.Bundle, at *exp
 		}
 		items = append(items, u)
 	} else {
-		q := client.Query{Resource: k.Resource(), Labels: client.Both(bundleLabels(b), fleet.LabelCluster+"="+at.Key.Name)}
+		q := client.Query{Resource: k.Resource(), Labels: client.JoinSelectors(bundleLabels(b), fleet.LabelCluster+"="+at.Key.Name)}
 		var err error
 		if items, _, err = r.S.Listed(ctx, q); apierrors.IsForbidden(err) {
-			r.Hide(q.Resource.Resource, "")
+			r.RecordHidden(q.Resource.Resource, "")
 			return nil
 		} else if err != nil {
-			return client.Reached(r.S.Server, err)
+			return client.DescribeServerError(r.S.Server, err)
 		}
 	}
 	for _, u := range items {
-		bd, err := client.As[fleet.BundleDeployment](u)
+		bd, err := client.Convert[fleet.BundleDeployment](u)
 		if err != nil {
 			return err
 		}
@@ -167,11 +167,11 @@ func deployment(ctx context.Context, r *client.Reading, b *fleet.Bundle, at *exp
 // maxNamed is how many clusters that targets name are looked for.
 const maxNamed = 10
 
-// neighbours reads the names and labels of all clusters in the workspace of at, to name
+// readClusterNames reads the names and labels of all clusters in the workspace of at, to name
 // the nearest. It does so if a Bundle that is not deployed there names a cluster that
 // does not exist, or asks for labels that at lacks. Names that the user may not see are
 // not missed.
-func neighbours(ctx context.Context, r *client.Reading, of *explain.Subject, at explain.Place) error {
+func readClusterNames(ctx context.Context, r *client.ExplainReader, of *explain.Subject, at explain.Place) error {
 	if at.Cluster == nil || at.Deployment != nil || !namesMissing(ctx, r, of.Bundle, at) && !explain.AsksLabels(*of, at) {
 		return nil
 	}
@@ -181,7 +181,7 @@ func neighbours(ctx context.Context, r *client.Reading, of *explain.Subject, at 
 		return nil
 	}
 	if err != nil {
-		return client.Reached(r.S.Server, err)
+		return client.DescribeServerError(r.S.Server, err)
 	}
 	var known []string
 	var labels []map[string]string
@@ -195,9 +195,9 @@ func neighbours(ctx context.Context, r *client.Reading, of *explain.Subject, at 
 
 // namesMissing reports whether the targets of a Bundle name a cluster that does not
 // exist, as far as the user may know.
-func namesMissing(ctx context.Context, r *client.Reading, b *fleet.Bundle, at explain.Place) bool {
+func namesMissing(ctx context.Context, r *client.ExplainReader, b *fleet.Bundle, at explain.Place) bool {
 	known := plantarget.NamesOf(at.Key.Name, at.Cluster.Labels)
-	for i, t := range plantarget.Plain(&b.Spec) {
+	for i, t := range plantarget.PlainTargets(&b.Spec) {
 		if i == maxNamed {
 			break
 		}
@@ -211,11 +211,11 @@ func namesMissing(ctx context.Context, r *client.Reading, b *fleet.Bundle, at ex
 	return false
 }
 
-// places are all clusters that a Bundle may go to, with its deployments, which
+// clustersOf are all clusters that a Bundle may go to, with its deployments, which
 // are listed once.
-func places(ctx context.Context, r *client.Reading, of *explain.Subject) ([]explain.Place, error) {
+func clustersOf(ctx context.Context, r *client.ExplainReader, of *explain.Subject) ([]explain.Place, error) {
 	b := of.Bundle
-	if err := beyond(ctx, r, of, nil); err != nil {
+	if err := readMappings(ctx, r, of, nil); err != nil {
 		return nil, err
 	}
 	var clusters []*fleet.Cluster

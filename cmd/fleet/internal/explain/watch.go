@@ -30,9 +30,9 @@ type explainChanges struct {
 }
 
 // report prints an answer; with -w only one that differs from the last, below the time.
-func (o Options) report(r *client.Reading, a answer) error {
+func (o Options) report(r *client.ExplainReader, a answer) error {
 	if o.changes == nil {
-		r.Note()
+		r.PrintNotes()
 		return a.print()
 	}
 	data, err := json.Marshal(a.changes)
@@ -45,16 +45,16 @@ func (o Options) report(r *client.Reading, a answer) error {
 	}
 	o.changes.shown = string(data)
 	if first {
-		r.Note()
-		o.changes.queries = a.queries(r.Hidden)
-	} else if !o.Output.Machine() {
-		printer.Say(r.S.Std.Out, "\n%s\n", view.Clock(r.S.Now(), r.S.Now()))
+		r.PrintNotes()
+		o.changes.queries = a.watchQueries(r.Hidden)
+	} else if !o.Output.IsMachineReadable() {
+		printer.Fprintf(r.S.Std.Out, "\n%s\n", view.Clock(r.S.Now(), r.S.Now()))
 	}
 	return a.print()
 }
 
-// queries select what the answer depends on, as far as the user may see it.
-func (a answer) queries(hidden []explain.Hidden) []client.Query {
+// watchQueries select what the answer depends on, as far as the user may see it.
+func (a answer) watchQueries(hidden []explain.Hidden) []client.Query {
 	b := a.bundle
 	named := func(kind, namespace, name string) client.Query {
 		q := client.Query{Resource: cli.MustKind(kind).Resource(), Namespace: namespace}

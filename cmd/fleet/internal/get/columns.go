@@ -27,7 +27,7 @@ type row struct {
 }
 
 // around is what a row needs besides its object.
-type around struct {
+type rowContext struct {
 	now      time.Time
 	wide     bool
 	bundles  map[view.Key]printer.Ready     // of each GitRepo
@@ -40,7 +40,7 @@ type around struct {
 
 // repoState is the state of a GitRepo, which is Held while a removal of one of its bundles
 // is, and not Ready while its bundles are those of another reading than its status.
-func (x around) repoState(r *fleet.GitRepo) fleet.BundleState {
+func (x rowContext) repoState(r *fleet.GitRepo) fleet.BundleState {
 	state, key := view.RepoState(r), view.Key{Namespace: r.Namespace, Name: r.Name}
 	if x.held[key] != "" && state != view.Unreadable {
 		return view.Held
@@ -54,7 +54,7 @@ func (x around) repoState(r *fleet.GitRepo) fleet.BundleState {
 
 // repoMessage is what is wrong with a GitRepo, else its warnings; with -o wide both, and
 // all that is odd in its files.
-func (x around) repoMessage(r *fleet.GitRepo) string {
+func (x rowContext) repoMessage(r *fleet.GitRepo) string {
 	text, warnings := view.RepoMessage(r), view.RepoWarnings(r)
 	if _, c := view.RepoTrouble(r); c == nil {
 		key := view.Key{Namespace: r.Namespace, Name: r.Name}
@@ -108,12 +108,12 @@ func pauseIf(paused bool, o metav1.Object) *view.Pause {
 }
 
 // A rowFunc makes a row of an object.
-type rowFunc func(*unstructured.Unstructured, around) (row, error)
+type rowFunc func(*unstructured.Unstructured, rowContext) (row, error)
 
 // rowOf makes a rowFunc of a function for the kind's own type.
-func rowOf[T any](f func(*T, around) row) rowFunc {
-	return func(u *unstructured.Unstructured, x around) (row, error) {
-		o, err := client.As[T](u)
+func rowOf[T any](f func(*T, rowContext) row) rowFunc {
+	return func(u *unstructured.Unstructured, x rowContext) (row, error) {
+		o, err := client.Convert[T](u)
 		if err != nil {
 			return row{}, err
 		}
@@ -123,7 +123,7 @@ func rowOf[T any](f func(*T, around) row) rowFunc {
 			r.workspace = u.GetNamespace()
 		}
 		for i, c := range r.cells[:len(r.cells)-1] {
-			r.cells[i] = printer.Dash(c)
+			r.cells[i] = printer.OrDash(c)
 		}
 		return r, nil
 	}
@@ -155,7 +155,7 @@ var repoColumns = []printer.Column{
 	{Title: "MESSAGE", Text: true},
 }
 
-var repoRow = rowOf(func(r *fleet.GitRepo, x around) row {
+var repoRow = rowOf(func(r *fleet.GitRepo, x rowContext) row {
 	branch := r.Spec.Branch
 	if r.Spec.Revision != "" {
 		branch = r.Spec.Revision
@@ -165,7 +165,7 @@ var repoRow = rowOf(func(r *fleet.GitRepo, x around) row {
 	}
 	state := x.repoState(r)
 	return row{state: state, pause: pauseIf(r.Spec.Paused, r), cells: []string{
-		r.Namespace, r.Name, branch, view.Short(r.Status.Commit), x.bundles[view.Key{Namespace: r.Namespace, Name: r.Name}].String(),
+		r.Namespace, r.Name, branch, view.ShortCommit(r.Status.Commit), x.bundles[view.Key{Namespace: r.Namespace, Name: r.Name}].String(),
 		printer.Ready{Ready: r.Status.ReadyClusters, All: r.Status.DesiredReadyClusters}.String(), string(state),
 		view.Ago(r.Status.LastPollingTime.Time, x.now), view.Ago(r.CreationTimestamp.Time, x.now), r.Spec.Repo, x.repoMessage(r),
 	}}
@@ -182,11 +182,11 @@ var bundleColumns = []printer.Column{
 	{Title: "MESSAGE", Text: true},
 }
 
-var bundleRow = rowOf(func(b *fleet.Bundle, x around) row {
+var bundleRow = rowOf(func(b *fleet.Bundle, x rowContext) row {
 	state := view.BundleState(b)
 	return row{state: state, pause: x.holders.ofBundle(b).Pause(), cells: []string{
-		b.Namespace, b.Name, b.Status.Display.ReadyClusters, string(state), view.Short(b.Labels[fleet.LabelCommit]),
-		view.Ago(view.Since(b.Status.Conditions, fleet.ConditionReady), x.now), b.Labels[fleet.LabelRepoName],
+		b.Namespace, b.Name, b.Status.Display.ReadyClusters, string(state), view.ShortCommit(b.Labels[fleet.LabelCommit]),
+		view.Ago(view.ChangedAt(b.Status.Conditions, fleet.ConditionReady), x.now), b.Labels[fleet.LabelRepoName],
 		cmp.Or(view.BundleMessage(b), view.BundleWarnings(b)),
 	}}
 })
@@ -205,7 +205,7 @@ var clusterColumns = []printer.Column{
 	{Title: "MESSAGE", Wide: true, Text: true},
 }
 
-var clusterRow = rowOf(func(c *fleet.Cluster, x around) row {
+var clusterRow = rowOf(func(c *fleet.Cluster, x rowContext) row {
 	state := view.ClusterState(c)
 	return row{state: state, pause: pauseIf(c.Spec.Paused, c), cells: []string{
 		c.Namespace, c.Name, view.OwnLabels(c), c.Status.Display.ReadyBundles, string(state),
@@ -235,7 +235,7 @@ var groupColumns = []printer.Column{
 	{Title: "MESSAGE", Text: true},
 }
 
-var groupRow = rowOf(func(g *fleet.ClusterGroup, x around) row {
+var groupRow = rowOf(func(g *fleet.ClusterGroup, x rowContext) row {
 	state := view.GroupState(g)
 	st := g.Status
 	return row{state: state, cells: []string{
@@ -257,7 +257,7 @@ var deploymentColumns = []printer.Column{
 	{Title: "MESSAGE", Text: true},
 }
 
-var deploymentRow = rowOf(func(bd *fleet.BundleDeployment, x around) row {
+var deploymentRow = rowOf(func(bd *fleet.BundleDeployment, x rowContext) row {
 	state, wanted := view.DeploymentState(bd), bd.Labels[fleet.LabelCommit]
 	cluster, holders := view.ClusterOf(bd), x.holders.ofDeployment(bd)
 	message := view.HeldMessage(bd, holders, x.now)
@@ -269,8 +269,8 @@ var deploymentRow = rowOf(func(bd *fleet.BundleDeployment, x around) row {
 		pause = cmp.Or(holders.Pause(), &view.Pause{})
 	}
 	return row{workspace: cluster.Namespace, state: state, pause: pause, cells: []string{
-		cluster.Namespace, bd.Name, cluster.Name, string(state), view.Short(view.DeploymentCommit(bd)), bd.Status.Release,
-		view.Ago(view.DeploymentSince(bd), x.now), view.Short(wanted), bd.Namespace, message,
+		cluster.Namespace, bd.Name, cluster.Name, string(state), view.ShortCommit(view.DeploymentCommit(bd)), bd.Status.Release,
+		view.Ago(view.DeploymentSince(bd), x.now), view.ShortCommit(wanted), bd.Namespace, message,
 	}}
 })
 
@@ -282,7 +282,7 @@ var tokenColumns = []printer.Column{
 	{Title: "AGE", Clock: true, Drop: 1},
 }
 
-var tokenRow = rowOf(func(t *fleet.ClusterRegistrationToken, x around) row {
+var tokenRow = rowOf(func(t *fleet.ClusterRegistrationToken, x rowContext) row {
 	return row{cells: []string{
 		t.Namespace, t.Name, t.Status.SecretName, view.Expiry(t, x.now), view.Ago(t.CreationTimestamp.Time, x.now),
 	}}

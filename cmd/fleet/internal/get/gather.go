@@ -18,17 +18,17 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// found is what the server has for a fleet get.
-type found struct {
-	entries []entry
+// listResult is what the server has for a fleet get.
+type listResult struct {
+	entries []tableEntry
 	next    string // token for --continue; empty: there is no more
 	before  int    // objects before states were looked at
 	all     int    // entries on all pages; -1: not known
 	more    int64  // entries on later pages, where all is not known; 0: not known
 }
 
-// shown says how many of how many are shown.
-func (f found) shown(n int) string {
+// shownText says how many of how many are shown.
+func (f listResult) shownText(n int) string {
 	switch {
 	case f.all >= 0:
 		return fmt.Sprintf("%d of %d shown", n, f.all)
@@ -41,44 +41,44 @@ func (f found) shown(n int) string {
 // gather reads what the queries select. If only the server selects, a limit is the size
 // of the server's page; otherwise everything is read, and the page is cut from the
 // result.
-func (o Options) gather(ctx context.Context, s *client.Session, qs []client.Query) (found, error) {
+func (o Options) gather(ctx context.Context, s *client.Session, qs []client.Query) (listResult, error) {
 	if o.limit > 0 && o.pick.Any() && len(qs) == 1 {
 		return o.serverPage(ctx, s, qs[0])
 	}
-	f := found{all: -1}
+	f := listResult{all: -1}
 	var items []*unstructured.Unstructured
 	for _, q := range qs {
-		some, err := s.All(ctx, q)
+		some, err := s.ListAll(ctx, q)
 		if err != nil {
-			return found{}, err
+			return listResult{}, err
 		}
 		items = append(items, some...)
 	}
 	f.before = len(items)
-	around, err := o.around(ctx, s)
+	around, err := o.readRowContext(ctx, s)
 	if err != nil {
-		return found{}, err
+		return listResult{}, err
 	}
 	if f.entries, err = o.entries(ctx, s, items, around); err != nil {
-		return found{}, err
+		return listResult{}, err
 	}
-	slices.SortStableFunc(f.entries, func(a, b entry) int { return strings.Compare(a.order(), b.order()) })
+	slices.SortStableFunc(f.entries, func(a, b tableEntry) int { return strings.Compare(a.sortKey(), b.sortKey()) })
 	return o.cutPage(f)
 }
 
 // orderSeparator is between the three parts of the place of an entry.
 const orderSeparator = "\x00"
 
-// order is the place of an entry: by workspace and name, then by cluster.
-func (e entry) order() string {
+// sortKey is the place of an entry: by workspace and name, then by cluster.
+func (e tableEntry) sortKey() string {
 	return e.row.workspace + orderSeparator + e.row.name + orderSeparator + e.object.GetLabels()[fleet.LabelCluster]
 }
 
 // entries makes rows and drops those that are not picked.
-func (o Options) entries(ctx context.Context, s *client.Session, items []*unstructured.Unstructured, x around) ([]entry, error) {
-	var out []entry
+func (o Options) entries(ctx context.Context, s *client.Session, items []*unstructured.Unstructured, x rowContext) ([]tableEntry, error) {
+	var out []tableEntry
 	var err error
-	if x.holders, err = o.holders(ctx, s, items); err != nil {
+	if x.holders, err = o.readHolders(ctx, s, items); err != nil {
 		return nil, err
 	}
 	for _, u := range items {
@@ -87,7 +87,7 @@ func (o Options) entries(ctx context.Context, s *client.Session, items []*unstru
 			return nil, err
 		}
 		if o.pick.Has(r.state) || r.pause != nil && o.pick.HasPaused() {
-			out = append(out, entry{u, r.withPause(kindColumns[o.kind.Plural], x.now)})
+			out = append(out, tableEntry{u, r.withPause(kindColumns[o.kind.Plural], x.now)})
 		}
 	}
 	return out, nil
@@ -95,12 +95,12 @@ func (o Options) entries(ctx context.Context, s *client.Session, items []*unstru
 
 // around reads what rows need besides their objects: after them, so that it shows all
 // that they speak of.
-func (o Options) around(ctx context.Context, s *client.Session) (around, error) {
-	x := around{
-		now: s.Now(), wide: o.Output.Wide(), bundles: map[view.Key]printer.Ready{}, own: map[view.Key][]*fleet.Bundle{}, held: map[view.Key]string{},
+func (o Options) readRowContext(ctx context.Context, s *client.Session) (rowContext, error) {
+	x := rowContext{
+		now: s.Now(), wide: o.Output.IsWide(), bundles: map[view.Key]printer.Ready{}, own: map[view.Key][]*fleet.Bundle{}, held: map[view.Key]string{},
 		strays: map[view.Key]map[string]string{},
 	}
-	if o.kind.Plural != "repos" || o.Output.Machine() && o.pick.Any() {
+	if o.kind.Plural != "repos" || o.Output.IsMachineReadable() && o.pick.Any() {
 		return x, nil
 	}
 	bundles, err := client.ListAs[fleet.Bundle](ctx, s, cli.MustKind("bundles"), fleet.LabelRepoName)
@@ -131,20 +131,20 @@ func (o Options) around(ctx context.Context, s *client.Session) (around, error) 
 }
 
 // serverPage is one page as the server cuts it.
-func (o Options) serverPage(ctx context.Context, s *client.Session, q client.Query) (found, error) {
+func (o Options) serverPage(ctx context.Context, s *client.Session, q client.Query) (listResult, error) {
 	list, err := s.API.List(ctx, q, client.Page{Limit: o.limit, From: o.from})
 	if err != nil {
-		return found{}, client.Reached(s.Server, err)
+		return listResult{}, client.DescribeServerError(s.Server, err)
 	}
 	items := make([]*unstructured.Unstructured, len(list.Items))
 	for i := range list.Items {
 		items[i] = &list.Items[i]
 	}
-	x, err := o.around(ctx, s)
+	x, err := o.readRowContext(ctx, s)
 	if err != nil {
-		return found{}, err
+		return listResult{}, err
 	}
-	f := found{next: list.GetContinue(), before: len(items), all: -1}
+	f := listResult{next: list.GetContinue(), before: len(items), all: -1}
 	if n := list.GetRemainingItemCount(); n != nil {
 		f.more = *n
 		if o.from == "" {
@@ -157,27 +157,27 @@ func (o Options) serverPage(ctx context.Context, s *client.Session, q client.Que
 
 // cutPage cuts a page out of entries in order. Its token names the last entry
 // shown.
-func (o Options) cutPage(f found) (found, error) {
+func (o Options) cutPage(f listResult) (listResult, error) {
 	f.all = len(f.entries)
 	if o.from != "" {
 		last, err := base64.RawURLEncoding.DecodeString(o.from)
 		if err != nil || strings.Count(string(last), orderSeparator) != 2 {
-			return found{}, fmt.Errorf("--continue %q: not a token of this listing", o.from)
+			return listResult{}, fmt.Errorf("--continue %q: not a token of this listing", o.from)
 		}
-		at, _ := slices.BinarySearchFunc(f.entries, string(last), func(e entry, t string) int {
-			return cmp.Or(strings.Compare(e.order(), t), -1)
+		at, _ := slices.BinarySearchFunc(f.entries, string(last), func(e tableEntry, t string) int {
+			return cmp.Or(strings.Compare(e.sortKey(), t), -1)
 		})
 		f.entries = f.entries[at:]
 	}
 	if o.limit > 0 && int64(len(f.entries)) > o.limit {
 		f.entries = f.entries[:o.limit]
-		f.next = base64.RawURLEncoding.EncodeToString([]byte(f.entries[o.limit-1].order()))
+		f.next = base64.RawURLEncoding.EncodeToString([]byte(f.entries[o.limit-1].sortKey()))
 	}
 	return f, nil
 }
 
-// nothing says on stderr why there is nothing to show.
-func (o Options) nothing(ctx context.Context, s *client.Session, before int) error {
+// explainEmpty says on stderr why there is nothing to show.
+func (o Options) explainEmpty(ctx context.Context, s *client.Session, before int) error {
 	text := "no " + o.kind.Plural
 	switch {
 	case before > 0:
@@ -187,7 +187,7 @@ func (o Options) nothing(ctx context.Context, s *client.Session, before int) err
 		text += " match " + o.selector()
 		bare := o
 		bare.Labels, bare.bundle, bare.cluster, bare.repo = "", "", "", ""
-		qs, err := s.Wide(ctx, o.kind, "")
+		qs, err := s.QueriesFor(ctx, o.kind, "")
 		if err != nil {
 			return err
 		}
@@ -206,16 +206,16 @@ func (o Options) nothing(ctx context.Context, s *client.Session, before int) err
 	return nil
 }
 
-// unknowns is an error for those of the objects that --repo, --cluster and --bundle name,
+// unknownNamesError is an error for those of the objects that --repo, --cluster and --bundle name,
 // and of more, which are known not to exist.
-func (o Options) unknowns(ctx context.Context, s *client.Session, more ...cli.ObjectRef) error {
+func (o Options) unknownNamesError(ctx context.Context, s *client.Session, more ...cli.ObjectRef) error {
 	flags := []cli.ObjectRef{{Kind: cli.MustKind("repos"), Name: o.repo}, {Kind: cli.MustKind("clusters"), Name: o.cluster}, {Kind: cli.MustKind("bundles"), Name: o.bundle}}
 	return s.NotThere(ctx, slices.Concat(flags, more)...)
 }
 
 // describe says how many objects there are, and which values the labels of a
 // selector have.
-func describe(entries []entry, scope, selector string) string {
+func describe(entries []tableEntry, scope, selector string) string {
 	text := fmt.Sprintf("%d", len(entries))
 	if scope != "" {
 		text += " in " + scope
@@ -251,7 +251,7 @@ func describe(entries []entry, scope, selector string) string {
 	return text
 }
 
-func workspacesOf(entries []entry) []string {
+func workspacesOf(entries []tableEntry) []string {
 	var out []string
 	for _, e := range entries {
 		out = append(out, e.row.workspace)

@@ -124,7 +124,7 @@ func (o *Options) parseNames(args []string) (err error) {
 		}
 		return err
 	}
-	refs, err := cli.GrammarOf(cli.KindNames()...).Objects(args)
+	refs, err := cli.GrammarOf(cli.KindNames()...).ParseObjects(args)
 	if err != nil {
 		return err
 	}
@@ -145,21 +145,21 @@ func (o Options) selector() string {
 		{fleet.LabelBundleName, o.bundle}, {fleet.LabelCluster, o.cluster}, {fleet.LabelRepoName, o.repo},
 	} {
 		if l[1] != "" {
-			labels = client.Both(labels, l[0]+"="+l[1])
+			labels = client.JoinSelectors(labels, l[0]+"="+l[1])
 		}
 	}
 	return labels
 }
 
-// entry is one object and its row.
-type entry struct {
+// tableEntry is one object and its row.
+type tableEntry struct {
 	object *unstructured.Unstructured
 	row    row
 }
 
 // Run prints what o asks for, once.
 func Run(ctx context.Context, o Options, s *client.Session) error {
-	qs, err := s.Wide(ctx, o.kind, o.selector())
+	qs, err := s.QueriesFor(ctx, o.kind, o.selector())
 	if err != nil {
 		return err
 	}
@@ -168,11 +168,11 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 		return err
 	}
 	if found.before == 0 {
-		if err := o.unknowns(ctx, s); err != nil {
+		if err := o.unknownNamesError(ctx, s); err != nil {
 			return err
 		}
 	}
-	entries, missing, err := o.choose(ctx, found.entries, s)
+	entries, missing, err := o.selectEntries(ctx, found.entries, s)
 	if err != nil {
 		return err
 	}
@@ -183,21 +183,21 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 		return err
 	}
 	if len(entries) == 0 {
-		return o.nothing(ctx, s, found.before)
+		return o.explainEmpty(ctx, s, found.before)
 	}
-	s.NoteStray(ctx, o.stray(entries))
+	s.NoteStray(ctx, o.strayNamespaces(entries))
 	if found.next != "" {
-		s.Std.Note("%s; next page: --continue %s", found.shown(len(entries)), found.next)
+		s.Std.Note("%s; next page: --continue %s", found.shownText(len(entries)), found.next)
 	}
 	return nil
 }
 
-// choose applies names and order. missing is an error about names that are not
+// selectEntries applies names and order. missing is an error about names that are not
 // there.
-func (o Options) choose(ctx context.Context, all []entry, s *client.Session) (chosen []entry, missing, err error) {
+func (o Options) selectEntries(ctx context.Context, all []tableEntry, s *client.Session) (chosen []tableEntry, missing, err error) {
 	chosen = all
 	if len(o.names) > 0 {
-		chosen, missing = o.named(ctx, all, s)
+		chosen, missing = o.selectNamed(ctx, all, s)
 	}
 	if o.sortBy != "" {
 		err = sortByPath(chosen, o.sortBy)
@@ -205,9 +205,9 @@ func (o Options) choose(ctx context.Context, all []entry, s *client.Session) (ch
 	return chosen, missing, err
 }
 
-// named picks the objects with the given names, in the order of the names.
-func (o Options) named(ctx context.Context, all []entry, s *client.Session) ([]entry, error) {
-	var out []entry
+// selectNamed picks the objects with the given names, in the order of the names.
+func (o Options) selectNamed(ctx context.Context, all []tableEntry, s *client.Session) ([]tableEntry, error) {
+	var out []tableEntry
 	var missing []error
 	for _, name := range o.names {
 		before := len(out)
@@ -223,7 +223,7 @@ func (o Options) named(ctx context.Context, all []entry, s *client.Session) ([]e
 	return out, errors.Join(missing...)
 }
 
-func keysOf(all []entry) []view.Key {
+func keysOf(all []tableEntry) []view.Key {
 	var keys []view.Key
 	for _, e := range all {
 		keys = append(keys, view.Key{Namespace: e.row.workspace, Name: e.object.GetName()})

@@ -13,7 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// holders are objects that may hold back what rows show, as far as the user may read
+// readHolders are objects that may hold back what rows show, as far as the user may read
 // them.
 type holders struct {
 	repos    map[view.Key]*fleet.GitRepo
@@ -37,17 +37,17 @@ func (h holders) ofDeployment(bd *fleet.BundleDeployment) view.Holders {
 }
 
 // held are the keys of what may hold objects back.
-type held struct{ repos, bundles, clusters []view.Key }
+type holdKeys struct{ repos, bundles, clusters []view.Key }
 
 // bundle notes what may hold a Bundle back.
-func (h *held) bundle(b *fleet.Bundle) {
+func (h *holdKeys) bundle(b *fleet.Bundle) {
 	if name := b.Labels[fleet.LabelRepoName]; b.Spec.Paused && name != "" {
 		h.repos = append(h.repos, view.Key{Namespace: b.Namespace, Name: name})
 	}
 }
 
 // deployment notes what may hold a BundleDeployment back.
-func (h *held) deployment(bd *fleet.BundleDeployment) {
+func (h *holdKeys) deployment(bd *fleet.BundleDeployment) {
 	if view.HeldBack(bd) {
 		h.bundles = append(h.bundles, view.BundleOf(bd))
 	}
@@ -58,9 +58,9 @@ func (h *held) deployment(bd *fleet.BundleDeployment) {
 
 // held are the keys for what a table is about to show; none for other kinds than
 // bundles and deployments, and where no object is held back.
-func (o Options) held(items []*unstructured.Unstructured) (held, error) {
-	var keys held
-	if o.Output.Machine() {
+func (o Options) holdKeysOf(items []*unstructured.Unstructured) (holdKeys, error) {
+	var keys holdKeys
+	if o.Output.IsMachineReadable() {
 		return keys, nil
 	}
 	switch o.kind.Plural {
@@ -85,11 +85,11 @@ func (o Options) held(items []*unstructured.Unstructured) (held, error) {
 	return keys, nil
 }
 
-// holders reads what holds back the bundles or deployments that a table is about to
+// readHolders reads what holds back the bundles or deployments that a table is about to
 // show.
-func (o Options) holders(ctx context.Context, s *client.Session, items []*unstructured.Unstructured) (holders, error) {
+func (o Options) readHolders(ctx context.Context, s *client.Session, items []*unstructured.Unstructured) (holders, error) {
 	h := holders{}
-	keys, err := o.held(items)
+	keys, err := o.holdKeysOf(items)
 	if err != nil {
 		return h, err
 	}

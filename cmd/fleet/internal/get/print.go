@@ -16,14 +16,14 @@ import (
 )
 
 // printAll prints entries in the format that was asked for.
-func (o Options) printAll(entries []entry, s *client.Session) error {
+func (o Options) printAll(entries []tableEntry, s *client.Session) error {
 	switch {
 	case o.Output == printer.FormatName:
 		for _, e := range entries {
-			printer.Say(s.Std.Out, "%s\n", o.kind.Qualified()+"/"+e.object.GetName())
+			printer.Fprintf(s.Std.Out, "%s\n", o.kind.Qualified()+"/"+e.object.GetName())
 		}
 		return nil
-	case o.Output.Machine():
+	case o.Output.IsMachineReadable():
 		if len(o.names) > 0 && len(entries) == 0 {
 			return nil
 		}
@@ -42,9 +42,9 @@ func (o Options) printAll(entries []entry, s *client.Session) error {
 
 // document is the object alone where one was asked for by name, and a List as
 // kubectl makes it otherwise.
-func (o Options) document(entries []entry) any {
+func (o Options) document(entries []tableEntry) any {
 	if len(o.names) == 1 && len(entries) == 1 {
-		return printer.Plain(entries[0].object)
+		return printer.WithoutManagedFields(entries[0].object)
 	}
 	objects := make([]*unstructured.Unstructured, len(entries))
 	for i, e := range entries {
@@ -55,31 +55,31 @@ func (o Options) document(entries []entry) any {
 
 // table is an empty table with the columns that say something, and a function
 // that picks their cells from a row.
-func (o Options) table(entries []entry, s *client.Session) (*printer.Table, func(row) []string) {
+func (o Options) table(entries []tableEntry, s *client.Session) (*printer.Table, func(row) []string) {
 	return o.tableOf(kindColumns[o.kind.Plural], entries, s)
 }
 
 // TableOf is table with some columns.
-func (o Options) tableOf(columns []printer.Column, entries []entry, s *client.Session) (*printer.Table, func(row) []string) {
+func (o Options) tableOf(columns []printer.Column, entries []tableEntry, s *client.Session) (*printer.Table, func(row) []string) {
 	hidden := map[string]bool{
-		"WORKSPACE": s.Scope != "" || !o.All && !o.Output.Wide() && !o.Watch && len(workspacesOf(entries)) == 1,
+		"WORKSPACE": s.Scope != "" || !o.All && !o.Output.IsWide() && !o.Watch && len(workspacesOf(entries)) == 1,
 		"BUNDLE":    o.bundle != "",
 		"CLUSTER":   o.cluster != "",
 	}
 	t := &printer.Table{Out: s.Std.Out}
-	if !o.Output.Wide() {
+	if !o.Output.IsWide() {
 		t.Width = s.Std.Width()
 	}
 	trouble := slices.ContainsFunc(entries, inTrouble)
 	pick := t.Show(columns, func(c printer.Column) bool {
-		return !hidden[c.Title] && (!c.Wide || o.Output.Wide() || trouble && c.Title == "MESSAGE")
+		return !hidden[c.Title] && (!c.Wide || o.Output.IsWide() || trouble && c.Title == "MESSAGE")
 	})
 	return t, func(r row) []string { return pick(r.cells) }
 }
 
 // inTrouble reports whether an entry is paused, or a Cluster whose agent cannot work:
 // its state alone does not say why.
-func inTrouble(e entry) bool {
+func inTrouble(e tableEntry) bool {
 	if e.row.pause != nil {
 		return true
 	}
@@ -90,7 +90,7 @@ func inTrouble(e entry) bool {
 // sortByPath sorts entries by what a jsonpath finds in their objects: numbers
 // by value, all else as text. Entries without it come first; a path that none of
 // them has is an error.
-func sortByPath(entries []entry, path string) error {
+func sortByPath(entries []tableEntry, path string) error {
 	p, err := printer.Output(printer.JsonpathPrefix + path).Path()
 	if err != nil {
 		return fmt.Errorf("--sort-by: %w", err)
@@ -108,7 +108,7 @@ func sortByPath(entries []entry, path string) error {
 	if !found && len(entries) > 0 {
 		return nothingToSortBy(entries[0].object, path)
 	}
-	slices.SortStableFunc(entries, func(a, b entry) int {
+	slices.SortStableFunc(entries, func(a, b tableEntry) int {
 		x, y := keys[a.object], keys[b.object]
 		m, errX := strconv.ParseFloat(x, 64)
 		n, errY := strconv.ParseFloat(y, 64)

@@ -24,10 +24,10 @@ func TestClusterInTroubleShowsItsMessage(t *testing.T) {
 		o := unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"agent": map[string]any{"trouble": c.trouble}}}}
 		columns := []printer.Column{{Title: "NAME"}, {Title: "MESSAGE", Wide: true}}
 		opts := Options{All: true}
-		e := entry{object: &o, row: row{cells: []string{"c1", c.trouble}}}
+		e := tableEntry{object: &o, row: row{cells: []string{"c1", c.trouble}}}
 		var out bytes.Buffer
 		s := &client.Session{Std: printer.Stdio{Out: &out}}
-		table, show := opts.tableOf(columns, []entry{e}, s)
+		table, show := opts.tableOf(columns, []tableEntry{e}, s)
 		table.Print([][]string{show(e.row)}, false)
 		if got := strings.Contains(out.String(), "MESSAGE"); got != c.want {
 			t.Errorf("%s: got %q", why, out.String())

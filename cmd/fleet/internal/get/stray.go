@@ -10,8 +10,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// stray are the namespaces of GitRepos and Bundles that match no cluster, by name.
-func (o Options) stray(entries []entry) []string {
+// strayNamespaces are the namespaces of GitRepos and Bundles that match no cluster, by name.
+func (o Options) strayNamespaces(entries []tableEntry) []string {
 	if o.kind.Plural != "repos" && o.kind.Plural != "bundles" {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (o Options) stray(entries []entry) []string {
 }
 
 func untargeted(u *unstructured.Unstructured) bool {
-	o, err := client.As[struct {
+	o, err := client.Convert[struct {
 		Status struct {
 			Conditions []fleet.Condition `json:"conditions"`
 		} `json:"status"`

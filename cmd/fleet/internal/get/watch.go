@@ -16,7 +16,7 @@ import (
 
 // Watch prints what o asks for, and then every change until ctx ends.
 func Watch(ctx context.Context, o Options, s *client.Session) error {
-	qs, err := s.Wide(ctx, o.kind, o.selector())
+	qs, err := s.QueriesFor(ctx, o.kind, o.selector())
 	if err != nil {
 		return err
 	}
@@ -24,11 +24,11 @@ func Watch(ctx context.Context, o Options, s *client.Session) error {
 	for _, name := range o.names {
 		named = append(named, cli.ObjectRef{Kind: o.kind, Name: name})
 	}
-	if err := o.unknowns(ctx, s, named...); err != nil {
+	if err := o.unknownNamesError(ctx, s, named...); err != nil {
 		s.Std.Note("%v", err) // it may be made yet
 	}
 	w := getWatch{o: o, s: s, shown: map[string]string{}}
-	return s.FollowAll(ctx, qs, func(batch []client.Change) error { return w.take(ctx, batch) })
+	return s.FollowAll(ctx, qs, func(batch []client.Change) error { return w.printChanges(ctx, batch) })
 }
 
 // getWatch prints objects as they change.
@@ -40,9 +40,9 @@ type getWatch struct {
 	shown map[string]string // what was last printed of an object: cells without times, or the version
 }
 
-// take prints changes that came together.
-func (w *getWatch) take(ctx context.Context, batch []client.Change) error {
-	x, err := w.o.around(ctx, w.s)
+// printChanges prints changes that came together.
+func (w *getWatch) printChanges(ctx context.Context, batch []client.Change) error {
+	x, err := w.o.readRowContext(ctx, w.s)
 	if err != nil {
 		return err
 	}
@@ -58,14 +58,14 @@ func (w *getWatch) take(ctx context.Context, batch []client.Change) error {
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(entries, func(a, b entry) int { return strings.Compare(a.order(), b.order()) })
-	return w.print(entries, gone)
+	slices.SortStableFunc(entries, func(a, b tableEntry) int { return strings.Compare(a.sortKey(), b.sortKey()) })
+	return w.printEntries(entries, gone)
 }
 
-// print prints the entries in which more than a time has changed. It notes objects that
+// printEntries prints the entries in which more than a time has changed. It notes objects that
 // are gone.
-func (w *getWatch) print(entries []entry, gone bool) error {
-	if w.o.Output.Machine() {
+func (w *getWatch) printEntries(entries []tableEntry, gone bool) error {
+	if w.o.Output.IsMachineReadable() {
 		for _, e := range entries {
 			if err := w.document(e, gone); err != nil {
 				return err
@@ -76,7 +76,7 @@ func (w *getWatch) print(entries []entry, gone bool) error {
 	first := w.table == nil
 	if first {
 		w.table, w.show = w.o.table(entries, w.s)
-		w.table.Reserve("STATE", len(fleet.WaitApplied))
+		w.table.ReserveWidth("STATE", len(fleet.WaitApplied))
 	}
 	var rows [][]string
 	for _, e := range entries {
@@ -85,7 +85,7 @@ func (w *getWatch) print(entries []entry, gone bool) error {
 			w.s.Std.Note("%s %s is deleted", w.o.kind.Singular, e.row.workspace+"/"+e.object.GetName())
 			continue
 		}
-		if cells := w.show(e.row); w.changes(e, cells) {
+		if cells := w.show(e.row); w.hasChanged(e, cells) {
 			rows = append(rows, cells)
 		}
 	}
@@ -94,22 +94,22 @@ func (w *getWatch) print(entries []entry, gone bool) error {
 }
 
 // document prints an object, once for each version of it.
-func (w *getWatch) document(e entry, gone bool) error {
+func (w *getWatch) document(e tableEntry, gone bool) error {
 	version, known := w.shown[client.KeyText(e.object)]
 	if known && version == e.object.GetResourceVersion() && !gone {
 		return nil
 	}
 	w.shown[client.KeyText(e.object)] = e.object.GetResourceVersion()
 	if w.o.Output == printer.FormatName {
-		printer.Say(w.s.Std.Out, "%s\n", w.o.kind.Qualified()+"/"+e.object.GetName())
+		printer.Fprintf(w.s.Std.Out, "%s\n", w.o.kind.Qualified()+"/"+e.object.GetName())
 		return nil
 	}
-	return w.o.Output.Print(w.s.Std, printer.Plain(e.object), true)
+	return w.o.Output.Print(w.s.Std, printer.WithoutManagedFields(e.object), true)
 }
 
-// changes reports whether the cells of a row differ from what was printed of its
+// hasChanged reports whether the cells of a row differ from what was printed of its
 // object last, in more than times.
-func (w *getWatch) changes(e entry, cells []string) bool {
+func (w *getWatch) hasChanged(e tableEntry, cells []string) bool {
 	var text strings.Builder
 	for i, c := range w.table.Columns {
 		if !c.Clock {

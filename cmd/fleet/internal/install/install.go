@@ -80,7 +80,7 @@ func PrintManifest(std printer.Stdio, about []string, objects []*unstructured.Un
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(printer.Exact(std.Out), text)
+	_, err = fmt.Fprint(printer.DocumentWriter(std.Out), text)
 	return err
 }
 
@@ -112,7 +112,7 @@ func (o *ReachOptions) AddFlags(fs *pflag.FlagSet) {
 // upstream returns the manager's address and authorities for agents, from the flags and
 // the kubeconfig.
 func (o ReachOptions) upstream(a client.Access) (install.Upstream, error) {
-	r := install.Reach{URL: a.Server, ServerURL: o.serverURL, NoCA: o.noCA}
+	r := install.UpstreamFlags{URL: a.Server, ServerURL: o.serverURL, NoCA: o.noCA}
 	var err error
 	if o.caFile != "" {
 		if r.CAFile, err = os.ReadFile(o.caFile); err != nil {

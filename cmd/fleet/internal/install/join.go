@@ -53,17 +53,17 @@ func (o JoinOptions) Check() (time.Duration, error) {
 	return ttl, nil
 }
 
-// A newcomer is a cluster that is about to join, where it can be reached.
-type newcomer struct {
+// A joiningCluster is a cluster that is about to join, where it can be reached.
+type joiningCluster struct {
 	client.Access
-	bring client.Bringer
+	bring client.Applier
 }
 
 // Join makes the Cluster and a token for its agent. It installs the agent on the cluster
 // of another kubeconfig or context and waits for it; without one it prints the agent.
 func Join(ctx context.Context, g *client.Globals, o JoinOptions, ttl time.Duration, s *client.Session) error {
 	if o.File == "" && o.Context == "" {
-		return join(ctx, o, ttl, s, nil)
+		return joinCluster(ctx, o, ttl, s, nil)
 	}
 	if o.File == "" {
 		o.File = g.Kubeconfig
@@ -72,11 +72,11 @@ func Join(ctx context.Context, g *client.Globals, o JoinOptions, ttl time.Durati
 	if err != nil {
 		return err
 	}
-	return join(ctx, o, ttl, s, &newcomer{to, g.Bring})
+	return joinCluster(ctx, o, ttl, s, &joiningCluster{to, g.Bring})
 }
 
-// join is Join with the cluster that joins, where it can be reached.
-func join(ctx context.Context, o JoinOptions, ttl time.Duration, s *client.Session, to *newcomer) error {
+// joinCluster is Join with the cluster that joins, where it can be reached.
+func joinCluster(ctx context.Context, o JoinOptions, ttl time.Duration, s *client.Session, to *joiningCluster) error {
 	if err := s.CertainCluster(ctx, o.Name); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func join(ctx context.Context, o JoinOptions, ttl time.Duration, s *client.Sessi
 			return err
 		}
 	}
-	before, id, err := expect(ctx, s, o, id)
+	before, id, err := ensureCluster(ctx, s, o, id)
 	if err != nil {
 		return err
 	}
@@ -113,31 +113,31 @@ func join(ctx context.Context, o JoinOptions, ttl time.Duration, s *client.Sessi
 		return fmt.Errorf("install the agent on %s: %w", to.Server, err)
 	}
 	s.Std.Note("agent installed on %s in namespace %s", to.Server, s.System)
-	if err := o.await(ctx, s, before); err != nil {
+	if err := o.awaitCheckIn(ctx, s, before); err != nil {
 		return err
 	}
 	return endToken(ctx, s, made.token)
 }
 
 // identity is the identity of a cluster: the UID of its namespace kube-system.
-func (n newcomer) identity(ctx context.Context) (string, error) {
+func (n joiningCluster) identity(ctx context.Context) (string, error) {
 	u, err := n.API.Get(ctx, client.Namespaces, "", metav1.NamespaceSystem)
 	if err != nil {
-		return "", fmt.Errorf("identify the new cluster: %w", client.Reached(n.Server, err))
+		return "", fmt.Errorf("identify the new cluster: %w", client.DescribeServerError(n.Server, err))
 	}
 	return string(u.GetUID()), nil
 }
 
 // agent is what the agent that is installed in a namespace of the newcomer says of it,
 // as far as that is there and may be read. uid is that of its namespace kube-system.
-func (n newcomer) agent(ctx context.Context, namespace, uid string) registration.Installed {
+func (n joiningCluster) agent(ctx context.Context, namespace, uid string) registration.Installed {
 	var config *corev1.ConfigMap
 	if u, err := n.API.Get(ctx, client.ConfigMaps, namespace, fleet.ConfigMapAgent); err == nil {
-		config, _ = client.As[corev1.ConfigMap](u)
+		config, _ = client.Convert[corev1.ConfigMap](u)
 	}
 	var secret *corev1.Secret
 	if u, err := n.API.Get(ctx, client.Secrets, namespace, fleet.SecretAgent); err == nil {
-		secret, _ = client.As[corev1.Secret](u)
+		secret, _ = client.Convert[corev1.Secret](u)
 	}
 	return registration.ReadInstalled(config, secret, uid)
 }
@@ -151,7 +151,7 @@ func checkUnjoined(ctx context.Context, s *client.Session, name string, there re
 	}
 	if k := there.Cluster; k.Name != "" && k.Namespace != s.Scope {
 		if u, err := s.API.Get(ctx, cli.MustKind("clusters").Resource(), k.Namespace, k.Name); err == nil {
-			c, err := client.As[fleet.Cluster](u)
+			c, err := client.Convert[fleet.Cluster](u)
 			if err != nil {
 				return err
 			}
@@ -166,9 +166,9 @@ func checkUnjoined(ctx context.Context, s *client.Session, name string, there re
 		cli.ErrRefused, c.Namespace, c.Name, c.Spec.ClientID, name)
 }
 
-// expect makes the Cluster that an agent with an id is to become, or finds it. It
+// ensureCluster makes the Cluster that an agent with an id is to become, or finds it. It
 // returns the time of that Cluster's last check-in, and the client ID to use.
-func expect(ctx context.Context, s *client.Session, o JoinOptions, id string) (before time.Time, clientID string, err error) {
+func ensureCluster(ctx context.Context, s *client.Session, o JoinOptions, id string) (before time.Time, clientID string, err error) {
 	clusters, err := clustersHere(ctx, s)
 	if err != nil {
 		return before, "", err
@@ -190,7 +190,7 @@ func expect(ctx context.Context, s *client.Session, o JoinOptions, id string) (b
 }
 
 func clustersHere(ctx context.Context, s *client.Session) ([]*fleet.Cluster, error) {
-	items, err := s.All(ctx, client.Query{Resource: cli.MustKind("clusters").Resource(), Namespace: s.Scope})
+	items, err := s.ListAll(ctx, client.Query{Resource: cli.MustKind("clusters").Resource(), Namespace: s.Scope})
 	if err != nil {
 		return nil, err
 	}
@@ -221,22 +221,22 @@ func newCluster(ctx context.Context, s *client.Session, o JoinOptions, id string
 // errAway says that an agent did not come in time.
 var errAway = errors.New("the agent has not checked in")
 
-// await waits until an agent has checked in as the Cluster, later than before.
-func (o JoinOptions) await(ctx context.Context, s *client.Session, before time.Time) error {
+// awaitCheckIn waits until an agent has checked in as the Cluster, later than before.
+func (o JoinOptions) awaitCheckIn(ctx context.Context, s *client.Session, before time.Time) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, errAway)
 	defer cancel()
 	for {
 		u, err := s.API.Get(ctx, cli.MustKind("clusters").Resource(), s.Scope, o.Name)
 		if err != nil && ctx.Err() == nil {
-			return client.Reached(s.Server, err)
+			return client.DescribeServerError(s.Server, err)
 		}
 		if err == nil {
-			c, err := client.As[fleet.Cluster](u)
+			c, err := client.Convert[fleet.Cluster](u)
 			if err != nil {
 				return err
 			}
 			if a := c.Status.Agent; a.LastSeen.After(before) {
-				printer.Say(s.Std.Out, "cluster %s/%s has joined: agent %s, Kubernetes %s\n", s.Scope, o.Name, cmp.Or(a.Version, "unknown"), cmp.Or(a.Kubernetes, "unknown"))
+				printer.Fprintf(s.Std.Out, "cluster %s/%s has joined: agent %s, Kubernetes %s\n", s.Scope, o.Name, cmp.Or(a.Version, "unknown"), cmp.Or(a.Kubernetes, "unknown"))
 				return nil
 			}
 		}
@@ -267,7 +267,7 @@ func (o JoinOptions) kubectl() string {
 func endToken(ctx context.Context, s *client.Session, t *fleet.ClusterRegistrationToken) error {
 	err := s.API.Delete(ctx, cli.MustKind("tokens").Resource(), t.Namespace, t.Name)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("end registration token %q: %w", t.Name, client.Reached(s.Server, err))
+		return fmt.Errorf("end registration token %q: %w", t.Name, client.DescribeServerError(s.Server, err))
 	}
 	s.Std.Note("token %s is ended", t.Name)
 	return nil

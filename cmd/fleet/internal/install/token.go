@@ -52,7 +52,7 @@ func agent(ctx context.Context, s *client.Session, r ReachOptions) (install.Agen
 		return install.Agent{}, err
 	}
 	s.Std.Note("%s, workspace %s", s.Server, s.Scope)
-	if doubt := up.Doubt(); doubt != "" {
+	if doubt := up.Warning(); doubt != "" {
 		s.Std.Note("warning: %s", doubt)
 	}
 	settings, err := settings(ctx, s)
@@ -135,7 +135,7 @@ func makeToken(ctx context.Context, s *client.Session, w tokenWish) (madeToken, 
 	if err != nil {
 		return madeToken{}, uncreated(s, fmt.Sprintf("make registration token %q", t.Name), err)
 	}
-	if t, err = client.As[fleet.ClusterRegistrationToken](made); err != nil {
+	if t, err = client.Convert[fleet.ClusterRegistrationToken](made); err != nil {
 		return madeToken{}, err
 	}
 	reportEnd(s, t.Name, w)
@@ -161,7 +161,7 @@ func uncreated(s *client.Session, what string, err error) error {
 	if apierrors.IsNotFound(err) && !client.UnknownResource(err) {
 		return fmt.Errorf("%s: there is no workspace %q: kubectl create namespace %s, or another one with -n", what, s.Scope, s.Scope)
 	}
-	return fmt.Errorf("%s: %w", what, client.Reached(s.Server, err))
+	return fmt.Errorf("%s: %w", what, client.DescribeServerError(s.Server, err))
 }
 
 // groupFor makes sure that labels lead clusters into a group, and makes a group
@@ -173,9 +173,9 @@ func groupFor(ctx context.Context, s *client.Session, name string) error {
 		return makeGroup(ctx, s, name)
 	}
 	if err != nil {
-		return client.Reached(s.Server, err)
+		return client.DescribeServerError(s.Server, err)
 	}
-	g, err := client.As[fleet.ClusterGroup](u)
+	g, err := client.Convert[fleet.ClusterGroup](u)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func tokenValues(ctx context.Context, s *client.Session, t *fleet.ClusterRegistr
 			return nil, fmt.Errorf("token %s is gone again: a manager that requires a ttl (registrationTokenTTL.required) deletes tokens without one", t.Name)
 		}
 		if err != nil && ctx.Err() == nil {
-			return nil, fmt.Errorf("read registration token %s: %w", t.Name, client.Reached(s.Server, err))
+			return nil, fmt.Errorf("read registration token %s: %w", t.Name, client.DescribeServerError(s.Server, err))
 		}
 		if err == nil {
 			name, _, _ := unstructured.NestedString(now.Object, "status", "secretName")
@@ -251,9 +251,9 @@ func readValues(ctx context.Context, s *client.Session, namespace, name string) 
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the values of token %s: %w", name, client.Reached(s.Server, err))
+		return nil, fmt.Errorf("read the values of token %s: %w", name, client.DescribeServerError(s.Server, err))
 	}
-	secret, err := client.As[corev1.Secret](u)
+	secret, err := client.Convert[corev1.Secret](u)
 	if err != nil {
 		return nil, err
 	}

@@ -19,16 +19,16 @@ var fillings = []any{nil, false, true, "other"}
 // noteDependence notes whether a failure for a made-up cluster may depend on what a real
 // one has: reads says so of the values, or the chart renders with other values from the
 // cluster.
-func (t *trial) noteDependence(c sampleCluster, d helm.Deployment, f finding.Finding, reads func(*lint.Dependence) bool) {
+func (t *renderTrial) noteDependence(c sampleCluster, d helm.Deployment, f finding.Finding, reads func(*lint.Dependence) bool) {
 	if t.dependence == nil {
 		t.dependence, t.dependent = lint.DependenceOf(t.result.Bundle), map[finding.Finding]bool{}
 	}
-	t.dependent[f] = t.dependent[f] || reads(t.dependence) || t.renders(c, d)
+	t.dependent[f] = t.dependent[f] || reads(t.dependence) || t.rendersWith(c, d)
 }
 
-// sure makes a finding that was noted as a guess an error again, where it is about every
+// restoreError makes a finding that was noted as a guess an error again, where it is about every
 // cluster and depends on none.
-func (t *trial) sure(f finding.Finding) finding.Finding {
+func (t *renderTrial) restoreError(f finding.Finding) finding.Finding {
 	if f.Severity != finding.Warning || f.Hint != HintGuessed || len(t.failing[f]) != len(t.tried) {
 		return f
 	}
@@ -41,13 +41,13 @@ func (t *trial) sure(f finding.Finding) finding.Finding {
 }
 
 // independent reports whether it is known that a failure does not depend on the cluster.
-func (t *trial) independent(failure finding.Finding) bool {
+func (t *renderTrial) independent(failure finding.Finding) bool {
 	depends, known := t.dependent[failure]
 	return known && !depends
 }
 
-// renders reports whether the chart renders where other values come from the cluster.
-func (t *trial) renders(c sampleCluster, d helm.Deployment) bool {
+// rendersWith reports whether the chart renders where other values come from the cluster.
+func (t *renderTrial) rendersWith(c sampleCluster, d helm.Deployment) bool {
 	if d.Options.Helm == nil || d.Options.Helm.Values == nil {
 		return false
 	}
@@ -64,7 +64,7 @@ func (t *trial) renders(c sampleCluster, d helm.Deployment) bool {
 }
 
 // noteUnlabelled remembers a cluster for which templates of values are not rendered.
-func (t *trial) noteUnlabelled(c sampleCluster, v deployment.Version) {
+func (t *renderTrial) noteUnlabelled(c sampleCluster, v deployment.Version) {
 	if planvalues.Renders(c.Facts.Labels) {
 		return // most clusters: their values need not be merged for this
 	}
@@ -75,11 +75,11 @@ func (t *trial) noteUnlabelled(c sampleCluster, v deployment.Version) {
 
 // unrendered warns of clusters for which templates of values are not rendered, at the
 // first template of fleet.yaml.
-func (t *trial) unrendered() []finding.Finding {
+func (t *renderTrial) unrendered() []finding.Finding {
 	if len(t.unlabelled) == 0 {
 		return nil
 	}
-	f := t.at("templates of values are not rendered for a cluster without labels: the value is the text of the template")
+	f := t.findingAt("templates of values are not rendered for a cluster without labels: the value is the text of the template")
 	f.Severity, f.Hint = finding.Warning, fmt.Sprintf("%d of %d clusters, such as %s; with any label they are rendered", len(t.unlabelled), len(t.tried), t.unlabelled[0])
 	if line, column := lint.FirstTemplate(&t.file); line > 0 {
 		f.Path, f.Line, f.Column = t.file.Path, line, column

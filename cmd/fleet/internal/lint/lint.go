@@ -135,13 +135,13 @@ func Run(ctx context.Context, o Options, std printer.Stdio) error {
 			return err
 		}
 		objects.report(p, &report)
-		objects.shared(p, &report)
+		objects.warnShared(p, &report)
 		objects.services(p, &report)
 		objects.references(p, &report)
 		objects.comparePatches(p, &report)
 	}
-	o.judge(&report)
-	if err := o.print(std, report); err != nil {
+	o.finishReport(&report)
+	if err := o.printReport(std, report); err != nil {
 		return err
 	}
 	std.Note("%s", report.summary())
@@ -151,10 +151,10 @@ func Run(ctx context.Context, o Options, std printer.Stdio) error {
 	return nil
 }
 
-// judge drops what is switched off, orders the rest, and sets the summary.
-func (o *Options) judge(r *report) {
+// finishReport drops what is switched off, orders the rest, and sets the summary.
+func (o *Options) finishReport(r *report) {
 	r.list = slices.DeleteFunc(r.list, func(f bundleFinding) bool { return o.off[f.Rule] })
-	r.unite()
+	r.dropDuplicates()
 	slices.SortStableFunc(r.list, func(a, b bundleFinding) int {
 		return cmp.Or(finding.Compare(a.Finding, b.Finding), strings.Compare(string(a.Severity), string(b.Severity))) // errors first
 	})
@@ -178,10 +178,10 @@ func (o *Options) judge(r *report) {
 	}
 }
 
-// unite leaves one finding of each mistake: it drops a warning that repeats an error.
+// dropDuplicates leaves one finding of each mistake: it drops a warning that repeats an error.
 // Of a template that is not rendered it keeps only that finding, as an error if the
 // object is refused for it.
-func (r *report) unite() {
+func (r *report) dropDuplicates() {
 	type line struct {
 		path string
 		line int

@@ -59,8 +59,8 @@ type LintFinding struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// print writes the report to stdout.
-func (o *Options) print(std printer.Stdio, r report) error {
+// printReport writes the report to stdout.
+func (o *Options) printReport(std printer.Stdio, r report) error {
 	switch o.output {
 	case "":
 		printFindings(std.Out, r)
@@ -76,9 +76,9 @@ func (o *Options) print(std printer.Stdio, r report) error {
 // printFindings writes one line for each finding, and what would help below it.
 func printFindings(out io.Writer, r report) {
 	for _, f := range r.list {
-		printer.Say(out, "%s\n", f)
+		printer.Fprintf(out, "%s\n", f)
 		if f.Hint != "" {
-			printer.Say(out, "    %s\n", f.Hint)
+			printer.Fprintf(out, "    %s\n", f.Hint)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (o *Options) cluster(c *fleet.Cluster, groups plantarget.Groups, withWorksp
 	if v := c.Spec.TemplateValues; v != nil {
 		out.Facts.TemplateValues = v.Data
 	}
-	out.Groups = groups.Of(c.Labels)
+	out.Groups = groups.Selecting(c.Labels)
 	return out
 }
 
@@ -96,7 +96,7 @@ func (o *Options) lint(ctx context.Context, p sourceTree, clusters []sampleClust
 		Restrictions: []fleet.BundleTargetRestriction{bundle.RestrictionOf(everywhere)},
 	}}
 	for _, dir := range p.dirs {
-		in.Paths = append(in.Paths, literal(dir))
+		in.Paths = append(in.Paths, literalPattern(dir))
 	}
 	set, err := sources.ReadTree(ctx, p.root, in, bundlesource.Config{Offline: o.offline})
 	if err != nil {
@@ -123,23 +123,23 @@ func (o *Options) lint(ctx context.Context, p sourceTree, clusters []sampleClust
 		}
 		dir := path.Join(p.shown, r.Dir.Path)
 		report.bundles = append(report.bundles, dir)
-		report.add(p, dir, ofReading(r))
-		report.add(p, dir, lint.Check(tree, r))
+		report.addFindings(p, dir, ofReading(r))
+		report.addFindings(p, dir, lint.Check(tree, r))
 		file := lint.Options(tree, r.Dir)
-		report.add(p, dir, lint.Unknown(&file, o.known))
-		members = append(members, p.member(r.Dir, file))
+		report.addFindings(p, dir, lint.Unknown(&file, o.known))
+		members = append(members, p.newMember(r.Dir, file))
 		if r.Bundle != nil {
-			t := trial{o: o, result: r, file: file, origins: lint.NewOrigins(tree, r.Dir.Path, &file), clusters: clusters}
-			report.add(p, dir, t.run(ctx))
-			objects.take(&t, dir)
+			t := renderTrial{o: o, result: r, file: file, origins: lint.NewOrigins(tree, r.Dir.Path, &file), clusters: clusters}
+			report.addFindings(p, dir, t.renderAll(ctx))
+			objects.addBundle(&t, dir)
 		}
 	}
 	if len(members) == 0 {
-		report.nothing(p, tree)
+		report.addNoBundle(p, tree)
 		return nil
 	}
-	report.between(p, members, lint.Dependencies(members))
-	report.add(p, "", set.Findings)
+	report.addSharedFindings(p, members, lint.Dependencies(members))
+	report.addFindings(p, "", set.Findings)
 	return nil
 }
 
@@ -157,14 +157,14 @@ func ofReading(r bundle.Result) []finding.Finding {
 	return list
 }
 
-// nothing reports that directories hold no bundle at all.
-func (r *report) nothing(p sourceTree, tree fs.FS) {
+// addNoBundle reports that directories hold no bundle at all.
+func (r *report) addNoBundle(p sourceTree, tree fs.FS) {
 	for _, dir := range p.dirs {
 		hint := "a repository that yields nothing is refused, not pruned"
 		if alone, err := fs.Glob(tree, path.Join(dir, "*.json")); err == nil && len(alone) > 0 {
 			hint = path.Base(alone[0]) + " alone makes no bundle: put a fleet.yaml beside it, which may be empty"
 		}
-		r.add(p, "", []finding.Finding{{
+		r.addFindings(p, "", []finding.Finding{{
 			Path: dir, Severity: finding.Error, Rule: finding.RuleEmpty,
 			Message: "nothing to deploy: no YAML, chart or kustomization here or below",
 			Hint:    hint,
@@ -172,23 +172,23 @@ func (r *report) nothing(p sourceTree, tree fs.FS) {
 	}
 }
 
-// add takes in findings of a tree.
-func (r *report) add(p sourceTree, bundle string, list []finding.Finding) {
+// addFindings takes in findings of a tree.
+func (r *report) addFindings(p sourceTree, bundle string, list []finding.Finding) {
 	for _, f := range list {
 		f.Path = path.Join(p.shown, f.Path)
 		r.list = append(r.list, bundleFinding{Finding: f, bundle: bundle})
 	}
 }
 
-// member returns a bundle among others, whose findings have paths as users see them.
-func (p sourceTree) member(dir bundle.Dir, file fleetyaml.File) lint.Member {
+// newMember returns a bundle among others, whose findings have paths as users see them.
+func (p sourceTree) newMember(dir bundle.Dir, file fleetyaml.File) lint.Member {
 	file.Path = path.Join(p.shown, file.Path)
 	return lint.Member{Dir: dir, File: &file}
 }
 
-// between takes in findings about several of the bundles of a tree, each for the
+// addSharedFindings takes in findings about several of the bundles of a tree, each for the
 // bundle in whose fleet.yaml it is.
-func (r *report) between(p sourceTree, members []lint.Member, list []finding.Finding) {
+func (r *report) addSharedFindings(p sourceTree, members []lint.Member, list []finding.Finding) {
 	for _, f := range list {
 		one := bundleFinding{Finding: f}
 		for _, m := range members {
@@ -200,7 +200,7 @@ func (r *report) between(p sourceTree, members []lint.Member, list []finding.Fin
 	}
 }
 
-// literal is a path as a pattern that matches nothing else.
-func literal(p string) string {
+// literalPattern is a path as a pattern that matches nothing else.
+func literalPattern(p string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
 }

@@ -26,8 +26,8 @@ import (
 	plantarget "github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
-// A trial renders one bundle for all sample clusters that get it.
-type trial struct {
+// A renderTrial renders one bundle for all sample clusters that get it.
+type renderTrial struct {
 	o        *Options
 	result   bundle.Result
 	file     fleetyaml.File
@@ -47,14 +47,14 @@ type trial struct {
 	dependent  map[finding.Finding]bool // filled by noteDependence
 }
 
-// run is what goes wrong for any of the clusters, each thing once.
-func (t *trial) run(ctx context.Context) []finding.Finding {
+// renderAll is what goes wrong for any of the clusters, each thing once.
+func (t *renderTrial) renderAll(ctx context.Context) []finding.Finding {
 	b := t.result.Bundle
 	manifest := content.Manifest{Resources: b.Spec.Resources}
 	t.objects = map[string][]schema.Rendered{}
 	compiled, err := deployment.Compile(b, content.ID(manifest), nil)
 	if err != nil {
-		return []finding.Finding{t.at("render: " + err.Error())}
+		return []finding.Finding{t.findingAt("render: " + err.Error())}
 	}
 	t.rendered, t.failing = map[string][]finding.Finding{}, map[finding.Finding][]lint.Sample{}
 	t.held, t.versions = map[string]heldObjects{}, map[string]string{}
@@ -74,20 +74,20 @@ func (t *trial) run(ctx context.Context) []finding.Finding {
 		if err != nil {
 			f := t.origins.ValuesError(err, verdict.Customizations)
 			if f.Hint == "" { // else no cluster has what the template names
-				f = t.guessed(c, f)
+				f = t.asGuess(c, f)
 			}
-			t.note(f, c.Sample)
+			t.recordFailure(f, c.Sample)
 			continue
 		}
 		t.noteUnlabelled(c, version)
 		for _, f := range t.render(c, manifest, version, verdict.Customizations) {
-			t.note(f, c.Sample)
+			t.recordFailure(f, c.Sample)
 		}
 	}
 	if len(t.tried) == 0 && t.o.clusterFile != "" {
-		f := t.at(fmt.Sprintf("none of the clusters in %s gets the bundle: %s", cli.ShownFile(t.o.clusterFile), refusal))
+		f := t.findingAt(fmt.Sprintf("none of the clusters in %s gets the bundle: %s", cli.ShownFile(t.o.clusterFile), refusal))
 		f.Severity, f.Rule = finding.Warning, finding.RuleUnreachable
-		if line, column := t.file.At("overrideTargets"); line > 0 {
+		if line, column := t.file.Position("overrideTargets"); line > 0 {
 			f.Path, f.Line, f.Column = t.file.Path, line, column
 		}
 		return []finding.Finding{f}
@@ -98,7 +98,7 @@ func (t *trial) run(ctx context.Context) []finding.Finding {
 // selection returns findings about customizations and targets that select none of the
 // clusters of --cluster-file, about partitions that select none of the clusters that
 // get the bundle, and about labels that these lack.
-func (t *trial) selection() []finding.Finding {
+func (t *renderTrial) selection() []finding.Finding {
 	if t.o.clusterFile == "" {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (t *trial) selection() []finding.Finding {
 		labels = append(labels, s.Facts.Labels)
 	}
 	where := cli.ShownFile(t.o.clusterFile)
-	return slices.Concat(lint.Matchless(&t.file, all, t.o.known), lint.Partitions(&t.file, clusters, where), lint.Labels(&t.file, labels, where))
+	return slices.Concat(lint.UnmatchedTargets(&t.file, all, t.o.known), lint.Partitions(&t.file, clusters, where), lint.Labels(&t.file, labels, where))
 }
 
 // placeOf is a sample as deployments see clusters.
@@ -129,8 +129,8 @@ func placeOf(c sampleCluster) *deployment.Place {
 	return p
 }
 
-// note remembers that something goes wrong for a cluster.
-func (t *trial) note(f finding.Finding, s lint.Sample) {
+// recordFailure remembers that something goes wrong for a cluster.
+func (t *renderTrial) recordFailure(f finding.Finding, s lint.Sample) {
 	if _, known := t.failing[f]; !known {
 		t.order = append(t.order, f)
 	}
@@ -138,14 +138,14 @@ func (t *trial) note(f finding.Finding, s lint.Sample) {
 }
 
 // findings are what was noted, with the clusters that it is about.
-func (t *trial) findings() []finding.Finding {
+func (t *renderTrial) findings() []finding.Finding {
 	var list []finding.Finding
 	for _, f := range t.order {
-		if f.Severity == finding.Warning && slices.ContainsFunc(t.order, func(other finding.Finding) bool { return certain(other, f) }) {
+		if f.Severity == finding.Warning && slices.ContainsFunc(t.order, func(other finding.Finding) bool { return isErrorForm(other, f) }) {
 			continue // it is an error for another cluster
 		}
-		which := lint.Which(t.concerned(f), t.tried)
-		f = t.sure(f)
+		which := lint.DescribeFailing(t.affectedClusters(f), t.tried)
+		f = t.restoreError(f)
 		if f.Hint == "" {
 			f.Hint = which
 		} else {
@@ -156,9 +156,9 @@ func (t *trial) findings() []finding.Finding {
 	return list
 }
 
-// concerned are the clusters that an error is about: also those for which it was noted as
+// affectedClusters are the clusters that an error is about: also those for which it was noted as
 // a guess, where it depends on nothing that was made up for them.
-func (t *trial) concerned(f finding.Finding) []lint.Sample {
+func (t *renderTrial) affectedClusters(f finding.Finding) []lint.Sample {
 	if f.Severity != finding.Error || !t.independent(f) {
 		return t.failing[f]
 	}
@@ -170,8 +170,8 @@ func (t *trial) concerned(f finding.Finding) []lint.Sample {
 	})
 }
 
-// certain reports whether a finding is another one as an error.
-func certain(f, other finding.Finding) bool {
+// isErrorForm reports whether a finding is another one as an error.
+func isErrorForm(f, other finding.Finding) bool {
 	f.Hint, other.Hint = "", ""
 	other.Severity = finding.Error
 	return f == other
@@ -183,9 +183,9 @@ const (
 	hintElsewhere = "the values of helm.valuesFrom are on the clusters, and missing here"
 )
 
-// guessed makes a finding a warning where it may be for want of something that
+// asGuess makes a finding a warning where it may be for want of something that
 // only the real cluster has.
-func (t *trial) guessed(c sampleCluster, f finding.Finding) finding.Finding {
+func (t *renderTrial) asGuess(c sampleCluster, f finding.Finding) finding.Finding {
 	if c.Guessed && lint.AsksClusters(t.result.Bundle) {
 		f.Severity = finding.Warning
 		f.Hint = HintGuessed
@@ -194,7 +194,7 @@ func (t *trial) guessed(c sampleCluster, f finding.Finding) finding.Finding {
 }
 
 // render renders one version, once for all clusters that it is the same for.
-func (t *trial) render(c sampleCluster, m content.Manifest, v deployment.Version, customizations []int) []finding.Finding {
+func (t *renderTrial) render(c sampleCluster, m content.Manifest, v deployment.Version, customizations []int) []finding.Finding {
 	kube := t.kubeOf(c)
 	key := v.ID + " " + kube + fmt.Sprint(c.Guessed)
 	t.versions[c.Title] = key
@@ -206,40 +206,40 @@ func (t *trial) render(c sampleCluster, m content.Manifest, v deployment.Version
 }
 
 // kubeOf is the version of Kubernetes that charts see on a cluster.
-func (t *trial) kubeOf(c sampleCluster) string {
+func (t *renderTrial) kubeOf(c sampleCluster) string {
 	return cmp.Or(cmp.Or(t.o.kubeVersion, c.kubeVersion), sources.RecentKubernetes)
 }
 
-func (t *trial) renderOnce(c sampleCluster, m content.Manifest, v deployment.Version, kube, key string, customizations []int) []finding.Finding {
+func (t *renderTrial) renderOnce(c sampleCluster, m content.Manifest, v deployment.Version, kube, key string, customizations []int) []finding.Finding {
 	b := t.result.Bundle
-	d := helm.Deployment{Content: m, Memory: release.Memory{Owner: release.Owner{BundleID: b.Name}}}
+	d := helm.Deployment{Content: m, Memory: release.Record{Owner: release.Owner{BundleID: b.Name}}}
 	var err error
 	if d.Options, err = sources.WithValues(v); err != nil {
-		return []finding.Finding{t.at("render: " + err.Error())}
+		return []finding.Finding{t.findingAt("render: " + err.Error())}
 	}
 	d.ID = helm.IDOf(b.Name, d.Options)
 	r, err := helm.Render(d, helm.RenderOptions{KubeVersion: kube, Patches: true})
-	t.keep(kube, d, r.Objects, t.uncertain(c, d))
-	t.held[key] = heldBy(d, r.Objects, t.uncertain(c, d))
+	t.keepRendered(kube, d, r.Objects, t.uncertainReason(c, d))
+	t.held[key] = heldBy(d, r.Objects, t.uncertainReason(c, d))
 	switch {
 	case err == nil:
-		return t.lacking(d, r)
+		return t.undeployedFindings(d, r)
 	case reconcile.ReasonOf(err) == release.ReasonNotImplemented: // said already
 		return nil
 	}
 	var list []finding.Finding
 	for _, v := range helm.Violations(d, err) {
 		if f, ok := t.origins.Violation(customizations, v.Chart, v.Pointer, v.Text); ok {
-			list = append(list, t.weigh(c, d, err, f, func(on *lint.Dependence) bool { return on.Violation(v.Pointer, v.Text) }))
+			list = append(list, t.weakenFinding(c, d, err, f, func(on *lint.Dependence) bool { return on.Violation(v.Pointer, v.Text) }))
 		}
 	}
 	if len(list) > 0 {
 		return list
 	}
 	if place, ok := helm.BrokenSchema(d, err); ok {
-		return []finding.Finding{t.placed(place)} // for any cluster
+		return []finding.Finding{t.findingAtPlace(place)} // for any cluster
 	}
-	f := t.locate(d, err, customizations)
+	f := t.locateError(d, err, customizations)
 	if reconcile.ReasonOf(err) == release.ReasonDuplicateObject {
 		f.Rule = finding.RuleDuplicate
 	}
@@ -247,17 +247,17 @@ func (t *trial) renderOnce(c sampleCluster, m content.Manifest, v deployment.Ver
 		f.Rule = finding.RuleTemplate
 		return []finding.Finding{f} // for any cluster
 	}
-	return []finding.Finding{t.weigh(c, d, err, f, func(on *lint.Dependence) bool {
+	return []finding.Finding{t.weakenFinding(c, d, err, f, func(on *lint.Dependence) bool {
 		place, ok := helm.Locate(d, err)
 		return !ok || on.Line(place.File, place.Line, helm.AbsentTemplate(err))
 	})}
 }
 
-// weigh makes the finding about an error of Render a warning where a real cluster
+// weakenFinding makes the finding about an error of Render a warning where a real cluster
 // may have what is missing here. depends reports whether the values that the error is
 // about may depend on the cluster.
-func (t *trial) weigh(c sampleCluster, d helm.Deployment, err error, f finding.Finding, depends func(*lint.Dependence) bool) finding.Finding {
-	if guessed := t.guessed(c, f); guessed != f {
+func (t *renderTrial) weakenFinding(c sampleCluster, d helm.Deployment, err error, f finding.Finding, depends func(*lint.Dependence) bool) finding.Finding {
+	if guessed := t.asGuess(c, f); guessed != f {
 		t.noteDependence(c, d, f, depends)
 		f = guessed
 	}
@@ -270,11 +270,11 @@ func (t *trial) weigh(c sampleCluster, d helm.Deployment, err error, f finding.F
 	return f
 }
 
-// lacking is what was rendered without an error and will not be deployed.
-func (t *trial) lacking(d helm.Deployment, r helm.Rendered) []finding.Finding {
+// undeployedFindings is what was rendered without an error and will not be deployed.
+func (t *renderTrial) undeployedFindings(d helm.Deployment, r helm.Rendered) []finding.Finding {
 	var list []finding.Finding
 	for _, name := range r.Skipped {
-		f := t.locate(d, fmt.Errorf("%s: a document that it renders has no kind, so it is not deployed", name), nil)
+		f := t.locateError(d, fmt.Errorf("%s: a document that it renders has no kind, so it is not deployed", name), nil)
 		f.Severity, f.Rule = finding.Warning, finding.RuleManifest
 		list = append(list, f)
 	}
@@ -287,24 +287,24 @@ func (t *trial) lacking(d helm.Deployment, r helm.Rendered) []finding.Finding {
 	said := slices.ContainsFunc(t.result.Findings, func(f finding.Finding) bool {
 		return f.Rule == finding.RuleManifest || f.Rule == finding.RuleEmpty
 	})
-	if strings.TrimSpace(r.All()) == "" && len(list) == 0 && !said {
-		f := t.at(sources.NothingRendered)
+	if strings.TrimSpace(r.AllObjects()) == "" && len(list) == 0 && !said {
+		f := t.findingAt(sources.NothingRendered)
 		f.Severity, f.Rule = finding.Warning, finding.RuleEmpty
 		list = append(list, f)
 	}
 	return list
 }
 
-// locate is what to say of an error of Render for a cluster to which customizations apply.
-func (t *trial) locate(d helm.Deployment, err error, customizations []int) finding.Finding {
+// locateError is what to say of an error of Render for a cluster to which customizations apply.
+func (t *renderTrial) locateError(d helm.Deployment, err error, customizations []int) finding.Finding {
 	if f, ok := t.remote(err); ok {
 		return f
 	}
 	place, ok := helm.Locate(d, err)
 	if !ok {
-		return t.at("render: " + strings.TrimPrefix(err.Error(), "helm: "))
+		return t.findingAt("render: " + strings.TrimPrefix(err.Error(), "helm: "))
 	}
-	f := t.placed(place)
+	f := t.findingAtPlace(place)
 	if len(place.Null) > 0 {
 		if null, ok := t.origins.Place(true, customizations, place.Null...); ok {
 			f.Message += fmt.Sprintf(" (%s:%d)", strings.TrimPrefix(null.Path, t.result.Dir.Path+"/"), null.Line)
@@ -313,11 +313,11 @@ func (t *trial) locate(d helm.Deployment, err error, customizations []int) findi
 	return f
 }
 
-// placed is what to say of an error whose place in the files of the bundle is known.
-func (t *trial) placed(place helm.Place) finding.Finding {
+// findingAtPlace is what to say of an error whose place in the files of the bundle is known.
+func (t *renderTrial) findingAtPlace(place helm.Place) finding.Finding {
 	if strings.HasPrefix(place.File, ".chart/") {
-		f := t.at("")
-		if line, column := t.file.At("helm", "chart"); line > 0 {
+		f := t.findingAt("")
+		if line, column := t.file.Position("helm", "chart"); line > 0 {
 			f.Line, f.Column = line, column
 		}
 		_, file, _ := strings.Cut(strings.TrimPrefix(place.File, ".chart/"), "/")
@@ -335,7 +335,7 @@ func (t *trial) placed(place helm.Place) finding.Finding {
 
 // remote is what reading the files found of the address for which a kustomization
 // is refused, as an error.
-func (t *trial) remote(err error) (f finding.Finding, ok bool) {
+func (t *renderTrial) remote(err error) (f finding.Finding, ok bool) {
 	if !errors.Is(err, helm.ErrRemote) {
 		return f, false
 	}
@@ -349,11 +349,11 @@ func (t *trial) remote(err error) (f finding.Finding, ok bool) {
 	return f, false
 }
 
-// at is an error about the bundle as a whole: at the values in its fleet.yaml,
+// findingAt is an error about the bundle as a whole: at the values in its fleet.yaml,
 // or its directory where it has none.
-func (t *trial) at(message string) finding.Finding {
+func (t *renderTrial) findingAt(message string) finding.Finding {
 	f := finding.Finding{Path: t.file.Path, Severity: finding.Error, Rule: finding.RuleRender, Message: message}
-	if f.Line, f.Column = t.file.At("helm"); f.Line == 0 {
+	if f.Line, f.Column = t.file.Position("helm"); f.Line == 0 {
 		f.Path = t.result.Dir.Path
 	}
 	return f

@@ -62,8 +62,8 @@ func (o *Options) readCRDs(std printer.Stdio) ([]map[string]any, error) {
 	return crds, nil
 }
 
-// take notes the objects of a bundle that was tried.
-func (l *treeObjects) take(t *trial, dir string) {
+// addBundle notes the objects of a bundle that was tried.
+func (l *treeObjects) addBundle(t *renderTrial, dir string) {
 	files := map[string][]byte{}
 	for _, r := range t.result.Bundle.Spec.Resources {
 		if data, err := content.ResourceBytes(r); err == nil {
@@ -73,12 +73,12 @@ func (l *treeObjects) take(t *trial, dir string) {
 	b := checkedBundle{dir: dir, file: t.file, rendered: t.objects, held: t.held, versions: t.versions, bundle: schema.Bundle{
 		Dir: t.result.Dir.Path, Files: files, Manifests: schema.Manifests(t.result.Bundle, files), Chart: finding.Finding{Path: t.file.Path},
 	}}
-	b.bundle.Chart.Line, b.bundle.Chart.Column = t.file.At("helm", "chart")
+	b.bundle.Chart.Line, b.bundle.Chart.Column = t.file.Position("helm", "chart")
 	if b.bundle.Chart.Line == 0 {
 		b.bundle.Chart.Path = t.result.Dir.Path
 	}
 	if len(b.rendered) == 0 {
-		t.keep(cmp.Or(t.o.kubeVersion, sources.RecentKubernetes), helm.Deployment{}, nil, "")
+		t.keepRendered(cmp.Or(t.o.kubeVersion, sources.RecentKubernetes), helm.Deployment{}, nil, "")
 	}
 	l.bundles = append(l.bundles, b)
 }
@@ -102,7 +102,7 @@ func (l *treeObjects) report(p sourceTree, r *report) {
 			if kinds := versions[version]; kinds != nil {
 				in := b.bundle
 				in.Rendered = b.rendered[version]
-				r.add(p, b.dir, kinds.Findings(in))
+				r.addFindings(p, b.dir, kinds.Findings(in))
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func (l *treeObjects) comparePatches(p sourceTree, r *report) {
 			templates = templates || strings.HasPrefix(name, "templates/")
 		}
 		if !templates {
-			r.add(p, b.dir, lint.ComparePatches(&b.file, objects))
+			r.addFindings(p, b.dir, lint.ComparePatches(&b.file, objects))
 		}
 	}
 }
@@ -146,9 +146,9 @@ func (l *treeObjects) define(kinds *schema.Kinds) {
 	}
 }
 
-// keep notes what a bundle is rendered to with the options of d; nothing where it cannot be
+// keepRendered notes what a bundle is rendered to with the options of d; nothing where it cannot be
 // rendered. uncertain says why its values may be others on real clusters.
-func (t *trial) keep(kube string, d helm.Deployment, rendered []helm.Object, uncertain string) {
+func (t *renderTrial) keepRendered(kube string, d helm.Deployment, rendered []helm.Object, uncertain string) {
 	if _, known := t.objects[kube]; !known {
 		t.objects[kube] = nil
 	}
@@ -168,7 +168,7 @@ func sourceOf(d helm.Deployment, o helm.Object, uncertain string) schema.Rendere
 
 // uncertain says why values may be others on real clusters than for a sample; it is
 // empty where they are the same.
-func (t *trial) uncertain(c sampleCluster, d helm.Deployment) string {
+func (t *renderTrial) uncertainReason(c sampleCluster, d helm.Deployment) string {
 	switch {
 	case d.Options.Helm != nil && len(d.Options.Helm.ValuesFrom) > 0:
 		return hintElsewhere

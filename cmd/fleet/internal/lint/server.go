@@ -19,7 +19,7 @@ func (o *Options) AskServer(ctx context.Context, g *client.Globals, std printer.
 	}
 	items, _, err := client.Listed(ctx, a.API, client.Query{Resource: client.Definitions})
 	if err != nil {
-		return client.Reached(a.Server, err)
+		return client.DescribeServerError(a.Server, err)
 	}
 	for _, u := range items {
 		o.served = append(o.served, u.Object)

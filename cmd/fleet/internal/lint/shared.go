@@ -65,9 +65,9 @@ func heldBy(d helm.Deployment, rendered []helm.Object, uncertain string) heldObj
 	return out
 }
 
-// shared warns of objects that two bundles have on one cluster: of those the
+// warnShared warns of objects that two bundles have on one cluster: of those the
 // clusters that get both refuse one.
-func (l *treeObjects) shared(p sourceTree, r *report) {
+func (l *treeObjects) warnShared(p sourceTree, r *report) {
 	var sharing diagnose.Sharing
 	sources := map[string]schema.Rendered{} // by bundle and object
 	clusters := map[string]bool{}
@@ -103,7 +103,7 @@ func (l *treeObjects) shared(p sourceTree, r *report) {
 			if more := len(list) - maxShared; more > 0 {
 				f.Hint += fmt.Sprintf("; of %d more objects both have the same", more)
 			}
-			r.add(p, second.dir, []finding.Finding{f})
+			r.addFindings(p, second.dir, []finding.Finding{f})
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (l *treeObjects) services(p sourceTree, r *report) {
 				f.Severity, f.Rule = finding.Warning, finding.RuleUnmatched
 				f.Message += fmt.Sprintf("Service %s: %s", o.Name, s.Message)
 				f.Hint = s.Hint
-				r.add(p, b.dir, []finding.Finding{f})
+				r.addFindings(p, b.dir, []finding.Finding{f})
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func (l *treeObjects) references(p sourceTree, r *report) {
 				f := b.bundle.Place(o.source, d.Place...)
 				f.Severity, f.Rule, f.Hint = finding.Warning, finding.RuleUnmatched, d.Hint
 				f.Message += fmt.Sprintf("%s %s: %s", o.Kind, o.Name, d.Message)
-				r.add(p, b.dir, []finding.Finding{f})
+				r.addFindings(p, b.dir, []finding.Finding{f})
 			}
 		}
 	}
@@ -156,14 +156,14 @@ func (b *checkedBundle) deployed(held []heldObject) []lint.Deployed {
 	var objects []lint.Deployed
 	for _, o := range held {
 		objects = append(objects, lint.Deployed{
-			Namespace: o.Namespace, Object: o.source.Object, Foreign: strings.HasPrefix(o.source.File, ".chart/") || b.uncertain(o),
+			Namespace: o.Namespace, Object: o.source.Object, Foreign: strings.HasPrefix(o.source.File, ".chart/") || b.isUncertain(o),
 		})
 	}
 	return objects
 }
 
 // uncertain reports whether an object may be another one on a real cluster.
-func (b *checkedBundle) uncertain(o heldObject) bool {
+func (b *checkedBundle) isUncertain(o heldObject) bool {
 	return o.source.Uncertain != "" && !slices.Contains(b.bundle.Manifests, o.source.File)
 }
 
@@ -187,7 +187,7 @@ func (b *checkedBundle) deployment(cluster string, held heldObjects, sources map
 	}}}
 	bd.Spec.Options.Helm = &fleet.HelmOptions{TakeOwnership: held.takes}
 	for _, o := range held.objects {
-		if b.uncertain(o) {
+		if b.isUncertain(o) {
 			continue
 		}
 		bd.Status.Resources = append(bd.Status.Resources, o.BundleDeploymentResource)

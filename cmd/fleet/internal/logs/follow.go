@@ -39,17 +39,17 @@ func Follow(ctx context.Context, o Options, s *client.Session) error {
 	}
 	f := logsFollow{o: o, s: s, shown: map[journal.Entry]bool{}, log: newLogTable(s, o, true)}
 	q := client.Query{Resource: cli.MustKind("clusters").Resource(), Namespace: c.Namespace, Fields: client.NameField(c.Name)}
-	return s.FollowAll(ctx, []client.Query{q}, f.take)
+	return s.FollowAll(ctx, []client.Query{q}, f.printChanges)
 }
 
-// take prints what is new in a cluster.
-func (f *logsFollow) take(batch []client.Change) error {
+// printChanges prints what is new in a cluster.
+func (f *logsFollow) printChanges(batch []client.Change) error {
 	for _, x := range batch {
 		if x.Kind == watch.Deleted {
 			f.s.Std.Note("cluster %s is deleted", client.KeyText(x.Object))
 			continue
 		}
-		c, err := client.As[fleet.Cluster](x.Object)
+		c, err := client.Convert[fleet.Cluster](x.Object)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (f *logsFollow) take(batch []client.Change) error {
 			f.s.Std.Note("warning: %v", err)
 			continue
 		}
-		if err := f.print(c, lines); err != nil {
+		if err := f.printNew(c, lines); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (f *logsFollow) take(batch []client.Change) error {
 
 // print prints those lines that were not printed before. Only the first time they are
 // limited to the last ones that the user wants.
-func (f *logsFollow) print(c *fleet.Cluster, lines []journal.Entry) error {
+func (f *logsFollow) printNew(c *fleet.Cluster, lines []journal.Entry) error {
 	now := map[journal.Entry]bool{}
 	for _, e := range lines {
 		now[e] = true
@@ -84,9 +84,9 @@ func (f *logsFollow) print(c *fleet.Cluster, lines []journal.Entry) error {
 	switch {
 	case len(fresh) == 0:
 		return nil
-	case f.o.Output.Machine():
+	case f.o.Output.IsMachineReadable():
 		return f.o.Output.Print(f.s.Std, agentLog(c, fresh), true)
 	}
-	f.log.print(fresh)
+	f.log.printLines(fresh)
 	return nil
 }

@@ -43,7 +43,7 @@ func (o *Options) Complete(args []string) error {
 	case o.Lines == 0 && !o.Follow:
 		return errors.New("--lines 0 shows nothing: it goes with --follow, which then shows new decisions alone")
 	}
-	ref, err := Grammar.One(args)
+	ref, err := Grammar.ParseOne(args)
 	o.cluster = ref.Name
 	return err
 }
@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 		}
 	}
 	lines = lines[max(0, len(lines)-o.Lines):]
-	if o.Output.Machine() {
+	if o.Output.IsMachineReadable() {
 		return o.Output.Print(s.Std, agentLog(c, lines), false)
 	}
 	if len(lines) == 0 {
@@ -72,7 +72,7 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 		return nil
 	}
 	log := newLogTable(s, o, slices.ContainsFunc(lines, func(e journal.Entry) bool { return e.Times > 1 }))
-	log.print(lines)
+	log.printLines(lines)
 	if display := c.Status.Display.State; display == fleet.Offline {
 		s.Std.Note("%s is Offline: this is what was told up to %s (%s ago)", c.Name,
 			view.Clock(c.Status.Agent.LastSeen.Time, s.Now()), view.Ago(c.Status.Agent.LastSeen.Time, s.Now()))
@@ -103,7 +103,7 @@ func (o Options) unknownBundle(ctx context.Context, s *client.Session) error {
 // oneCluster is the only cluster of a name, or of "<workspace>/<name>".
 func oneCluster(ctx context.Context, s *client.Session, name string) (*fleet.Cluster, error) {
 	k := cli.MustKind("clusters")
-	qs, err := s.Wide(ctx, k, "")
+	qs, err := s.QueriesFor(ctx, k, "")
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func oneCluster(ctx context.Context, s *client.Session, name string) (*fleet.Clu
 	var spaces []string
 	for _, q := range qs {
 		q.Fields = "metadata.name=" + bare
-		items, err := s.All(ctx, q)
+		items, err := s.ListAll(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -148,7 +148,7 @@ func noCluster(ctx context.Context, s *client.Session, k cli.Kind, name string) 
 	for _, c := range all {
 		known = append(known, view.Key{Namespace: c.Namespace, Name: c.Name})
 	}
-	if found, err := (&client.Reading{S: s}).Named(ctx, cli.MustKind("bundles"), name); err == nil && len(found) > 0 {
+	if found, err := (&client.ExplainReader{S: s}).ListNamed(ctx, cli.MustKind("bundles"), name); err == nil && len(found) > 0 {
 		return fmt.Errorf("no cluster %q: it is a bundle; fleet logs shows the agent of a cluster, and fleet explain %s why a bundle is not Ready", name, name)
 	}
 	return s.Unknown(ctx, k, name, known)
@@ -180,24 +180,24 @@ type logTable struct {
 // newLogTable has TIMES and SINCE if anything was repeated, or may be.
 func newLogTable(s *client.Session, o Options, repeated bool) logTable {
 	t := &printer.Table{Out: s.Std.Out}
-	if !o.Output.Wide() {
+	if !o.Output.IsWide() {
 		t.Width = s.Std.Width()
 	}
 	show := t.Show(logColumns, func(c printer.Column) bool {
-		return repeated || o.Output.Wide() || c.Title != "TIMES" && c.Title != "SINCE"
+		return repeated || o.Output.IsWide() || c.Title != "TIMES" && c.Title != "SINCE"
 	})
 	return logTable{s, t, show, o.Bare}
 }
 
 // print prints lines, the first time with titles.
-func (l *logTable) print(lines []journal.Entry) {
+func (l *logTable) printLines(lines []journal.Entry) {
 	var rows [][]string
 	for _, e := range lines {
 		times, since := "", ""
 		if e.Times > 1 {
 			times, since = fmt.Sprint(e.Times), view.Clock(e.First, l.s.Now())
 		}
-		rows = append(rows, l.show([]string{view.Clock(e.At, l.s.Now()), times, since, printer.Dash(e.Deployment), e.Verb, printer.Dash(e.Reason), e.Message}))
+		rows = append(rows, l.show([]string{view.Clock(e.At, l.s.Now()), times, since, printer.OrDash(e.Deployment), e.Verb, printer.OrDash(e.Reason), e.Message}))
 	}
 	l.table.Print(rows, l.bare)
 	l.bare = true

@@ -9,9 +9,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 )
 
-// A Span is a piece of a line, in the colour of a state; without one where that is
+// A ColoredText is a piece of a line, in the colour of a state; without one where that is
 // empty.
-type Span struct {
+type ColoredText struct {
 	Text  string
 	State string
 }
@@ -71,8 +71,8 @@ func PlainTerminal(env func(string) string) bool {
 
 // WriteLine writes spans as one line, in colours where the answer has them. Their
 // texts stay in the line, as printable.Line makes them.
-func WriteLine(out io.Writer, spans ...Span) {
-	to, colored := paintable(out)
+func WriteLine(out io.Writer, spans ...ColoredText) {
+	to, colored := colorWriter(out)
 	var line strings.Builder
 	blanks := ""
 	for _, s := range spans {

@@ -23,15 +23,15 @@ func NewDocument(kind string) Document { return Document{DocumentVersion, kind} 
 func ListDocument(objects []*unstructured.Unstructured) any {
 	items := make([]any, len(objects))
 	for i, u := range objects {
-		items[i] = Plain(u)
+		items[i] = WithoutManagedFields(u)
 	}
 	return map[string]any{
 		"apiVersion": "v1", "kind": "List", "items": items, "metadata": map[string]any{"resourceVersion": ""},
 	}
 }
 
-// Plain is an object without managedFields, as kubectl shows it.
-func Plain(u *unstructured.Unstructured) map[string]any {
+// WithoutManagedFields is an object without managedFields, as kubectl shows it.
+func WithoutManagedFields(u *unstructured.Unstructured) map[string]any {
 	c := u.DeepCopy()
 	c.SetManagedFields(nil)
 	return c.Object

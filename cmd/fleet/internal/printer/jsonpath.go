@@ -32,7 +32,7 @@ func misspelt(text string, doc any, shape reflect.Type) (wrong, doubtful []error
 	if err != nil {
 		return nil, nil, true // path refuses it
 	}
-	c := pathCheck{scopes: []pathScope{{places: []place{{value: doc, shape: shape}}}}}
+	c := pathCheck{scopes: []pathScope{{places: []jsonPlace{{value: doc, shape: shape}}}}}
 	for _, node := range tree.Root.Nodes {
 		if list, ok := node.(*jsonpath.ListNode); ok {
 			c.expression(list)
@@ -43,7 +43,7 @@ func misspelt(text string, doc any, shape reflect.Type) (wrong, doubtful []error
 
 // A pathScope is where the paths of expressions begin.
 type pathScope struct {
-	places []place
+	places []jsonPlace
 	at     string // how the user wrote the way to them
 }
 
@@ -69,7 +69,7 @@ func (c *pathCheck) expression(list *jsonpath.ListNode) {
 		}
 	}
 	c.doubts = nil
-	found, err := c.follow(scope.places, nodes, scope.at)
+	found, err := c.followPath(scope.places, nodes, scope.at)
 	if err != nil {
 		c.wrong = append(c.wrong, c.inList(err, scope.places, nodes))
 	}
@@ -78,29 +78,29 @@ func (c *pathCheck) expression(list *jsonpath.ListNode) {
 		c.scopes = append(c.scopes, pathScope{found, scope.at + wayOf(nodes...)})
 		return
 	}
-	c.matched = c.matched || slices.ContainsFunc(found, place.set)
+	c.matched = c.matched || slices.ContainsFunc(found, jsonPlace.set)
 }
 
 // inList adds to the error of an expression about a List that it fits the objects of
 // the list, and to that of one about the objects of a List that there is no list.
-func (c *pathCheck) inList(err error, scope []place, nodes []jsonpath.Node) error {
-	items, listErr := c.follow(scope, []jsonpath.Node{&jsonpath.FieldNode{Value: "items"}, &jsonpath.WildcardNode{}}, "")
+func (c *pathCheck) inList(err error, scope []jsonPlace, nodes []jsonpath.Node) error {
+	items, listErr := c.followPath(scope, []jsonpath.Node{&jsonpath.FieldNode{Value: "items"}, &jsonpath.WildcardNode{}}, "")
 	if listErr == nil && len(items) > 0 {
-		if _, listErr = c.follow(items, nodes, ""); listErr == nil {
+		if _, listErr = c.followPath(items, nodes, ""); listErr == nil {
 			return fmt.Errorf("%w; the objects of a list are in .items[*]", err)
 		}
 		return err
 	}
 	if field, ok := nodes[0].(*jsonpath.FieldNode); ok && field.Value == "items" && len(nodes) > 2 {
-		if _, oneErr := c.follow(scope, nodes[2:], ""); oneErr == nil {
+		if _, oneErr := c.followPath(scope, nodes[2:], ""); oneErr == nil {
 			return fmt.Errorf("%w; the answer is one object and no list: leave out .items[*]", err)
 		}
 	}
 	return err
 }
 
-// follow goes from places along a path. at is how the user wrote the way to them.
-func (c *pathCheck) follow(from []place, path []jsonpath.Node, at string) ([]place, error) {
+// followPath goes from places along a path. at is how the user wrote the way to them.
+func (c *pathCheck) followPath(from []jsonPlace, path []jsonpath.Node, at string) ([]jsonPlace, error) {
 	var err error
 	for i, node := range path {
 		to := at + wayOf(node)
@@ -109,17 +109,17 @@ func (c *pathCheck) follow(from []place, path []jsonpath.Node, at string) ([]pla
 			if n.Value == "" {
 				continue // {.} and {@}
 			}
-			from, err = c.field(from, n.Value, at, i > 0 && isRecursive(path[i-1]))
+			from, err = c.toField(from, n.Value, at, i > 0 && isRecursive(path[i-1]))
 		case *jsonpath.ArrayNode, *jsonpath.WildcardNode:
-			from = spread(from, place.children)
+			from = mapPlaces(from, jsonPlace.children)
 		case *jsonpath.RecursiveNode:
-			from = spread(from, place.within)
+			from = mapPlaces(from, jsonPlace.descendants)
 		case *jsonpath.FilterNode:
-			from, err = c.filter(spread(from, place.children), n, to)
+			from, err = c.filter(mapPlaces(from, jsonPlace.children), n, to)
 		case *jsonpath.UnionNode:
-			from, err = c.union(from, n, at)
+			from, err = c.followUnion(from, n, at)
 		case *jsonpath.ListNode:
-			from, err = c.follow(from, n.Nodes, at)
+			from, err = c.followPath(from, n.Nodes, at)
 		}
 		if err != nil {
 			return nil, err
@@ -154,20 +154,20 @@ func isRecursive(n jsonpath.Node) bool {
 
 // filter checks the two sides of a condition. It does not judge the result of the
 // condition.
-func (c *pathCheck) filter(from []place, n *jsonpath.FilterNode, at string) ([]place, error) {
+func (c *pathCheck) filter(from []jsonPlace, n *jsonpath.FilterNode, at string) ([]jsonPlace, error) {
 	for _, side := range []*jsonpath.ListNode{n.Left, n.Right} {
-		if _, err := c.follow(from, side.Nodes, at); err != nil {
+		if _, err := c.followPath(from, side.Nodes, at); err != nil {
 			return nil, err
 		}
 	}
 	return from, nil
 }
 
-// union goes from places along each of several paths.
-func (c *pathCheck) union(from []place, n *jsonpath.UnionNode, at string) ([]place, error) {
-	var all []place
+// followUnion goes from places along each of several paths.
+func (c *pathCheck) followUnion(from []jsonPlace, n *jsonpath.UnionNode, at string) ([]jsonPlace, error) {
+	var all []jsonPlace
 	for _, path := range n.Nodes {
-		found, err := c.follow(from, path.Nodes, at)
+		found, err := c.followPath(from, path.Nodes, at)
 		if err != nil {
 			return nil, err
 		}
@@ -178,11 +178,11 @@ func (c *pathCheck) union(from []place, n *jsonpath.UnionNode, at string) ([]pla
 
 // field goes from places to a field of theirs. It is an error if none of them can have
 // it. anywhere is for the places below a "..": most of them need not have it.
-func (c *pathCheck) field(from []place, name, at string, anywhere bool) ([]place, error) {
-	var found, unset []place // unset: keys that a map could have
+func (c *pathCheck) toField(from []jsonPlace, name, at string, anywhere bool) ([]jsonPlace, error) {
+	var found, unset []jsonPlace // unset: keys that a map could have
 	names := map[string]bool{}
 	for _, p := range from {
-		next, known := p.field(name)
+		next, known := p.fieldPlace(name)
 		switch {
 		case known:
 			found = append(found, next)
@@ -205,19 +205,19 @@ func (c *pathCheck) field(from []place, name, at string, anywhere bool) ([]place
 		}
 		return unset, nil
 	case anywhere:
-		return nil, fmt.Errorf("%w %q anywhere%s", errNoField, name, meant(near, nil))
-	case slices.ContainsFunc(from, place.list):
+		return nil, fmt.Errorf("%w %q anywhere%s", errNoField, name, fieldHint(near, nil))
+	case slices.ContainsFunc(from, jsonPlace.list):
 		return nil, fmt.Errorf("%w %q in %s, which is a list: [*] stands for all it holds: %s[*].%s", errNoField, name, where, at, name)
 	case len(known) == 0:
 		return nil, fmt.Errorf(`%w %q in %s, which has no fields; write \. for a dot in a key`, errNoField, name, where)
 	default:
-		return nil, fmt.Errorf("%w %q in %s%s", errNoField, name, where, meant(near, known))
+		return nil, fmt.Errorf("%w %q in %s%s", errNoField, name, where, fieldHint(near, known))
 	}
 }
 
-// meant is the end of an error about a field that does not exist: the nearest that does,
+// fieldHint is the end of an error about a field that does not exist: the nearest that does,
 // or else all of them.
-func meant(near string, known []string) string {
+func fieldHint(near string, known []string) string {
 	switch {
 	case near != "":
 		return fmt.Sprintf("; did you mean %q?", near)
@@ -237,9 +237,9 @@ func wayTo(at string) string {
 	return at
 }
 
-// spread is what follows from each of some places.
-func spread(from []place, next func(place) []place) []place {
-	var all []place
+// mapPlaces is what follows from each of some places.
+func mapPlaces(from []jsonPlace, next func(jsonPlace) []jsonPlace) []jsonPlace {
+	var all []jsonPlace
 	for _, p := range from {
 		all = append(all, next(p)...)
 	}

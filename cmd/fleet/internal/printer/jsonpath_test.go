@@ -122,7 +122,7 @@ func TestMisspelt(t *testing.T) {
 
 // misspeltIn is misspelt for a document that is not decoded.
 func misspeltIn(path string, doc any) (wrong, doubtful []error, matched bool, err error) {
-	plain, err := decoded(doc)
+	plain, err := throughJSON(doc)
 	if err != nil {
 		return nil, nil, false, err
 	}

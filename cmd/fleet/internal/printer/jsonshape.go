@@ -13,8 +13,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// A place is where a path has got to in a document.
-type place struct {
+// A jsonPlace is where a path has got to in a document.
+type jsonPlace struct {
 	value any          // what is there, as decoded from JSON; nil: nothing
 	shape reflect.Type // what may be there; nil: not known
 }
@@ -53,17 +53,17 @@ func ownJSON(t reflect.Type) bool {
 	return false
 }
 
-// shaped is a place of a type, which may be a pointer or one without fields of its own.
-func shaped(value any, t reflect.Type) place {
+// placeOf is a place of a type, which may be a pointer or one without fields of its own.
+func placeOf(value any, t reflect.Type) jsonPlace {
 	if t == nil {
-		return place{value: value}
+		return jsonPlace{value: value}
 	}
-	return place{value: value, shape: shapeOf(reflect.Zero(reflect.PointerTo(t)).Interface())}
+	return jsonPlace{value: value, shape: shapeOf(reflect.Zero(reflect.PointerTo(t)).Interface())}
 }
 
 // typed returns the place with the type of the Kubernetes object that is there, if its
 // type is not known otherwise.
-func (p place) typed() place {
+func (p jsonPlace) typed() jsonPlace {
 	object, ok := p.value.(map[string]any)
 	if p.shape != nil || !ok {
 		return p
@@ -83,10 +83,10 @@ func (p place) typed() place {
 }
 
 // set reports whether the place has a value.
-func (p place) set() bool { return p.value != nil }
+func (p jsonPlace) set() bool { return p.value != nil }
 
 // list reports whether a list is or may be there.
-func (p place) list() bool {
+func (p jsonPlace) list() bool {
 	if _, is := p.value.([]any); is {
 		return true
 	}
@@ -94,7 +94,7 @@ func (p place) list() bool {
 }
 
 // open reports whether any field may be there.
-func (p place) open() bool {
+func (p jsonPlace) open() bool {
 	p = p.typed()
 	if p.shape != nil {
 		return p.shape.Kind() == reflect.Map
@@ -104,7 +104,7 @@ func (p place) open() bool {
 }
 
 // field is the place of a field; known reports whether it is there or may be there.
-func (p place) field(name string) (next place, known bool) {
+func (p jsonPlace) fieldPlace(name string) (next jsonPlace, known bool) {
 	p = p.typed()
 	object, _ := p.value.(map[string]any)
 	value := object[name]
@@ -112,17 +112,17 @@ func (p place) field(name string) (next place, known bool) {
 		switch p.shape.Kind() {
 		case reflect.Struct:
 			if t, ok := structFields(p.shape)[name]; ok {
-				return shaped(value, t), true
+				return placeOf(value, t), true
 			}
 		case reflect.Map:
-			return shaped(value, p.shape.Elem()), value != nil
+			return placeOf(value, p.shape.Elem()), value != nil
 		}
 	}
-	return place{value: value}, value != nil
+	return jsonPlace{value: value}, value != nil
 }
 
 // fields returns the names of the fields that are, or may be, there.
-func (p place) fields() []string {
+func (p jsonPlace) fields() []string {
 	p = p.typed()
 	object, _ := p.value.(map[string]any)
 	names := slices.Collect(maps.Keys(object))
@@ -134,33 +134,33 @@ func (p place) fields() []string {
 
 // children are the places of all that a place holds or may hold. A list has one more
 // than its values: what the list could hold.
-func (p place) children() []place {
+func (p jsonPlace) children() []jsonPlace {
 	p = p.typed()
-	var all []place
+	var all []jsonPlace
 	for _, name := range p.fields() {
-		next, _ := p.field(name)
+		next, _ := p.fieldPlace(name)
 		all = append(all, next)
 	}
 	values, _ := p.value.([]any)
 	var element reflect.Type
 	if p.shape != nil && slices.Contains([]reflect.Kind{reflect.Slice, reflect.Array, reflect.Map}, p.shape.Kind()) {
 		element = p.shape.Elem()
-		if shape := shaped(nil, element); shape.shape != nil {
+		if shape := placeOf(nil, element); shape.shape != nil {
 			all = append(all, shape)
 		}
 	}
 	for _, value := range values {
-		all = append(all, shaped(value, element))
+		all = append(all, placeOf(value, element))
 	}
 	return all
 }
 
-// within are a place and all that it holds or may hold at any depth.
-func (p place) within() []place {
+// descendants are a place and all that it holds or may hold at any depth.
+func (p jsonPlace) descendants() []jsonPlace {
 	seen := map[reflect.Type]bool{}
-	var all []place
-	var visit func(place)
-	visit = func(p place) {
+	var all []jsonPlace
+	var visit func(jsonPlace)
+	visit = func(p jsonPlace) {
 		p = p.typed()
 		if !p.set() && (p.shape == nil || seen[p.shape]) {
 			return

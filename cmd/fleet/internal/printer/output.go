@@ -74,11 +74,11 @@ func (o Output) CheckBefore(doc any, formats ...string) error {
 	return nil
 }
 
-// Machine reports whether a program reads the answer.
-func (o Output) Machine() bool { return o != "" && o != FormatWide }
+// IsMachineReadable reports whether a program reads the answer.
+func (o Output) IsMachineReadable() bool { return o != "" && o != FormatWide }
 
-// Wide reports whether nothing is left out or cut.
-func (o Output) Wide() bool { return o == FormatWide }
+// IsWide reports whether nothing is left out or cut.
+func (o Output) IsWide() bool { return o == FormatWide }
 
 // Print answers with a document in one of the machine's formats. compact is one line of
 // JSON.
@@ -101,7 +101,7 @@ func (o Output) Encode(w io.Writer, doc any, compact bool) error {
 	if compact {
 		data = append([]byte("---\n"), data...)
 	}
-	_, err = Exact(w).Write(data)
+	_, err = DocumentWriter(w).Write(data)
 	return err
 }
 
@@ -164,7 +164,7 @@ func (o Output) printPath(std Stdio, doc any) error {
 	if err != nil {
 		return err
 	}
-	plain, err := decoded(doc)
+	plain, err := throughJSON(doc)
 	if err != nil {
 		return err
 	}
@@ -179,12 +179,12 @@ func (o Output) printPath(std Stdio, doc any) error {
 	for _, err := range slices.Concat(wrong, doubtful) {
 		std.Note("warning: jsonpath: %v", err)
 	}
-	_, err = fmt.Fprintln(Exact(std.Out), strings.TrimSuffix(out.String(), "\n"))
+	_, err = fmt.Fprintln(DocumentWriter(std.Out), strings.TrimSuffix(out.String(), "\n"))
 	return err
 }
 
-// decoded is a document as a program reads it from JSON.
-func decoded(doc any) (any, error) {
+// throughJSON is a document as a program reads it from JSON.
+func throughJSON(doc any) (any, error) {
 	data, err := json.Marshal(doc)
 	if err != nil {
 		return nil, fmt.Errorf("write json: %w", err)

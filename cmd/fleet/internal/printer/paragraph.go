@@ -39,12 +39,12 @@ func (p Paragraph) Lines(prefix, text string) {
 // line prints one line, with its state in colour.
 func (p Paragraph) line(text string) {
 	before, after, _ := strings.Cut(text, p.State)
-	WriteLine(p.Out, Span{Text: before}, Span{p.State, p.State}, Span{Text: after})
+	WriteLine(p.Out, ColoredText{Text: before}, ColoredText{p.State, p.State}, ColoredText{Text: after})
 }
 
 // PrintLines prints what happened, with the time since the command began.
 func PrintLines(out interface{ Write([]byte) (int, error) }, prefix string, lines []view.EventLine, elapsed time.Duration) {
 	for _, l := range lines {
-		Say(out, "%s  %-6s  %s%s\n", view.Elapsed(elapsed), l.Word, prefix, l.Text)
+		Fprintf(out, "%s  %-6s  %s%s\n", view.Elapsed(elapsed), l.Word, prefix, l.Text)
 	}
 }

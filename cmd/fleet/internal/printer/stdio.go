@@ -22,11 +22,11 @@ type Stdio struct {
 }
 
 // Note writes a line to err.
-func (s Stdio) Note(format string, args ...any) { Say(s.Err, format+"\n", args...) }
+func (s Stdio) Note(format string, args ...any) { Fprintf(s.Err, format+"\n", args...) }
 
-// Say prints for people. Texts among the values stay in their line, for a
+// Fprintf prints for people. Texts among the values stay in their line, for a
 // repository or a cluster may have written them.
-func Say(w io.Writer, format string, args ...any) { printable.Fprintf(w, format, args...) }
+func Fprintf(w io.Writer, format string, args ...any) { printable.Fprintf(w, format, args...) }
 
 // Guard returns std for a command: it keeps control and format characters of all
 // output from a terminal, and notes in answered whether the command has written its
@@ -34,7 +34,7 @@ func Say(w io.Writer, format string, args ...any) { printable.Fprintf(w, format,
 func Guard(std Stdio, answered *bool, colored func(terminal bool) bool) Stdio {
 	_, terminal := terminalOf(std.Out)
 	terminal = terminal || std.Columns > 0
-	to := noticed{to: std.Out, any: answered}
+	to := noticingWriter{to: std.Out, any: answered}
 	std.Out = guardedOutput{
 		Writer: printable.NewWriter(to), to: to, terminal: terminal, colored: func() bool { return colored(terminal) },
 	}
@@ -42,13 +42,13 @@ func Guard(std Stdio, answered *bool, colored func(terminal bool) bool) Stdio {
 	return std
 }
 
-// noticed notes that something was written.
-type noticed struct {
+// noticingWriter notes that something was written.
+type noticingWriter struct {
 	to  io.Writer
 	any *bool
 }
 
-func (w noticed) Write(p []byte) (int, error) {
+func (w noticingWriter) Write(p []byte) (int, error) {
 	*w.any = *w.any || len(p) > 0
 	return w.to.Write(p)
 }
@@ -61,18 +61,18 @@ type guardedOutput struct {
 	colored  func() bool
 }
 
-// paintable is where a line goes that may have colours, and whether it has. Its
+// colorWriter is where a line goes that may have colours, and whether it has. Its
 // writer escapes what others have written, for there is no guard.
-func paintable(w io.Writer) (io.Writer, bool) {
+func colorWriter(w io.Writer) (io.Writer, bool) {
 	if g, ok := w.(guardedOutput); ok && g.colored() {
 		return g.to, true
 	}
 	return w, false
 }
 
-// Exact is where a document goes that a program reads: as it is, unless it is
+// DocumentWriter is where a document goes that a program reads: as it is, unless it is
 // shown on a terminal. JSON needs no such way, for its escapes are the same text.
-func Exact(w io.Writer) io.Writer {
+func DocumentWriter(w io.Writer) io.Writer {
 	if g, ok := w.(guardedOutput); ok && !g.terminal {
 		return g.to
 	}
@@ -84,7 +84,7 @@ func terminalOf(w io.Writer) (*os.File, bool) {
 	if g, ok := w.(guardedOutput); ok {
 		w = g.to
 	}
-	if n, ok := w.(noticed); ok {
+	if n, ok := w.(noticingWriter); ok {
 		w = n.to
 	}
 	f, ok := w.(*os.File)
@@ -115,13 +115,13 @@ func (s Stdio) Ask(question string) (answer string, asked bool) {
 	if !ok || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(os.Stderr.Fd())) {
 		return "", false
 	}
-	Say(s.Err, "%s", question)
+	Fprintf(s.Err, "%s", question)
 	line, err := bufio.NewReader(io.LimitReader(in, 1<<10)).ReadString('\n')
 	return strings.TrimSpace(line), err == nil
 }
 
-// Quieted returns a writer that drops what is written while quiet is set.
-func Quieted(to io.Writer, quiet *bool) io.Writer { return quietable{to, quiet} }
+// QuietableWriter returns a writer that drops what is written while quiet is set.
+func QuietableWriter(to io.Writer, quiet *bool) io.Writer { return quietable{to, quiet} }
 
 // quietable drops what is written while quiet is set.
 type quietable struct {

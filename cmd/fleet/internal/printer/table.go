@@ -61,8 +61,8 @@ func (t *Table) Show(columns []Column, wanted func(Column) bool) func([]string) 
 	}
 }
 
-// fit makes room for rows; columns never shrink.
-func (t *Table) fit(rows [][]string) {
+// growColumns makes room for rows; columns never shrink.
+func (t *Table) growColumns(rows [][]string) {
 	if t.size == nil {
 		t.size = make([]int, len(t.Columns))
 		for i, c := range t.Columns {
@@ -76,9 +76,9 @@ func (t *Table) fit(rows [][]string) {
 	}
 }
 
-// Reserve makes room in a column for what may come.
-func (t *Table) Reserve(title string, size int) {
-	t.fit(nil)
+// ReserveWidth makes room in a column for what may come.
+func (t *Table) ReserveWidth(title string, size int) {
+	t.growColumns(nil)
 	for i, c := range t.Columns {
 		if c.Title == title {
 			t.size[i] = max(t.size[i], size)
@@ -86,8 +86,8 @@ func (t *Table) Reserve(title string, size int) {
 	}
 }
 
-// head prints the titles.
-func (t *Table) head() {
+// printHeader prints the titles.
+func (t *Table) printHeader() {
 	titles := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
 		titles[i] = c.Title
@@ -97,15 +97,15 @@ func (t *Table) head() {
 
 // row prints one row.
 func (t *Table) row(cells []string) {
-	var line []Span
+	var line []ColoredText
 	used, start := 0, 0 // of the line; start is where its last cell begins
-	last := t.last()
+	last := t.lastColumn()
 	for i, cell := range cells {
 		if t.hidden[i] {
 			continue
 		}
 		if len(line) > 0 {
-			line = append(line, Span{Text: Gap})
+			line = append(line, ColoredText{Text: Gap})
 			used += len(Gap)
 		}
 		start = used
@@ -119,7 +119,7 @@ func (t *Table) row(cells []string) {
 		if c := t.Columns[i]; c.State && cell != c.Title {
 			state = cell
 		}
-		line = append(line, Span{cell, state}, Span{Text: blanks})
+		line = append(line, ColoredText{cell, state}, ColoredText{Text: blanks})
 		used += t.size[i]
 	}
 	WriteLine(t.Out, line...)
@@ -146,12 +146,12 @@ func (t *Table) texts(cells []string) {
 		}
 	}
 	if len(parts) > 0 {
-		WriteLine(t.Out, Span{Text: Cut(Indent+strings.Join(parts, Gap), t.Width)})
+		WriteLine(t.Out, ColoredText{Text: Cut(Indent+strings.Join(parts, Gap), t.Width)})
 	}
 }
 
-// last is the last column that is not left out.
-func (t *Table) last() int {
+// lastColumn is the last column that is not left out.
+func (t *Table) lastColumn() int {
 	for i := len(t.Columns) - 1; i > 0; i-- {
 		if !t.hidden[i] {
 			return i
@@ -160,15 +160,15 @@ func (t *Table) last() int {
 	return 0
 }
 
-// arrange decides, once for all rows, which columns are shown where they do not fit
+// chooseColumns decides, once for all rows, which columns are shown where they do not fit
 // the width.
-func (t *Table) arrange() {
+func (t *Table) chooseColumns() {
 	if t.arranged {
 		return
 	}
 	t.arranged, t.hidden = true, make([]bool, len(t.Columns))
 	final := len(t.Columns) - 1
-	if t.Width <= 0 || t.fits(t.size[final]) {
+	if t.Width <= 0 || t.fitsWidth(t.size[final]) {
 		return
 	}
 	if !t.Columns[final].Text {
@@ -189,7 +189,7 @@ func (t *Table) arrange() {
 // leaveOut hides columns until the rows fit, with so much room for the final one.
 // It reports whether they do.
 func (t *Table) leaveOut(room int) bool {
-	for !t.fits(room) {
+	for !t.fitsWidth(room) {
 		next := -1
 		for i, c := range t.Columns {
 			if c.Drop > 0 && !t.hidden[i] && (next < 0 || c.Drop < t.Columns[next].Drop) {
@@ -204,8 +204,8 @@ func (t *Table) leaveOut(room int) bool {
 	return true
 }
 
-// fits reports whether a row fits the width, with so much room for the final column.
-func (t *Table) fits(room int) bool {
+// fitsWidth reports whether a row fits the width, with so much room for the final column.
+func (t *Table) fitsWidth(room int) bool {
 	need := -len(Gap)
 	for i, size := range t.size {
 		if t.hidden[i] {
@@ -234,10 +234,10 @@ func (t *Table) Print(rows [][]string, bare bool) {
 	for i, r := range rows {
 		rows[i] = OneLine(r)
 	}
-	t.fit(rows)
-	t.arrange()
+	t.growColumns(rows)
+	t.chooseColumns()
 	if !bare {
-		t.head()
+		t.printHeader()
 	}
 	for _, r := range rows {
 		t.row(r)

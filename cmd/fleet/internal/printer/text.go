@@ -32,8 +32,8 @@ type Ready struct{ Ready, All int }
 
 func (r Ready) String() string { return fmt.Sprintf("%d/%d", r.Ready, r.All) }
 
-// Dash returns "-" for an empty text.
-func Dash(s string) string {
+// OrDash returns "-" for an empty text.
+func OrDash(s string) string {
 	if s == "" {
 		return "-"
 	}

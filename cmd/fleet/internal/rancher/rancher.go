@@ -47,8 +47,8 @@ type Options struct {
 	URL, TokenFile, CAFile string
 }
 
-// A place is a Rancher and how to be let in.
-type place struct {
+// A rancherServer is a Rancher and how to be let in.
+type rancherServer struct {
 	base  *url.URL // without a path
 	token string
 	tls   *tls.Config
@@ -59,7 +59,7 @@ const rancherPage = "200"
 
 // A Store is one user at one Rancher.
 type Store struct {
-	way    *way
+	way    *transport
 	Client clientbase.APIBaseClient
 	std    printer.Stdio
 	Scope  string // -n; empty: all workspaces
@@ -71,7 +71,7 @@ func Open(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) 
 	if err != nil {
 		return nil, err
 	}
-	way := &way{ctx: ctx, base: at.base, next: &http.Transport{
+	way := &transport{ctx: ctx, base: at.base, next: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: at.tls, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second,
 	}}
 	if g.Debug {
@@ -80,7 +80,7 @@ func Open(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) 
 	clientbase.Debug = false // it would write to stdout, which is for the answer
 	k := &Store{way: way, std: std, Scope: g.Namespace}
 	if err := k.connect(at.token); err != nil {
-		return nil, k.Trouble(err)
+		return nil, k.DescribeError(err)
 	}
 	return k, nil
 }
@@ -137,8 +137,8 @@ func fetch(ops *clientbase.APIOperations, address string) (http.Header, []byte, 
 }
 
 // findPlace finds address, token and authorities.
-func findPlace(g *client.Globals, o Options, std printer.Stdio) (place, error) {
-	at := place{tls: &tls.Config{MinVersion: tls.VersionTLS12}}
+func findPlace(g *client.Globals, o Options, std printer.Stdio) (rancherServer, error) {
+	at := rancherServer{tls: &tls.Config{MinVersion: tls.VersionTLS12}}
 	address := o.URL
 	var cfg *rest.Config
 	if address == FromKubeconfig {
@@ -156,7 +156,7 @@ func findPlace(g *client.Globals, o Options, std printer.Stdio) (place, error) {
 	if at.base, err = rancherURL(address); err != nil {
 		return at, err
 	}
-	if err := at.trust(o.CAFile, cfg); err != nil {
+	if err := at.setAuthorities(o.CAFile, cfg); err != nil {
 		return at, err
 	}
 	if at.token, err = rancherToken(o.TokenFile, cfg, std); err != nil {
@@ -182,9 +182,9 @@ func rancherURL(address string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v3")}, nil
 }
 
-// trust takes authorities from a file, or from the kubeconfig; else those of the
+// setAuthorities takes authorities from a file, or from the kubeconfig; else those of the
 // system count.
-func (at *place) trust(file string, cfg *rest.Config) error {
+func (at *rancherServer) setAuthorities(file string, cfg *rest.Config) error {
 	var pem []byte
 	if cfg != nil {
 		at.tls.InsecureSkipVerify = cfg.Insecure //nolint:gosec // as the user's kubeconfig says
@@ -233,9 +233,9 @@ func rancherToken(file string, cfg *rest.Config, std printer.Stdio) (string, err
 	return "", fmt.Errorf("no token for Rancher: --rancher-token-file FILE, or %s in the environment (in Rancher: Account & API Keys)", EnvRancherToken)
 }
 
-// A way is the only way to Rancher: it ends with the command, leads to no other
+// A transport is the only way to Rancher: it ends with the command, leads to no other
 // server, and keeps what Rancher says where it refuses.
-type way struct {
+type transport struct {
 	ctx  context.Context //nolint:containedctx // norman's client takes none
 	base *url.URL
 	next http.RoundTripper
@@ -252,7 +252,7 @@ type refusal struct {
 
 // RoundTrip sends a request, unless it is for another server: the answers name the
 // addresses of further requests, and the token is for this one.
-func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != w.base.Scheme || r.URL.Host != w.base.Host {
 		return nil, fmt.Errorf("it calls itself %s://%s, where the token was not meant to go: use that address, --rancher=%s://%s",
 			r.URL.Scheme, r.URL.Host, r.URL.Scheme, r.URL.Host)
@@ -304,7 +304,7 @@ func List[T any](k *Store, typ string, filters map[string]any) ([]T, error) {
 	var page list
 	for err := k.Client.List(typ, opts, &page); ; {
 		if err != nil {
-			return nil, k.Trouble(err)
+			return nil, k.DescribeError(err)
 		}
 		out = append(out, page.Data...)
 		if page.Pagination == nil || page.Pagination.Next == "" {
@@ -316,8 +316,8 @@ func List[T any](k *Store, typ string, filters map[string]any) ([]T, error) {
 	}
 }
 
-// Trouble puts an error of Rancher's into words.
-func (k *Store) Trouble(err error) error {
+// DescribeError puts an error of Rancher's into words.
+func (k *Store) DescribeError(err error) error {
 	var refused *clientbase.APIError
 	var urlErr *url.Error
 	switch {

@@ -45,7 +45,7 @@ func ReadObjects(name string, std printer.Stdio) (Objects, error) {
 		return Objects{}, err
 	}
 	f := objectFile{name: name, data: data}
-	if err := f.parse(); err != nil {
+	if err := f.parseDocuments(); err != nil {
 		return Objects{}, err
 	}
 	if n := ReportFound(std, f.found, false); n > 0 {
@@ -64,8 +64,8 @@ type objectFile struct {
 	documents []*yaml.Node // with their places; nil until one is asked for
 }
 
-// parse reads a stream of YAML or JSON documents; lists are taken apart.
-func (f *objectFile) parse() error {
+// parseDocuments reads a stream of YAML or JSON documents; lists are taken apart.
+func (f *objectFile) parseDocuments() error {
 	decode := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(f.data), 4096)
 	for n := 1; ; n++ {
 		raw := map[string]any{}
@@ -79,51 +79,51 @@ func (f *objectFile) parse() error {
 		if len(raw) == 0 {
 			continue
 		}
-		if err := f.add(&unstructured.Unstructured{Object: raw}, n-1); err != nil {
+		if err := f.addObject(&unstructured.Unstructured{Object: raw}, n-1); err != nil {
 			return fmt.Errorf("%w: %s, document %d: %w", cli.ErrInput, cli.ShownFile(f.name), n, err)
 		}
 	}
 }
 
-// add adds the object of a document, or the items of a list: item is the path to it
+// addObject adds the object of a document, or the items of a list: item is the path to it
 // there.
-func (f *objectFile) add(u *unstructured.Unstructured, document int, item ...any) error {
+func (f *objectFile) addObject(u *unstructured.Unstructured, document int, item ...any) error {
 	if u.IsList() {
 		i := -1
 		return u.EachListItem(func(entry runtime.Object) error {
 			i++
-			return f.add(entry.(*unstructured.Unstructured), document, append(slices.Clone(item), "items", i)...)
+			return f.addObject(entry.(*unstructured.Unstructured), document, append(slices.Clone(item), "items", i)...)
 		})
 	}
-	place := func() *yaml.Node { return f.place(u, document, item) }
+	place := func() *yaml.Node { return f.nodeOf(u, document, item) }
 	var err error
 	switch u.GroupVersionKind().GroupKind().String() {
 	case "Bundle." + fleet.Group:
-		err = take(f, u, place, &f.bundles)
+		err = convertObject(f, u, place, &f.bundles)
 	case "Cluster." + fleet.Group:
-		err = take(f, u, place, &f.Clusters)
+		err = convertObject(f, u, place, &f.Clusters)
 	case "ClusterGroup." + fleet.Group:
-		err = take(f, u, place, &f.Groups)
+		err = convertObject(f, u, place, &f.Groups)
 	case "BundleNamespaceMapping." + fleet.Group:
-		err = take(f, u, place, &f.mappings)
+		err = convertObject(f, u, place, &f.mappings)
 	case "Content." + fleet.Group:
-		err = take(f, u, place, &f.contents)
+		err = convertObject(f, u, place, &f.contents)
 	case "BundleDeployment." + fleet.Group:
-		err = take(f, u, place, &f.Deployments)
+		err = convertObject(f, u, place, &f.Deployments)
 	case "Secret":
-		err = take(f, u, place, &f.Secrets)
+		err = convertObject(f, u, place, &f.Secrets)
 	case "Namespace":
-		err = take(f, u, place, &f.namespaces)
+		err = convertObject(f, u, place, &f.namespaces)
 	default:
 		f.others = append(f.others, u.GetKind())
 	}
 	return err
 }
 
-// take reads an object as its type. A value of another type is an error. A field that the
+// convertObject reads an object as its type. A value of another type is an error. A field that the
 // type does not have is an error, and of an object that a server has written a warning: the
 // server may know more than this program. Of the same warnings the first is kept.
-func take[T any](f *objectFile, u *unstructured.Unstructured, place func() *yaml.Node, into *[]*T) error {
+func convertObject[T any](f *objectFile, u *unstructured.Unstructured, place func() *yaml.Node, into *[]*T) error {
 	out := new(T)
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, out, true)
 	if _, unknown := runtime.AsStrictDecodingError(err); unknown {
@@ -153,14 +153,14 @@ func take[T any](f *objectFile, u *unstructured.Unstructured, place func() *yaml
 	return nil
 }
 
-// place returns the node of an object in the file. Where it cannot be found, as in a
+// nodeOf returns the node of an object in the file. Where it cannot be found, as in a
 // stream of JSON, place returns the object without positions.
-func (f *objectFile) place(u *unstructured.Unstructured, document int, item []any) *yaml.Node {
+func (f *objectFile) nodeOf(u *unstructured.Unstructured, document int, item []any) *yaml.Node {
 	if f.documents == nil {
 		for _, d := range position.Documents(f.data) {
 			root := position.Root(d.Text)
 			if root != nil {
-				position.Shift(root, d.Before)
+				position.ShiftLines(root, d.Before)
 			}
 			if len(d.Text) > 0 { // as the decoder numbers it
 				f.documents = append(f.documents, root)

@@ -12,7 +12,7 @@ import (
 // ReportFindings says what was found, and fails if any of it is an error, or with
 // strict anything at all.
 func ReportFindings(std printer.Stdio, set bundle.Set, strict, printing bool) error {
-	n := ReportFound(std, set.All(), strict)
+	n := ReportFound(std, set.AllFindings(), strict)
 	if n == 0 {
 		return nil
 	}

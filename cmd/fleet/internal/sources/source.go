@@ -48,8 +48,8 @@ func (s *Source) LookFurther(ctx context.Context, in *preview.Input) error {
 	return nil
 }
 
-// Live is a session in one workspace.
-func Live(ctx context.Context, g *client.Globals, std printer.Stdio, namespace string) (*client.Session, error) {
+// ConnectWorkspace is a session in one workspace.
+func ConnectWorkspace(ctx context.Context, g *client.Globals, std printer.Stdio, namespace string) (*client.Session, error) {
 	g.Namespace = namespace
 	return g.ConnectWithin(ctx, std, false)
 }
@@ -96,13 +96,13 @@ func (s *Source) Preview(ctx context.Context) (preview.Input, preview.Result, er
 		Mappings: s.File.mappings, Namespaces: s.File.namespaces,
 	}
 	if s.Live == nil {
-		r, err := preview.Of(in)
+		r, err := preview.Compute(in)
 		return in, r, err
 	}
-	if err := s.look(ctx, &in); err != nil {
+	if err := s.readInput(ctx, &in); err != nil {
 		return in, preview.Result{}, err
 	}
-	r, err := preview.Of(in)
+	r, err := preview.Compute(in)
 	if err != nil {
 		return in, r, err
 	}
@@ -116,13 +116,13 @@ func (s *Source) Preview(ctx context.Context) (preview.Input, preview.Result, er
 		}
 	}
 	if missing > 0 {
-		r, err = preview.Of(in)
+		r, err = preview.Compute(in)
 	}
 	return in, r, err
 }
 
-// look reads what is there.
-func (s *Source) look(ctx context.Context, in *preview.Input) error {
+// readInput reads what is there.
+func (s *Source) readInput(ctx context.Context, in *preview.Input) error {
 	var err error
 	if in.Clusters, err = client.ListAs[fleet.Cluster](ctx, s.Live, cli.MustKind("clusters"), ""); err != nil {
 		return err

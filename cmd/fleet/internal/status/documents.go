@@ -17,8 +17,8 @@ type FleetStatus struct {
 	// Suspended reports whether the brake is on.
 	Suspended bool `json:"suspended"`
 	// Brake says by whom and why.
-	Brake *view.Brake `json:"brake,omitempty"`
+	Brake *view.GlobalPause `json:"brake,omitempty"`
 	view.Status
 
-	names namesakes `json:"-"` // of all objects of the fleet
+	names rowNames `json:"-"` // of all objects of the fleet
 }

@@ -17,28 +17,28 @@ import (
 func (o Options) screen(s *client.Session, doc FleetStatus) {
 	out, now := s.Std.Out, s.Now()
 	if doc.Suspended {
-		printer.Say(out, "%s; nothing new is rolled out (fleet resume --all)\n", doc.Brake.Text(now))
+		printer.Fprintf(out, "%s; nothing new is rolled out (fleet resume --all)\n", doc.Brake.Text(now))
 	}
 	if text := doc.Manager.Warning(now); text != "" {
 		fmt.Fprintln(out, text)
 	}
 	asOf := doc.Manager.AsOf(now)
-	clusters, bundles := sum(doc.Clusters, "cluster", asOf), sum(doc.Bundles, "bundle", asOf)
+	clusters, bundles := sumText(doc.Clusters, "cluster", asOf), sumText(doc.Bundles, "bundle", asOf)
 	if doc.Quiet() {
 		parts := []string{clusters, bundles}
 		if text := doc.Manager.Text(now); text != "" {
 			parts = append(parts, text)
 		}
-		o.beside(s, parts)
+		o.printTexts(s, parts)
 	} else {
-		printer.Say(out, "%s\n", clusters)
-		printer.Say(out, "%s\n", bundles)
+		printer.Fprintf(out, "%s\n", clusters)
+		printer.Fprintf(out, "%s\n", bundles)
 		if doc.Repositories.Total > 0 {
-			printer.Say(out, "%s\n", repositories(doc.Repositories))
+			printer.Fprintf(out, "%s\n", repositories(doc.Repositories))
 		}
 	}
 	if n := doc.Repositories.Warnings; n > 0 {
-		printer.Say(out, "%s with warnings: fleet get repos\n", repositoryCount(n))
+		printer.Fprintf(out, "%s with warnings: fleet get repos\n", repositoryCount(n))
 	}
 	if len(doc.Attention) == 0 {
 		fmt.Fprintln(out, "nothing needs attention")
@@ -47,33 +47,33 @@ func (o Options) screen(s *client.Session, doc FleetStatus) {
 		o.attention(s, doc.Attention, doc.names)
 	}
 	if len(doc.Moving) > 0 {
-		printer.Say(out, "\nMOVING\n")
-		o.moving(s, doc.Moving, doc.names)
+		printer.Fprintf(out, "\nMOVING\n")
+		o.printMoving(s, doc.Moving, doc.names)
 	}
 	if len(doc.Paused) > 0 {
 		fmt.Fprintln(out)
 		o.paused(s, doc.Paused, doc.names)
 	}
 	if doc.Offline.Count > 0 {
-		printer.Say(out, "\nOFFLINE longest: %s\n", longest(doc.Offline, now))
+		printer.Fprintf(out, "\nOFFLINE longest: %s\n", longest(doc.Offline, now))
 	}
 }
 
-// beside prints texts in one line, or below each other where the terminal is too narrow.
-func (o Options) beside(s *client.Session, texts []string) {
+// printTexts prints texts in one line, or below each other where the terminal is too narrow.
+func (o Options) printTexts(s *client.Session, texts []string) {
 	line := strings.Join(texts, "        ")
-	if width := s.Std.Width(); !o.Output.Wide() && width > 0 && utf8.RuneCountInString(line) > width {
+	if width := s.Std.Width(); !o.Output.IsWide() && width > 0 && utf8.RuneCountInString(line) > width {
 		for _, text := range texts {
-			printer.Say(s.Std.Out, "%s\n", text)
+			printer.Fprintf(s.Std.Out, "%s\n", text)
 		}
 		return
 	}
-	printer.Say(s.Std.Out, "%s\n", line)
+	printer.Fprintf(s.Std.Out, "%s\n", line)
 }
 
-// sum is "3 clusters: 2 Ready, 1 NotReady". asOf, where not empty, says how old
+// sumText is "3 clusters: 2 Ready, 1 NotReady". asOf, where not empty, says how old
 // that is; then it is never "all Ready".
-func sum(c view.Count, noun, asOf string) string {
+func sumText(c view.Count, noun, asOf string) string {
 	text := printer.Plural(c.Total, noun)
 	switch {
 	case c.Total == 0:
@@ -115,9 +115,9 @@ func repositories(r view.Repositories) string {
 
 // attention prints what needs a person. Messages are in the middle column; they are cut
 // on a terminal.
-func (o Options) attention(s *client.Session, rows []view.Attention, names namesakes) {
+func (o Options) attention(s *client.Session, rows []view.Attention, names rowNames) {
 	more, now := 0, s.Now()
-	if !o.Output.Wide() && len(rows) > MaxAttention {
+	if !o.Output.IsWide() && len(rows) > MaxAttention {
 		more = len(rows) - MaxAttention
 		rows = rows[:MaxAttention]
 	}
@@ -127,7 +127,7 @@ func (o Options) attention(s *client.Session, rows []view.Attention, names names
 		if a.Since != nil {
 			since = view.Ago(*a.Since, now)
 		}
-		cells[i] = printer.OneLine([]string{string(a.State), names.text(a.Label(), a.Name), a.Message, printer.Dash(since), printer.Dash(a.Clusters.Text())})
+		cells[i] = printer.OneLine([]string{string(a.State), names.text(a.Label(), a.Name), a.Message, printer.OrDash(since), printer.OrDash(a.Clusters.Text())})
 	}
 	var size [5]int
 	for _, c := range cells {
@@ -138,7 +138,7 @@ func (o Options) attention(s *client.Session, rows []view.Attention, names names
 	before := 2 + size[0] + 2 + size[1] + 3
 	after := 3 + max(size[3], len("SINCE")) + 3 + max(size[4], len("CLUSTERS"))
 	width, below := s.Std.Width(), false
-	if o.Output.Wide() {
+	if o.Output.IsWide() {
 		width = 0
 	}
 	if width > 0 {
@@ -150,39 +150,39 @@ func (o Options) attention(s *client.Session, rows []view.Attention, names names
 		before, size[2] = before-len(printer.Gap), 0
 	}
 	first, at := max(before+size[2], len("NEEDS ATTENTION")), max(size[3], len("SINCE"))
-	printer.WriteLine(s.Std.Out, printer.Span{Text: printer.Pad("NEEDS ATTENTION", first) + printer.Gap + printer.Pad("SINCE", at) + printer.Gap + "CLUSTERS"})
+	printer.WriteLine(s.Std.Out, printer.ColoredText{Text: printer.Pad("NEEDS ATTENTION", first) + printer.Gap + printer.Pad("SINCE", at) + printer.Gap + "CLUSTERS"})
 	for _, c := range cells {
 		text := "  " + printer.Pad(c[1], size[1])
 		if !below {
 			text += printer.Gap + printer.Cut(c[2], size[2])
 		}
-		printer.WriteLine(s.Std.Out, printer.Span{Text: "  "}, printer.Span{Text: c[0], State: c[0]},
-			printer.Span{Text: printer.Pad(strings.Repeat(" ", size[0]-utf8.RuneCountInString(c[0]))+text, first-2-utf8.RuneCountInString(c[0])) + printer.Gap + printer.Pad(c[3], at) + printer.Gap + c[4]})
+		printer.WriteLine(s.Std.Out, printer.ColoredText{Text: "  "}, printer.ColoredText{Text: c[0], State: c[0]},
+			printer.ColoredText{Text: printer.Pad(strings.Repeat(" ", size[0]-utf8.RuneCountInString(c[0]))+text, first-2-utf8.RuneCountInString(c[0])) + printer.Gap + printer.Pad(c[3], at) + printer.Gap + c[4]})
 		if below && c[2] != "" {
-			printer.WriteLine(s.Std.Out, printer.Span{Text: printer.Cut(printer.Indent+c[2], width)})
+			printer.WriteLine(s.Std.Out, printer.ColoredText{Text: printer.Cut(printer.Indent+c[2], width)})
 		}
 	}
 	if more > 0 {
-		printer.Say(s.Std.Out, "  and %d more: fleet status -o wide\n", more)
+		printer.Fprintf(s.Std.Out, "  and %d more: fleet status -o wide\n", more)
 	}
 }
 
-// moving prints what changes by itself.
-func (o Options) moving(s *client.Session, rows []view.Moving, names namesakes) {
+// printMoving prints what changes by itself.
+func (o Options) printMoving(s *client.Session, rows []view.Moving, names rowNames) {
 	more := 0
-	if !o.Output.Wide() && len(rows) > MaxMoving {
+	if !o.Output.IsWide() && len(rows) > MaxMoving {
 		more = len(rows) - MaxMoving
 		rows = rows[:MaxMoving]
 	}
 	t := printer.Table{Out: s.Std.Out, Columns: []printer.Column{{}, {}, {Text: true}}}
-	if !o.Output.Wide() {
+	if !o.Output.IsWide() {
 		t.Width = s.Std.Width()
 	}
 	var cells [][]string
 	for _, m := range rows {
 		name := "  " + names.text(m.Label(), m.Name)
 		if m.Commit != "" {
-			name += " -> " + view.Short(m.Commit)
+			name += " -> " + view.ShortCommit(m.Commit)
 		}
 		progress := printer.Ready{Ready: m.Ready, All: m.Desired}.String() + " Ready"
 		if len(m.Partitions) > 0 {
@@ -196,29 +196,29 @@ func (o Options) moving(s *client.Session, rows []view.Moving, names namesakes) 
 	}
 	t.Print(cells, true)
 	if more > 0 {
-		printer.Say(s.Std.Out, "  and %d more: fleet status -o wide\n", more)
+		printer.Fprintf(s.Std.Out, "  and %d more: fleet status -o wide\n", more)
 	}
 }
 
-// namesakes are what rows are called, and which objects of the fleet are called so, also
+// rowNames are what rows are called, and which objects of the fleet are called so, also
 // those without a row.
-type namesakes map[string]map[string]bool
+type rowNames map[string]map[string]bool
 
-func namesakesOf(f view.Fleet) namesakes {
-	l := namesakes{}
+func namesakesOf(f view.Fleet) rowNames {
+	l := rowNames{}
 	for _, r := range f.Repositories {
-		l.add("GitRepo", r)
+		l.addName("GitRepo", r)
 	}
 	for _, b := range f.Bundles {
-		l.add("Bundle", b)
+		l.addName("Bundle", b)
 	}
 	for _, c := range f.Clusters {
-		l.add("Cluster", c)
+		l.addName("Cluster", c)
 	}
 	return l
 }
 
-func (l namesakes) add(kind string, o metav1.Object) {
+func (l rowNames) addName(kind string, o metav1.Object) {
 	a := view.Attention{Kind: kind, Name: o.GetNamespace() + "/" + o.GetName()}
 	if l[a.Label()] == nil {
 		l[a.Label()] = map[string]bool{}
@@ -227,7 +227,7 @@ func (l namesakes) add(kind string, o metav1.Object) {
 }
 
 // text is a label; with its workspace where it means several objects.
-func (l namesakes) text(label, name string) string {
+func (l rowNames) text(label, name string) string {
 	if len(l[label]) < 2 {
 		return label
 	}

@@ -29,14 +29,14 @@ type Options struct {
 
 // Run prints the screen once.
 func Run(ctx context.Context, o Options, s *client.Session) error {
-	f, err := s.Look(ctx)
+	f, err := s.ReadFleet(ctx)
 	if err != nil {
 		return err
 	}
 	if len(f.Clusters)+len(f.Repositories)+len(f.Bundles) == 0 {
 		s.EmptyWorkspace()
 	}
-	s.NoteStray(ctx, f.Stray())
+	s.NoteStray(ctx, f.StrayNamespaces())
 	s.NoteHelmOps(ctx)
 	m, b, err := s.Surroundings(ctx)
 	if err != nil {
@@ -45,10 +45,10 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 	if f.Shards, err = s.Shards(ctx, f); err != nil {
 		return err
 	}
-	s.Unseen(m)
+	s.NoteManagerHidden(m)
 	s.NoteManager(ctx, m)
-	doc := document(s, f, view.Look(f, m, s.Now()), b)
-	if o.Output.Machine() {
+	doc := document(s, f, view.NewSnapshot(f, m, s.Now()), b)
+	if o.Output.IsMachineReadable() {
 		err = o.Output.Print(s.Std, doc, false)
 	} else {
 		o.screen(s, doc)
@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 }
 
 // document is the document of a glance at a fleet.
-func document(s *client.Session, f view.Fleet, g view.Glance, b view.Brake) FleetStatus {
+func document(s *client.Session, f view.Fleet, g view.StatusSnapshot, b view.GlobalPause) FleetStatus {
 	doc := FleetStatus{
 		Document: printer.NewDocument("FleetStatus"), At: s.Now().UTC().Truncate(time.Second), Server: s.Server, Suspended: b.On, Status: g.Status,
 		names: namesakesOf(f),
@@ -85,14 +85,14 @@ type statusWatch struct {
 	asked    time.Time // when manager and brake were
 	manager  view.Manager
 	shards   map[string]view.Manager
-	brake    view.Brake
-	glance   view.Glance
+	brake    view.GlobalPause
+	glance   view.StatusSnapshot
 	doc      FleetStatus
 	followed followed
 }
 
 // Watch prints the screen, and then what happens until ctx ends.
-func Watch(ctx context.Context, o Options, s *client.Session, w client.World) error {
+func Watch(ctx context.Context, o Options, s *client.Session, w client.FleetWatch) error {
 	t := statusWatch{o: o, s: s, began: s.Now(), asked: s.Now(), followed: newFollowed(w.Fleet())}
 	var err error
 	if t.manager, t.brake, err = s.Surroundings(ctx); err != nil {
@@ -103,18 +103,18 @@ func Watch(ctx context.Context, o Options, s *client.Session, w client.World) er
 		return err
 	}
 	f.Shards = t.shards
-	s.Unseen(t.manager)
+	s.NoteManagerHidden(t.manager)
 	s.NoteManager(ctx, t.manager)
-	t.glance = view.Look(f, t.manager, s.Now())
+	t.glance = view.NewSnapshot(f, t.manager, s.Now())
 	t.doc = document(s, f, t.glance, t.brake)
-	if o.Output.Machine() {
+	if o.Output.IsMachineReadable() {
 		err = o.Output.Print(s.Std, t.doc, true)
 	} else {
 		o.screen(s, t.doc)
 	}
 	for err == nil {
 		if err = w.Next(ctx); err == nil {
-			err = t.look(ctx, w.Fleet())
+			err = t.printEvents(ctx, w.Fleet())
 		}
 	}
 	if ctx.Err() != nil {
@@ -123,33 +123,33 @@ func Watch(ctx context.Context, o Options, s *client.Session, w client.World) er
 	return err
 }
 
-// look prints what has happened since the last look.
-func (t *statusWatch) look(ctx context.Context, f view.Fleet) error {
+// printEvents prints what has happened since the last look.
+func (t *statusWatch) printEvents(ctx context.Context, f view.Fleet) error {
 	now, was := t.s.Now(), t.brake
 	if now.Sub(t.asked) >= client.AskAgain {
 		t.asked = now
 		if m, b, err := t.s.Surroundings(ctx); err != nil {
-			t.s.Trouble(err)
+			t.s.NoteWatchError(err)
 		} else {
 			t.manager, t.brake = m, b
 		}
 		if shards, err := t.s.Shards(ctx, f); err != nil {
-			t.s.Trouble(err)
+			t.s.NoteWatchError(err)
 		} else {
 			t.shards = shards
 		}
 	}
 	f.Shards = t.shards
-	glance := view.Look(f, t.manager, now)
+	glance := view.NewSnapshot(f, t.manager, now)
 	doc := document(t.s, f, glance, t.brake)
-	lines := append(t.followed.next(f, now), view.Changes(t.glance, glance, now)...)
+	lines := append(t.followed.nextEvents(f, now), view.Changes(t.glance, glance, now)...)
 	if t.brake.On != was.On {
 		lines = append(lines, brakeLine(t.brake, now))
 	}
 	changed := !reflect.DeepEqual(unsigned(t.doc), unsigned(doc))
 	t.glance, t.doc = glance, doc
 	switch {
-	case !t.o.Output.Machine():
+	case !t.o.Output.IsMachineReadable():
 		printer.PrintLines(t.s.Std.Out, "", lines, now.Sub(t.began))
 	case changed:
 		return t.o.Output.Print(t.s.Std, doc, true)
@@ -157,7 +157,7 @@ func (t *statusWatch) look(ctx context.Context, f view.Fleet) error {
 	return nil
 }
 
-func brakeLine(b view.Brake, now time.Time) view.EventLine {
+func brakeLine(b view.GlobalPause, now time.Time) view.EventLine {
 	if b.On {
 		return view.EventLine{Word: "brake", Text: b.Text(now)}
 	}
@@ -181,12 +181,12 @@ type followedRepo struct {
 // newFollowed begins with the present state, which is no change.
 func newFollowed(f view.Fleet) followed {
 	s := followed{}
-	s.next(f, time.Time{})
+	s.nextEvents(f, time.Time{})
 	return s
 }
 
-// next reports what has happened since the last call.
-func (s followed) next(f view.Fleet, now time.Time) []view.EventLine {
+// nextEvents reports what has happened since the last call.
+func (s followed) nextEvents(f view.Fleet, now time.Time) []view.EventLine {
 	var lines []view.EventLine
 	spaces := map[string]bool{}
 	for _, r := range f.Repositories {
@@ -204,7 +204,7 @@ func (s followed) next(f view.Fleet, now time.Time) []view.EventLine {
 			s[key] = t
 		}
 		f.Ordered = true // lines show what was reported; the answers are those of fleet wait
-		v := view.Judge(t.goal, f)
+		v := view.Evaluate(t.goal, f)
 		for _, l := range view.EventLines(t.goal, t.verdict, v, "", now) {
 			if l.Word != "fail" && l.Word != "defer" && l.Word != "wait" { // these are shown as what needs attention
 				lines = append(lines, view.EventLine{Word: l.Word, Text: prefix + l.Text})

@@ -11,7 +11,7 @@ type Suspension struct {
 	// Suspended reports what is so now.
 	Suspended bool `json:"suspended"`
 	// Brake is the brake on everything; only with --all.
-	Brake *view.Brake `json:"brake,omitempty"`
+	Brake *view.GlobalPause `json:"brake,omitempty"`
 	// Objects are those that were told.
 	Objects []SuspendedObject `json:"objects,omitempty"`
 }

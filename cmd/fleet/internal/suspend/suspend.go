@@ -44,10 +44,10 @@ func (o *Options) Complete(cmd *cobra.Command, g *client.Globals, std printer.St
 	cmd.Flags().BoolVar(&o.all, "all", false, "the whole fleet")
 	cmd.ValidArgsFunction = g.CompleteObjects(std, suspendable)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if o.targets, err = suspendable.Objects(args); err != nil {
+		if o.targets, err = suspendable.ParseObjects(args); err != nil {
 			return err
 		}
-		if err := o.check(g.Namespace); err != nil {
+		if err := o.validate(g.Namespace); err != nil {
 			return err
 		}
 		if err := g.Writing(cmd); err != nil {
@@ -64,7 +64,7 @@ func (o *Options) Complete(cmd *cobra.Command, g *client.Globals, std printer.St
 	}
 }
 
-func (o Options) check(workspace string) error {
+func (o Options) validate(workspace string) error {
 	if err := o.output.CheckBefore(Suspension{}, cli.DocumentFormats...); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (o Options) check(workspace string) error {
 	case o.all && len(o.targets) > 0:
 		return errors.New("--all goes without KIND/NAME")
 	case o.all && workspace != "":
-		return fmt.Errorf("--all is every workspace: leave out -n; for one workspace name its repos: fleet %s -n %s repo/NAME", o.verb(), workspace)
+		return fmt.Errorf("--all is every workspace: leave out -n; for one workspace name its repos: fleet %s -n %s repo/NAME", o.commandWord(), workspace)
 	case !o.all && len(o.targets) == 0:
 		return fmt.Errorf("want %s; or --all", suspendable.Forms())
 	case o.all && o.Suspend && o.Reason == "":
@@ -83,8 +83,8 @@ func (o Options) check(workspace string) error {
 	return nil
 }
 
-// verb is the word of the command.
-func (o Options) verb() string {
+// commandWord is the word of the command.
+func (o Options) commandWord() string {
 	if o.Suspend {
 		return "suspend"
 	}
@@ -98,7 +98,7 @@ func runBrake(ctx context.Context, o Options, s *client.Session) error {
 		return err
 	}
 	s.Std.Note("%s, all workspaces", s.Server)
-	was, err := o.before(ctx, s)
+	was, err := o.readGlobalPause(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -106,34 +106,34 @@ func runBrake(ctx context.Context, o Options, s *client.Session) error {
 	switch {
 	case o.Suspend && !was.On:
 		at := s.Now().UTC().Truncate(time.Second)
-		is = view.Brake{On: true, Reason: o.Reason, By: s.Whoami(ctx), Since: &at}
+		is = view.GlobalPause{On: true, Reason: o.Reason, By: s.UserName(ctx), Since: &at}
 		err = putBrake(ctx, s, is)
 	case !o.Suspend && was.On:
-		is = view.Brake{}
+		is = view.GlobalPause{}
 		err = s.API.Delete(ctx, client.ConfigMaps, s.System, fleet.ConfigMapBrake)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return client.Reached(s.Server, fmt.Errorf("write the brake: %w", err))
+		return client.DescribeServerError(s.Server, fmt.Errorf("write the brake: %w", err))
 	}
-	if o.output.Machine() {
+	if o.output.IsMachineReadable() {
 		return o.output.Print(s.Std, Suspension{Document: printer.NewDocument("Suspension"), Suspended: is.On, Brake: &is}, false)
 	}
 	switch {
 	case o.Suspend && was.On:
-		printer.Say(s.Std.Out, "already %s\n", was.Text(s.Now()))
+		printer.Fprintf(s.Std.Out, "already %s\n", was.Text(s.Now()))
 	case o.Suspend:
-		printer.Say(s.Std.Out, "%s\nnothing new is rolled out until: fleet resume --all\n", is.Text(s.Now()))
+		printer.Fprintf(s.Std.Out, "%s\nnothing new is rolled out until: fleet resume --all\n", is.Text(s.Now()))
 	case was.On:
-		printer.Say(s.Std.Out, "resumed; was %s\n", was.Text(s.Now()))
+		printer.Fprintf(s.Std.Out, "resumed; was %s\n", was.Text(s.Now()))
 	default:
 		return notBraked(ctx, s)
 	}
 	return nil
 }
 
-// before reads the brake. To resume, the user has to be able to see whether it is on.
-func (o Options) before(ctx context.Context, s *client.Session) (view.Brake, error) {
-	was, err := s.Brake(ctx)
+// readGlobalPause reads the brake. To resume, the user has to be able to see whether it is on.
+func (o Options) readGlobalPause(ctx context.Context, s *client.Session) (view.GlobalPause, error) {
+	was, err := s.GlobalPause(ctx)
 	if err != nil || o.Suspend || was.On {
 		return was, err
 	}
@@ -148,9 +148,9 @@ func (o Options) before(ctx context.Context, s *client.Session) (view.Brake, err
 func notBraked(ctx context.Context, s *client.Session) error {
 	all := *s
 	all.Scope = ""
-	f, err := all.Look(ctx)
+	f, err := all.ReadFleet(ctx)
 	if apierrors.IsForbidden(err) {
-		printer.Say(s.Std.Out, "the brake on the whole fleet is not on; this user may not see which objects are suspended\n")
+		printer.Fprintf(s.Std.Out, "the brake on the whole fleet is not on; this user may not see which objects are suspended\n")
 		return nil
 	}
 	if err != nil {
@@ -158,15 +158,15 @@ func notBraked(ctx context.Context, s *client.Session) error {
 	}
 	rows := view.PausedObjects(f)
 	if len(rows) == 0 {
-		printer.Say(s.Std.Out, "the brake on the whole fleet is not on, and no object is suspended\n")
+		printer.Fprintf(s.Std.Out, "the brake on the whole fleet is not on, and no object is suspended\n")
 		return nil
 	}
-	printer.Say(s.Std.Out, "the brake on the whole fleet is not on; to resume what is suspended by itself:\n")
+	printer.Fprintf(s.Std.Out, "the brake on the whole fleet is not on; to resume what is suspended by itself:\n")
 	for _, p := range rows[:min(len(rows), client.MaxPaused)] {
-		printer.Say(s.Std.Out, "  %s   (%s %s)\n", resumes(p), p.Label(), p.Text(s.Now()))
+		printer.Fprintf(s.Std.Out, "  %s   (%s %s)\n", resumes(p), p.Label(), p.Text(s.Now()))
 	}
 	if more := len(rows) - client.MaxPaused; more > 0 {
-		printer.Say(s.Std.Out, "  and %d more: fleet status -o wide\n", more)
+		printer.Fprintf(s.Std.Out, "  and %d more: fleet status -o wide\n", more)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func resumes(p view.PausedObject) string {
 }
 
 // putBrake writes the brake, whether its ConfigMap is there or not.
-func putBrake(ctx context.Context, s *client.Session, b view.Brake) error {
+func putBrake(ctx context.Context, s *client.Session, b view.GlobalPause) error {
 	m := &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.System, Name: fleet.ConfigMapBrake},
@@ -210,7 +210,7 @@ func putBrake(ctx context.Context, s *client.Session, b view.Brake) error {
 
 // runSuspend sets paused on objects, as many as it can.
 func runSuspend(ctx context.Context, o Options, s *client.Session) error {
-	if err := s.Certain(ctx, o.targets); err != nil {
+	if err := s.RequireUniqueWorkspace(ctx, o.targets); err != nil {
 		return err
 	}
 	s.Std.Note("%s, workspace %s", s.Server, s.Scope)
@@ -224,29 +224,29 @@ func runSuspend(ctx context.Context, o Options, s *client.Session) error {
 	at := s.Now().UTC().Truncate(time.Second)
 	pause := view.Pause{Reason: o.Reason, Since: &at}
 	if o.Suspend {
-		pause.By = s.Whoami(ctx)
+		pause.By = s.UserName(ctx)
 	}
 	var failed []error
 	for _, t := range o.targets {
-		done, err := o.one(ctx, s, t, pause)
+		done, err := o.suspendObject(ctx, s, t, pause)
 		if err != nil {
 			failed = append(failed, err)
 			done.Error = err.Error()
 		}
 		doc.Objects = append(doc.Objects, done)
-		if err == nil && !o.output.Machine() {
-			printer.Say(s.Std.Out, "%s\n", o.said(done, s.Now()))
+		if err == nil && !o.output.IsMachineReadable() {
+			printer.Fprintf(s.Std.Out, "%s\n", o.doneText(done, s.Now()))
 		}
 	}
-	if o.output.Machine() {
+	if o.output.IsMachineReadable() {
 		if err := o.output.Print(s.Std, doc, false); err != nil {
 			return err
 		}
 	}
-	return cli.Partly(failed, len(o.targets))
+	return cli.PartialError(failed, len(o.targets))
 }
 
-func (o Options) said(done SuspendedObject, now time.Time) string {
+func (o Options) doneText(done SuspendedObject, now time.Time) string {
 	verb := "resumed"
 	if o.Suspend {
 		verb = "suspended"
@@ -268,8 +268,8 @@ func (o Options) said(done SuspendedObject, now time.Time) string {
 	return done.Name + " " + verb
 }
 
-// one sets paused on one object, and notes there who, when and why.
-func (o Options) one(ctx context.Context, s *client.Session, t cli.ObjectRef, pause view.Pause) (SuspendedObject, error) {
+// suspendObject sets paused on one object, and notes there who, when and why.
+func (o Options) suspendObject(ctx context.Context, s *client.Session, t cli.ObjectRef, pause view.Pause) (SuspendedObject, error) {
 	k, name := t.Kind, t.Name
 	done := SuspendedObject{Kind: k.Kind, Name: s.Scope + "/" + name}
 	u, err := s.Present(ctx, k, name)

@@ -46,14 +46,14 @@ func Check(ctx context.Context, o CheckOptions, s *client.Session) error {
 		if err != nil {
 			return err
 		}
-		judged := judgedBundle(b, takeover.Judge(in))
+		judged := judgedBundle(b, takeover.Compare(in))
 		doc.Bundles = append(doc.Bundles, judged)
 		alike = alike && judged.Verdict == string(takeover.Identical)
 	}
 	if doc.HelmOps, err = s.HelmOps(ctx); err != nil {
 		return err
 	}
-	if err := o.show(s, doc); err != nil {
+	if err := o.printReport(s, doc); err != nil {
 		return err
 	}
 	if !alike || len(doc.HelmOps) > 0 {
@@ -73,9 +73,9 @@ func judgedBundle(b *fleet.Bundle, f takeover.Finding) TakeoverBundle {
 	return out
 }
 
-// show prints the answer.
-func (o CheckOptions) show(s *client.Session, doc TakeoverReport) error {
-	if o.Output.Machine() {
+// printReport prints the answer.
+func (o CheckOptions) printReport(s *client.Session, doc TakeoverReport) error {
+	if o.Output.IsMachineReadable() {
 		return o.Output.Print(s.Std, doc, false)
 	}
 	if len(doc.Bundles)+len(doc.HelmOps) == 0 {
@@ -99,12 +99,12 @@ func (o CheckOptions) show(s *client.Session, doc TakeoverReport) error {
 	}
 	t := &printer.Table{Out: s.Std.Out, Width: s.Std.Width(), Columns: []printer.Column{
 		{Title: "WORKSPACE"}, {Title: "BUNDLE"}, {Title: "SHARD", Drop: 1}, {Title: "VERDICT"}, {Title: "CLUSTERS"}, {Title: "REASON", Text: true}}}
-	if o.Output.Wide() {
+	if o.Output.IsWide() {
 		t.Width = 0
 	}
 	t.Print(rows, false)
-	if o.Output.Wide() {
-		o.each(s, doc)
+	if o.Output.IsWide() {
+		o.printClusters(s, doc)
 	}
 	var sums []string
 	for _, v := range takeover.Verdicts {
@@ -119,20 +119,20 @@ func (o CheckOptions) show(s *client.Session, doc TakeoverReport) error {
 	return nil
 }
 
-// each prints what differs on each cluster.
-func (o CheckOptions) each(s *client.Session, doc TakeoverReport) {
+// printClusters prints what differs on each cluster.
+func (o CheckOptions) printClusters(s *client.Session, doc TakeoverReport) {
 	for _, b := range doc.Bundles {
 		for _, d := range b.Differences {
-			printer.Say(s.Std.Out, "\n%s on %s:\n", b.Name, d.Cluster)
+			printer.Fprintf(s.Std.Out, "\n%s on %s:\n", b.Name, d.Cluster)
 			for _, what := range d.What {
-				printer.Say(s.Std.Out, "  %s\n", what)
+				printer.Fprintf(s.Std.Out, "  %s\n", what)
 			}
 		}
 	}
 }
 
-// sight is what can be seen of a fleet.
-type sight struct {
+// visibleFleet is what can be seen of a fleet.
+type visibleFleet struct {
 	bundles     []*fleet.Bundle
 	clusters    []*fleet.Cluster
 	groups      []*fleet.ClusterGroup
@@ -144,8 +144,8 @@ type sight struct {
 }
 
 // readSight reads all that Bundles depend on, within -n.
-func readSight(ctx context.Context, s *client.Session) (*sight, error) {
-	t := &sight{
+func readSight(ctx context.Context, s *client.Session) (*visibleFleet, error) {
+	t := &visibleFleet{
 		repos: map[string]*fleet.GitRepo{}, deployments: map[string][]*fleet.BundleDeployment{},
 		limits: map[string][]support.Limit{}, mapped: map[string]bool{},
 	}
@@ -175,14 +175,14 @@ func readSight(ctx context.Context, s *client.Session) (*sight, error) {
 }
 
 // findUnplaced finds the Clusters that a manager of a shard could not deploy to.
-func (t *sight) findUnplaced(ctx context.Context, s *client.Session) error {
+func (t *visibleFleet) findUnplaced(ctx context.Context, s *client.Session) error {
 	items, _, err := s.Listed(ctx, client.Query{Resource: client.Namespaces, Labels: fleet.LabelManaged + "=" + registration.True})
 	if apierrors.IsForbidden(err) {
 		s.Std.Note("warning: you may not list namespaces: fleet could not check whether each cluster has a namespace for its deployments")
 		return nil
 	}
 	if err != nil {
-		return client.Reached(s.Server, err)
+		return client.DescribeServerError(s.Server, err)
 	}
 	owners := registration.Owners{}
 	for _, u := range items {
@@ -215,11 +215,11 @@ func eachOf(ctx context.Context, s *client.Session, kind string, report func(nam
 	for _, u := range items {
 		report(u.GetNamespace(), u.GetName())
 	}
-	return client.Reached(s.Server, err)
+	return client.DescribeServerError(s.Server, err)
 }
 
 // input is what the deployments of a Bundle depend on.
-func (t *sight) input(ctx context.Context, s *client.Session, b *fleet.Bundle) (takeover.Input, error) {
+func (t *visibleFleet) input(ctx context.Context, s *client.Session, b *fleet.Bundle) (takeover.Input, error) {
 	key := b.Namespace + "/" + b.Name
 	in := takeover.Input{
 		Input: preview.Input{Bundle: b, Clusters: t.clusters, Groups: t.groups, Deployments: t.deployments[key]},

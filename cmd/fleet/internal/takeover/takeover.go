@@ -50,27 +50,27 @@ func (o MoveOptions) Check() error {
 func Move(ctx context.Context, o MoveOptions, s *client.Session) error {
 	s.Std.Note("%s, workspace %s", s.Server, s.Scope)
 	if !o.Move.Back && !o.Yes {
-		if err := works(ctx, s, o.Move.Shard); err != nil {
+		if err := checkShardRuns(ctx, s, o.Move.Shard); err != nil {
 			return err
 		}
 	}
-	l := tally{at: map[string]int{}, objects: []MovedObject{}}
-	err := o.pass(ctx, s, &l)
+	l := moveResults{at: map[string]int{}, objects: []MovedObject{}}
+	err := o.labelObjects(ctx, s, &l)
 	doc := TakeoverMove{Document: printer.NewDocument("TakeoverMove"), Shard: o.Move.Shard, Back: o.Move.Back, Objects: l.objects}
-	if o.Output.Machine() {
+	if o.Output.IsMachineReadable() {
 		return errors.Join(o.Output.Print(s.Std, doc, false), err)
 	}
-	o.say(s, doc)
+	o.printMove(s, doc)
 	return err
 }
 
 // fresh is how old the last renewal of a lease may be whose holder is at work.
 const fresh = time.Minute
 
-// works returns an error for a shard if no process holds the lease of the process that
+// checkShardRuns returns an error for a shard if no process holds the lease of the process that
 // deploys, or of the one that reads repositories: no manager would look after its
 // objects. It is another error if the user may not read the leases.
-func works(ctx context.Context, s *client.Session, shard string) error {
+func checkShardRuns(ctx context.Context, s *client.Session, shard string) error {
 	var missing []string
 	for _, name := range []string{client.ControllerLease, client.ReaderLease} {
 		name = scope.Scope{Shard: shard}.Lease(name)
@@ -82,9 +82,9 @@ func works(ctx context.Context, s *client.Session, shard string) error {
 		case apierrors.IsForbidden(err):
 			return fmt.Errorf("this user may not see leases in %s: whether a manager works on shard %q is not known; --yes skips this check", s.System, shard)
 		case err != nil:
-			return client.Reached(s.Server, err)
+			return client.DescribeServerError(s.Server, err)
 		}
-		lease, err := client.As[coordinationv1.Lease](u)
+		lease, err := client.Convert[coordinationv1.Lease](u)
 		if err != nil {
 			return err
 		}
@@ -105,10 +105,10 @@ func works(ctx context.Context, s *client.Session, shard string) error {
 // about to write some with the labels that it knew.
 const rounds = 3
 
-// pass labels what is selected until a look finds nothing to label.
-func (o MoveOptions) pass(ctx context.Context, s *client.Session, l *tally) error {
+// labelObjects labels what is selected until a look finds nothing to label.
+func (o MoveOptions) labelObjects(ctx context.Context, s *client.Session, l *moveResults) error {
 	for range rounds {
-		found, err := o.find(ctx, s)
+		found, err := o.selectObjects(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -128,11 +128,11 @@ func partlyDone(failed []error, of int) error {
 	if len(failed) > 3 {
 		failed = append(failed[:3:3], fmt.Errorf("and %d more", len(failed)-3))
 	}
-	return cli.Partly(failed, of)
+	return cli.PartialError(failed, of)
 }
 
-// An owned is an object to hand over, and its kind.
-type owned struct {
+// An objectToMove is an object to hand over, and its kind.
+type objectToMove struct {
 	kind   cli.Kind
 	object *unstructured.Unstructured
 }
@@ -141,23 +141,23 @@ type owned struct {
 // with the manager that installs agents.
 const agentBundles = "fleet-agent-"
 
-// find is what the selector means, in the order in which it is passed on: what
+// selectObjects is what the selector means, in the order in which it is passed on: what
 // makes objects before what it makes.
-func (o MoveOptions) find(ctx context.Context, s *client.Session) ([]owned, error) {
-	var out []owned
+func (o MoveOptions) selectObjects(ctx context.Context, s *client.Session) ([]objectToMove, error) {
+	var out []objectToMove
 	list := func(plural, selector string, keep func(*unstructured.Unstructured) bool) error {
 		k := cli.MustKind(plural)
 		q := client.Query{Resource: k.Resource(), Namespace: s.Scope, Labels: selector}
 		if plural == "deployments" {
 			q.Namespace = ""
 		}
-		items, err := s.All(ctx, q)
+		items, err := s.ListAll(ctx, q)
 		if err != nil {
 			return err
 		}
 		for _, u := range items {
 			if keep(u) {
-				out = append(out, owned{k, u})
+				out = append(out, objectToMove{k, u})
 			}
 		}
 		return nil
@@ -188,14 +188,14 @@ func (o MoveOptions) find(ctx context.Context, s *client.Session) ([]owned, erro
 }
 
 // label writes the labels that are wrong.
-func (o MoveOptions) label(ctx context.Context, s *client.Session, found []owned, l *tally) (written int, failed []error) {
+func (o MoveOptions) label(ctx context.Context, s *client.Session, found []objectToMove, l *moveResults) (written int, failed []error) {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{fleet.LabelShardRef: o.Move.Label()}}})
 	if err != nil {
 		return 0, []error{err}
 	}
 	for _, f := range found {
 		name := f.object.GetNamespace() + "/" + f.object.GetName()
-		relabel, why := o.Move.Of(f.object.GetLabels())
+		relabel, why := o.Move.NeedsRelabel(f.object.GetLabels())
 		done := MovedObject{Kind: f.kind.Kind, Name: name, Error: why}
 		if why != "" {
 			failed = append(failed, fmt.Errorf("%w: %s %s: %s", cli.ErrRefused, f.kind.Singular, name, why))
@@ -203,27 +203,27 @@ func (o MoveOptions) label(ctx context.Context, s *client.Session, found []owned
 		if relabel {
 			_, err := s.API.Patch(ctx, f.kind.Resource(), f.object.GetNamespace(), f.object.GetName(), body)
 			if err != nil {
-				err = fmt.Errorf("%s %s: %w", f.kind.Singular, name, client.Reached(s.Server, err))
+				err = fmt.Errorf("%s %s: %w", f.kind.Singular, name, client.DescribeServerError(s.Server, err))
 				done.Error, failed = err.Error(), append(failed, err)
 			} else {
 				done.Changed = true
 				written++
 			}
 		}
-		l.add(done)
+		l.addResult(done)
 	}
 	return written, failed
 }
 
-// A tally has what became of each object, once.
-type tally struct {
+// A moveResults has what became of each object, once.
+type moveResults struct {
 	objects []MovedObject
 	at      map[string]int // by kind and name
 }
 
-// add records the result for an object; a later result does not overwrite that it was
+// addResult records the result for an object; a later result does not overwrite that it was
 // changed.
-func (l *tally) add(m MovedObject) {
+func (l *moveResults) addResult(m MovedObject) {
 	key := m.Kind + " " + m.Name
 	i, ok := l.at[key]
 	if !ok {
@@ -235,8 +235,8 @@ func (l *tally) add(m MovedObject) {
 	l.objects[i] = m
 }
 
-// say prints what was done.
-func (o MoveOptions) say(s *client.Session, doc TakeoverMove) {
+// printMove prints what was done.
+func (o MoveOptions) printMove(s *client.Session, doc TakeoverMove) {
 	counts := map[string][2]int{}
 	for _, m := range doc.Objects {
 		n := counts[m.Kind]
@@ -253,7 +253,7 @@ func (o MoveOptions) say(s *client.Session, doc TakeoverMove) {
 	for _, plural := range []string{"repos", "bundles", "deployments"} {
 		k := cli.MustKind(plural)
 		if n := counts[k.Kind]; n[0] > 0 {
-			printer.Say(s.Std.Out, "%d of %s %s\n", n[1], pluralOf(n[0], k), verb)
+			printer.Fprintf(s.Std.Out, "%d of %s %s\n", n[1], pluralOf(n[0], k), verb)
 		}
 	}
 	if counts["GitRepo"][1] > 0 && !o.Move.Back {

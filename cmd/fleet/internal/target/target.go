@@ -20,7 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// Options are the flags of fleet target; they are the reference's, except
+// Options are the flags of fleet target; they are rancher/fleet's, except
 // --cluster-file and -o.
 type Options struct {
 	BundleFile  string
@@ -55,7 +55,7 @@ func Run(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) e
 	}
 	src := sources.Source{Bundle: b, File: file}
 	if o.ClusterFile == "" {
-		src.Live, err = sources.Live(ctx, g, std, b.Namespace)
+		src.Live, err = sources.ConnectWorkspace(ctx, g, std, b.Namespace)
 	} else {
 		err = src.Add(o.ClusterFile, std)
 	}
@@ -64,11 +64,11 @@ func Run(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) e
 	}
 	in, result, err := src.Preview(ctx)
 	if err != nil {
-		return blamed(b, err)
+		return classifyError(b, err)
 	}
 	warnUnknown(std, in)
 	if o.Dump {
-		if err := dump(std, in); err != nil {
+		if err := printInputs(std, in); err != nil {
 			return err
 		}
 	}
@@ -83,19 +83,19 @@ func Run(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) e
 	if err != nil {
 		return err
 	}
-	return o.print(std, b, result, objects)
+	return o.printAnswer(std, b, result, objects)
 }
 
-// blamed says whether the input is to blame for an error.
-func blamed(b *fleet.Bundle, err error) error {
+// classifyError says whether the input is to blame for an error.
+func classifyError(b *fleet.Bundle, err error) error {
 	if reconcile.IsTerminal(err) || reconcile.IsRequeue(err) {
 		return fmt.Errorf("%w: bundle %q: %w", cli.ErrInput, b.Name, err)
 	}
 	return err
 }
 
-// dump prints what targeting depends on, in a form that --cluster-file takes.
-func dump(std printer.Stdio, in preview.Input) error {
+// printInputs prints what targeting depends on, in a form that --cluster-file takes.
+func printInputs(std printer.Stdio, in preview.Input) error {
 	var docs []any
 	reach := preview.ReachOf(in)
 	for _, g := range in.Groups {
@@ -169,9 +169,9 @@ func objects(ctx context.Context, s *sources.Source, r preview.Result, access *c
 	return out, nil
 }
 
-// print writes the answer: objects, or with -o the whole document. It notes on stderr
+// printAnswer writes the answer: objects, or with -o the whole document. It notes on stderr
 // what is not deployed.
-func (o Options) print(std printer.Stdio, b *fleet.Bundle, r preview.Result, objects []any) error {
+func (o Options) printAnswer(std printer.Stdio, b *fleet.Bundle, r preview.Result, objects []any) error {
 	doc := Targeting{Document: printer.NewDocument("Targeting"), Bundle: b.Namespace + "/" + b.Name, Content: r.Content, Objects: []map[string]any{}}
 	for _, obj := range objects {
 		plain, err := sources.PlainObject(obj)
@@ -198,7 +198,7 @@ func (o Options) print(std printer.Stdio, b *fleet.Bundle, r preview.Result, obj
 }
 
 func (o Options) answer(std printer.Stdio, doc Targeting) error {
-	if o.Output.Machine() {
+	if o.Output.IsMachineReadable() {
 		return o.Output.Print(std, doc, false)
 	}
 	docs := make([]any, len(doc.Objects))

@@ -13,13 +13,13 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// missing is what is still waited for, and whether the commit was read at all.
-func (t *waiting) missing() string {
+// missingText is what is still waited for, and whether the commit was read at all.
+func (t *waiting) missingText() string {
 	var parts []string
 	for _, v := range t.verdicts {
-		if text := v.Missing(); text != "" {
+		if text := v.MissingText(); text != "" {
 			if t.o.Commit != "" && !v.Seen && !strings.HasPrefix(v.Commit, strings.ToLower(t.o.Commit)) {
-				text = "commit " + view.Short(t.o.Commit) + " was not read, " + text
+				text = "commit " + view.ShortCommit(t.o.Commit) + " was not read, " + text
 			}
 			parts = append(parts, text)
 		}
@@ -27,22 +27,22 @@ func (t *waiting) missing() string {
 	return strings.Join(parts, ", ")
 }
 
-// braked says that the brake is on, if it is.
-func (t *waiting) braked(ctx context.Context) string {
-	b, err := t.s.Brake(ctx)
+// globalPauseText says that the brake is on, if it is.
+func (t *waiting) globalPauseText(ctx context.Context) string {
+	b, err := t.s.GlobalPause(ctx)
 	if err != nil || !b.On {
 		return ""
 	}
 	return "; rollouts are " + b.Text(t.s.Now())
 }
 
-func (t *waiting) stuck() string {
+func (t *waiting) stuckText() string {
 	var names []string
 	for i, v := range t.verdicts {
 		switch {
 		case v.End != view.Failed:
-		case v.Stuck() != "":
-			names = append(names, v.Stuck())
+		case v.StuckText() != "":
+			names = append(names, v.StuckText())
 		default:
 			names = append(names, t.o.Kind.Singular+" "+t.goals[i].Key.Name)
 		}
@@ -63,7 +63,7 @@ func (t *waiting) report(end view.Progress) error {
 	case end == view.Deferred && !t.o.Reachable:
 		err = cli.EndingWith(cli.ErrPartly)
 	}
-	if t.o.Output.Machine() {
+	if t.o.Output.IsMachineReadable() {
 		if printErr := t.o.Output.Print(t.s.Std, t.document(end), false); printErr != nil {
 			return printErr
 		}
@@ -85,11 +85,11 @@ func (t *waiting) report(end view.Progress) error {
 		}
 		switch {
 		case v.End == view.Failed, v.End == view.Waiting && end != view.Failed:
-			text += ". Why:  " + t.why(t.goals[i], v)
+			text += ". Why:  " + t.explainCommand(t.goals[i], v)
 		case v.End == view.Waiting:
 			text += "; not waited for any longer"
 		}
-		printer.Say(t.s.Std.Out, "%s\n", text)
+		printer.Fprintf(t.s.Std.Out, "%s\n", text)
 	}
 	return err
 }
@@ -116,22 +116,22 @@ func (t *waiting) table() {
 	}}
 	var rows [][]string
 	for _, p := range pairs {
-		rows = append(rows, []string{p.Bundle.Name, p.Cluster.Name, printer.Dash(view.Short(p.Commit)), string(p.State), p.Message})
+		rows = append(rows, []string{p.Bundle.Name, p.Cluster.Name, printer.OrDash(view.ShortCommit(p.Commit)), string(p.State), p.Message})
 	}
 	tab.Print(rows, false)
 	if more > 0 {
-		printer.Say(t.s.Std.Out, "and %d more\n", more)
+		printer.Fprintf(t.s.Std.Out, "and %d more\n", more)
 	}
 	fmt.Fprintln(t.s.Std.Out)
 }
 
-// why returns the command that shows more about what is not Ready: first about what has
+// explainCommand returns the command that shows more about what is not Ready: first about what has
 // failed, and not about what waits.
-func (t *waiting) why(goal view.Goal, v view.Verdict) string {
+func (t *waiting) explainCommand(goal view.Goal, v view.Verdict) string {
 	if v.Stopped() {
 		return "fleet check"
 	}
-	p, found := v.Culprit()
+	p, found := v.WorstPair()
 	if found && (p.Progress == view.Failed || len(v.Faults) == 0) {
 		text := fmt.Sprintf("fleet explain %s %s", p.Bundle.Name, p.Cluster.Name)
 		if t.s.Scope != "" || len(t.goals) > 1 {

@@ -51,7 +51,7 @@ var Grammar = cli.GrammarOf("repos", "bundles", "clusters")
 
 // Parse reads the arguments, and refuses flags that do not go together.
 func (o *Options) Parse(args ...string) error {
-	ref, err := Grammar.One(args)
+	ref, err := Grammar.ParseOne(args)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ type waiting struct {
 }
 
 // Run waits and prints what came of it.
-func Run(ctx context.Context, o Options, s *client.Session, w client.World) error {
+func Run(ctx context.Context, o Options, s *client.Session, w client.FleetWatch) error {
 	goals, err := o.goals(ctx, s, w.Fleet())
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func Run(ctx context.Context, o Options, s *client.Session, w client.World) erro
 	if err != nil {
 		return err
 	}
-	s.Heard(m)
+	s.NoteSilentManager(m)
 	t := &waiting{o: o, s: s, began: s.Now(), goals: goals, verdicts: make([]view.Verdict, len(goals)), shards: map[string]view.Manager{"": m}}
 	t.announce(w.Fleet())
 	limited := ctx
@@ -122,17 +122,17 @@ func Run(ctx context.Context, o Options, s *client.Session, w client.World) erro
 		limited, cancel = context.WithTimeout(ctx, o.Timeout)
 		defer cancel()
 	}
-	end, err := t.until(limited, w)
+	end, err := t.awaitGoals(limited, w)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
 		end = view.Waiting
-		t.line("stop", "not in time: "+cmp.Or(t.missing(), Unsettled)+t.braked(ctx))
+		t.line("stop", "not in time: "+cmp.Or(t.missingText(), Unsettled)+t.globalPauseText(ctx))
 	case err != nil:
 		return err
 	case end == view.Failed:
-		t.line("stop", t.stuck())
+		t.line("stop", t.stuckText())
 	}
 	return t.report(end)
 }
@@ -174,16 +174,16 @@ func (t *waiting) announce(f view.Fleet) {
 		}
 		at := "was not read yet"
 		if repo.Status.Commit != "" {
-			at = "is at " + view.Short(repo.Status.Commit)
+			at = "is at " + view.ShortCommit(repo.Status.Commit)
 		}
-		t.line("wait", fmt.Sprintf("for %s; repo %s/%s %s", view.Short(t.o.Commit), repo.Namespace, repo.Name, at))
+		t.line("wait", fmt.Sprintf("for %s; repo %s/%s %s", view.ShortCommit(t.o.Commit), repo.Namespace, repo.Name, at))
 	}
 }
 
-// until looks again and again until the wait is over.
-func (t *waiting) until(ctx context.Context, w client.World) (view.Progress, error) {
+// awaitGoals looks again and again until the wait is over.
+func (t *waiting) awaitGoals(ctx context.Context, w client.FleetWatch) (view.Progress, error) {
 	for settled := false; ; {
-		end, proven, err := t.look(ctx, w)
+		end, proven, err := t.pollGoals(ctx, w)
 		switch {
 		case err != nil:
 			return end, err
@@ -194,22 +194,22 @@ func (t *waiting) until(ctx context.Context, w client.World) (view.Progress, err
 			}
 			continue
 		case settled, end == view.Failed, t.o.Settle == 0, t.o.Commit != "" && proven:
-			t.shown(ctx, w)
+			t.awaitReflected(ctx, w)
 			return end, nil
 		}
-		if settled, err = t.calm(ctx, w); err != nil {
+		if settled, err = t.staysUnchanged(ctx, w); err != nil {
 			return end, err
 		}
 	}
 }
 
-// shown returns when the objects that fleet status reads say what has ended the wait, or
+// awaitReflected returns when the objects that fleet status reads say what has ended the wait, or
 // when the manager has had statusTime for that. The verdicts stay as they are.
-func (t *waiting) shown(ctx context.Context, w client.World) {
+func (t *waiting) awaitReflected(ctx context.Context, w client.FleetWatch) {
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
 	for i := 0; i < len(t.goals); {
-		if view.Shown(t.goals[i], t.verdicts[i], w.Fleet()) {
+		if view.Reflected(t.goals[i], t.verdicts[i], w.Fleet()) {
 			i++
 		} else if w.Next(ctx) != nil {
 			return
@@ -217,8 +217,8 @@ func (t *waiting) shown(ctx context.Context, w client.World) {
 	}
 }
 
-// calm reports whether nothing happens while something has to stay as it is.
-func (t *waiting) calm(ctx context.Context, w client.World) (bool, error) {
+// staysUnchanged reports whether nothing happens while something has to stay as it is.
+func (t *waiting) staysUnchanged(ctx context.Context, w client.FleetWatch) (bool, error) {
 	calm, cancel := context.WithTimeout(ctx, t.o.Settle)
 	defer cancel()
 	err := w.Next(calm)
@@ -231,39 +231,39 @@ func (t *waiting) calm(ctx context.Context, w client.World) (bool, error) {
 	return false, err
 }
 
-// look judges all goals, reports what has changed, and returns their common result, and
+// pollGoals judges all goals, reports what has changed, and returns their common result, and
 // whether the manager itself says which bundles it has written. The parts of the known
 // state may be of different moments, so they end no wait: that takes a fleet that is
 // read in order.
-func (t *waiting) look(ctx context.Context, w client.World) (end view.Progress, proven bool, err error) {
+func (t *waiting) pollGoals(ctx context.Context, w client.FleetWatch) (end view.Progress, proven bool, err error) {
 	t.managed(ctx, w.Fleet())
-	now, proven := t.judge(w.Fleet())
-	if view.Together(now) != view.Waiting || !proven {
+	now, proven := t.evaluateGoals(w.Fleet())
+	if view.Combine(now) != view.Waiting || !proven {
 		f, err := t.ordered(ctx, w)
 		if err != nil {
 			return view.Waiting, false, err
 		}
-		now, proven = t.judge(f)
+		now, proven = t.evaluateGoals(f)
 	}
 	for i, goal := range t.goals {
 		prefix := ""
 		if len(t.goals) > 1 {
 			prefix = goal.Key.Namespace + ": "
 		}
-		printer.PrintLines(t.s.Std.Err, prefix, view.EventLines(goal, t.verdicts[i], now[i], t.about(now[i]), t.s.Now()), t.elapsed())
+		printer.PrintLines(t.s.Std.Err, prefix, view.EventLines(goal, t.verdicts[i], now[i], t.commitText(now[i]), t.s.Now()), t.elapsed())
 	}
 	t.verdicts = now
-	return view.Together(now), proven, nil
+	return view.Combine(now), proven, nil
 }
 
 // ordered reads the fleet in order, again and again while that fails.
-func (t *waiting) ordered(ctx context.Context, w client.World) (view.Fleet, error) {
+func (t *waiting) ordered(ctx context.Context, w client.FleetWatch) (view.Fleet, error) {
 	for {
 		f, err := w.Ordered(ctx)
 		if err == nil || ctx.Err() != nil {
 			return f, cmp.Or(ctx.Err(), err)
 		}
-		t.s.Trouble(err)
+		t.s.NoteWatchError(err)
 		select {
 		case <-ctx.Done():
 			return f, ctx.Err()
@@ -276,29 +276,29 @@ func (t *waiting) ordered(ctx context.Context, w client.World) (view.Fleet, erro
 // seen, and again where one was gone.
 func (t *waiting) managed(ctx context.Context, f view.Fleet) {
 	for _, id := range append([]string{""}, view.ShardsOf(f)...) {
-		if m, known := t.shards[id]; known && !m.Gone() {
+		if m, known := t.shards[id]; known && !m.IsGone() {
 			continue
 		}
 		m, err := t.s.ManagerOf(ctx, id)
 		if err != nil {
-			t.s.Trouble(err)
+			t.s.NoteWatchError(err)
 			continue
 		}
 		t.shards[id] = m
 	}
 }
 
-func (t *waiting) judge(f view.Fleet) (list []view.Verdict, proven bool) {
+func (t *waiting) evaluateGoals(f view.Fleet) (list []view.Verdict, proven bool) {
 	proven, f.Shards = true, t.shards
 	for _, goal := range t.goals {
-		v := view.Judge(goal, f)
+		v := view.Evaluate(goal, f)
 		list, proven = append(list, v), proven && !v.Unproven
 	}
 	return list, proven
 }
 
-// about is what is known of the commit that a verdict has seen.
-func (t *waiting) about(v view.Verdict) string {
+// commitText is what is known of the commit that a verdict has seen.
+func (t *waiting) commitText(v view.Verdict) string {
 	if t.o.About != "" && strings.HasPrefix(v.Commit, t.o.Commit) {
 		return t.o.About
 	}

@@ -36,21 +36,21 @@ func (k *clusterStore) Address() string { return k.Server }
 
 // list are workspaces as far as the user may see them, with -n that one alone.
 func (k *clusterStore) list(ctx context.Context) ([]view.Workspace, error) {
-	if err := k.Missing(ctx); err != nil {
+	if err := k.NamespaceError(ctx); err != nil {
 		return nil, err
 	}
 	seen := view.WorkspaceSight{}
 	var err error
-	if seen.Fleet, err = k.Look(ctx); err != nil {
+	if seen.Fleet, err = k.ReadFleet(ctx); err != nil {
 		return nil, err
 	}
 	if seen.Records, seen.Kinds, err = k.records(ctx); err != nil {
 		return nil, err
 	}
-	if seen.Namespaces, err = k.bare(ctx, client.Namespaces); err != nil && !apierrors.IsForbidden(err) {
-		return nil, client.Reached(k.Server, err)
+	if seen.Namespaces, err = k.listMetadata(ctx, client.Namespaces); err != nil && !apierrors.IsForbidden(err) {
+		return nil, client.DescribeServerError(k.Server, err)
 	}
-	found := only(view.Workspaces(seen), k.Scope)
+	found := withName(view.Workspaces(seen), k.Scope)
 	if k.Scope == "" || len(found) > 0 {
 		return found, nil
 	}
@@ -64,18 +64,18 @@ func (k *clusterStore) list(ctx context.Context) ([]view.Workspace, error) {
 // may not list them sees none; an API server also forbids lists of kinds that it does
 // not serve.
 func (k *clusterStore) records(ctx context.Context) ([]*metav1.PartialObjectMetadata, bool, error) {
-	found, err := k.bare(ctx, client.Records)
+	found, err := k.listMetadata(ctx, client.Records)
 	switch {
 	case err != nil && client.UnknownResource(err):
 		return nil, false, nil
 	case apierrors.IsForbidden(err):
 		return nil, !client.KindsLacking(k.Rest, client.Records.GroupVersion())(), nil
 	}
-	return found, true, client.Reached(k.Server, err)
+	return found, true, client.DescribeServerError(k.Server, err)
 }
 
-// bare lists the metadata of all objects of a resource.
-func (k *clusterStore) bare(ctx context.Context, r schema.GroupVersionResource) ([]*metav1.PartialObjectMetadata, error) {
+// listMetadata lists the metadata of all objects of a resource.
+func (k *clusterStore) listMetadata(ctx context.Context, r schema.GroupVersionResource) ([]*metav1.PartialObjectMetadata, error) {
 	items, _, err := k.Listed(ctx, client.Query{Resource: r})
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (k *clusterStore) Create(ctx context.Context, o CreateOptions) (string, err
 		return "", err
 	}
 	if kinds {
-		return k.record(ctx, o, live)
+		return k.createWorkspace(ctx, o, live)
 	}
 	switch {
 	case workspace.System(o.Name, live):
@@ -108,19 +108,19 @@ func (k *clusterStore) Create(ctx context.Context, o CreateOptions) (string, err
 	case live != nil:
 		return "", fmt.Errorf("namespace %s is there already: it is a workspace as soon as clusters or repositories are in it", o.Name)
 	}
-	if err := k.make(ctx, client.Namespaces, workspace.Space(o.Name)); err != nil {
+	if err := k.createObject(ctx, client.Namespaces, workspace.RequestedNamespace(o.Name)); err != nil {
 		return "", err
 	}
 	return "workspace " + o.Name + " is there: a namespace alone, since there are no FleetWorkspaces here", nil
 }
 
-// record makes a FleetWorkspace. live is the Namespace of its name, if it is there.
-func (k *clusterStore) record(ctx context.Context, o CreateOptions, live *metav1.PartialObjectMetadata) (string, error) {
+// createWorkspace makes a FleetWorkspace. live is the Namespace of its name, if it is there.
+func (k *clusterStore) createWorkspace(ctx context.Context, o CreateOptions, live *metav1.PartialObjectMetadata) (string, error) {
 	if there, err := client.GetAs[metav1.PartialObjectMetadata](ctx, k.Session, client.Records, "", o.Name); there != nil || err != nil {
 		return "", cmp.Or(err, fmt.Errorf("workspace %s is there already", o.Name))
 	}
-	w := workspace.Record(o.Name)
-	if action, why := workspace.For(w, live); action == workspace.Refuse {
+	w := workspace.RequestedWorkspace(o.Name)
+	if action, why := workspace.DecideNamespace(w, live); action == workspace.Refuse {
 		switch taken := live != nil && !workspace.System(o.Name, live); {
 		case !taken:
 			return "", fmt.Errorf("%w: %s", cli.ErrRefused, why)
@@ -132,14 +132,14 @@ func (k *clusterStore) record(ctx context.Context, o CreateOptions, live *metav1
 			return "", err
 		}
 	}
-	if err := k.make(ctx, client.Records, w); err != nil {
+	if err := k.createObject(ctx, client.Records, w); err != nil {
 		return "", err
 	}
 	if strings.Contains(k.Server, rancher.ProxyPath) {
 		k.Std.Note("made through the Kubernetes API, so that Rancher does not know who has made it; with --rancher its owner is you")
 	}
 	why := ""
-	err := k.until(ctx, o.Timeout, func() (bool, error) {
+	err := k.pollUntil(ctx, o.Timeout, func() (bool, error) {
 		ns, err := client.GetAs[metav1.PartialObjectMetadata](ctx, k.Session, client.Namespaces, "", o.Name)
 		return ns != nil && ns.DeletionTimestamp == nil, err
 	})
@@ -157,16 +157,16 @@ func (k *clusterStore) record(ctx context.Context, o CreateOptions, live *metav1
 // open lets a FleetWorkspace have a namespace that is there. It takes the right to
 // change that namespace.
 func (k *clusterStore) open(ctx context.Context, name string) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": workspace.Opened()}})
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": workspace.OptInAnnotations()}})
 	if err != nil {
 		return err
 	}
 	_, err = k.API.Patch(ctx, client.Namespaces, "", name, body)
-	return client.Reached(k.Server, err)
+	return client.DescribeServerError(k.Server, err)
 }
 
-// make creates an object of the whole cluster.
-func (k *clusterStore) make(ctx context.Context, r schema.GroupVersionResource, o any) error {
+// createObject creates an object of the whole cluster.
+func (k *clusterStore) createObject(ctx context.Context, r schema.GroupVersionResource, o any) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return err
@@ -178,14 +178,14 @@ func (k *clusterStore) make(ctx context.Context, r schema.GroupVersionResource, 
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("workspace %s is there already", u.GetName())
 	}
-	return client.Reached(k.Server, err)
+	return client.DescribeServerError(k.Server, err)
 }
 
 // errUnseen says that something has not come in time.
 var errUnseen = errors.New("not in time")
 
-// until asks again and again; errUnseen after limit.
-func (k *clusterStore) until(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
+// pollUntil asks again and again; errUnseen after limit.
+func (k *clusterStore) pollUntil(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errUnseen)
 	defer cancel()
 	for {
@@ -213,9 +213,9 @@ func (k *clusterStore) mayAdd(ctx context.Context, to string) error {
 	}
 	u, err := k.API.Create(ctx, client.AccessReviews, &unstructured.Unstructured{Object: fields})
 	if err != nil {
-		return client.Reached(k.Server, err)
+		return client.DescribeServerError(k.Server, err)
 	}
-	review, err := client.As[authorizationv1.SelfSubjectAccessReview](u)
+	review, err := client.Convert[authorizationv1.SelfSubjectAccessReview](u)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ var (
 	provisioningClusters = provisioning.GroupVersion.WithResource("clusters")
 )
 
-// A transfer is one cluster on its way, as it is before.
+// A readTransfer is one cluster on its way, as it is before.
 type transfer struct {
 	cluster     *fleet.Cluster
 	management  *management.Cluster
@@ -35,7 +35,7 @@ type transfer struct {
 // Move changes the workspace of a cluster where Rancher keeps it. The process that maps
 // Rancher's clusters creates the new Cluster, and then deletes the old one.
 func (k *clusterStore) Move(ctx context.Context, o MoveOptions) (string, error) {
-	c, err := k.wherever(ctx, o)
+	c, err := k.findCluster(ctx, o)
 	if err != nil {
 		return "", err
 	}
@@ -43,25 +43,25 @@ func (k *clusterStore) Move(ctx context.Context, o MoveOptions) (string, error) 
 	if c.Namespace == o.To {
 		return "cluster " + name + " is there already", nil
 	}
-	t, err := k.transfer(ctx, c, o.To)
+	t, err := k.readTransfer(ctx, c, o.To)
 	if err != nil {
 		return "", err
 	}
-	if err := k.room(ctx, t, o.To); err != nil {
+	if err := k.checkDestination(ctx, t, o.To); err != nil {
 		return "", err
 	}
 	if err := k.agreed(ctx, t, o); err != nil {
 		return "", err
 	}
-	if err := k.order(ctx, t, o.To); err != nil {
+	if err := k.writeWorkspace(ctx, t, o.To); err != nil {
 		return "", err
 	}
-	return k.arrival(ctx, t, o)
+	return k.awaitArrival(ctx, t, o)
 }
 
-// wherever finds a cluster in any workspace, or in that of -n.
-func (k *clusterStore) wherever(ctx context.Context, o MoveOptions) (*fleet.Cluster, error) {
-	if err := k.Missing(ctx); err != nil {
+// findCluster finds a cluster in any workspace, or in that of -n.
+func (k *clusterStore) findCluster(ctx context.Context, o MoveOptions) (*fleet.Cluster, error) {
+	if err := k.NamespaceError(ctx); err != nil {
 		return nil, err
 	}
 	clusters, err := client.ListAs[fleet.Cluster](ctx, k.Session, cli.MustKind("clusters"), "")
@@ -83,8 +83,8 @@ func (k *clusterStore) wherever(ctx context.Context, o MoveOptions) (*fleet.Clus
 	return nil, errors.New("no cluster")
 }
 
-// transfer reads Rancher's objects of a cluster, and refuses what cannot be moved.
-func (k *clusterStore) transfer(ctx context.Context, c *fleet.Cluster, to string) (transfer, error) {
+// readTransfer reads Rancher's objects of a cluster, and refuses what cannot be moved.
+func (k *clusterStore) readTransfer(ctx context.Context, c *fleet.Cluster, to string) (transfer, error) {
 	t := transfer{cluster: c}
 	id := c.Labels[fleet.LabelManagementCluster]
 	if id == "" {
@@ -99,18 +99,18 @@ func (k *clusterStore) transfer(ctx context.Context, c *fleet.Cluster, to string
 		return t, fmt.Errorf("cluster %s/%s says that it is Rancher's %s, which is not there: %w", c.Namespace, c.Name, id, err)
 	}
 	if err != nil {
-		return t, client.Reached(k.Server, err)
+		return t, client.DescribeServerError(k.Server, err)
 	}
-	if t.management, err = client.As[management.Cluster](u); err != nil {
+	if t.management, err = client.Convert[management.Cluster](u); err != nil {
 		return t, err
 	}
-	if why := workspace.Movable(t.management); why != "" {
+	if why := workspace.MoveRefusal(t.management); why != "" {
 		return t, fmt.Errorf("%w: cluster %s/%s cannot be moved: %s", cli.ErrRefused, c.Namespace, c.Name, why)
 	}
 	if workspace.Legacy(id) {
 		return t, nil
 	}
-	found, err := k.All(ctx, client.Query{Resource: provisioningClusters})
+	found, err := k.ListAll(ctx, client.Query{Resource: provisioningClusters})
 	if err != nil && !apierrors.IsForbidden(err) {
 		return t, err
 	}
@@ -123,17 +123,17 @@ func (k *clusterStore) transfer(ctx context.Context, c *fleet.Cluster, to string
 	return t, err
 }
 
-// room returns an error for a workspace that does not exist, that has another cluster
+// checkDestination returns an error for a workspace that does not exist, that has another cluster
 // of that name, or into which the user may not bring clusters.
-func (k *clusterStore) room(ctx context.Context, t transfer, to string) error {
+func (k *clusterStore) checkDestination(ctx context.Context, t transfer, to string) error {
 	u, err := k.API.Get(ctx, client.Records, "", to)
 	if apierrors.IsNotFound(err) {
 		return k.UnknownWorkspace(to, "; to make it: fleet workspace create "+to, k.KnownWorkspaces(ctx))
 	}
 	if err != nil {
-		return client.Reached(k.Server, err)
+		return client.DescribeServerError(k.Server, err)
 	}
-	record, err := client.As[metav1.PartialObjectMetadata](u)
+	record, err := client.Convert[metav1.PartialObjectMetadata](u)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (k *clusterStore) agreed(ctx context.Context, t transfer, o MoveOptions) er
 	if o.Yes || t.cluster.Status.Namespace == "" {
 		return nil
 	}
-	r := &client.Reading{S: k.Session}
+	r := &client.ExplainReader{S: k.Session}
 	deployed, err := client.List[fleet.BundleDeployment](ctx, r, client.Query{Resource: cli.MustKind("deployments").Resource(), Namespace: t.cluster.Status.Namespace})
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (k *clusterStore) agreed(ctx context.Context, t transfer, o MoveOptions) er
 		return err
 	}
 	if len(r.Hidden) > 0 {
-		r.Note()
+		r.PrintNotes()
 		return fmt.Errorf("%w: what workspace %s would remove from cluster %s cannot be told; to move it all the same: --yes", cli.ErrRefused, o.To, t.cluster.Name)
 	}
 	if gone := view.Unserved(t.cluster, o.To, deployed, bundles, groups); len(gone) > 0 {
@@ -183,8 +183,8 @@ func (k *clusterStore) agreed(ctx context.Context, t transfer, o MoveOptions) er
 	return nil
 }
 
-// order changes the workspace: only these fields, of the objects that were read.
-func (k *clusterStore) order(ctx context.Context, t transfer, to string) error {
+// writeWorkspace changes the workspace: only these fields, of the objects that were read.
+func (k *clusterStore) writeWorkspace(ctx context.Context, t transfer, to string) error {
 	if p := t.provisioned; p != nil {
 		body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 			"resourceVersion": p.ResourceVersion, "annotations": map[string]any{workspace.AnnotationWorkspaceName: to},
@@ -193,7 +193,7 @@ func (k *clusterStore) order(ctx context.Context, t transfer, to string) error {
 			return err
 		}
 		if _, err := k.API.Patch(ctx, provisioningClusters, p.Namespace, p.Name, body); err != nil {
-			return client.Reached(k.Server, err)
+			return client.DescribeServerError(k.Server, err)
 		}
 	}
 	body, err := json.Marshal(map[string]any{
@@ -207,16 +207,16 @@ func (k *clusterStore) order(ctx context.Context, t transfer, to string) error {
 	if apierrors.IsConflict(err) {
 		return fmt.Errorf("somebody else has changed Rancher's cluster %s at the same moment; try again: %w", t.management.Name, err)
 	}
-	return client.Reached(k.Server, err)
+	return client.DescribeServerError(k.Server, err)
 }
 
-// arrival waits until the Cluster is in its new workspace.
-func (k *clusterStore) arrival(ctx context.Context, t transfer, o MoveOptions) (string, error) {
+// awaitArrival waits until the Cluster is in its new workspace.
+func (k *clusterStore) awaitArrival(ctx context.Context, t transfer, o MoveOptions) (string, error) {
 	was := t.cluster.Namespace + "/" + t.cluster.Name
 	if o.Timeout == 0 {
 		return fmt.Sprintf("cluster %s is to move to workspace %s", was, o.To), nil
 	}
-	err := k.until(ctx, o.Timeout, func() (bool, error) {
+	err := k.pollUntil(ctx, o.Timeout, func() (bool, error) {
 		c, err := client.GetAs[fleet.Cluster](ctx, k.Session, cli.MustKind("clusters").Resource(), o.To, t.cluster.Name)
 		return c != nil && c.Labels[fleet.LabelManagementCluster] == t.management.Name, err
 	})

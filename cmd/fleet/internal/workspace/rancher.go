@@ -80,7 +80,7 @@ func (k *rancherAPI) list(context.Context) ([]view.Workspace, error) {
 		}
 	}
 	slices.SortFunc(out, func(a, b view.Workspace) int { return strings.Compare(a.Name, b.Name) })
-	if out = only(out, k.Scope); len(out) == 0 && k.Scope != "" {
+	if out = withName(out, k.Scope); len(out) == 0 && k.Scope != "" {
 		return nil, k.unknownWorkspace(k.Scope)
 	}
 	return out, nil
@@ -102,7 +102,7 @@ func (k *rancherAPI) Create(_ context.Context, o CreateOptions) (string, error) 
 		if status(err) == http.StatusConflict {
 			return "", fmt.Errorf("workspace %s is there already", o.Name)
 		}
-		return "", k.Trouble(err)
+		return "", k.DescribeError(err)
 	}
 	text := "workspace " + made.ID + " is made"
 	if made.CreatorID != "" {
@@ -124,13 +124,13 @@ func (k *rancherAPI) Move(_ context.Context, o MoveOptions) (string, error) {
 	}
 	as := &management.Cluster{}
 	as.Name, as.Annotations, as.Spec.Internal = c.ID, c.Annotations, c.Internal
-	if why := workspace.Movable(as); why != "" {
+	if why := workspace.MoveRefusal(as); why != "" {
 		return "", fmt.Errorf("%w: cluster %s cannot be moved: %s", cli.ErrRefused, name, why)
 	}
 	if c.Workspace == o.To {
 		return fmt.Sprintf("cluster %s is in workspace %s already", name, o.To), nil
 	}
-	if err := k.room(o.To); err != nil {
+	if err := k.checkDestination(o.To); err != nil {
 		return "", err
 	}
 	change := map[string]any{"name": c.Name, "fleetWorkspaceName": o.To}
@@ -139,7 +139,7 @@ func (k *rancherAPI) Move(_ context.Context, o MoveOptions) (string, error) {
 	}
 	var moved rancherCluster
 	if err := k.Client.Update(typeCluster, &c.Resource, change, &moved); err != nil {
-		return "", k.Trouble(err)
+		return "", k.DescribeError(err)
 	}
 	if moved.Workspace != o.To {
 		return "", fmt.Errorf("%w: Rancher has taken the change, and has cluster %s in workspace %q", cli.ErrNotReady, name, moved.Workspace)
@@ -160,7 +160,7 @@ func (k *rancherAPI) cluster(o MoveOptions) (*rancherCluster, error) {
 			return c, nil
 		}
 		if err != nil && status(err) != http.StatusNotFound {
-			return nil, k.Trouble(err)
+			return nil, k.DescribeError(err)
 		}
 	}
 	found, err := rancher.List[rancherCluster](k.Store, typeCluster, map[string]any{"name": o.Cluster})
@@ -181,15 +181,15 @@ func (k *rancherAPI) cluster(o MoveOptions) (*rancherCluster, error) {
 	return nil, fmt.Errorf("there are several clusters %q: %s; name one of these", o.Cluster, view.List(ids, 5))
 }
 
-// room returns an error for a workspace that does not exist.
-func (k *rancherAPI) room(to string) error {
+// checkDestination returns an error for a workspace that does not exist.
+func (k *rancherAPI) checkDestination(to string) error {
 	w := rancherWorkspace{}
 	err := k.Client.ByID(typeWorkspace, to, &w)
 	switch {
 	case err != nil && status(err) == http.StatusNotFound:
 		return k.unknownWorkspace(to)
 	case err != nil:
-		return k.Trouble(err)
+		return k.DescribeError(err)
 	case w.Removed != "":
 		return fmt.Errorf("%w: workspace %s is being deleted", cli.ErrRefused, to)
 	}

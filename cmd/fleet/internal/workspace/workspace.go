@@ -32,8 +32,8 @@ type Keepers interface {
 	Address() string
 }
 
-// Ask is what a command does with the keepers that the flags name.
-func Ask(ctx context.Context, o *rancher.Options, g *client.Globals, std printer.Stdio) (Keepers, time.Time, error) {
+// ConnectKeepers is what a command does with the keepers that the flags name.
+func ConnectKeepers(ctx context.Context, o *rancher.Options, g *client.Globals, std printer.Stdio) (Keepers, time.Time, error) {
 	if o.URL == "" {
 		if o.TokenFile != "" || o.CAFile != "" {
 			return nil, time.Time{}, errors.New("--rancher-token-file and --rancher-ca-file are for --rancher")
@@ -67,17 +67,17 @@ func List(ctx context.Context, o printer.Output, k Keepers, std printer.Stdio, n
 	switch {
 	case o == printer.FormatName:
 		for _, w := range found {
-			printer.Say(std.Out, "workspace/%s\n", w.Name)
+			printer.Fprintf(std.Out, "workspace/%s\n", w.Name)
 		}
 		return nil
-	case o.Machine():
+	case o.IsMachineReadable():
 		return o.Print(std, WorkspaceList{Document: printer.NewDocument("WorkspaceList"), Server: k.Address(), Workspaces: found}, false)
 	case len(found) == 0:
 		std.Note("no workspaces at %s that you may see", k.Address())
 		return nil
 	}
 	t := &printer.Table{Out: std.Out, Columns: workspaceColumns}
-	if !o.Wide() {
+	if !o.IsWide() {
 		t.Width = std.Width()
 	}
 	rows := make([][]string, len(found))
@@ -86,23 +86,23 @@ func List(ctx context.Context, o printer.Output, k Keepers, std printer.Stdio, n
 		if w.Created != nil {
 			created = view.Ago(*w.Created, now)
 		}
-		rows[i] = []string{w.Name, counts(&w.Clusters), counts(w.Bundles), amount(w.Repositories), printer.Dash(w.Creator), printer.Dash(created), w.Message}
+		rows[i] = []string{w.Name, readyText(&w.Clusters), readyText(w.Bundles), countOrUnknown(w.Repositories), printer.OrDash(w.Creator), printer.OrDash(created), w.Message}
 	}
 	t.Print(rows, false)
 	return nil
 }
 
-// only are the workspaces with a name, all of them if that is empty.
-func only(all []view.Workspace, name string) []view.Workspace {
+// withName are the workspaces with a name, all of them if that is empty.
+func withName(all []view.Workspace, name string) []view.Workspace {
 	if name == "" {
 		return all
 	}
 	return slices.DeleteFunc(all, func(w view.Workspace) bool { return w.Name != name })
 }
 
-// counts returns how many of all are Ready, or how many there are where no more is
+// readyText returns how many of all are Ready, or how many there are where no more is
 // known.
-func counts(c *view.Count) string {
+func readyText(c *view.Count) string {
 	switch {
 	case c == nil:
 		return "-"
@@ -112,7 +112,7 @@ func counts(c *view.Count) string {
 	return printer.Ready{Ready: c.States[fleet.Ready], All: c.Total}.String()
 }
 
-func amount(n *int) string {
+func countOrUnknown(n *int) string {
 	if n == nil {
 		return "-"
 	}
@@ -156,14 +156,14 @@ var MoveGrammar = cli.Grammar{Kinds: append(cli.GrammarOf("clusters").Kinds, cli
 
 // Act does one thing with the keepers, and prints what was done.
 func Act(ctx context.Context, r *rancher.Options, g *client.Globals, std printer.Stdio, do func(context.Context, Keepers) (string, error)) error {
-	k, _, err := Ask(ctx, r, g, std)
+	k, _, err := ConnectKeepers(ctx, r, g, std)
 	if err != nil {
 		return err
 	}
 	std.Note("%s", k.Address())
 	answer, err := do(ctx, k)
 	if answer != "" {
-		printer.Say(std.Out, "%s\n", answer)
+		printer.Fprintf(std.Out, "%s\n", answer)
 	}
 	return err
 }

@@ -223,7 +223,7 @@ const (
 	// failed, or has followed one that had not given the lease back: at most 10 times.
 	AnnotationCrashes = prefix + "crashes"
 	// AnnotationImplementation on the manager's ConfigMap names the
-	// implementation that it was written for. The reference writes none.
+	// implementation that it was written for. rancher/fleet writes none.
 	AnnotationImplementation = prefix + "implementation"
 	// AnnotationClientSecretHash, AnnotationHelmSecretHash and
 	// AnnotationHelmSecretForPathsHash on a GitRepo are digests of the data of its
@@ -315,7 +315,7 @@ const (
 // this version speaks. Both sides work with the lower number of the two. What
 // each number adds:
 //
-//	0  an agent of the reference: it gives no number
+//	0  an agent of rancher/fleet: it gives no number
 //	1  withdrawal by annotation, the answer to it, the sign of life
 //	2  contents in parts (AnnotationContentChunks)
 const ProtocolVersion = 2
