@@ -1,8 +1,8 @@
-// Package clusterimport decides about clusters whose agent the manager installs through
-// a kubeconfig in a Secret: whether the manager may use that Secret, whether it has to
-// install the agent or to update the agent's connection settings, which clusters go
-// first and how many at once, and which objects in a cluster the manager may change or
-// delete. Package clusterimport of pkg/agentmanagement applies it.
+// Package clusterimport has the decisions about clusters whose agent the manager installs
+// through a kubeconfig in a Secret; pkg/agentmanagement/clusterimport applies them. It
+// decides whether the Secret may be used, whether an agent has to be installed or needs
+// new terms (how it reaches its manager), which clusters go first and how many at once,
+// and which objects in a cluster the manager may change or delete.
 package clusterimport
 
 import (

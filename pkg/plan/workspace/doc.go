@@ -1,8 +1,8 @@
-// Package workspace decides how Rancher's clusters and workspaces become Fleet's:
-// whether Rancher or the manager maps them, which workspace a cluster belongs to, what
-// its Cluster says, and which namespaces a workspace may have. It reads nothing and
-// writes nothing; package pkg/workspace applies it. The rules are those of Rancher's
-// own controllers, so that both make the same objects.
+// Package workspace has the decisions by which Rancher's clusters and workspaces become
+// Fleet's; pkg/workspace applies them. It decides whether Rancher or this manager maps
+// them, which workspace a cluster belongs to, the fields of its Cluster, and which
+// namespaces a workspace may have. It reads and writes nothing. The rules are those of
+// Rancher's own controllers, so that both produce the same objects.
 package workspace
 
 // Names in Rancher's objects.
