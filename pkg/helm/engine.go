@@ -272,9 +272,9 @@ func remaining(passed helmkube.ResourceList) error {
 	return nil
 }
 
-// sparedObjects are those of objects that are to go that are not this release's any
-// more, or that another bundle of the repository waits for. Helm passes over what it
-// may not remove: an account without that right is found out before the first write.
+// sparedObjects returns those of the objects to remove that stay: they belong to this
+// release no more, or another bundle of the repository waits for them. Helm skips an object
+// that it may not remove, so the engine checks that right before the first write.
 func (e *engine) sparedObjects(going helmkube.ResourceList) (helmkube.ResourceList, error) {
 	var out helmkube.ResourceList
 	for _, info := range going {

@@ -152,7 +152,8 @@ func (g *requestGuard) trusted(u *url.URL) bool {
 
 func originOf(u *url.URL) origin { return origin{u.Scheme, u.Host} }
 
-// sameOrigin compares origins; a port that is the scheme's own may be left out.
+// sameOrigin reports whether two origins are equal. The default port of a scheme may be
+// left out in either.
 func sameOrigin(a, b origin) bool {
 	return a.scheme == b.scheme && a.canonical() == b.canonical()
 }

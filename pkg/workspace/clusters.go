@@ -94,7 +94,7 @@ func (l *clusterLoop) enqueueAll() {
 // Reconcile brings the Fleet Cluster of one provisioning Cluster in line with it.
 //
 //  1. gather: the provisioning and the management Cluster, settings, nodes
-//  2. decide: plan.Rancherly, Mapped (pure)
+//  2. decide: plan.IsRancherManaged, MapCluster (pure)
 //  3. apply:  the Fleet Cluster first, then what was mapped before elsewhere goes
 func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if !l.part.managerMaps() {

@@ -100,7 +100,7 @@ func onCreateOrDelete[T any](old, changed *T, f func(*T)) {
 // does that, only the guard of the workspace is kept.
 //
 //  1. gather: the FleetWorkspace, its Namespace, the clusters in it
-//  2. decide: plan.For, Deletable, TakesNamespace, Leftover, ForOrphan, Guarded (pure)
+//  2. decide: plan.DecideNamespace, Deletable, TakesNamespace, Leftover, ForOrphan, Guarded (pure)
 //  3. apply:  the Namespace, our finalizer
 //  4. report: an annotation and an event where something is refused
 func (l *namespaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {

@@ -105,7 +105,7 @@ func (l *creatorLoop) enqueueAll() {
 // Reconcile brings the rights of the creator of one workspace in line with it.
 //
 //  1. gather: the FleetWorkspace, its Namespace, the rights that are there
-//  2. decide: plan.For, OfCreator (pure)
+//  2. decide: plan.DecideNamespace, OfCreator (pure)
 //  3. apply:  roles, then bindings; what is no longer desired is deleted
 //  4. report: an event where a name is taken
 func (l *creatorLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {

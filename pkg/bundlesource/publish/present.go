@@ -72,7 +72,8 @@ func (p *Publisher) findOwners(ctx context.Context, o Order, set bundle.Set, fou
 	return nil
 }
 
-// readOrphan reads a Bundle without an owner, with its values.
+// readOrphan adds a Bundle without an owner to found.Adopted, and the Secret with its
+// values to found.Secrets. A Bundle that is gone is no error.
 func (p *Publisher) readOrphan(ctx context.Context, key kube.Key, found *gitrepo.Present) error {
 	b, err := p.bundles.Get(ctx, key)
 	if kube.IsGone(err) {

@@ -31,8 +31,8 @@ var errTooMany = fmt.Errorf("there are more than %d directories", maxDirs)
 // A directory that a path names is a bundle if it has a fleet.yaml, or if there
 // is YAML in or below it that no deeper fleet.yaml claims. Every directory
 // below it that has a fleet.yaml is a bundle too. .git is left out.
-// Symbolic links are followed on the way, and where a path names one; what a
-// pattern matches by its last part is no link.
+// A symbolic link is followed in the directories of a path, and at its end where the
+// path names the link. A pattern in the last part of a path matches no link.
 //
 // Dirs are sorted by path, each once. A path that matches no directory is a
 // warning, one that cannot be read is an error. A directory that a path names

@@ -20,12 +20,12 @@ type Staging struct {
 	Secret *corev1.Secret // nil if there are no values
 }
 
-// Stage returns what Compose makes of a version that is only staged, for an old whose
-// options, as in a cache, are not known: the patch names none of the current version.
-// values are those of the current version, nil for none.
+// Stage returns the JSON patch that stages a version of a deployment without making it
+// current. old may lack its options, as in a cache: the patch does not touch those of the
+// current version. values are the values of the current version, nil for none.
 //
 // An object that would be above MaxBytes once the version is current is a
-// permanent fault, now and not when its turn comes.
+// terminal error already when the version is staged.
 func Stage(o Order, old *fleet.BundleDeployment, values []byte) (Staging, error) {
 	o.Move = false
 	payload, err := Compose(o, old, values)

@@ -18,7 +18,7 @@ const (
 	calm      = 10 * time.Minute // after which the count starts from zero
 )
 
-// A CorrectionHistory is the history of corrections of one object. The zero Fight is that of
+// A CorrectionHistory is the history of corrections of one object. The zero value is that of
 // an object that was never corrected.
 type CorrectionHistory struct {
 	count     int

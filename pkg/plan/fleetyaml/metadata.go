@@ -11,8 +11,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
-// checkMetadata refuses what the second decoding would: there, only texts are
-// texts.
+// checkMetadata refuses values that are no YAML strings. The file is decoded twice: the
+// first decoder accepts a number or boolean as a string, the second (sigs.k8s.io/yaml, into
+// metadata) does not.
 func (c *checker) checkMetadata(n *yaml.Node, key string) {
 	if n == nil {
 		return
@@ -36,7 +37,7 @@ func (c *checker) checkMetadataValue(where string, value *yaml.Node, entry map[s
 	}
 	for _, f := range c.found {
 		if f.Line == value.Line && f.Column == value.Column {
-			return // said already
+			return // this position has a finding already
 		}
 	}
 	raw, err := yaml.Marshal(entry)

@@ -108,7 +108,7 @@ type Step struct {
 // spec changed, the user forced it, a Bundle was lost, the last reading failed in a way that
 // may pass, or another process has found warnings. It reads nothing while something holds
 // that back. It removes the Bundles of a deleted GitRepo in any case, with two exceptions:
-// the brake is on, or the GitRepo is protected and the manager has not taken the protection
+// the global pause is on, or the GitRepo is protected and the manager has not taken the protection
 // off yet.
 func Decide(f Facts) Step {
 	repo, status := f.Repo, f.Repo.Status

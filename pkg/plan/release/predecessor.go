@@ -13,9 +13,9 @@ type Predecessor struct {
 	Lives     bool   // it is still there: nothing of its may be touched
 }
 
-// inherits reports whether a release is that of the same deployment, by the agent that this
-// one takes over from. A release that another manager's agent has made there is not. The
-// reference's releases do not name their manager.
+// inherits reports whether the agent that this agent takes over from has made a release
+// for the same deployment. A release by the agent of another manager is not inherited. A
+// release by an agent of rancher/fleet names no manager, and counts as that agent's.
 func (w Wanted) inherits(o Observed) bool {
 	from := w.Predecessor.Namespace
 	by, _, _ := strings.Cut(o.Memory.Manager, "/")

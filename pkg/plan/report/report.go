@@ -111,7 +111,7 @@ func Answered(bd *fleet.BundleDeployment, order string) bool {
 // Equivalent reports whether two statuses mean the same.
 func Equivalent(a, b fleet.BundleDeploymentStatus) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// IsTransient reports whether a status is one on the way to another: the objects are
+// IsTransient reports whether a status will change by itself: the objects are
 // there, and some of them will be ready soon.
 func IsTransient(s fleet.BundleDeploymentStatus) bool {
 	if s.Ready || len(s.ModifiedStatus) > 0 || condition.IsFalse(s.Conditions, fleet.ConditionDeployed) ||

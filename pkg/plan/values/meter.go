@@ -76,7 +76,8 @@ func (m *meter) addSteps(steps int) error {
 // bytesLeft is how many bytes may still be made.
 func (m *meter) bytesLeft() int { return m.bytes - m.usedBytes }
 
-// addBytes notes that bytes were made by a function, or written.
+// addBytes counts bytes that a function has made or a template has written. by names the
+// function or template for the error, which says that the limit is exceeded.
 func (m *meter) addBytes(by string, bytes int) error {
 	if err := m.checkRoom(by, bytes); err != nil {
 		return err
@@ -85,7 +86,7 @@ func (m *meter) addBytes(by string, bytes int) error {
 	return nil
 }
 
-// checkRoom fails if so many bytes cannot be made.
+// checkRoom returns ErrLimit if the limit does not allow so many more bytes.
 func (m *meter) checkRoom(by string, bytes int) error {
 	if bytes >= 0 && bytes <= m.bytesLeft() {
 		return nil

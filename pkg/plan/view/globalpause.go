@@ -2,7 +2,7 @@ package view
 
 import "time"
 
-// Keys of the ConfigMap fleet-brake.
+// Keys of the ConfigMap fleet-brake, which keeps the global pause (fleet suspend --all).
 const (
 	keySuspended = "suspended"
 	keyReason    = "reason"
@@ -22,7 +22,7 @@ type GlobalPause struct {
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// ParseBrake reads the data of ConfigMap fleet-brake. No data is a brake that
+// ParseBrake reads the data of ConfigMap fleet-brake. No data is a global pause that
 // is off. A time that cannot be read is left out.
 func ParseBrake(data map[string]string) GlobalPause {
 	if data[keySuspended] != "true" {
@@ -47,7 +47,7 @@ func (b GlobalPause) Data() map[string]string {
 	return data
 }
 
-// Text says since when, by whom and why a brake is on.
+// Text says since when, by whom and why the global pause is on.
 func (b GlobalPause) Text(now time.Time) string {
 	text := "suspended"
 	if b.Since != nil {

@@ -18,13 +18,13 @@ const (
 	kindNamespace = "Namespace"
 )
 
-// precious are the kinds that hold what no deployment brings back.
+// precious are the kinds whose objects hold data that no new deployment restores.
 var precious = []string{"PersistentVolumeClaim", kindNamespace, kindCRD}
 
 // NeedsApproval reports whether objects of a kind go only with an approval.
 func NeedsApproval(kind string) bool { return slices.Contains(precious, kind) }
 
-// A DataObject is one precious object that a removal takes along.
+// A DataObject is one object of such a kind that a removal deletes too.
 type DataObject struct {
 	Kind, Namespace, Name string
 	Cluster               string // "<namespace>/<name>" of the Cluster
@@ -53,8 +53,8 @@ func (t DataObject) hashPart() string {
 	return "thing"
 }
 
-// DataObjects returns the precious objects that go with a deployment which is removed: those
-// that it has reported, and the namespace that deleteNamespace deletes. With keepResources
+// DataObjects returns the objects with data that the removal of a deployment deletes: those
+// that its agent has reported, and the namespace that deleteNamespace deletes. With keepResources
 // nothing goes, and CRDs go only with deleteCRDResources.
 func DataObjects(cluster string, bd *fleet.BundleDeployment) []DataObject {
 	o := bd.Spec.Options
@@ -80,7 +80,7 @@ func withoutCRDs(things []DataObject, bd *fleet.BundleDeployment) []DataObject {
 	return slices.DeleteFunc(things, func(t DataObject) bool { return t.Kind == kindCRD })
 }
 
-// reportedObjects are all precious objects that a deployment has reported.
+// reportedObjects returns all objects with data that the agent of a deployment has reported.
 func reportedObjects(cluster string, bd *fleet.BundleDeployment) []DataObject {
 	var out []DataObject
 	for _, o := range bd.Status.Resources {

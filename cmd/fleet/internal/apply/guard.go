@@ -83,7 +83,7 @@ func (o *Options) budget(ctx context.Context, s *client.Session) (withdrawal.Bud
 	return withdrawal.FirstBudget(withdrawal.BundleBudget, text)
 }
 
-// dataObjects are the precious objects that go with Bundles, by their names: what no other
+// dataObjects are the objects with data that go with Bundles, by their names: what no other
 // deployment on the same cluster claims. A user who may not list deployments gets a
 // note that fleet could not check.
 func (o *Options) dataObjects(ctx context.Context, s *client.Session, remove []*fleet.Bundle) (map[string][]withdrawal.DataObject, error) {
