@@ -94,7 +94,7 @@ func (s *memoryLimit) subtract(m *Memory) {
 // inputs.
 const resultBytes = 4 << 10
 
-// memorySize is about what a result keeps in memory.
+// memorySize estimates the bytes of memory that a result takes.
 func memorySize(r bundle.Result) int64 {
 	n := int64(resultBytes)
 	if r.Bundle == nil {

@@ -28,7 +28,7 @@ type session interface {
 	close()
 }
 
-// newTransport is how HTTP remotes of one source are spoken to.
+// newTransport returns the HTTP transport for the remotes of one source.
 func newTransport(src Source, cfg Config) (*http.Transport, error) {
 	roots, err := tlsConfig(src)
 	if err != nil {

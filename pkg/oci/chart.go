@@ -202,8 +202,8 @@ func (s *session) notChart(why string) error {
 	return permanentf(ReasonNotChart, "%q in registry %q is no Helm chart: %s", s.what, s.host, why)
 }
 
-// explainCall explains an error of a call. Of the two contexts, the caller's
-// reports whether it was given up, the call's whether it took too long.
+// explainCall explains an error of a call. caller is the context of the caller: it is
+// cancelled if the caller gave up. call is the context with the time limit of the call.
 func (s *session) explainCall(caller, call context.Context, err error) error {
 	if err == nil {
 		return nil

@@ -265,8 +265,8 @@ func (a *assembly) runStep(step func(), result *Result) bool {
 	return !a.hasErrors()
 }
 
-// local finds the directory's files, and the charts that its options name, and
-// checks what can be checked without rendering.
+// local finds the files of the bundle's directory and the charts that fleet.yaml names. It
+// checks them as far as that is possible without rendering.
 func (a *assembly) local() {
 	a.charts, a.ignoring = nil, nil
 	chartFinder{a}.findCharts()

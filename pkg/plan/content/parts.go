@@ -206,7 +206,7 @@ func Largest(m Manifest) string {
 }
 
 // sizeOf returns the size of a file before packing. For a file that cannot be unpacked it
-// is the size as it stands.
+// returns the size of the packed file.
 func sizeOf(r *fleet.BundleResource) int64 {
 	if r.Encoding == fleet.EncodingPlain {
 		return int64(len(r.Content))

@@ -99,11 +99,11 @@ type Verdict struct {
 	Message string
 }
 
-// Check decides whether n may go. all are the deployments of its cluster, with or without
+// Check decides whether the agent may deploy n now. all are the deployments of its cluster, with or without
 // n. A selector that cannot be read is a terminal error with the reason InvalidDependency.
 //
 // A cycle blocks n only while one of its dependencies is in no accepted state: bundles that
-// depend on each other and are in accepted states go on.
+// depend on each other and are in accepted states are deployed.
 func Check(n Node, all []Node) (Verdict, error) {
 	unmet, missing, err := obstacles(n, all)
 	if err != nil {

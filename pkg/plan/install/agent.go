@@ -60,7 +60,7 @@ func (a Agent) Values() (map[string]any, error) {
 	return merged(a.Token, values), nil
 }
 
-// globalValues are the global values: where images come from.
+// globalValues returns the value "global" of the agent chart: registry and pull secrets.
 func (a Agent) globalValues() map[string]any {
 	out := map[string]any{}
 	s := a.Settings

@@ -98,7 +98,7 @@ func displayed(word string, list []fleet.Condition, unknown fleet.BundleState) f
 }
 
 // DeploymentState returns the state of one deployment, from its ids and what its agent
-// reports; the display field lags behind for a cluster that is away.
+// reports; the display field may be outdated for an Offline cluster.
 func DeploymentState(bd *fleet.BundleDeployment) fleet.BundleState {
 	return summary.State(bd, "")
 }

@@ -117,7 +117,7 @@ func keepsSharedObjects(bd *fleet.BundleDeployment) bool {
 	return bd.Status.AppliedDeploymentID != "" || c != nil && c.Status != corev1.ConditionTrue && c.Reason == release.ReasonSharedObject
 }
 
-// UnclaimedObjects returns those of things that are not claimed by a deployment that stays.
+// UnclaimedObjects returns the objects that no remaining deployment claims.
 func UnclaimedObjects(things []DataObject, claimed map[DataObject]bool) []DataObject {
 	var out []DataObject
 	for _, t := range things {

@@ -73,7 +73,8 @@ func heldOf(k cli.Kind, u *unstructured.Unstructured) HeldDeletion {
 	}
 }
 
-// isApproved reports whether the list that waits was approved, and the manager has not begun.
+// isApproved reports whether the user has approved the held list of deletions and the manager has
+// not begun to delete.
 func (h HeldDeletion) isApproved(u *unstructured.Unstructured) bool {
 	return h.Hash != "" && u.GetAnnotations()[fleet.AnnotationApproveDeletion] == h.Hash
 }

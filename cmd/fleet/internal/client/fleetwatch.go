@@ -129,8 +129,8 @@ func (s *Session) NoteSilentManager(m view.Manager) {
 	}
 }
 
-// Absence says of the first of some shards whose manager is gone that it is; "" is the
-// default one. It is empty where all run, or that is not known.
+// Absence returns a text that names the first shard whose manager does not run; the shard
+// "" is the default manager. The text is empty if all run, or if that is unknown.
 func (s *Session) Absence(ctx context.Context, shards ...string) (string, error) {
 	for _, id := range printer.Unique(shards) {
 		m, err := s.ManagerOf(ctx, id)

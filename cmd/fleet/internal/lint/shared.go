@@ -151,7 +151,7 @@ func (l *treeObjects) references(p sourceTree, r *report) {
 	}
 }
 
-// deployed are objects as package lint judges them.
+// deployed converts objects to the type that package plan/lint checks.
 func (b *checkedBundle) deployed(held []heldObject) []lint.Deployed {
 	var objects []lint.Deployed
 	for _, o := range held {
