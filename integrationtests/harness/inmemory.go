@@ -47,7 +47,7 @@ type memory struct {
 // neither validates nor runs admission, and no pods: a test that needs these takes Cluster.
 func Memory(t testing.TB, name string) ControlPlane {
 	t.Helper()
-	m := &memory{Server: kubetest.New(t), name: name, kubeconfig: filepath.Join(t.TempDir(), name+".kubeconfig")}
+	m := &memory{Server: kubetest.NewDistinct(t), name: name, kubeconfig: filepath.Join(t.TempDir(), name+".kubeconfig")}
 	m.token = m.Guard()
 	number, held, err := port.Hold(port.Loopback, 0)
 	must(t, err)

@@ -24,8 +24,9 @@ const rootAuthority = "kube-root-ca.crt"
 const timeout = time.Minute
 
 // Conform tests what the server of this package and real API servers have in common.
-// cfg is of a server with Fleet's kinds. collect runs its garbage collector and
-// namespace controller; nil: they run by themselves. Each test has its own namespace.
+// cfg is of a server with Fleet's kinds. collect runs its garbage collector, namespace
+// controller and token controller; nil: they run by themselves. Each test has its own
+// namespace.
 func Conform(t *testing.T, cfg *rest.Config, collect func()) {
 	if collect == nil {
 		collect = func() {}
@@ -33,7 +34,8 @@ func Conform(t *testing.T, cfg *rest.Config, collect func()) {
 	for name, test := range map[string]func(*conformity){
 		"Create": (*conformity).create, "GenerateName": (*conformity).generateName, "Namespaces": (*conformity).namespaces,
 		"DryRun": (*conformity).dryRun, "Secrets": (*conformity).secrets, "DataLimit": (*conformity).dataLimit, "Tokens": (*conformity).tokens, "Events": (*conformity).events,
-		"Update": (*conformity).update, "Status": (*conformity).status, "Generation": (*conformity).generation,
+		"AccountTokens": (*conformity).accountTokens,
+		"Update":        (*conformity).update, "Status": (*conformity).status, "Generation": (*conformity).generation,
 		"MergePatch": (*conformity).mergePatch, "JSONPatch": (*conformity).jsonPatch, "StrategicPatch": (*conformity).strategicPatch,
 		"Apply": (*conformity).apply, "ApplyConflict": (*conformity).applyConflict, "ManagedFields": (*conformity).managedFields,
 		"Delete": (*conformity).delete, "Finalizers": (*conformity).finalizers, "Owners": (*conformity).owners,
@@ -135,6 +137,17 @@ func (c *conformity) cluster() *fleet.Cluster {
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: "cluster"}, Spec: fleet.ClusterSpec{ClientID: "one"},
 		Status: fleet.ClusterStatus{Namespace: "is not taken"},
 	}))
+}
+
+// collected waits until the controllers of the cluster have brought a state about.
+func (c *conformity) collected(what string, done func() bool) {
+	c.Helper()
+	for end := time.Now().Add(timeout); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			c.Fatalf("not within %s: %s", timeout, what)
+		}
+		c.collect()
+	}
 }
 
 // watching starts a watch that ends with the test.

@@ -155,6 +155,34 @@ func (c *conformity) tokens() {
 	c.refused(err, kube.IsGone, "there is no such account")
 }
 
+// The token controller of a cluster fills the Secret for a token of a service account, and
+// deletes the Secret of an account that is gone or was made again.
+func (c *conformity) accountTokens() {
+	accounts, secrets := kube.StoreOf[*corev1.ServiceAccount](c.client), kube.StoreOf[*corev1.Secret](c.client)
+	for _, again := range []bool{false, true} {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: "account"}}
+		made := ok[*corev1.ServiceAccount](c)(accounts.Create(c.Context(), account))
+		ok[*corev1.Secret](c)(secrets.Create(c.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "account"}},
+			Type:       corev1.SecretTypeServiceAccountToken,
+		}))
+		c.collected("the token is filled", func() bool {
+			s := ok[*corev1.Secret](c)(secrets.Get(c.Context(), c.key("token")))
+			return len(s.Data[corev1.ServiceAccountTokenKey]) > 0 && s.Annotations[corev1.ServiceAccountUIDKey] == string(made.UID)
+		})
+		if err := accounts.Delete(c.Context(), c.key("account"), kube.Precondition{}); err != nil {
+			c.Fatal(err)
+		}
+		if again {
+			ok[*corev1.ServiceAccount](c)(accounts.Create(c.Context(), account))
+		}
+		c.collected("the token of an account that is gone is deleted", func() bool {
+			_, err := secrets.Get(c.Context(), c.key("token"))
+			return kube.IsGone(err)
+		})
+	}
+}
+
 func (c *conformity) events() {
 	made := c.configMap("eventful", nil)
 	w, err := c.dynamic.Resource(eventsv1.SchemeGroupVersion.WithResource("events")).Namespace(c.ns).Watch(c.Context(), metav1.ListOptions{})

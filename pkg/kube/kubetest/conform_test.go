@@ -10,5 +10,8 @@ import (
 // on a real one.
 func TestConform(t *testing.T) {
 	s := kubetest.New(t)
-	kubetest.Conform(t, s.REST(), s.CollectGarbage)
+	kubetest.Conform(t, s.REST(), func() {
+		s.FillAccountTokens()
+		s.CollectGarbage()
+	})
 }

@@ -195,7 +195,8 @@ func (s *Server) InstallKinds() {
 }
 
 // FillAccountTokens does what the token controller of a cluster does: it fills each
-// Secret for the token of an existing service account.
+// Secret for the token of an existing service account, and deletes each whose account is
+// gone.
 func (s *Server) FillAccountTokens() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,8 +204,17 @@ func (s *Server) FillAccountTokens() {
 	for _, r := range secrets.sorted(func(*record) bool { return true }) {
 		kind, _, _ := unstructured.NestedString(r.Object, "type")
 		_, filled, _ := unstructured.NestedString(r.Object, "data", corev1.ServiceAccountTokenKey)
+		if kind != string(corev1.SecretTypeServiceAccountToken) || r.GetDeletionTimestamp() != nil {
+			continue
+		}
 		account := s.account(kube.Key{Namespace: r.GetNamespace(), Name: r.GetAnnotations()[corev1.ServiceAccountNameKey]})
-		if kind != string(corev1.SecretTypeServiceAccountToken) || filled || account == nil {
+		if uid := r.GetAnnotations()[corev1.ServiceAccountUIDKey]; account == nil || uid != "" && uid != string(account.GetUID()) {
+			if _, err := s.remove(secrets, r, metav1.DeleteOptions{}); err != nil {
+				s.t.Errorf("kubetest: delete token: %v", err)
+			}
+			continue
+		}
+		if filled {
 			continue
 		}
 		obj := r.DeepCopy()
@@ -242,8 +252,8 @@ func (s *Server) account(key kube.Key) *record {
 // newToken makes a token with the claims of a real one, and without a signature.
 func (s *Server) newToken(claims map[string]any) (string, error) {
 	text, err := json.Marshal(claims)
-	s.tokens++
-	return fmt.Sprintf("kubetest.%s.token-%d", base64.RawURLEncoding.EncodeToString(text), s.tokens), err
+	s.made.tokens++
+	return fmt.Sprintf("kubetest.%s.token-%s-%d", base64.RawURLEncoding.EncodeToString(text), s.made.mark, s.made.tokens), err
 }
 
 // makeToken answers a TokenRequest.

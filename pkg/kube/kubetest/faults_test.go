@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -113,7 +112,7 @@ func TestRefusals(t *testing.T) {
 		says string
 	}{
 		"UnknownPatch": {func(ctx context.Context, _ *kubetest.Server, c *kube.Client, _ dynamic.Interface) error {
-			_, err := kube.StoreOf[*corev1.ConfigMap](c).PatchRaw(ctx, kube.Key{Namespace: "kube-system", Name: "made"}, types.PatchType("application/unknown-patch+json"), []byte(`{}`))
+			_, err := kube.StoreOf[*corev1.ConfigMap](c).PatchRaw(ctx, kube.Key{Namespace: "kube-system", Name: "made"}, "application/unknown-patch+json", []byte(`{}`))
 			return err
 		}, "does not know patches of type"},
 		"FieldSelector": {func(ctx context.Context, _ *kubetest.Server, c *kube.Client, _ dynamic.Interface) error {
@@ -169,19 +168,27 @@ func TestRefusals(t *testing.T) {
 func TestFillAccountTokens(t *testing.T) {
 	bubble(t, func(t *testing.T, ctx context.Context, s *kubetest.Server, c *kube.Client) {
 		secrets := kube.StoreOf[*corev1.Secret](c)
-		must[*corev1.Secret](t)(secrets.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "account"}},
-			Type:       corev1.SecretTypeServiceAccountToken,
-		}))
+		key := kube.Key{Namespace: "default", Name: "token"}
+		ask := func() {
+			must[*corev1.Secret](t)(secrets.Create(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Annotations: map[string]string{corev1.ServiceAccountNameKey: "account"}},
+				Type:       corev1.SecretTypeServiceAccountToken,
+			}))
+		}
+		ask()
 		s.FillAccountTokens()
-		if got := must[*corev1.Secret](t)(secrets.Get(ctx, kube.Key{Namespace: "default", Name: "token"})); len(got.Data) > 0 {
-			t.Error("a token of no account was made")
+		if _, err := secrets.Get(ctx, key); !kube.IsGone(err) {
+			t.Errorf("a token of no account stays: %v", err)
 		}
 		must[*corev1.ServiceAccount](t)(kube.StoreOf[*corev1.ServiceAccount](c).Create(ctx, &corev1.ServiceAccount{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "account"},
 		}))
+		ask()
+		if got := must[*corev1.Secret](t)(secrets.Get(ctx, key)); len(got.Data) > 0 {
+			t.Error("a token was made before the test said so")
+		}
 		s.FillAccountTokens()
-		if got := must[*corev1.Secret](t)(secrets.Get(ctx, kube.Key{Namespace: "default", Name: "token"})); len(got.Data["token"]) == 0 {
+		if got := must[*corev1.Secret](t)(secrets.Get(ctx, key)); len(got.Data["token"]) == 0 {
 			t.Error("no token was made")
 		}
 	})

@@ -35,6 +35,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -49,9 +50,7 @@ type Server struct {
 	resources map[schema.GroupVersionResource]*resource
 	version   int64 // of the last change
 	collected int64 // the version at which no garbage was left
-	uids      int
-	names     int // generated
-	tokens    int // of service accounts
+	made      counts
 	pages     map[string]page
 	requests  []Request
 	faults    []*Fault
@@ -68,11 +67,26 @@ var growHeap = sync.OnceFunc(func() {
 	}
 })
 
+// counts are what the server has made up so far.
+type counts struct {
+	mark   string // eight hexadecimal digits that begin UIDs and tokens
+	uids   int
+	names  int // generated
+	tokens int // of service accounts
+}
+
 // New makes a server with only the namespaces default and kube-system. It is closed
-// when the test ends.
-func New(t testing.TB) *Server {
+// when the test ends. Two servers give the same UIDs and tokens: see
+// NewDistinct.
+func New(t testing.TB) *Server { return newServer(t, "00000000") }
+
+// NewDistinct is New with UIDs and tokens that no other server gives: the UID of kube-system
+// is the identity of a cluster.
+func NewDistinct(t testing.TB) *Server { return newServer(t, string(uuid.NewUUID()[:8])) }
+
+func newServer(t testing.TB, mark string) *Server {
 	growHeap()
-	s := &Server{t: t, done: make(chan struct{}), resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}, guard: guard{owners: map[string]tokenOwner{}}}
+	s := &Server{t: t, done: make(chan struct{}), made: counts{mark: mark}, resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}, guard: guard{owners: map[string]tokenOwner{}}}
 	for _, k := range builtIn() {
 		s.Serve(k)
 	}

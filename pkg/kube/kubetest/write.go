@@ -27,8 +27,8 @@ func (s handler) create(c *call) (*record, error) {
 		return nil, errors.New("resourceVersion should not be set on objects to be created") // 500, as API servers say
 	}
 	if obj.GetName() == "" && obj.GetGenerateName() != "" {
-		s.names++
-		obj.SetName(fmt.Sprintf("%s%05d", obj.GetGenerateName(), s.names))
+		s.made.names++
+		obj.SetName(fmt.Sprintf("%s%05d", obj.GetGenerateName(), s.made.names))
 		if err := c.res.defaults(obj); err != nil {
 			return nil, err
 		}
@@ -53,8 +53,8 @@ func (s handler) create(c *call) (*record, error) {
 // begin sets the fields that the server sets in a new object, and removes those that it
 // ignores.
 func (s handler) begin(res *resource, obj *unstructured.Unstructured) {
-	s.uids++
-	obj.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
+	s.made.uids++
+	obj.SetUID(types.UID(fmt.Sprintf("%s-0000-4000-8000-%012d", s.made.mark, s.made.uids)))
 	obj.SetCreationTimestamp(now())
 	for _, name := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"} {
 		unstructured.RemoveNestedField(obj.Object, "metadata", name)
