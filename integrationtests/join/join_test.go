@@ -24,8 +24,9 @@ import (
 )
 
 func TestJoin(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	clone := harness.ConnectHub(t, harness.Cluster(t, "clone"))
+	clone := harness.ConnectHub(t, harness.Memory(t, "clone"))
 	t.Run("Parallel", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *world){
 			"LostAgentComesBackToItsCluster": lostAgent,
@@ -328,12 +329,11 @@ func deadToken(t *testing.T, w *world) {
 	}
 }
 
-// bury deletes a token, and waits until no client can use it. Kubernetes'
-// garbage collector looks for kinds that are new to it every thirty seconds.
+// bury deletes a token, and waits until no client can use it.
 func (w *world) bury(name string, b registration.Bootstrapping) {
 	w.Helper()
 	remove(w, &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: b.ClusterNamespace, Name: name}})
-	w.within(2*time.Minute, "the account of token "+name+" is gone", func() bool {
+	w.until("the account of token "+name+" is gone", func() bool {
 		return !slices.ContainsFunc(list[*corev1.ServiceAccount](w, b.ClusterNamespace, ""), func(a *corev1.ServiceAccount) bool {
 			return strings.HasPrefix(a.Name, name+"-")
 		})

@@ -45,6 +45,7 @@ func crowd() int {
 
 // However many clusters have come, come again and gone, nothing of them is left.
 func TestNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.token(fleet.NamespaceDefault, "crowd", 24*time.Hour)
 	w.visit(b, "first", "word")

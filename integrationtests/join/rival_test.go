@@ -85,6 +85,7 @@ func clonedImage(t *testing.T, w *world, elsewhere *harness.Hub) {
 	w.again(func(g *harness.ManagerProcess) { g.Settings.AgentCheckinInterval = time.Minute })
 	n, b := settled(t, w, "image")
 	since := n.Moment()
+	w.nextSecond(n.alone())
 	twin := w.newcomer(t, elsewhere, "image", "image", nil)
 	twin.Give(b)
 	twin.Start()
@@ -113,6 +114,14 @@ func clonedImage(t *testing.T, w *world, elsewhere *harness.Hub) {
 	if c := n.in(before); c.Name == name {
 		t.Error("want a Cluster of its own")
 	}
+}
+
+// nextSecond waits until an object that is made now is newer than one before: requests made
+// in the same second are equally new.
+func (w *world) nextSecond(before kube.Object) {
+	w.Helper()
+	created := before.GetCreationTimestamp()
+	w.until("the second is over", func() bool { return time.Now().Unix() > created.Unix() })
 }
 
 // Where a person has to agree, another agent for a Cluster waits for that.

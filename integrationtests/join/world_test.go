@@ -1,6 +1,6 @@
 // Package join reports how clusters come in by a registration token, and what
 // becomes of an agent that is given another one: with real agents and the real
-// agent management, which has the rights of the chart, on real API servers.
+// agent management, which has the rights of the chart, on API servers in memory.
 package join
 
 import (
@@ -35,7 +35,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	hub := harness.ConnectHub(t, harness.Cluster(t, "management"))
+	hub := harness.ConnectHub(t, harness.Memory(t, "management"))
 	harness.InstallCRDs(t, hub.Admin)
 	w := &world{TB: t, hub: hub, managerProcess: &harness.ManagerProcess{Hub: hub, Settings: registration.Settings{
 		APIServerURL: hub.Cluster.URL(), APIServerCA: hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,

@@ -1,8 +1,8 @@
 // Package moving tests how clusters change their workspace: with Rancher, played by
 // package harness/rancher, with the real manager, which has the rights of the chart,
 // with real agents that the manager installs through Rancher's proxy and that reach the
-// manager through Rancher as well, and with two real API servers, whose audit logs
-// record who did what.
+// manager through Rancher as well, with a real API server for the manager and one in memory
+// for the agents. Both record who did what.
 package moving
 
 import (
@@ -56,8 +56,9 @@ var chartValues = map[string]any{"bootstrap": map[string]any{"enabled": false}}
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	hubs := harness.Clusters(t, "management", "downstream")
-	w := &world{TB: t, hub: hubs[0], down: hubs[1]}
+	// Rancher's webhook needs a real API server that asks it.
+	hub, down := harness.Cluster(t, "management"), harness.Memory(t, "downstream")
+	w := &world{TB: t, hub: harness.ConnectHub(t, hub), down: harness.ConnectHub(t, down)}
 	harness.InstallCRDs(t, w.hub.Admin)
 	people := w.hub.Cluster.REST()
 	people.UserAgent = harness.TestAgent

@@ -24,6 +24,7 @@ type mistake struct {
 	again func(*world)
 }
 
+// mistakes are one with a namespace and, after it, those with kinds.
 var mistakes = []mistake{
 	{"Namespace", func(w *world) { w.deleteNamespace(workspace) }, (*world).fleet},
 	{"KindBundles", func(w *world) { w.deleteKinds("bundles") }, func(w *world) { w.kindsAgain(); w.bundles() }},
@@ -35,7 +36,12 @@ var mistakes = []mistake{
 // what is made again, and what the person approves is removed.
 func TestDeletedByMistake(t *testing.T) {
 	t.Parallel()
-	all := newWorld(t, fromFiles(t))
+	t.Run("Memory", func(t *testing.T) { t.Parallel(); deletedByMistake(t, newWorld, mistakes[:1]) })
+	t.Run("Real", func(t *testing.T) { t.Parallel(); deletedByMistake(t, realWorld, mistakes[1:]) })
+}
+
+func deletedByMistake(t *testing.T, make worldMaker, mistakes []mistake) {
+	all := make(t, fromFiles(t))
 	for _, m := range mistakes {
 		for _, down := range []bool{false, true} {
 			name := m.name + "/Up"
@@ -96,22 +102,29 @@ func TestDeletedByHand(t *testing.T) {
 // makes.
 func TestOthersDeleted(t *testing.T) {
 	t.Parallel()
-	all := newWorld(t, fromFiles(t))
 	var every []string
 	for _, info := range fleet.Kinds() {
 		plural, _, _ := fleet.Resource(info.Kind)
 		every = append(every, plural)
 	}
 	kinds := func(plurals ...string) func(*world) { return func(w *world) { w.deleteKinds(plurals...) } }
-	cases := map[string]func(*world){
+	ofKinds := map[string]func(*world){
 		"All": kinds(every...), "BundleDeployments": kinds("bundledeployments"), "Contents": kinds("contents"), "ClusterGroups": kinds("clustergroups"),
 		"Mappings": kinds("bundlenamespacemappings"), "Clusters": kinds("clusters"),
-		"Registrations":    kinds("clusterregistrations", "clusterregistrationtokens"),
+		"Registrations": kinds("clusterregistrations", "clusterregistrationtokens"),
+	}
+	ofNamespaces := map[string]func(*world){
 		"ClusterNamespace": func(w *world) { w.loseNamespace(w.clusterNamespace()) },
 		"SystemNamespace": func(w *world) {
 			w.loseNamespace(registration.System{Namespace: fleet.NamespaceSystem}.RegistrationNamespace())
 		},
 	}
+	t.Run("Memory", func(t *testing.T) { t.Parallel(); othersDeleted(t, newWorld, ofNamespaces) })
+	t.Run("Real", func(t *testing.T) { t.Parallel(); othersDeleted(t, realWorld, ofKinds) })
+}
+
+func othersDeleted(t *testing.T, make worldMaker, cases map[string]func(*world)) {
+	all := make(t, fromFiles(t))
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		for _, down := range []bool{false, true} {
 			way := name + "/Up"
@@ -144,7 +157,7 @@ func TestOthersDeleted(t *testing.T) {
 // A Bundle that goes to a group keeps its one deployment, which is within every budget,
 // when the kind of groups is deleted, and until the group is there again.
 func TestGroupsDeleted(t *testing.T) {
-	w := newWorld(t, fromFiles(t))
+	w := realWorld(t, fromFiles(t))
 	const name = "web"
 	key := kube.Key{Namespace: workspace, Name: name}
 	group := func() {

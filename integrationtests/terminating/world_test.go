@@ -1,6 +1,6 @@
 // Package terminating runs what happens when a namespace or a kind of Fleet's is
-// deleted: no workload is removed until a person approves it. The API server, the
-// manager with the rights of its chart, and the agent are real.
+// deleted: no workload is removed until a person approves it. The manager with the rights
+// of its chart and the agent are real; where kinds are deleted, so is the API server.
 package terminating
 
 import (
@@ -54,11 +54,27 @@ type world struct {
 	tokens         int
 }
 
-// newWorld starts the manager and an agent, with everything deployed. kinds brings
-// Fleet's kinds and the manager's rights.
+// A worldMaker is newWorld or realWorld.
+type worldMaker func(t *testing.T, kinds func(*harness.Hub)) *world
+
+// newWorld starts the manager and an agent on an API server in memory, with everything
+// deployed. kinds brings Fleet's kinds and the manager's rights.
 func newWorld(t *testing.T, kinds func(*harness.Hub)) *world {
 	t.Helper()
-	w := &world{TB: t, hub: harness.ConnectHub(t, harness.Cluster(t, "management"))}
+	return startWorld(t, harness.Memory(t, "management"), kinds)
+}
+
+// realWorld is newWorld on a real API server, for tests that delete
+// CustomResourceDefinitions or install charts: the one in memory serves a kind whether it
+// has a definition or not, and Helm needs its OpenAPI.
+func realWorld(t *testing.T, kinds func(*harness.Hub)) *world {
+	t.Helper()
+	return startWorld(t, harness.Cluster(t, "management"), kinds)
+}
+
+func startWorld(t *testing.T, server harness.ControlPlane, kinds func(*harness.Hub)) *world {
+	t.Helper()
+	w := &world{TB: t, hub: harness.ConnectHub(t, server)}
 	kinds(w.hub)
 	w.managerProcess = &harness.ManagerProcess{Hub: w.hub, Beside: beside(t.TempDir()), Settings: registration.Settings{
 		APIServerURL: w.hub.Cluster.URL(), APIServerCA: w.hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,
