@@ -88,7 +88,7 @@ type Said struct {
 
 // Tries runs a command line in a shell, with a cluster as the current context. env
 // is added to the environment.
-func (d *Shell) Tries(at *cluster.Cluster, line string, env ...string) Said {
+func (d *Shell) Tries(at ControlPlane, line string, env ...string) Said {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), shellLimit)
 	defer cancel()
@@ -106,7 +106,7 @@ func (d *Shell) Tries(at *cluster.Cluster, line string, env ...string) Said {
 }
 
 // Types is Tries, and the command line has to succeed.
-func (d *Shell) Types(at *cluster.Cluster, line string, env ...string) Said {
+func (d *Shell) Types(at ControlPlane, line string, env ...string) Said {
 	d.Helper()
 	s := d.Tries(at, line, env...)
 	if s.Code != 0 {
@@ -117,7 +117,7 @@ func (d *Shell) Types(at *cluster.Cluster, line string, env ...string) Said {
 
 // Runs starts a program as a pod of a Deployment would: under an account of the
 // cluster's system namespace, and with nothing of this machine's.
-func (d *Shell) Runs(at *cluster.Cluster, account, program string, args ...string) {
+func (d *Shell) Runs(at ControlPlane, account, program string, args ...string) {
 	d.Helper()
 	var token string
 	Wait(d, shellLimit, "the account "+account, func() bool {
@@ -145,7 +145,7 @@ func (d *Shell) Runs(at *cluster.Cluster, account, program string, args ...strin
 }
 
 // Ends stops a program that Runs has started.
-func (d *Shell) Ends(at *cluster.Cluster, account string) {
+func (d *Shell) Ends(at ControlPlane, account string) {
 	if stop, ok := d.runs.LoadAndDelete(at.Name() + "-" + account); ok {
 		stop.(func())()
 	}

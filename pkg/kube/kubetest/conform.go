@@ -41,7 +41,8 @@ func Conform(t *testing.T, cfg *rest.Config, collect func()) {
 		"Delete": (*conformity).delete, "Finalizers": (*conformity).finalizers, "Owners": (*conformity).owners,
 		"Foreground": (*conformity).foreground,
 		"List":       (*conformity).list, "Pages": (*conformity).pages, "Metadata": (*conformity).metadata, "Discovery": (*conformity).discovery,
-		"Watch": (*conformity).watch, "WatchSelected": (*conformity).watchSelected, "WatchInitial": (*conformity).watchInitial,
+		"FieldValidation": (*conformity).fieldValidation,
+		"Watch":           (*conformity).watch, "WatchSelected": (*conformity).watchSelected, "WatchInitial": (*conformity).watchInitial,
 		"FutureVersion": (*conformity).futureVersion,
 	} {
 		t.Run(name, func(t *testing.T) {

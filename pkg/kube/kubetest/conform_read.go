@@ -6,10 +6,13 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	cliresource "k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/discovery"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -224,4 +227,21 @@ func (c *conformity) futureVersion() {
 	c.refused(err, func(err error) bool {
 		return apierrors.IsTimeout(err) && apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 	}, "the version does not exist yet")
+}
+
+// fieldValidation is what kubectl and Helm ask before they leave the validation of what
+// they apply to the server.
+func (c *conformity) fieldValidation() {
+	client, err := discovery.NewDiscoveryClientForConfig(c.cfg)
+	if err != nil {
+		c.Fatal(err)
+	}
+	verifier := cliresource.NewQueryParamVerifierV3(c.dynamic, client.OpenAPIV3(), cliresource.QueryParamFieldValidation)
+	for _, kind := range []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("ConfigMap"), rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), fleet.GroupVersion.WithKind("Cluster"),
+	} {
+		if err := verifier.HasSupport(kind); err != nil {
+			c.Errorf("%s: %v", kind, err)
+		}
+	}
 }

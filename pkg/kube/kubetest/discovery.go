@@ -25,10 +25,19 @@ func (s handler) discover(path string) answer {
 		out = metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
 	case path == "/apis":
 		out = metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: s.groups()}
+	case path == openAPI:
+		out = s.documents()
+	case strings.HasPrefix(path, openAPI+"/"):
+		if gv, _, ok = groupVersion(strings.TrimPrefix(path, openAPI)); !ok || len(s.kindsOf(gv)) == 0 {
+			return notFound()
+		}
+		out = s.document(gv)
+	case path == "/openapi/v2": // kubectl makes patches by it where it is there
+		return notFound()
 	case ok:
 		kinds := s.kindsOf(gv)
 		if len(kinds) == 0 {
-			return refusal(apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", schema.GroupResource{}, "", "", 0, true))
+			return notFound()
 		}
 		out = metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(), APIResources: kinds}
 	default:
@@ -39,6 +48,11 @@ func (s handler) discover(path string) answer {
 		return refusal(err)
 	}
 	return text(http.StatusOK, body)
+}
+
+// notFound is the answer for a path that nothing is at.
+func notFound() answer {
+	return refusal(apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", schema.GroupResource{}, "", "", 0, true))
 }
 
 // groups returns all API groups with a name. Each has one version.
