@@ -41,8 +41,6 @@ func twoAgents(t *testing.T, hub *harness.Hub) {
 			part.run(&two{T: t, upper: &site{w.upper.For(t)}, lower: &site{w.lower.For(t)}})
 		})
 	}
-	w.upper.Stop()
-	t.Run("Charts", func(t *testing.T) { chartsSideBySide(t, hub) })
 }
 
 // Both agents report to their managers, with a credential and a store of their own.

@@ -26,7 +26,7 @@ var sampled = map[string]harness.Point{
 // every test runs for every write, before and after, until a run ends without a
 // kill.
 func TestKilled(t *testing.T) {
-	hub := harness.NewHub(t, harness.Cluster(t, "killed"))
+	hub := harness.NewHub(t, harness.Memory(t, "killed"))
 	scenarios := maps.Clone(absences)
 	maps.Copy(scenarios, orders)
 	maps.Copy(scenarios, shared)

@@ -1,7 +1,7 @@
 // Package noloss proves that an agent uninstalls what it was ordered to uninstall
 // and nothing else. Each test is a mishap that looks like a reason to remove a
-// workload: nothing of it is deleted, by the audit log of a real API server. Each
-// has a twin, in which the same objects must go because they were ordered to.
+// workload: nothing of it is deleted, by what the API server was asked. Each has a
+// twin, in which the same objects must go because they were ordered to.
 package noloss
 
 import (

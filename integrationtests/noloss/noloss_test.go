@@ -11,9 +11,9 @@ import (
 
 // Nothing is lost by what only looks like an order; the same goes by an order.
 func TestNoLoss(t *testing.T) {
-	hub := harness.NewHub(t, harness.Cluster(t, "noloss"))
+	hub := harness.NewHub(t, harness.Memory(t, "noloss"))
 	for name, f := range map[string]func(*testing.T, *harness.Hub){
-		"TwoAgents": twoAgents, "Restored": restored, "ManyRemovals": manyRemovals,
+		"TwoAgents": twoAgents, "ManyRemovals": manyRemovals, "RealControlPlane": onRealControlPlane,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -28,4 +28,12 @@ func TestNoLoss(t *testing.T) {
 			})
 		}
 	}
+}
+
+// onRealControlPlane runs what an API server in memory does not do: Helm validates our
+// charts by the API server's schemas, and etcd is restored from a backup.
+func onRealControlPlane(t *testing.T, hub *harness.Hub) {
+	own := harness.NewHub(t, harness.Cluster(t, "restored"))
+	t.Run("Charts", func(t *testing.T) { chartsSideBySide(t, own) })
+	t.Run("Restored", func(t *testing.T) { restored(t, hub, own) })
 }

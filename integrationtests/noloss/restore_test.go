@@ -14,8 +14,7 @@ import (
 // runs: objects are older than they were, one that was made since is missing, one
 // bears an order that was taken back before the agent saw it. Nothing is rolled
 // back and nothing is removed; when the manager has caught up, its orders count.
-func restored(t *testing.T, hub *harness.Hub) {
-	old := harness.NewHub(t, harness.Cluster(t, "restored"))
+func restored(t *testing.T, hub, old *harness.Hub) {
 	s := &site{harness.NewSite(t, old, hub, "restored")}
 	names := []string{app, "again", "revived", "removed"}
 	for _, name := range names {
