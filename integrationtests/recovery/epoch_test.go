@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 // agent is asked for first is not believed where it is not what it was asked for
 // before.
 func TestManagerCopied(t *testing.T) {
-	hub := harness.NewHub(t, harness.Cluster(t, "copied"))
+	hub := harness.NewHub(t, harness.Memory(t, "copied"))
 	t.Run("LaterEpoch", func(t *testing.T) { t.Parallel(); laterEpoch(&site{harness.NewSite(t, hub, hub, "later")}) })
 	t.Run("AnotherManager", func(t *testing.T) { t.Parallel(); anotherManager(&site{harness.NewSite(t, hub, hub, "another")}) })
 }

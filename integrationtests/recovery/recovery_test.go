@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
@@ -91,7 +90,7 @@ func (w *world) burnt() {
 		})
 	}
 	if len(w.written(time.Time{})) == 0 {
-		w.Error("the audit logs do not show that anything was ever deployed")
+		w.Error("the requests do not show that anything was ever deployed")
 	}
 	*w.since = time.Now()
 }
@@ -111,7 +110,7 @@ func (w *world) restored() {
 // letIn gives a token to each cluster that joined by one.
 func (w *world) letIn() {
 	w.step("token", w.spare, "NEW_URL="+w.spare.URL())
-	for _, site := range []*cluster.Cluster{w.east, w.late} {
+	for _, site := range []harness.ControlPlane{w.east, w.late} {
 		w.step("site", site)
 	}
 	harness.Wait(w, harness.Timeout, "they are back", func() bool {
@@ -130,7 +129,7 @@ func (w *world) letGo() {
 	w.step("status", w.spare)
 }
 
-// untouched looks at the audit logs of the sites.
+// untouched looks at what the API servers of the sites were asked.
 func (w *world) untouched() {
 	if list := w.written(*w.since); len(list) > 0 {
 		w.Errorf("written to the clusters since:\n%s", harness.Lines(list))

@@ -1,6 +1,7 @@
 // Package recovery reports how a fleet lives on after its management cluster is
 // lost. The commands are those of docs/recovery.md, typed at a terminal; the
-// clusters, the manager and the agents are real.
+// manager and the agents are real. So are the management clusters, which validate
+// what is restored; those of the agents are API servers in memory.
 package recovery
 
 import (
@@ -25,8 +26,8 @@ import (
 // document is the page whose steps the test runs.
 const document = "docs/recovery.md"
 
-// checkIn is how often an agent checks in where no interval is set.
-const checkIn = time.Minute
+// checkIn is how often an agent checks in.
+const checkIn = 10 * time.Second
 
 // A world is a person at a shell, a management cluster, and another one for when
 // that is lost.
@@ -36,14 +37,15 @@ type world struct {
 	since           *time.Time // the management cluster was lost then
 	hub             *cluster.Cluster
 	spare           *cluster.Cluster
-	east, imp, late *cluster.Cluster // east joins by a token, imp by its kubeconfig, late after the copy
+	east, imp, late harness.ControlPlane // east joins by a token, imp by its kubeconfig, late after the copy
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{Shell: harness.OpenShell(t), since: &time.Time{}}
-	all := w.Clusters("hub", "spare", "east", "imp", "late")
-	w.hub, w.spare, w.east, w.imp, w.late = all[0], all[1], all[2], all[3], all[4]
+	management := w.Clusters("hub", "spare")
+	w.hub, w.spare = management[0], management[1]
+	w.east, w.imp, w.late = harness.Memory(t, "east"), harness.Memory(t, "imp"), harness.Memory(t, "late")
 	var err error
 	w.git, err = gitserver.Start(gitserver.Config{Dir: filepath.Join(w.Dir, "git")})
 	w.must(err)
@@ -111,13 +113,13 @@ func (w *world) commit(message string) {
 }
 
 // step types a step of the document.
-func (w *world) step(name string, at *cluster.Cluster, env ...string) string {
+func (w *world) step(name string, at harness.ControlPlane, env ...string) string {
 	w.Helper()
 	return w.Types(at, w.Block(document, name), env...).Out
 }
 
 // repo makes a GitRepo for folders of the repository "shop".
-func (w *world) repo(name string, at *cluster.Cluster, paths ...string) {
+func (w *world) repo(name string, at harness.ControlPlane, paths ...string) {
 	w.Helper()
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": fleet.GroupVersion.String(), "kind": "GitRepo", "metadata": map[string]any{"name": name},
@@ -131,7 +133,7 @@ func (w *world) repo(name string, at *cluster.Cluster, paths ...string) {
 }
 
 // manages runs the manager of a cluster.
-func (w *world) manages(at *cluster.Cluster) {
+func (w *world) manages(at harness.ControlPlane) {
 	w.Helper()
 	w.Runs(at, "fleet-controller", "fleet-controller", "--roles=controller,agentmanagement,cleanup")
 	w.Runs(at, "gitjob", "fleet-controller", "--roles=gitjob")
@@ -139,13 +141,14 @@ func (w *world) manages(at *cluster.Cluster) {
 
 // addresses writes the manager's address into its settings, as the values of its
 // chart would.
-func (w *world) addresses(at *cluster.Cluster) {
+func (w *world) addresses(at harness.ControlPlane) {
 	w.Helper()
 	config := w.Types(at, "kubectl -n cattle-fleet-system get configmap fleet-controller -o jsonpath='{.data.config}'").Out
 	var settings map[string]any
 	w.must(json.Unmarshal([]byte(config), &settings))
 	settings["apiServerURL"], settings["apiServerCA"] = at.URL(), at.CA() // bytes are base64 in JSON
-	settings["manageAgent"] = false                                       // agents are processes here: there is no Deployment to update
+	settings["agentCheckinInterval"] = checkIn.String()
+	settings["manageAgent"] = false // agents are processes here: there is no Deployment to update
 	text, err := json.Marshal(settings)
 	w.must(err)
 	patch, err := json.Marshal(map[string]any{"data": map[string]string{"config": string(text)}})
@@ -161,7 +164,7 @@ type standing struct {
 }
 
 // standings are the Clusters of fleet-default, by the label "site" of their agents.
-func (w *world) standings(at *cluster.Cluster) map[string]standing {
+func (w *world) standings(at harness.ControlPlane) map[string]standing {
 	w.Helper()
 	var list fleet.ClusterList
 	w.must(json.Unmarshal([]byte(w.Types(at, "kubectl -n fleet-default get clusters.fleet.cattle.io -o json").Out), &list))
@@ -177,7 +180,7 @@ func (w *world) standings(at *cluster.Cluster) map[string]standing {
 }
 
 // sees waits until the Clusters stand as they should.
-func (w *world) sees(at *cluster.Cluster, limit time.Duration, want map[string]standing) time.Duration {
+func (w *world) sees(at harness.ControlPlane, limit time.Duration, want map[string]standing) time.Duration {
 	w.Helper()
 	began := time.Now()
 	var got map[string]standing
@@ -192,16 +195,16 @@ func (w *world) sees(at *cluster.Cluster, limit time.Duration, want map[string]s
 }
 
 // sites are the clusters with agents.
-func (w *world) sites() []*cluster.Cluster { return []*cluster.Cluster{w.east, w.imp, w.late} }
+func (w *world) sites() []harness.ControlPlane { return []harness.ControlPlane{w.east, w.imp, w.late} }
 
 // runsAgent runs the agent of a site, as its Deployment would.
-func (w *world) runsAgent(at *cluster.Cluster) {
+func (w *world) runsAgent(at harness.ControlPlane) {
 	w.Helper()
 	w.Runs(at, "fleet-agent", "fleet-agent")
 }
 
 // joins lets a site join by a token, with labels that its agent asks for.
-func (w *world) joins(site *cluster.Cluster) {
+func (w *world) joins(site harness.ControlPlane) {
 	w.Helper()
 	w.Types(site, "fleet install agent-config -l shop=yes,site="+site.Name()+" | kubectl apply -f -")
 	w.Types(w.hub, "fleet install agent-token -n fleet-default --server-url "+w.hub.URL()+" > join.yaml")
@@ -210,7 +213,7 @@ func (w *world) joins(site *cluster.Cluster) {
 }
 
 // imports lets the manager install the agent of a site.
-func (w *world) imports(site *cluster.Cluster) {
+func (w *world) imports(site harness.ControlPlane) {
 	w.Helper()
 	text, err := json.Marshal(&fleet.Cluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: fleet.GroupVersion.String(), Kind: "Cluster"},
@@ -225,14 +228,14 @@ func (w *world) imports(site *cluster.Cluster) {
 }
 
 // runs is the version of the workload on a site; empty: there is none.
-func (w *world) runs(site *cluster.Cluster) string {
+func (w *world) runs(site harness.ControlPlane) string {
 	w.Helper()
 	image := w.Tries(site, "kubectl -n web get deployment web -o jsonpath='{.spec.template.spec.containers[0].image}'").Out
 	return strings.TrimPrefix(image, "none.invalid/web:")
 }
 
 // has reports whether the ConfigMap of a folder of the repository is on a site.
-func (w *world) has(site *cluster.Cluster, folder string) bool {
+func (w *world) has(site harness.ControlPlane, folder string) bool {
 	w.Helper()
 	return w.Tries(site, "kubectl -n "+folder+" get configmap a").Code == 0
 }
@@ -253,7 +256,7 @@ func (w *world) written(since time.Time) []harness.Request {
 	w.Helper()
 	var out []harness.Request
 	for _, site := range w.sites() {
-		list, err := harness.ReadAudit(site.Name(), site.AuditLog(), since)
+		list, err := harness.RequestsOf(site, since)
 		w.must(err)
 		for _, r := range list {
 			if r.Ours() && r.Writes() && r.Code < 300 && !private(r) {
