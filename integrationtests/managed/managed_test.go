@@ -44,8 +44,9 @@ const (
 func TestTwoManagers(t *testing.T) {
 	t.Parallel()
 	w := world{t, t}
-	hubs := harness.Clusters(w, "upper", "meeting", "other")
-	s := &sharedCluster{world: w, meet: hubs[1], other: hubs[2]}
+	hubs := harness.MemoryHubs(w, "upper", "other")
+	meeting := harness.Clusters(w, "meeting")[0] // real: the agents' pods run there, and Helm installs charts beside them
+	s := &sharedCluster{world: w, meet: meeting, other: hubs[1]}
 	s.upper = w.newManager(hubs[0], fleet.NamespaceSystem, map[string]any{"bootstrap": map[string]any{"enabled": false}})
 	s.kubelet = w.agentsOf(s.meet, downstreamAgent, localAgent, otherSystem)
 	t.Run("22_two_managers_one_cluster", func(t *testing.T) {

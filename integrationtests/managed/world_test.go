@@ -1,8 +1,9 @@
 // Package managed tests how Fleets meet in one cluster: an upper manager has an
 // agent there, and a lower manager lives there, with an agent of its own. The
 // managers are real ones, installed by their charts with Helm and run with the
-// rights of their accounts; so are the agents. The audit log of the cluster in
-// which they meet records who wrote what.
+// rights of their accounts; so are the agents. The cluster in which they meet is
+// real, and its audit log records who wrote what; those in which a manager lives
+// without an agent are API servers in memory.
 package managed
 
 import (
