@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -21,7 +22,7 @@ import (
 // may still get an owner, stays.
 func TestCleanup(t *testing.T) {
 	t.Parallel()
-	g := openManagerProcess(t, map[string]any{"bootstrap": map[string]any{"enabled": false}})
+	g := openManagerProcess(t, harness.Memory(t, "management"), map[string]any{"bootstrap": map[string]any{"enabled": false}})
 	ctx := t.Context()
 	g.halt() // only the sweeps of this test
 	of := func(name string) *fleet.Cluster {

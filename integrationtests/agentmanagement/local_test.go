@@ -22,7 +22,7 @@ import (
 
 // The manager's own cluster joins by itself.
 func TestLocalCluster(t *testing.T) {
-	g := openManagerProcess(t, map[string]any{"bootstrap": map[string]any{"clusterLabels": map[string]any{"env": "mgmt"}}})
+	g := openManagerProcess(t, harness.Memory(t, "management"), map[string]any{"bootstrap": map[string]any{"clusterLabels": map[string]any{"env": "mgmt"}}})
 	ctx := t.Context()
 	key := kube.Key{Namespace: fleet.NamespaceLocal, Name: fleet.ClusterLocal}
 	var c *fleet.Cluster

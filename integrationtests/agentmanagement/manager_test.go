@@ -1,16 +1,15 @@
-// Package agentmanagement_test tests how clusters join and leave, on a real API
-// server with the rights of the chart and no other part of Fleet.
+// Package agentmanagement_test tests how clusters join and leave, with the rights of the
+// chart and no other part of Fleet. API servers are in memory where no test needs the
+// admission policies of the chart, or tries rights.
 package agentmanagement_test
 
 import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,7 +32,6 @@ import (
 	"k8s.io/client-go/rest"
 	sigsyaml "sigs.k8s.io/yaml"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -48,7 +46,7 @@ import (
 // other part of Fleet runs.
 type managerProcess struct {
 	t       *testing.T
-	cluster *cluster.Cluster
+	cluster harness.ControlPlane
 	admin   *kube.Client
 	stop    context.CancelFunc
 	done    chan struct{}
@@ -58,10 +56,11 @@ type managerProcess struct {
 	cfg     agentmanagement.Config
 }
 
-// openManagerProcess starts a gate with values of the chart fleet.
-func openManagerProcess(t *testing.T, values map[string]any) *managerProcess {
+// openManagerProcess starts agent management on an API server, with values of the chart
+// fleet.
+func openManagerProcess(t *testing.T, c harness.ControlPlane, values map[string]any) *managerProcess {
 	t.Helper()
-	g := &managerProcess{t: t, cluster: harness.Cluster(t, "management")}
+	g := &managerProcess{t: t, cluster: c}
 	var err error
 	if g.admin, err = kube.Connect(kube.Config{REST: g.cluster.REST(), UserAgent: "sandbox-admin", FieldManager: "test"}); err != nil {
 		t.Fatal(err)
@@ -274,31 +273,21 @@ func (g *managerProcess) restsFor(d time.Duration) {
 	}
 }
 
-// writes are the requests of agent management in the audit log that change
+// writes are the requests of agent management to the API server that change
 // something.
 func (g *managerProcess) writes() []string {
 	g.t.Helper()
-	f, err := os.Open(g.cluster.AuditLog())
+	list, err := harness.RequestsOf(g.cluster, time.Time{})
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	defer f.Close()
 	var out []string
-	for lines := bufio.NewReader(f); ; {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return out
-		}
-		var e struct {
-			Verb, UserAgent, RequestURI string
-		}
-		if json.Unmarshal(line, &e) != nil || !strings.HasPrefix(e.UserAgent, "fleet-controller/test") {
-			continue
-		}
-		if slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb) {
-			out = append(out, e.UserAgent+" "+e.Verb+" "+e.RequestURI)
+	for _, r := range list {
+		if r.Writes() && strings.HasPrefix(r.Agent, "fleet-controller/test") {
+			out = append(out, r.Agent+" "+r.Verb+" "+r.What()+" "+r.Namespace+"/"+r.Name)
 		}
 	}
+	return out
 }
 
 // create makes an object as the administrator.

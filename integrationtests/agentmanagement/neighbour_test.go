@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -23,7 +24,7 @@ import (
 // touches nothing of the other one.
 func TestLocalAgentBesideAnother(t *testing.T) {
 	t.Parallel()
-	g := openManagerProcess(t, map[string]any{"bootstrap": map[string]any{"localAgentDisabled": true}})
+	g := openManagerProcess(t, harness.Memory(t, "management"), map[string]any{"bootstrap": map[string]any{"localAgentDisabled": true}})
 	ctx := t.Context()
 	upper := registration.Agent{
 		Namespace: fleet.NamespaceSystem, Image: "upper/fleet-agent:v1", ImagePullPolicy: "IfNotPresent",

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/rights"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -28,7 +29,8 @@ var everybody = []string{
 // kind.
 func TestRightsOfCredentials(t *testing.T) {
 	t.Parallel()
-	g := openManagerProcess(t, map[string]any{"apiServerURL": "https://x", "bootstrap": map[string]any{"enabled": false}})
+	// A real one: it tries what RBAC of a real API server grants.
+	g := openManagerProcess(t, harness.Cluster(t, "management"), map[string]any{"apiServerURL": "https://x", "bootstrap": map[string]any{"enabled": false}})
 	values := g.token(fleet.NamespaceDefault, "import-all", 0)
 	one, two := g.register(values, "client-one", "r1", nil), g.register(values, "client-two", "r2", nil)
 	until(t, "both have their rights", func() bool { return one.entitled(t.Context()) && two.entitled(t.Context()) })

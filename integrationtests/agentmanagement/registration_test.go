@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -23,7 +24,8 @@ import (
 // The whole life of a downstream cluster, as far as the manager's side of the
 // registration decides it.
 func TestRegistration(t *testing.T) {
-	g := openManagerProcess(t, map[string]any{
+	// A real one: the API server enforces the admission policy of requests.
+	g := openManagerProcess(t, harness.Cluster(t, "management"), map[string]any{
 		"apiServerURL": "https://fleet.example.com", "apiServerCA": "PEM", "bootstrap": map[string]any{"enabled": false},
 		"agentCheckinInterval": "1s", // three of them is how long two credentials overlap
 	})
