@@ -248,7 +248,7 @@ func (f *fake) take(s step) {
 	f.finish()
 }
 
-// reportEnd lets the manager say, of each repository that was read, that the bundles of
+// finish lets the manager say, of each repository that was read, that the bundles of
 // this step are those of its reading, unless the fixture sets its own.
 func (f *fake) finish() {
 	var bundles []*fleet.Bundle

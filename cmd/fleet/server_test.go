@@ -265,7 +265,7 @@ func (r *real) watchesClusters(t *testing.T) {
 	}
 }
 
-// wait sees a push that another process rolls out.
+// waitsForAPush sees a push that another process rolls out.
 func (r *real) waitsForAPush(t *testing.T) {
 	const commit = "d77a0c2000000000000000000000000000000000"
 	var out, notes lines
@@ -299,7 +299,7 @@ func (r *real) waitsForAPush(t *testing.T) {
 	}
 }
 
-// suspend and resume set spec.paused, as fleet-cli.
+// suspends sets spec.paused as the commands suspend and resume of rancher/fleet do.
 func (r *real) suspends(t *testing.T) {
 	for _, verb := range []string{"suspend", "resume"} {
 		if _, _, err := r.fleet(verb, "repo/examples", "-n", "fleet-default"); err != nil {

@@ -118,7 +118,7 @@ func TestAgents(t *testing.T) {
 	t.Run("12Address", func(t *testing.T) { address(w.in(t), away, kubeconfig) })
 }
 
-// settle returns when the agent's own Bundle is deployed as the Cluster asks for it
+// shows returns when the agent's own Bundle is deployed as the Cluster asks for it
 // now, and the Deployment shows something.
 func (w *world) shows(h *harness.Hub, name, what string, f func(*appsv1.Deployment) bool) {
 	w.Helper()

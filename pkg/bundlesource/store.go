@@ -107,7 +107,7 @@ func (d *partialBlob) discard() {
 	_ = os.Remove(d.file.Name())
 }
 
-// keepResults makes a blob of the file, for one user.
+// keep makes a blob of the file, for one user.
 func (d *partialBlob) keep() (*blob, error) {
 	sum := digest("sha256:" + hex.EncodeToString(d.sum.Sum(nil)))
 	s := d.store
@@ -132,7 +132,7 @@ func (d *partialBlob) keep() (*blob, error) {
 
 func (b *blob) file() string { return filepath.Join(b.dir, "blob") }
 
-// find is the blob of a digest for one user more, or nil.
+// acquire returns the blob of a digest for one user more, or nil.
 func (s *store) acquire(sum digest) *blob {
 	s.mu.Lock()
 	defer s.mu.Unlock()

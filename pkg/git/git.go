@@ -164,7 +164,7 @@ func (r *Remotes) Close() error {
 	return errors.Join(os.RemoveAll(r.root), r.lock.Close())
 }
 
-// entry is the state kept for a source, made on first use. Entries that have
+// entryFor returns the state kept for a source, made on first use. Entries that have
 // been idle are dropped on the way.
 func (r *Remotes) entryFor(src Source, ep endpoint) (*sourceEntry, error) {
 	id, now := src.ID(), time.Now()

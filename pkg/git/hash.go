@@ -32,7 +32,7 @@ func (t *Tree) Hash(name string) (hash string, ok bool) {
 	return kindOf(mode) + here.String(), true
 }
 
-// entry returns hash and mode of a name in a directory.
+// lookupEntry returns hash and mode of a name in a directory.
 func (t *Tree) lookupEntry(parent plumbing.Hash, name string) (plumbing.Hash, filemode.FileMode, bool) {
 	d, err := t.tree(parent)
 	if err != nil {

@@ -85,7 +85,7 @@ func refFilter(refs []Reference) func(name string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// find is the commit that a reference means among those that a remote lists.
+// findCommit returns the commit that a reference means among those that a remote lists.
 func findCommit(refs *packp.AdvRefs, ref Reference) (Commit, error) {
 	if ref.Revision != "" {
 		tag := "refs/tags/" + ref.Revision

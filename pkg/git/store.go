@@ -94,7 +94,7 @@ func (e *sourceEntry) dropStore() {
 	_ = os.Remove(e.dir) // goes only if no tree is being read any more
 }
 
-// storeGeneration returns the present store, created on first use and again when it has
+// generation returns the present store, created on first use and again when it has
 // grown beyond its bounds. The caller holds the lock.
 func (e *sourceEntry) generation() (*storeGeneration, error) {
 	if g := e.gen; g != nil && (g.bytes > e.limits.StoreBytes || g.packs >= maxPacks) {

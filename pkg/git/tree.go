@@ -188,7 +188,7 @@ func (t *Tree) ReadLink(name string) (string, error) {
 	return string(data), nil
 }
 
-// find walks to a path, through symbolic links in its directories and, where
+// findNode walks to a path, through symbolic links in its directories and, where
 // follow says so, at its end.
 func (t *Tree) findNode(op, name string, follow bool) (*node, error) {
 	fail := func(err error) (*node, error) { return nil, &fs.PathError{Op: op, Path: name, Err: err} }
@@ -242,7 +242,7 @@ func (t *Tree) child(parent plumbing.Hash, name string) (*node, error) {
 	return nil, fs.ErrNotExist
 }
 
-// find is the entry of a name, or nil.
+// findEntry returns the entry of a name, or nil.
 func (d *dir) findEntry(name string) *object.TreeEntry {
 	if d.names != nil {
 		if i, ok := d.names[name]; ok {
@@ -317,7 +317,7 @@ func (t *Tree) node(e *object.TreeEntry) *node {
 	return n
 }
 
-// size asks the store how large a file is.
+// fileSize asks the store how large a file is.
 func (t *Tree) fileSize(hash plumbing.Hash) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -40,7 +40,7 @@ type bundledKinds struct {
 // built notes that Helm has built the objects of a file.
 func (b *bundledKinds) built(text string) { b.unbuilt.Delete(text) }
 
-// missing reports whether a kind is not among the versions that templates see. For a
+// isMissing reports whether a kind is not among the versions that templates see. For a
 // CRD that existed before, any version is enough: it may differ from the one of this
 // chart.
 func (b *bundledKinds) isMissing(versions chartutil.VersionSet) bool {

@@ -130,7 +130,7 @@ func kustomization(files []file, o *fleet.KustomizeOptions) string {
 	return ""
 }
 
-// below are the files in a directory, named from there.
+// filesBelow returns the files in a directory, named from there.
 func filesBelow(files []file, dir string) []*loader.BufferedFile {
 	prefix := dir + "/"
 	if dir == "." {

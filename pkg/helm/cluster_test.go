@@ -61,7 +61,7 @@ func (f *fakeCluster) client(t *testing.T) *Client {
 	return c
 }
 
-// applyCopy adds an object at a path.
+// put adds an object at a path.
 func (f *fakeCluster) put(path string, o *unstructured.Unstructured) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -223,7 +223,7 @@ func (k copier) applyCopy(ctx context.Context, want Copy, labels map[string]stri
 	return k.writeCopy(ctx, want, meta, false)
 }
 
-// same reports whether two copies hold the same.
+// equal reports whether two copies hold the same.
 func (c Copy) equal(other Copy) bool {
 	return (len(c.Data) == 0 && len(other.Data) == 0 || reflect.DeepEqual(c.Data, other.Data)) && maps.Equal(c.Text, other.Text)
 }

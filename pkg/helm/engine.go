@@ -82,7 +82,7 @@ func (e *engine) fault() error {
 	return e.refused
 }
 
-// why is the first reason that the engine found to refuse, or not to remove.
+// firstRefusal returns the first reason that the engine found to refuse, or not to remove.
 func (e *engine) firstRefusal() error {
 	if err := e.fault(); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (e *engine) isOwnNamespace(info *resource.Info) bool {
 	return gk.Group == "" && gk.Kind == "Namespace" && info.Name == e.id.Namespace
 }
 
-// marked reports whether Helm has marked an object as one of the release, which
+// isMarked reports whether Helm has marked an object as one of the release, which
 // it does not do for hooks.
 func (e *engine) isMarked(info *resource.Info) bool {
 	a, err := meta.Accessor(info.Object)

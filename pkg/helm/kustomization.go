@@ -61,7 +61,7 @@ func (g *kustomizationGuard) kustomization(dir string, plugins bool) error {
 	return nil
 }
 
-// check looks at all that a kustomization loads.
+// checkKustomization looks at all that a kustomization loads.
 func (g *kustomizationGuard) checkKustomization(k *types.Kustomization, dir string, plugins bool) error {
 	if len(k.HelmCharts)+len(k.HelmChartInflationGenerator) > 0 {
 		return fmt.Errorf("helmCharts: %w", ErrProgram)
@@ -163,7 +163,7 @@ func loadsOfPairs(p *types.KvPairSources) []loadedText {
 	return out
 }
 
-// load checks one text, writes paths so that they cannot be anything else, and
+// checkLoad checks one text, writes paths so that they cannot be anything else, and
 // follows them.
 func (g *kustomizationGuard) checkLoad(l loadedText, dir string, plugins bool) error {
 	text := *l.text
@@ -283,7 +283,7 @@ func pluginLoads(kind string, config []byte) []loadedText {
 	return out
 }
 
-// write gives kustomize what was checked: a kustomization that is not written as
+// writeKustomization gives kustomize what was checked: a kustomization that is not written as
 // kustomize's types are, or that has changed, in canonical form.
 func (g *kustomizationGuard) writeKustomization(name string, data []byte, k *types.Kustomization) error {
 	if readSame(data, k) {

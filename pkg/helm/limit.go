@@ -47,7 +47,7 @@ type candidate struct {
 	crds       bool   // it is from a chart's crds folder
 }
 
-// check refuses an object that a bundle may not have. Every object passes this check,
+// checkObject refuses an object that a bundle may not have. Every object passes this check,
 // whichever way it takes: each is checked before anything is written, and once more
 // when Helm hands it over to be written.
 func (l namespaceLimit) checkObject(c candidate) error {

@@ -19,7 +19,7 @@ type refusal struct {
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// named adds to an error of the API server which object of a list it is about.
+// withObjectName adds to an error of the API server which object of a list it is about.
 // Other errors, and those about none of the objects, stay as they are.
 func (e *engine) withObjectName(list helmkube.ResourceList, err error) error {
 	var status apierrors.APIStatus

@@ -158,7 +158,7 @@ func (c *Client) DropNamespace(ctx context.Context, name, serviceAccount string)
 	return "", nil
 }
 
-// mark sets what is given, and reports whether anything is different now.
+// setMetadata sets what is given, and reports whether anything is different now.
 func setMetadata(ns *corev1.Namespace, labels, annotations map[string]string) bool {
 	before := ns.DeepCopy()
 	if len(labels) > 0 {

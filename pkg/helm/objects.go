@@ -77,7 +77,7 @@ func unseparated(data []byte, source string, err error) error {
 	return fmt.Errorf("%s:%d: a line that begins with --- separates documents: what stands behind --- belongs in the next line", source, line)
 }
 
-// marked is the file that a document of Helm's output names.
+// sourceFile returns the file that a document of Helm's output names.
 func sourceFile(doc []byte, otherwise string) string {
 	for line := range bytes.Lines(doc) {
 		text := strings.TrimSpace(string(line))

@@ -20,7 +20,7 @@ import (
 // preflightWorkers is how many objects are checked at once.
 const preflightWorkers = 8
 
-// check finds out whether objects can be written before the first of them is:
+// checkWritable finds out, before the first write, whether all objects can be written:
 // the API server is asked to try, strictly and without keeping anything. Only
 // what cannot be otherwise later is an error; an object may well depend on
 // others of the same release.

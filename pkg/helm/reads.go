@@ -63,7 +63,7 @@ func (r *limitedReader) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(req)
 }
 
-// check judges a path: /api/v1/..., or /apis/GROUP/VERSION/... Kinds themselves may
+// checkPath judges a path: /api/v1/..., or /apis/GROUP/VERSION/... Kinds themselves may
 // be read, and what no namespace holds.
 func (r *limitedReader) checkPath(at string) error {
 	parts := strings.Split(strings.Trim(at, "/"), "/")

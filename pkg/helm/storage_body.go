@@ -149,7 +149,7 @@ type bodyStore struct {
 	now    func() time.Time
 }
 
-// applyCopy writes a body, unless it is stored already. It writes one part at a time; if that
+// put writes a body, unless it is stored already. It writes one part at a time; if that
 // fails, the written parts stay, and are found again or swept.
 func (d *bodyStore) put(ctx context.Context, releaseName string, b body) (bodyRef, error) {
 	w := &partWriter{ctx: ctx, depot: d, release: releaseName, ref: bodyRef{digest: b.digest()}}

@@ -259,7 +259,7 @@ func (s *secrets) dropBody(releaseName string, ref bodyRef) error {
 	return s.depot.remove(s.ctx, releaseName, ref)
 }
 
-// prepare writes the body of a record that is too large for one Secret. It
+// splitBody writes the body of a record that is too large for one Secret. It
 // returns what is left for Helm's driver to write, and that driver.
 func (s *secrets) splitBody(key string, r *helmrelease.Release) (*driver.Secrets, *helmrelease.Release, error) {
 	ref, same := s.storedBody(key, r)

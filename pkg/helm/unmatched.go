@@ -113,7 +113,7 @@ func unmatchedPatches(p bundleFiles, rendered []renderedObject) []UnmatchedPatch
 // markOf is the field that marks what patch i is for.
 func markOf(i int) string { return fmt.Sprintf("%s%d", markField, i) }
 
-// mark puts marking patches into the kustomization of a directory. Patches that
+// addMarks puts marking patches into the kustomization of a directory. Patches that
 // delete something are left out: a mark would be deleted, too.
 func (pr *probe) addMarks(dir string) {
 	for _, base := range konfig.RecognizedKustomizationFileNames() {
@@ -140,7 +140,7 @@ func (pr *probe) addMarks(dir string) {
 	}
 }
 
-// marked is a list of patches with a marking one before each that has a target.
+// withMarks returns a list of patches with a marking one before each that has a target.
 func (pr *probe) withMarks(list []types.Patch, name, field string) []types.Patch {
 	var out []types.Patch
 	for i, p := range list {

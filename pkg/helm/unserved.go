@@ -31,7 +31,7 @@ func (u unservedKind) fault(err error) error {
 	return reconcile.RequeueError(release.ReasonUnknownKind, waitForOthers, fmt.Errorf("%s: %s", objectInFile(u.source, u.Unstructured), u.reason()))
 }
 
-// why says what is wrong, and what helps.
+// reason says what is wrong, and what helps.
 func (u unservedKind) reason() string {
 	gvk := u.GroupVersionKind()
 	what := fmt.Sprintf("%s of %s", u.GetKind(), u.GetAPIVersion())

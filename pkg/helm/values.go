@@ -15,7 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// valuesFor are the Helm values of a deployment: its own, and over them those of
+// values returns the Helm values of a deployment: its own, and over them those of
 // ConfigMaps and Secrets on the cluster, in their order. The cluster is read
 // with the rights of the deployment's account: a bundle must not reach Secrets
 // that its account cannot, and without an account none outside of its limit.
@@ -98,7 +98,7 @@ type valuesSource struct{ kind, namespace, name, key string }
 
 func (p valuesSource) String() string { return fmt.Sprintf("%s %s/%s", p.kind, p.namespace, p.name) }
 
-// missing returns a wait: the object may be created later.
+// missingWait returns a wait: the object may be created later.
 func (p valuesSource) missingWait(format string, args ...any) error {
 	return reconcile.RequeueError(release.ReasonNoValues, waitForOthers,
 		errors.New(release.MissingValues(p.kind, p.namespace, p.name, fmt.Sprintf(format, args...))))

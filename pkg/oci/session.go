@@ -90,7 +90,7 @@ func (s *session) close() {
 	s.transport.CloseIdleConnections()
 }
 
-// check finds credentials that can only be a mistake.
+// validate finds credentials that can only be a mistake.
 func (r Registry) validate() error {
 	for key, value := range map[string]string{"username": r.Username, "password": r.Password} {
 		if !printable(value) {

@@ -88,7 +88,7 @@ type usedLimits struct {
 // maxFindings is how many findings a bundle has.
 const maxFindings = 1000
 
-// add keeps a finding, unless there are too many; the first error always is.
+// addFinding keeps a finding, unless there are too many; the first error always is.
 func (a *assembly) addFinding(f finding.Finding) {
 	if a.hasTooManyFindings() && (f.Severity != finding.Error || a.hasErrors()) {
 		return

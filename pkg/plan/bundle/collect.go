@@ -68,7 +68,7 @@ type place struct {
 	what         string
 }
 
-// fail reports an error about a file.
+// addError reports an error about a file.
 func (c *collector) addError(name, rule, message string) { c.failAt(name, 0, rule, message, "") }
 
 func (c *collector) failAt(name string, line int, rule, message, hint string) {
@@ -118,7 +118,7 @@ func (c *collector) entries(at string) ([]entry, error) {
 	return list, nil
 }
 
-// walk finds the files in the directory at, whose name relative to base is name.
+// collectDirectory finds the files in the directory at, whose name relative to base is name.
 func (c *collector) collectDirectory(at, name string, ignore []ignores) {
 	if len(c.open) > c.a.o.Limits.Depth {
 		c.tooLarge(name, fmt.Sprintf("directories are nested deeper than %d", c.a.o.Limits.Depth))
@@ -169,7 +169,7 @@ func (c *collector) ignoreFile(at, dir string) (list ignores, ok bool) {
 	return list, bad == 0
 }
 
-// entry handles one entry of a directory.
+// collectEntry handles one entry of a directory.
 func (c *collector) collectEntry(e entry, at, dir string, ignore []ignores) {
 	name, target, mode := path.Join(dir, e.name), path.Join(at, e.name), e.mode
 	skip := c.a.skip[name]
@@ -238,7 +238,7 @@ func (c *collector) resolveLink(link, name string) (target string, mode fs.FileM
 	return target, info.Mode().Type(), true
 }
 
-// take adds a file, unless that is too much.
+// addFile adds a file, unless that is too much.
 func (c *collector) addFile(name string, f file, size int64) {
 	l := c.a.o.Limits
 	c.a.spent.bytes += size

@@ -79,7 +79,7 @@ func (c *collector) dependencies(at, name string) {
 	u.writeArchives(present)
 }
 
-// fail reports an error at a field of a dependency.
+// addError reports an error at a field of a dependency.
 func (u *chartUpdate) addError(i int, field, rule, message, hint string) {
 	line := 0
 	if list := child(u.node, "dependencies"); list != nil && i < len(list.Content) {
@@ -108,7 +108,7 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// read reads Chart.yaml, and requirements.yaml where there is one.
+// readMetadata reads Chart.yaml, and requirements.yaml where there is one.
 func (u *chartUpdate) readMetadata() bool {
 	var m metadata
 	data, ok := u.readYAML(chartFile, &m)
@@ -169,7 +169,7 @@ func (u *chartUpdate) readYAML(base string, into any) ([]byte, bool) {
 	return data, true
 }
 
-// take finds one dependency.
+// resolveDependency finds the chart of one dependency.
 func (u *chartUpdate) resolveDependency(i int, d *dependency) {
 	if _, err := semver.NewConstraint(d.Version); err != nil {
 		u.addError(i, "version", finding.RuleVersion, fmt.Sprintf("dependency %q: version %q is no version and no range", d.Name, d.Version), "")

@@ -249,7 +249,7 @@ func (s *survey) addTopDirectory(dir string, literal bool) error {
 	return nil
 }
 
-// below adds the directories with a fleet.yaml below one. Hidden ones are
+// addBundleDirs adds the directories with a fleet.yaml below one. Hidden ones are
 // nothing that is deployed, but what is below them may be.
 func (s *survey) addBundleDirs(dir string, n *node) {
 	for _, sub := range n.below {
@@ -307,7 +307,7 @@ func (s *survey) isDirectory(dir string) bool {
 	return err == nil && info.IsDir()
 }
 
-// look adds what one entry of a directory says about it.
+// surveyEntry adds to n, the node of dir, what its entry e contributes.
 func (s *survey) surveyEntry(n *node, dir string, e fs.DirEntry, before *node, depth int) error {
 	switch ext := path.Ext(e.Name()); {
 	case e.IsDir() && e.Name() == ".git":

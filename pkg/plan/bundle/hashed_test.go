@@ -76,7 +76,7 @@ func (h *hashed) Hash(name string) (string, bool) {
 	return hash, ok
 }
 
-// isDirectory is where a path leads. It fails for what leads out, as a git tree does.
+// real is where a path leads. It fails for what leads out, as a git tree does.
 func (h *hashed) real(name string) (string, error) {
 	at, rest := ".", name
 	for links := 0; rest != "." && rest != ""; {

@@ -34,7 +34,7 @@ func (a *assembly) helms() []helm {
 	return list
 }
 
-// fail reports an error in fleet.yaml, below helm.
+// addHelmError reports an error in fleet.yaml, below helm.
 func (a *assembly) addHelmError(h helm, rule, message, hint string, keys ...any) {
 	line, column := a.helmPosition(h, keys...)
 	a.addFinding(finding.Finding{

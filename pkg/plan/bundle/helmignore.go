@@ -51,7 +51,7 @@ func helmPatternOf(line string) helmPattern {
 	return p
 }
 
-// match reports whether a path relative to the chart is left out.
+// ignored reports whether a path relative to the chart is left out.
 func (l helmIgnore) ignored(name string, dir bool) bool {
 	for _, p := range l {
 		subject := name

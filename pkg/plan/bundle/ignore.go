@@ -73,7 +73,7 @@ func parseIgnore(data []byte) (list ignores, bad int, why string) {
 	return list, 0, ""
 }
 
-// match is the line by which a last part of a path is left out.
+// matchingLine returns the line by which a last part of a path is left out.
 func (l ignores) matchingLine(name string, dir bool) ignoring {
 	if line := l.names[name]; line > 0 {
 		return ignoring{l.file, line, name}

@@ -154,7 +154,7 @@ func fetchedDigest(f chart.Fetched) (digest string, known bool) {
 	return "fetched:" + f.Name + ":" + f.Version + ":" + f.Digest, f.Digest != ""
 }
 
-// look says what is at a path. For a path that does not exist it says where the existing
+// describePath says what is at a path. For a path that does not exist it says where the existing
 // part ends, since a link there would lead somewhere else.
 func describePath(tree fs.FS, h Hasher, p string) string {
 	if hash, ok := h.Hash(p); ok {

@@ -35,7 +35,7 @@ func (a *assembly) suggestNeighbour(name string, fits func(p string, dir bool) b
 	return ""
 }
 
-// below visits what is below a directory, level by level, as long as it is not too
+// walkBelow visits what is below a directory, level by level, as long as it is not too
 // much. Symbolic links are not followed.
 func (a *assembly) walkBelow(base, from string, visit func(p string, dir bool)) {
 	seen := 0

@@ -67,7 +67,7 @@ func (s *store) compressAll() error {
 	return nil
 }
 
-// read reads all files into the store.
+// readFiles reads all files into the store.
 func (a *assembly) readFiles() bool {
 	slices.SortFunc(a.files, func(x, y file) int { return strings.Compare(x.name, y.name) })
 	a.store.compress = a.o.Compress

@@ -296,7 +296,7 @@ func (k *Compiled) renderMix(m *mergedOptions, p *Place) (Version, error) {
 	return out, nil
 }
 
-// mix merges options for a verdict, once for each set of targets.
+// mergeOptions merges options for a verdict, once for each set of targets.
 func (k *Compiled) mergeOptions(v target.Verdict) (*mergedOptions, error) {
 	var room [32]byte
 	key := strconv.AppendInt(room[:0], int64(v.Target), 10)

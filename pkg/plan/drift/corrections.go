@@ -36,7 +36,7 @@ func (f *CorrectionHistory) IsOver(now time.Time) bool { return now.Sub(f.last) 
 // Rest returns how long after now the fight is over.
 func (f *CorrectionHistory) Rest(now time.Time) time.Duration { return f.last.Add(calm).Sub(now) }
 
-// Contested reports whether the object was changed back again and again.
+// IsContested reports whether the object was changed back again and again.
 func (f *CorrectionHistory) IsContested() bool { return f.contested }
 
 // Wait returns how long the next correction has to wait; 0: it may come now.
@@ -82,7 +82,7 @@ func (f *CorrectionHistory) Corrected(now time.Time) {
 	f.count, f.last = f.count+1, now
 }
 
-// Contested says in words which corrections are reverted again and again, by which field
+// ContestedMessage says in words which corrections are reverted again and again, by which field
 // managers, since when, and when the next try is; "" if none is. Times are in UTC.
 func ContestedMessage(fights []*CorrectionHistory) string {
 	var real []*CorrectionHistory

@@ -222,7 +222,7 @@ func stop(reason, text string) linkState {
 	return linkState{Link: Link{Verdict: Stop, Reason: reason, Text: text}}
 }
 
-// hidden is a link about something that may not be read.
+// hiddenLink returns a link about something that may not be read.
 func (s *compiledSubject) hiddenLink(resource string) linkState {
 	for _, h := range s.Hidden {
 		if h.Resource == resource {

@@ -136,7 +136,7 @@ func (w *world) behind() {
 	w.at.Deployment.Spec.DeploymentID, w.at.Deployment.Status.AppliedDeploymentID = "s-old:o", "s-old:o"
 }
 
-// holdReason sets the entry of the cluster in the Bundle's status.
+// held sets the entry of the cluster in the Bundle's status.
 func (w *world) held(state fleet.BundleState, message string) {
 	w.s.Bundle.Status.Summary.NonReadyResources = []fleet.NonReadyResource{{Name: "shops/c1", State: state, Message: message}}
 }

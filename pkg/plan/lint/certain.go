@@ -77,7 +77,7 @@ func (d *Dependence) options(h *fleet.HelmOptions) {
 	}
 }
 
-// values notes the texts below a value that are filled in. It takes a list as a whole.
+// recordTemplates notes the texts below a value that are filled in. It takes a list as a whole.
 func (d *Dependence) recordTemplates(v any, at []string) {
 	switch t := v.(type) {
 	case string:

@@ -212,7 +212,7 @@ func (g *graph) cycle(ring []link, repo string) finding.Finding {
 	return f
 }
 
-// at is a finding at the place of an entry.
+// findingAt returns a finding at the place of an entry.
 func (g *graph) findingAt(l link) finding.Finding {
 	file := g.members[l.from].File
 	f := finding.Finding{Path: file.Path}
@@ -224,7 +224,7 @@ func (g *graph) findingAt(l link) finding.Finding {
 	return f
 }
 
-// title is the name of a bundle, as far as it is known: else its directory.
+// bundleTitle returns the name of a bundle, as far as it is known: else its directory.
 func (g *graph) bundleTitle(i int, repo string) string {
 	m := &g.members[i]
 	if m.File.Name == "" && repo != "" {

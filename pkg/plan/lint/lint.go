@@ -154,7 +154,7 @@ func setOf(o *fleet.BundleDeploymentOptions) []string {
 	return list
 }
 
-// title names a target as people find it.
+// targetTitle names a target as people find it.
 func (c *check) targetTitle(i int) string {
 	keys, named := c.file.Target(i)
 	if named {

@@ -86,7 +86,7 @@ func (m *sampleMaker) criteria(c target.Criteria) {
 	}
 }
 
-// add makes one sample that meets the criteria, unless there is one already or
+// addSample makes one sample that meets the criteria, unless there is one already or
 // no cluster could.
 func (m *sampleMaker) addSample(title string, c target.Criteria) {
 	if m.seen == nil {

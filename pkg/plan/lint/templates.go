@@ -21,7 +21,7 @@ var impure = []string{
 	"genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey",
 }
 
-// values looks through the templates of values in fleet.yaml.
+// checkValueTemplates looks through the templates of values in fleet.yaml.
 func (c *check) checkValueTemplates() {
 	c.valuesOf(c.file.Spec.Helm)
 	for i := range c.file.Spec.Targets {

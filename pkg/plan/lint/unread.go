@@ -83,7 +83,7 @@ func (ch *localChart) mayRead(keys []string) bool {
 	return ch.handsOn(keys) || ch.names[keys[len(keys)-1]] || slices.Contains(ch.parts, keys[0])
 }
 
-// at returns the node below keys in the chart's values.yaml.
+// valueNode returns the node below keys in the chart's values.yaml.
 func (ch *localChart) valueNode(keys []string) *yaml.Node {
 	at := ch.defaults
 	for _, key := range keys {

@@ -29,7 +29,7 @@ type IdentityAnswer struct {
 	Interval time.Duration // between two check-ins
 }
 
-// Judge takes in an answer. act reports whether the agent may deploy what its manager
+// Observe takes in an answer. act reports whether the agent may deploy what its manager
 // wants, claim whether it says with its next check-in that the Cluster is its own.
 //
 // The agent of a rebuilt cluster finds the UID of the cluster before. It acts once the

@@ -17,7 +17,7 @@ const (
 // A OrphanTracker remembers since when things have looked orphaned, by name.
 type OrphanTracker map[string]time.Time
 
-// Judge returns the next suspicion, of the orphans that are seen now, and those that have
+// Update returns the next suspicion, of the orphans that are seen now, and those that have
 // been seen without a break for as long as patience says, sorted. An orphan that is seen
 // for the first time is never among the latter.
 func (s OrphanTracker) Update(orphans map[string]time.Duration, now time.Time) (OrphanTracker, []string) {

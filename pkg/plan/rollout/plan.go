@@ -168,7 +168,7 @@ type partitionCounts struct {
 	blind    int // deferred, and promoted while up
 }
 
-// add counts a target. step is what was decided for it in this round, nil for
+// addTarget counts a target. step is what was decided for it in this round, nil for
 // nothing yet.
 func (n *partitionCounts) addTarget(t *Target, step *Step) {
 	moved := step != nil && (step.Costs || step.Blind)
@@ -194,7 +194,7 @@ func (n *partitionCounts) progress(p *Partition) Progress {
 	return Progress{Name: p.Name, Count: len(p.Members), Limit: p.Limit, Unavailable: n.down, Deferred: n.deferred}
 }
 
-// tally counts the targets of a partition.
+// countPartition counts the targets of a partition.
 func (r *round) countPartition(p *Partition) partitionCounts {
 	var n partitionCounts
 	for _, i := range p.Members {

@@ -188,7 +188,7 @@ func (t *tale) line(format string, args ...any) {
 	fmt.Fprintf(&t.text, "%2d:%02d  %s\n", int(t.now.Minutes()), int(t.now.Seconds())%60, fmt.Sprintf(format, args...))
 }
 
-// decideTarget writes the lines of one round of the manager.
+// step writes the lines of one round of the manager.
 func (t *tale) step() {
 	for _, n := range t.changes {
 		t.line("%s", n)

@@ -137,7 +137,7 @@ func (w *objectCheck) handlers(container map[string]any, path []any) {
 	}
 }
 
-// near is the hint for a name that is none of those that there are.
+// nearHint returns the hint for a name that is none of those that there are.
 func nearHint(name string, names []string) string {
 	if other := spelling.Nearest(position.ShortName(name), names); other != "" {
 		return fmt.Sprintf("did you mean %q?", other)

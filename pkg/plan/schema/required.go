@@ -57,7 +57,7 @@ func (w *objectCheck) checkRequired(object map[string]any, gvk kube.GroupVersion
 	w.checkRequiredField(object, path, nil, "for pods of a Job it is OnFailure or Never")
 }
 
-// need reports the fields that path leads to below a value and that are not there; above
+// checkRequiredField reports the fields that path leads to below a value and that are not there; above
 // leads to the value.
 func (w *objectCheck) checkRequiredField(v any, path, above []any, without string) {
 	switch key := path[0].(type) {

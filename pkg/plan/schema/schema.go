@@ -165,7 +165,7 @@ func replacement(zero any) string {
 	return ""
 }
 
-// unknown is the fault of a kind that no schema knows. In a group of Kubernetes no
+// unknownKind returns the fault of a kind that no schema knows. In a group of Kubernetes no
 // CRD can bring it; in another one a CRD may, from elsewhere.
 func (k *Kinds) unknownKind(gvk kube.GroupVersionKind) Fault {
 	groups, versions, kinds := k.similarKinds(gvk)
@@ -210,7 +210,7 @@ func (k *Kinds) ownKindFault(f Fault) Fault {
 	return f
 }
 
-// near returns what exists beside an unknown kind: the groups and versions that have a kind
+// similarKinds returns what exists beside an unknown kind: the groups and versions that have a kind
 // of this name, the other versions of its own group that have it, and the kinds of its
 // group if that is one of Kubernetes.
 func (k *Kinds) similarKinds(gvk kube.GroupVersionKind) (groups, versions, kinds []string) {

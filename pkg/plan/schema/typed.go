@@ -74,7 +74,7 @@ func misplaced(key string, t reflect.Type) string {
 	return fmt.Sprintf("it belongs below %s: indent it one level deeper", below[0])
 }
 
-// unknown is the fault of a field that a schema does not have; hint is where it belongs.
+// addUnknownField adds the fault of a field that a schema does not have; hint is where it belongs.
 func (w *objectCheck) addUnknownField(path []any, key string, known []string, hint string) {
 	hint = cmp.Or(renamed(path, known), hint)
 	if near := spelling.Nearest(position.ShortName(key), known); near != "" && hint == "" {

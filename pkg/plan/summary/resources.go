@@ -75,7 +75,7 @@ func newRegister(brief bool) *resourceIndex {
 	return &resourceIndex{brief: brief, found: map[objectKey]*objectState{}, lists: map[listKey][]*objectState{}, groups: map[groupKey]*resourceGroup{}}
 }
 
-// add takes in the objects of one deployment. Each is in the state of the
+// addDeployment takes in the objects of one deployment. Each is in the state of the
 // deployment, unless the agent said something about it.
 func (r *resourceIndex) addDeployment(d *Deployment) {
 	general := string(d.State)

@@ -91,7 +91,7 @@ func (b *block) isEmpty() bool {
 
 func (b *block) readsGroups() bool { return b.group != "" || b.groups != nil }
 
-// title names the block as people find it.
+// blockTitle names the block as people find it.
 func (b *block) blockTitle() string { return targetTitle(b.kind, b.number, b.name) }
 
 func targetTitle(kind string, number int, name string) string {

@@ -45,7 +45,7 @@ func (m *meter) parseYAML(name, text string, entries int) (any, error) {
 // An aliasExpansion is the sizes of anchors, as documents with their aliases replaced.
 type aliasExpansion map[*yamlnode.Node]int
 
-// valueSize is the bytes of a value, at most a little more than maxUnfoldedBytes.
+// size returns the bytes of a value, at most a little more than maxUnfoldedBytes.
 func (u aliasExpansion) size(n *yamlnode.Node) int {
 	if n.Kind == yamlnode.AliasNode {
 		if known, ok := u[n.Alias]; ok {

@@ -107,13 +107,13 @@ func (m *meter) sizeOf(by string, list ...any) (int, error) {
 	return s.bytes, m.addSteps(s.values/10 + s.bytes/100)
 }
 
-// step is called before each action and turn, with its offset in the text.
+// addStep is called before each action and turn, with its offset in the text.
 func (m *meter) addStep(at int) (string, error) {
 	m.at = at
 	return "", m.addSteps(1)
 }
 
-// enter and leave enclose each template that is called.
+// enterTemplate and leaveTemplate enclose each template that is called.
 func (m *meter) enterTemplate() (string, error) {
 	if m.calls++; m.calls > maxCalls {
 		return "", errCalls

@@ -13,7 +13,7 @@ const (
 	maxPatternSize = 5000
 )
 
-// once: a regular expression is looked for until it is found.
+// matchOnceCost returns the cost of a regular expression that is looked for until it is found.
 func matchOnceCost(c *call) (bytes, steps int, err error) {
 	states, _, err := pattern(c.text(0))
 	if err != nil {
@@ -22,8 +22,8 @@ func matchOnceCost(c *call) (bytes, steps int, err error) {
 	return c.size, states + states*len(c.text(1))/50, nil
 }
 
-// everywhere: a regular expression is looked for behind each place where it is
-// found. If it may match a text of any length, each of these searches may read
+// matchAllCost returns the cost of a regular expression that is looked for behind each
+// place where it is found. If it may match a text of any length, each of these searches may read
 // all that is left.
 func matchAllCost(c *call) (bytes, steps int, err error) {
 	states, endless, err := pattern(c.text(0))

@@ -61,7 +61,7 @@ func newSighting(f Fleet, now time.Time) *attentionCollector {
 	return s
 }
 
-// evaluateRepository looks at what keeps a GitRepo from being read.
+// repository looks at what keeps a GitRepo from being read.
 func (s *attentionCollector) repository(r *fleet.GitRepo) {
 	key := keyOf(r)
 	state, c := RepoTrouble(r)
@@ -135,7 +135,7 @@ func (s *attentionCollector) repositoriesLeft() {
 	}
 }
 
-// evaluateBundle looks at a Bundle: one row for each state that needs a person, and
+// bundle looks at a Bundle: one row for each state that needs a person, and
 // one for all that is on its way.
 func (s *attentionCollector) bundle(b *fleet.Bundle) {
 	before := len(s.list) + len(s.moving)

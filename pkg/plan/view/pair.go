@@ -82,7 +82,7 @@ func (j *evaluator) evaluateDeployment(b *fleet.Bundle, bd *fleet.BundleDeployme
 	j.verdict.Pairs = append(j.verdict.Pairs, p)
 }
 
-// absent judges a cluster that should get a Bundle and has no deployment.
+// evaluateAbsent judges a cluster that should get a Bundle and has no deployment.
 func (j *evaluator) evaluateAbsent(b *fleet.Bundle, cluster Key, r *fleet.NonReadyResource) {
 	p := Pair{
 		Bundle: keyOf(b), Cluster: cluster, Progress: Waiting,

@@ -104,7 +104,7 @@ func givenUpFirst(r *fleet.NonReadyResource) int {
 	return 1
 }
 
-// absent returns the message of a cluster that waits for a Secret, ConfigMap or namespace
+// missingObjectMessage returns the message of a cluster that waits for a Secret, ConfigMap or namespace
 // that a user has to create there. since is when the wait began, nil if unknown. absent is
 // empty for every other message, and for a short time after since.
 func (s *attentionCollector) missingObjectMessage(since *time.Time, message string) string {

@@ -16,13 +16,13 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 )
 
-// checkRead is a repository at the new commit.
+// read is a repository at the new commit.
 func read(r *fleet.GitRepo) { r.Status.Commit, r.Status.PollingCommit = newSHA, newSHA }
 
 // ofShard is a repository of shard blue.
 func ofShard(r *fleet.GitRepo) { r.Labels = map[string]string{fleet.LabelShardRef: "blue"} }
 
-// changed is a bundle that the new commit changed, and that was worked on.
+// changedBundle is a bundle that the new commit changed, and that was worked on.
 func changedBundle(b *fleet.Bundle) {
 	b.Labels[fleet.LabelCommit] = newSHA
 	b.Generation, b.Status.ObservedGeneration = 2, 2

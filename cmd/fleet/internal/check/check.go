@@ -76,7 +76,7 @@ type checker struct {
 	reposRead   bool
 }
 
-// Look reads everything that the server shows to this user. It notes what the server
+// readServer reads everything that the server shows to this user. It notes what the server
 // does not show, with the reason.
 func (c *checker) readServer(ctx context.Context, g *client.Globals) {
 	for _, part := range []struct {

@@ -208,7 +208,7 @@ func (s *Session) Watch(ctx context.Context, of Selection) (*WatchedFleet, error
 	}
 }
 
-// followQuery keeps what a query selects, until ctx ends. It calls synced when all of it
+// follow keeps what a query selects, until ctx ends. It calls synced when all of it
 // is there, or cannot be had.
 func (w *WatchedFleet) follow(ctx context.Context, q Query, report func(Change), synced func()) {
 	defer synced()

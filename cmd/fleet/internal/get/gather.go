@@ -93,7 +93,7 @@ func (o Options) entries(ctx context.Context, s *client.Session, items []*unstru
 	return out, nil
 }
 
-// around reads what rows need besides their objects: after them, so that it shows all
+// readRowContext reads what rows need besides their objects: after them, so that it shows all
 // that they speak of.
 func (o Options) readRowContext(ctx context.Context, s *client.Session) (rowContext, error) {
 	x := rowContext{

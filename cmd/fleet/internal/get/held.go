@@ -56,7 +56,7 @@ func (h *holdKeys) deployment(bd *fleet.BundleDeployment) {
 	}
 }
 
-// held are the keys for what a table is about to show; none for other kinds than
+// holdKeysOf returns the keys for what a table is about to show; none for other kinds than
 // bundles and deployments, and where no object is held back.
 func (o Options) holdKeysOf(items []*unstructured.Unstructured) (holdKeys, error) {
 	var keys holdKeys

@@ -59,7 +59,7 @@ func (o Options) table(entries []tableEntry, s *client.Session) (*printer.Table,
 	return o.tableOf(kindColumns[o.kind.Plural], entries, s)
 }
 
-// TableOf is table with some columns.
+// tableOf is like table, with some columns only.
 func (o Options) tableOf(columns []printer.Column, entries []tableEntry, s *client.Session) (*printer.Table, func(row) []string) {
 	hidden := map[string]bool{
 		"WORKSPACE": s.Scope != "" || !o.All && !o.Output.IsWide() && !o.Watch && len(workspacesOf(entries)) == 1,

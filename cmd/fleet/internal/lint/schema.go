@@ -166,7 +166,7 @@ func sourceOf(d helm.Deployment, o helm.Object, uncertain string) schema.Rendere
 	return r
 }
 
-// uncertain says why values may be others on real clusters than for a sample; it is
+// uncertainReason says why values may be others on real clusters than for a sample; it is
 // empty where they are the same.
 func (t *renderTrial) uncertainReason(c sampleCluster, d helm.Deployment) string {
 	switch {

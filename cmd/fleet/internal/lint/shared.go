@@ -162,7 +162,7 @@ func (b *checkedBundle) deployed(held []heldObject) []lint.Deployed {
 	return objects
 }
 
-// uncertain reports whether an object may be another one on a real cluster.
+// isUncertain reports whether an object may be another one on a real cluster.
 func (b *checkedBundle) isUncertain(o heldObject) bool {
 	return o.source.Uncertain != "" && !slices.Contains(b.bundle.Manifests, o.source.File)
 }

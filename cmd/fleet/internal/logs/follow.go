@@ -65,7 +65,7 @@ func (f *logsFollow) printChanges(batch []client.Change) error {
 	return nil
 }
 
-// print prints those lines that were not printed before. Only the first time they are
+// printNew prints those lines that were not printed before. Only the first time they are
 // limited to the last ones that the user wants.
 func (f *logsFollow) printNew(c *fleet.Cluster, lines []journal.Entry) error {
 	now := map[journal.Entry]bool{}

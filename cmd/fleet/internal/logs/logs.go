@@ -189,7 +189,7 @@ func newLogTable(s *client.Session, o Options, repeated bool) logTable {
 	return logTable{s, t, show, o.Bare}
 }
 
-// print prints lines, the first time with titles.
+// printLines prints lines, the first time with titles.
 func (l *logTable) printLines(lines []journal.Entry) {
 	var rows [][]string
 	for _, e := range lines {

@@ -176,7 +176,7 @@ func (c *pathCheck) followUnion(from []jsonPlace, n *jsonpath.UnionNode, at stri
 	return all, nil
 }
 
-// field goes from places to a field of theirs. It is an error if none of them can have
+// toField goes from places to a field of theirs. It is an error if none of them can have
 // it. anywhere is for the places below a "..": most of them need not have it.
 func (c *pathCheck) toField(from []jsonPlace, name, at string, anywhere bool) ([]jsonPlace, error) {
 	var found, unset []jsonPlace // unset: keys that a map could have

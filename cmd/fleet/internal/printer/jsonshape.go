@@ -103,7 +103,7 @@ func (p jsonPlace) open() bool {
 	return object || p.value == nil
 }
 
-// field is the place of a field; known reports whether it is there or may be there.
+// fieldPlace returns the place of a field; known reports whether it is there or may be there.
 func (p jsonPlace) fieldPlace(name string) (next jsonPlace, known bool) {
 	p = p.typed()
 	object, _ := p.value.(map[string]any)

@@ -52,7 +52,7 @@ func (c comparer) maps(wanted, live map[string]any, at fieldPath, meta strategic
 	return diff, len(diff) > 0
 }
 
-// field compares one field of a map. meta is that of the map.
+// compareField compares one field of a map. meta is that of the map.
 func (c comparer) compareField(w, l any, found bool, at fieldPath, meta strategicpatch.LookupPatchMeta) (any, bool) {
 	key := at[len(at)-1].name
 	if isZero(withoutUnsetMark(w)) && c.kind.defaults(at.fieldNames()) {
