@@ -59,6 +59,12 @@ func (p agentPod) wanted(ctx context.Context) bool {
 
 // run runs the agent until its Deployment is gone.
 func (p agentPod) run(ctx context.Context) {
+	if _, ok := p.hub.Cluster.(*memory); ok {
+		defer p.appear(ctx)()
+		if !p.wanted(ctx) {
+			return // the manager may have looked for pods before
+		}
+	}
 	token, err := p.hub.Client.CoreV1().ServiceAccounts(p.namespace).CreateToken(ctx, "fleet-agent", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		return // its account is going, as soon its Deployment will be
@@ -84,6 +90,19 @@ func (p agentPod) run(ctx context.Context) {
 	if err := agent.Run(ctx, cfg, own, logrus.NewEntry(log).WithField("site", p.namespace)); err != nil && ctx.Err() == nil {
 		p.Errorf("the agent in %s ended with %v", p.namespace, err)
 	}
+}
+
+// appear makes the Pod of the agent, as no controller does on an API server in memory, and
+// returns what deletes it: a manager that removes an agent waits until its pods are gone.
+func (p agentPod) appear(ctx context.Context) (disappear func()) {
+	pods := kube.StoreOf[*corev1.Pod](p.hub.Admin)
+	made, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "fleet-agent-", Namespace: p.namespace, Labels: map[string]string{"app": "fleet-agent"},
+	}})
+	if err != nil {
+		return func() {} // the namespace is being deleted
+	}
+	return func() { _ = pods.Delete(context.WithoutCancel(ctx), kube.KeyOf(made), kube.Precondition{}) }
 }
 
 // ManagerOf is the address at which the agent in a namespace reaches its manager;
