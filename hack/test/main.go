@@ -88,10 +88,11 @@ var loops = []string{
 var longest = []string{
 	"/integrationtests",
 	"/integrationtests/size",
-	"/integrationtests/terminating",
-	"/integrationtests/recovery",
 	"/integrationtests/agentmanagement",
-	"/integrationtests/join",
+	"/integrationtests/terminating",
+	"/integrationtests/managed",
+	"/integrationtests/moving",
+	"/integrationtests/workspace",
 }
 
 // longestFirst sorts packages by longest; the others keep their order behind them.
@@ -111,8 +112,8 @@ func longestFirst(packages []string) {
 // memory. Tests on API servers measure the memory of programs, which would inherit it.
 const unitGOGC = "GOGC=400"
 
-// stages are what to run, in order. Tests that start clusters wait a third of their time,
-// so three packages run at once where there are two processors.
+// stages are what to run, in order. Tests of integrationtests wait half of their time, so
+// four packages run at once where there are two processors.
 func (o options) stages(all []string) []stage {
 	var unit, clusters []string
 	for _, p := range all {
@@ -126,7 +127,7 @@ func (o options) stages(all []string) []stage {
 	longestFirst(clusters)
 	stages := []stage{{name: "unit tests", packages: unit, flags: o.flags(), env: []string{unitGOGC}}}
 	if !o.unit {
-		stages = append(stages, stage{name: "tests on API servers", packages: clusters, flags: append(o.flags(), "-p=3")})
+		stages = append(stages, stage{name: "tests on API servers", packages: clusters, flags: append(o.flags(), "-p=4")})
 	}
 	return stages
 }

@@ -116,7 +116,7 @@ func RequestsOf(c ControlPlane, since time.Time) ([]Request, error) {
 		return ReadAudit(c.Name(), c.(*cluster.Cluster).AuditLog(), since)
 	}
 	var out []Request
-	for _, r := range m.Server.Requests() {
+	for _, r := range m.Requests() {
 		if r.At.Before(since) {
 			continue
 		}

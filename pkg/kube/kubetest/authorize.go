@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -55,7 +56,7 @@ func (a attributes) forbidden(who user) error {
 	} else {
 		text += " at the cluster scope"
 	}
-	return apierrors.NewForbidden(schema.GroupResource{Group: a.group, Resource: what}, a.name, fmt.Errorf("%s", text))
+	return apierrors.NewForbidden(schema.GroupResource{Group: a.group, Resource: what}, a.name, errors.New(text))
 }
 
 // A grant is a binding with the rules of its role.

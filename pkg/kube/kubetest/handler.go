@@ -188,7 +188,8 @@ func (s handler) permit(c *call, path, token, impersonated string) error {
 	case err != nil:
 		return err
 	case c == nil && who.name == anonymous && path != "/version":
-		return apierrors.NewForbidden(schema.GroupResource{}, "", fmt.Errorf("User %q cannot get path %q", who.name, path))
+		text := fmt.Sprintf("User %q cannot get path %q", who.name, path)
+		return apierrors.NewForbidden(schema.GroupResource{}, "", errors.New(text))
 	case c == nil:
 		return nil
 	}
