@@ -203,7 +203,8 @@ type kindInfo struct {
 	namespaced bool
 }
 
-// clusterScoped reports whether a kind in the scheme that Fleet uses is cluster-scoped.
+// clusterScoped reports whether a kind is cluster-scoped. It is right for the kinds that
+// Fleet itself reads or writes, not for all kinds of the scheme.
 func clusterScoped(gk schema.GroupKind) bool {
 	switch gk.Group {
 	case "":

@@ -53,7 +53,7 @@ func (p *program) startLocked() error {
 // watch starts the program again if child ends while it is still wanted.
 func (p *program) watch(child *process.Process) {
 	<-child.Done()
-	death := child.Death()
+	death := child.Death() // nil after Stop and Kill
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.current != child || death == nil {

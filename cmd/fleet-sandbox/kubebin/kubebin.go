@@ -176,6 +176,7 @@ func (b Builder) target(ctx context.Context) (string, error) {
 	slices.Sort(sources)
 	sources = append(sources, filepath.Join(b.module(), "go.mod"), filepath.Join(b.module(), "go.sum"))
 	hash := sha256.New()
+	// go.mod says which version is built: here only the flags of the settings count.
 	fmt.Fprintln(hash, version, runtime.GOOS, runtime.GOARCH, strings.Join(b.settings("version"), " "))
 	for _, file := range sources {
 		data, err := os.ReadFile(file)

@@ -178,8 +178,9 @@ func (m *Monitor) setContested(d *deployment, out *Outcome) {
 	out.Contested = drift.ContestedMessage(fieldConflicts)
 }
 
-// lookAgainAt limits the next check to objects that were corrected. Their release has
-// another revision now, and the same manifest.
+// lookAgainAt marks the corrected objects for the next check. It also moves the view to the
+// release's new revision, which has the same manifest: else the next check would read all
+// objects again.
 func (m *Monitor) lookAgainAt(rel Release, d *deployment, due map[ref]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

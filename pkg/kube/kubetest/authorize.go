@@ -188,5 +188,5 @@ func (s handler) review(c *call) answer {
 	if err != nil {
 		return refusal(err)
 	}
-	return text(http.StatusCreated, out)
+	return jsonAnswer(http.StatusCreated, out)
 }

@@ -44,8 +44,8 @@ type answer struct {
 	body   io.ReadCloser
 }
 
-// text returns an answer with a JSON body.
-func text(code int, body []byte) answer {
+// jsonAnswer returns an answer with a JSON body.
+func jsonAnswer(code int, body []byte) answer {
 	return answer{code: code, body: io.NopCloser(bytes.NewReader(body))}
 }
 
@@ -63,7 +63,7 @@ func refusal(err error) answer {
 	if err != nil {
 		body = []byte(err.Error())
 	}
-	return text(int(status.Code), body)
+	return jsonAnswer(int(status.Code), body)
 }
 
 // A handler answers requests.
@@ -273,9 +273,9 @@ func (s handler) dispatch(c *call) (answer, error) {
 	case "watch":
 		return s.watch(c)
 	case "create":
-		return c.one(http.StatusCreated)(s.create(c))
+		return c.objectAnswer(http.StatusCreated)(s.create(c))
 	case "update":
-		return c.one(http.StatusOK)(s.update(c))
+		return c.objectAnswer(http.StatusOK)(s.update(c))
 	case "patch":
 		return s.patch(c)
 	case "delete":
@@ -284,18 +284,19 @@ func (s handler) dispatch(c *call) (answer, error) {
 	return answer{}, s.refuse("does not serve %s", c.Request)
 }
 
-// one is the answer that one object is.
-func (c *call) one(code int) func(*record, error) (answer, error) {
+// objectAnswer returns a function that turns an object, or its error, into an answer with a
+// status code.
+func (c *call) objectAnswer(code int) func(*record, error) (answer, error) {
 	return func(r *record, err error) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
 		body, err := r.text(c.partial)
-		return text(code, body), err
+		return jsonAnswer(code, body), err
 	}
 }
 
 // get answers with one object.
 func (s handler) get(c *call) (answer, error) {
-	return c.one(http.StatusOK)(c.live())
+	return c.objectAnswer(http.StatusOK)(c.live())
 }

@@ -284,7 +284,7 @@ func (s handler) makeToken(c *call) (answer, error) {
 	r.Status = authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(from.Add(ttl))}
 	s.guard.owners[r.Status.Token] = tokenOwner{account: account, expires: r.Status.ExpirationTimestamp}
 	body, err := json.Marshal(r)
-	return text(http.StatusCreated, body), err
+	return jsonAnswer(http.StatusCreated, body), err
 }
 
 // RunWorkloads does what the controllers of workloads and kubelets do, without pods: each

@@ -25,18 +25,18 @@ func (s handler) delete(c *call) (answer, error) {
 	}
 	c.dryRun = c.dryRun || len(opts.DryRun) > 0
 	if c.dryRun {
-		return c.one(http.StatusOK)(live, nil)
+		return c.objectAnswer(http.StatusOK)(live, nil)
 	}
 	kept, err := s.remove(c.res, live, opts)
 	if err != nil || kept != nil {
-		return c.one(http.StatusOK)(kept, err)
+		return c.objectAnswer(http.StatusOK)(kept, err)
 	}
 	gr := c.res.resource().GroupResource()
 	body, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{Name: c.Name, Group: gr.Group, Kind: gr.Resource, UID: live.GetUID()},
 	})
-	return text(http.StatusOK, body), err
+	return jsonAnswer(http.StatusOK, body), err
 }
 
 func (c *call) precondition(live *record, p *metav1.Preconditions) error {

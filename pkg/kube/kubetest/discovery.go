@@ -47,7 +47,7 @@ func (s handler) discover(path string) answer {
 	if err != nil {
 		return refusal(err)
 	}
-	return text(http.StatusOK, body)
+	return jsonAnswer(http.StatusOK, body)
 }
 
 // notFound is the answer for a path that nothing is at.

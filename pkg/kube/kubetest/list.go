@@ -78,7 +78,7 @@ func (s handler) pageOf(c *call, p page, limit int) (answer, error) {
 		list["apiVersion"], list["kind"] = metav1.SchemeGroupVersion.String(), "PartialObjectMetadataList"
 	}
 	body, err := json.Marshal(list)
-	return text(http.StatusOK, body), err
+	return jsonAnswer(http.StatusOK, body), err
 }
 
 // sorted returns the selected objects in the order of API servers.

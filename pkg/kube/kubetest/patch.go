@@ -36,7 +36,7 @@ func (s handler) patch(c *call) (answer, error) {
 	if err := c.current(live, obj); err != nil {
 		return answer{}, err
 	}
-	return c.one(http.StatusOK)(s.replace(c, live, obj, func(next *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return c.objectAnswer(http.StatusOK)(s.replace(c, live, obj, func(next *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		return c.manage(live.Unstructured, next)
 	}))
 }
@@ -105,7 +105,7 @@ func (s handler) apply(c *call) (answer, error) {
 	applied.SetNamespace(c.Namespace)
 	live, err := c.live()
 	if apierrors.IsNotFound(err) && c.Subresource == "" {
-		return c.one(http.StatusCreated)(s.applyNew(c, applied))
+		return c.objectAnswer(http.StatusCreated)(s.applyNew(c, applied))
 	}
 	if err != nil {
 		return answer{}, err
@@ -120,7 +120,7 @@ func (s handler) apply(c *call) (answer, error) {
 	if merged, err = c.res.normal(c, merged); err != nil {
 		return answer{}, err
 	}
-	return c.one(http.StatusOK)(s.replace(c, live, merged, func(next *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return c.objectAnswer(http.StatusOK)(s.replace(c, live, merged, func(next *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		next.SetManagedFields(merged.GetManagedFields())
 		return next, nil
 	}))

@@ -320,7 +320,7 @@ func (s *survey) surveyEntry(n *node, dir string, e fs.DirEntry, before *node, d
 		if errors.Is(err, errTooMany) {
 			return err
 		}
-		if err != nil { // the others are not to blame
+		if err != nil { // the other directories are read nevertheless
 			s.addError(path.Join(dir, e.Name()), finding.RuleFile, err.Error())
 			n.hash = ""
 			return nil

@@ -54,7 +54,8 @@ func (v versions) Less(i, j int) bool {
 	return v.parsed[i].LessThan(v.parsed[j])
 }
 
-// sortedVersions has the highest version first, in Helm's order.
+// sortedVersions returns the entries, the highest version first, in Helm's order. A version
+// that is not semver is lower than every other.
 func sortedVersions(entries []Entry) versions {
 	v := versions{entries: slices.Clone(entries), parsed: make([]*semver.Version, len(entries))}
 	for i, e := range v.entries {

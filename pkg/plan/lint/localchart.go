@@ -27,8 +27,8 @@ type localChart struct {
 	documented string
 	parts      []string // keys of the values of other charts
 	uses       []valueUse
-	// names are those that templates take from anything else than .Values itself, and
-	// all texts in them.
+	// names are the field names that templates read from anything but .Values, and
+	// all string literals in templates: any of them may be a key of a value.
 	names map[string]bool
 	// open says that templates may read values that they do not name: of other charts, or by
 	// texts and contexts that are made while rendering.
@@ -147,7 +147,7 @@ func parseTemplate(name, text string) (all map[string]*parse.Tree, ok bool) {
 	return all, true
 }
 
-// node notes what a part of a template names.
+// node adds the values and names of one template node to ch.uses, ch.names and ch.open.
 func (ch *localChart) node(use valueUse, n parse.Node) {
 	var keys []string
 	switch t := n.(type) {

@@ -107,7 +107,7 @@ func OfFlag(flag string, err error) error {
 	return err
 }
 
-// CheckKubeVersion is an error if --kube-version is no version.
+// CheckKubeVersion returns an error if --kube-version is no version of Kubernetes.
 func CheckKubeVersion(version string) error {
 	if version == "" {
 		return nil
