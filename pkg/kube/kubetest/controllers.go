@@ -301,11 +301,12 @@ func (s *Server) RunWorkloads() {
 	} {
 		res := s.resources[kind]
 		for _, r := range res.sorted(func(*record) bool { return true }) {
-			obj := r.DeepCopy()
-			obj.Object["status"] = status(obj)
-			if equality.Semantic.DeepEqual(obj.Object["status"], r.Object["status"]) {
+			now := status(r.Unstructured)
+			if equality.Semantic.DeepEqual(now, r.Object["status"]) {
 				continue
 			}
+			obj := r.DeepCopy()
+			obj.Object["status"] = now
 			if _, err := s.commit(res, obj, false); err != nil {
 				s.t.Errorf("kubetest: run %s: %v", kube.KeyOf(obj), err)
 			}
