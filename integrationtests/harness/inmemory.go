@@ -48,7 +48,7 @@ type memory struct {
 func Memory(t testing.TB, name string) ControlPlane {
 	t.Helper()
 	m := &memory{Server: kubetest.NewDistinct(t), name: name, kubeconfig: filepath.Join(t.TempDir(), name+".kubeconfig")}
-	m.token = m.Guard()
+	m.token = m.Guard(cluster.AdminUser)
 	number, held, err := port.Hold(port.Loopback, 0)
 	must(t, err)
 	listener, err := port.Listen(port.Loopback, number)

@@ -165,11 +165,17 @@ func each[T any](s *Server, resource string, f func(*T)) {
 	}
 }
 
-// review answers a SubjectAccessReview.
-func (s handler) review(c *call) answer {
+// reviewKind is the kind of questions for rights. The server keeps none of them.
+var reviewKind = Kind{GroupVersionKind: authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview")}
+
+// review answers a SubjectAccessReview. The caller holds s.mu.
+func (s handler) review(c *call) (answer, error) {
+	if c.Verb != "create" {
+		return answer{}, s.refuse("does not serve %s", c.Request)
+	}
 	var r authorizationv1.SubjectAccessReview
 	if err := s.typed(c, &r); err != nil {
-		return refusal(err)
+		return answer{}, err
 	}
 	var ask attributes
 	if in := r.Spec.ResourceAttributes; in != nil {
@@ -181,12 +187,7 @@ func (s handler) review(c *call) answer {
 	if namespace, name, ok := accountOf(r.Spec.User); ok {
 		who = accountUser(namespace, name)
 	}
-	s.mu.Lock()
 	r.Status.Allowed = s.allows(who, ask)
-	s.mu.Unlock()
 	out, err := json.Marshal(r)
-	if err != nil {
-		return refusal(err)
-	}
-	return jsonAnswer(http.StatusCreated, out)
+	return jsonAnswer(http.StatusCreated, out), err
 }

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -89,8 +88,7 @@ func (s *Server) answer(req *http.Request, guarded bool) (*http.Response, error)
 	c, a := handler{s}.read(req, body)
 	var denied error
 	if guarded {
-		token := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
-		denied = handler{s}.permit(c, req.URL.Path, token, req.Header.Get("Impersonate-User"))
+		denied = handler{s}.permit(c, req)
 	}
 	if denied != nil {
 		a = refusal(denied)
@@ -121,6 +119,10 @@ func (s *Server) answer(req *http.Request, guarded bool) (*http.Response, error)
 	}, nil
 }
 
+func bearerToken(req *http.Request) string {
+	return strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
+}
+
 func bodyOf(req *http.Request) ([]byte, error) {
 	if req.Body == nil {
 		return nil, nil
@@ -134,7 +136,7 @@ func (s handler) read(req *http.Request, body []byte) (*call, answer) {
 	c := &call{ctx: req.Context(), query: req.URL.Query(), contentType: req.Header.Get("Content-Type"), body: body}
 	c.At, c.Query = time.Now(), req.URL.RawQuery
 	c.UserAgent, c.User = req.Header.Get("User-Agent"), req.Header.Get("Impersonate-User")
-	c.Token = strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
+	c.Token = bearerToken(req)
 	gv, rest, ok := groupVersion(req.URL.Path)
 	if !ok || len(rest) == 0 {
 		return nil, s.discover(req.URL.Path)
@@ -145,12 +147,14 @@ func (s handler) read(req *http.Request, body []byte) (*call, answer) {
 		c.Name = rest[1]
 	}
 	c.Subresource = strings.Join(rest[min(2, len(rest)):], "/")
-	s.mu.Lock()
-	c.res = s.resources[gv.WithResource(c.Resource)]
-	s.mu.Unlock()
+	if c.Kind == reviewKind.resource() {
+		c.res = newResource(reviewKind)
+	} else {
+		s.mu.Lock()
+		c.res = s.resources[gv.WithResource(c.Resource)]
+		s.mu.Unlock()
+	}
 	switch {
-	case gv.Group == authorizationv1.GroupName && c.Resource == "subjectaccessreviews":
-		return nil, s.review(c)
 	case c.res == nil && scheme.IsGroupRegistered(gv.Group) && scheme.IsVersionRegistered(gv):
 		return nil, refusal(s.refuse("does not serve %s of %s, see builtIn", c.Resource, gv))
 	case c.res == nil, c.Namespace != "" && !c.res.Namespaced:
@@ -264,6 +268,9 @@ func (s handler) dispatch(c *call) (answer, error) {
 		}
 	default:
 		return answer{}, s.refuse("does not serve the subresource %s", c.Request)
+	}
+	if c.Kind == reviewKind.resource() {
+		return s.review(c)
 	}
 	switch c.Verb {
 	case "get":

@@ -143,11 +143,17 @@ func (c *conformity) cluster() *fleet.Cluster {
 // collected waits until the controllers of the cluster have brought a state about.
 func (c *conformity) collected(what string, done func() bool) {
 	c.Helper()
+	waitFor(c, c.collect, what, done)
+}
+
+// waitFor lets the controllers of a cluster work until a state is there.
+func waitFor(t testing.TB, collect func(), what string, done func() bool) {
+	t.Helper()
 	for end := time.Now().Add(timeout); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			c.Fatalf("not within %s: %s", timeout, what)
+			t.Fatalf("not within %s: %s", timeout, what)
 		}
-		c.collect()
+		collect()
 	}
 }
 

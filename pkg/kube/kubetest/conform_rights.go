@@ -16,9 +16,12 @@ import (
 )
 
 // ConformRights tests what a server that authorizes requests (Guard) and real API servers
-// have in common. cfg is an administrator's connection over a network, where the token
-// controller of the cluster works.
-func ConformRights(t *testing.T, cfg *rest.Config) {
+// have in common. cfg is an administrator's connection over a network. collect runs the
+// token controller of the cluster; nil: it runs by itself.
+func ConformRights(t *testing.T, cfg *rest.Config, collect func()) {
+	if collect == nil {
+		collect = func() {}
+	}
 	for name, test := range map[string]func(*rights){
 		"Tokens": (*rights).tokens, "AccountDeleted": (*rights).accountDeleted, "SecretToken": (*rights).secretToken,
 		"Role": (*rights).role, "Names": (*rights).names, "Subresource": (*rights).subresource,
@@ -32,7 +35,7 @@ func ConformRights(t *testing.T, cfg *rest.Config) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &rights{T: t, cfg: cfg, admin: admin, ns: ns.Name}
+			r := &rights{T: t, cfg: cfg, collect: collect, admin: admin, ns: ns.Name}
 			if _, err := admin.CoreV1().ServiceAccounts(r.ns).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "account"}}, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -50,6 +53,7 @@ func ConformRights(t *testing.T, cfg *rest.Config) {
 type rights struct {
 	*testing.T
 	cfg            *rest.Config
+	collect        func()
 	admin, account kubernetes.Interface
 	ns             string
 }
@@ -108,11 +112,7 @@ func (r *rights) subjects() []rbacv1.Subject {
 // until waits until a condition holds.
 func (r *rights) until(what string, holds func() bool) {
 	r.Helper()
-	for deadline := time.Now().Add(timeout); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.Fatalf("not in time: %s", what)
-		}
-	}
+	waitFor(r, r.collect, what, holds)
 }
 
 func (r *rights) forbidden(err error, what string) {
@@ -249,7 +249,7 @@ func (r *rights) impersonation() {
 		r.Errorf("want the right of the account, got %v", err)
 	}
 	by := rest.AnonymousClientConfig(r.cfg)
-	by.BearerToken, by.Impersonate = r.token(), rest.ImpersonationConfig{UserName: "somebody"}
+	by.BearerToken, by.Impersonate = r.token(), rest.ImpersonationConfig{UserName: "another"}
 	r.forbidden(r.get(kubernetes.NewForConfigOrDie(by), "one"), "to impersonate without the right")
 }
 
@@ -258,6 +258,8 @@ func (r *rights) review() {
 		User:               fmt.Sprintf("system:serviceaccount:%s:account", r.ns),
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: r.ns, Verb: "get", Resource: "configmaps", Name: "one"},
 	}
+	_, err := r.account.AuthorizationV1().SubjectAccessReviews().Create(r.Context(), &authorizationv1.SubjectAccessReview{Spec: ask}, metav1.CreateOptions{})
+	r.forbidden(err, "a question for rights without the right to ask")
 	allowed := func() bool {
 		out, err := r.admin.AuthorizationV1().SubjectAccessReviews().Create(r.Context(), &authorizationv1.SubjectAccessReview{Spec: ask}, metav1.CreateOptions{})
 		if err != nil {

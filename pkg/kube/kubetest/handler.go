@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -11,50 +12,35 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// AdminUser is the user whose token Guard returns.
-const AdminUser = "sandbox-admin"
-
 // Guard makes the server authenticate and authorize the requests that Handler passes on,
-// as a real API server does, and returns the token of an administrator. Service accounts
-// show the tokens that the server made for them, and have the rights of their Roles and
-// ClusterRoles. Requests by RoundTrip, without Handler, remain those of an administrator.
+// as a real API server does, and returns the token of an administrator of this name.
+// Service accounts show the tokens that the server made for them, and have the rights of
+// their Roles and ClusterRoles. Requests by RoundTrip, without Handler, remain those of an
+// administrator.
 //
-// Rights count from the next request on. Aggregated ClusterRoles have no rules, and
-// whoever may write roles may write any role.
-func (s *Server) Guard() (adminToken string) {
+// Rights count from the next request on. Aggregated ClusterRoles have no rules, and a user
+// who may write roles may write any role.
+func (s *Server) Guard(admin string) (token string) {
+	token = rand.Text()
 	s.mu.Lock()
-	s.guard.adminToken = rand.Text()
+	s.guard.admin, s.guard.adminToken = admin, token
 	s.mu.Unlock()
-	all := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
-	s.insert(&rbacv1.ClusterRole{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+	_, err := kube.StoreOf[*rbacv1.ClusterRole](s.Connect("kubetest")).Create(context.Background(), &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster-admin"},
-		Rules:      []rbacv1.PolicyRule{all, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}}},
-	}, rbacv1.SchemeGroupVersion.WithResource("clusterroles"))
-	return s.guard.adminToken
-}
-
-// insert writes an object of a cluster-scoped kind.
-func (s *Server) insert(obj runtime.Object, gvr schema.GroupVersionResource) {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+			{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
+		},
+	})
 	if err != nil {
-		s.t.Error(err)
-		return
+		s.t.Errorf("kubetest: guard: %v", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	u := &unstructured.Unstructured{Object: fields}
-	handler{s}.begin(s.resources[gvr], u)
-	if _, err := s.commit(s.resources[gvr], u, false); err != nil {
-		s.t.Error(err)
-	}
+	return token
 }
 
 // Handler serves the server to other processes. See Guard for who may do what.
@@ -97,6 +83,7 @@ func (s *Server) guarded() bool {
 
 // A guard is what a server authenticates and authorizes by.
 type guard struct {
+	admin      string
 	adminToken string                // empty: the server authorizes no request
 	owners     map[string]tokenOwner // by the token
 	changes    int                   // of roles and bindings until grants were read
@@ -130,7 +117,7 @@ type tokenOwner struct {
 // authenticate returns the user of a token. The caller holds s.mu.
 func (s handler) authenticate(token string) (user, error) {
 	if token == s.guard.adminToken {
-		return user{AdminUser, []string{groupMasters, "system:authenticated"}}, nil
+		return user{s.guard.admin, []string{groupMasters, "system:authenticated"}}, nil
 	}
 	if token == "" {
 		return user{anonymous, []string{"system:unauthenticated"}}, nil
@@ -180,21 +167,21 @@ func (s handler) markUsed(key kube.Key) error {
 
 // permit authenticates and authorizes a request. The call is nil for a request for
 // discovery, which every authenticated user may send.
-func (s handler) permit(c *call, path, token, impersonated string) error {
+func (s handler) permit(c *call, req *http.Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	who, err := s.authenticate(token)
+	who, err := s.authenticate(bearerToken(req))
 	switch {
 	case err != nil:
 		return err
-	case c == nil && who.name == anonymous && path != "/version":
-		text := fmt.Sprintf("User %q cannot get path %q", who.name, path)
+	case c == nil && who.name == anonymous && req.URL.Path != "/version":
+		text := fmt.Sprintf("User %q cannot get path %q", who.name, req.URL.Path)
 		return apierrors.NewForbidden(schema.GroupResource{}, "", errors.New(text))
 	case c == nil:
 		return nil
 	}
 	c.By = who.name
-	if impersonated != "" {
+	if impersonated := c.User; impersonated != "" {
 		ask := attributes{verb: "impersonate", resource: "users", name: impersonated}
 		if namespace, name, ok := accountOf(impersonated); ok {
 			ask.resource, ask.namespace, ask.name = "serviceaccounts", namespace, name
