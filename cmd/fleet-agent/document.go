@@ -28,7 +28,7 @@ type AgentStatus struct {
 	// Kept is what the agent works from.
 	Kept StoredState `json:"kept"`
 	// Bundles are the deployments, by name.
-	Bundles []BundleSight `json:"bundles"`
+	Bundles []BundleView `json:"bundles"`
 	// Journal are the last decisions, the newest last.
 	Journal []journal.Entry `json:"journal"`
 }
@@ -64,8 +64,8 @@ type StoredState struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// BundleSight is one deployment.
-type BundleSight struct {
+// BundleView is one deployment.
+type BundleView struct {
 	// Name of the BundleDeployment.
 	Name string `json:"name"`
 	// Commit that it was made from.
@@ -87,10 +87,10 @@ func documentOf(o agent.Overview, now time.Time) AgentStatus {
 			Registered: o.Registered, URL: o.URL, Reached: o.Reached, Refused: o.Refused, Since: utcPointer(o.Since), Next: utcPointer(o.Next), NextTry: utcPointer(o.NextTry(now).Truncate(time.Second)), Error: o.Error, Hint: o.Hint,
 		},
 		Kept:    StoredState{Until: utcPointer(o.Accepted), Bytes: o.KeptBytes},
-		Bundles: []BundleSight{}, Journal: o.Journal,
+		Bundles: []BundleView{}, Journal: o.Journal,
 	}
 	for _, r := range o.Rows {
-		doc.Bundles = append(doc.Bundles, BundleSight{
+		doc.Bundles = append(doc.Bundles, BundleView{
 			Name: r.Bundle, Commit: r.Commit, State: r.State, Since: utcPointer(r.Since), Message: r.Message, Alone: r.Alone,
 		})
 	}

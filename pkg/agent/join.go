@@ -101,7 +101,7 @@ func (j *join) checkBootstrap(ctx context.Context) bool {
 	b, there := j.bootstrap.Look()
 	use, reason := registration.UseNot, ""
 	if there {
-		use, reason = registration.JudgeBootstrap(b.Bootstrapping, j.cred.Origin, j.contact.state())
+		use, reason = registration.DecideBootstrap(b.Bootstrapping, j.cred.Origin, j.contact.state())
 	}
 	if j.run != nil && (j.run.hasEnded() || !there || use == registration.UseNot || !j.run.boot.Same(b)) && j.stop() {
 		return true

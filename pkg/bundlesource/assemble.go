@@ -15,19 +15,19 @@ const tooDeep = "too much has to be fetched for it, one thing because of another
 // assemblyRun is the directories of one reading on their way to results.
 type assemblyRun struct {
 	s       *session
-	in      Input
+	input      Input
 	dirs    []bundle.Dir
 	results []bundle.Result
 	done    []bool
-	wants   [][]download // of each directory, so far
+	missing   [][]download // of each directory, so far
 	parties map[claim]*tenant
 	bytes   int64 // of results
 }
 
 func newWork(s *session, in Input, dirs []bundle.Dir) *assemblyRun {
 	return &assemblyRun{
-		s: s, in: in, dirs: dirs, results: make([]bundle.Result, len(dirs)), done: make([]bool, len(dirs)),
-		wants: make([][]download, len(dirs)), parties: map[claim]*tenant{},
+		s: s, input: in, dirs: dirs, results: make([]bundle.Result, len(dirs)), done: make([]bool, len(dirs)),
+		missing: make([][]download, len(dirs)), parties: map[claim]*tenant{},
 	}
 }
 
@@ -35,12 +35,12 @@ func newWork(s *session, in Input, dirs []bundle.Dir) *assemblyRun {
 // credentials are one.
 func (w *assemblyRun) tenant(dir bundle.Dir) *tenant {
 	id := claim("all")
-	if w.in.Access.ByPath != nil {
-		id = claimOf(w.in.Access.For(dir.Path))
+	if w.input.Access.ByPath != nil {
+		id = claimOf(w.input.Access.For(dir.Path))
 	}
 	p := w.parties[id]
 	if p == nil {
-		p = &tenant{credentials: w.in.Access.For(dir.Path)}
+		p = &tenant{credentials: w.input.Access.For(dir.Path)}
 		w.parties[id] = p
 	}
 	return p
@@ -53,7 +53,7 @@ func (w *assemblyRun) reuseResults(ctx context.Context, m *Memory) error {
 	for i, dir := range w.dirs {
 		if before, ok := m.results[dir]; ok {
 			w.addRequests(i, before.Inputs.Requests())
-			all = append(all, w.wants[i]...)
+			all = append(all, w.missing[i]...)
 		}
 	}
 	if err := w.s.fetchAll(ctx, uniqueDownloads(all)); err != nil {
@@ -68,11 +68,11 @@ func (w *assemblyRun) reuseResults(ctx context.Context, m *Memory) error {
 		}
 		who := w.tenant(dir)
 		if comparisons[who] == nil {
-			o := w.in.Options
+			o := w.input.Options
 			o.Fetched = map[chart.Request]chart.Fetched{}
-			comparisons[who], fetched[who] = bundle.Compare(w.in.Tree, o), o.Fetched
+			comparisons[who], fetched[who] = bundle.Compare(w.input.Tree, o), o.Fetched
 		}
-		for _, e := range w.wants[i] {
+		for _, e := range w.missing[i] {
 			fetched[who][e.request] = w.s.label(e)
 		}
 		if r, same := comparisons[who].Reuse(before); same {
@@ -92,8 +92,8 @@ func (w *assemblyRun) setResult(i int, r bundle.Result) {
 func (w *assemblyRun) addRequests(i int, list []chart.Request) {
 	who := w.tenant(w.dirs[i])
 	for _, q := range list {
-		if e := (download{request: q, tenant: who}); !slices.Contains(w.wants[i], e) {
-			w.wants[i] = append(w.wants[i], e)
+		if e := (download{request: q, tenant: who}); !slices.Contains(w.missing[i], e) {
+			w.missing[i] = append(w.missing[i], e)
 		}
 	}
 }
@@ -127,9 +127,9 @@ func (w *assemblyRun) assemble(ctx context.Context) error {
 // what it misses.
 func (w *assemblyRun) advanceDirectory(ctx context.Context, i, round int) []download {
 	r := w.assembleDirectory(ctx, i)
-	before := len(w.wants[i])
+	before := len(w.missing[i])
 	w.addRequests(i, r.Missing)
-	fresh := w.wants[i][before:]
+	fresh := w.missing[i][before:]
 	if len(fresh) > 0 && round < w.s.r.cfg.Limits.Rounds {
 		return fresh
 	}
@@ -146,16 +146,16 @@ func (w *assemblyRun) advanceDirectory(ctx context.Context, i, round int) []down
 
 // assembleDirectory assembles one directory with what was fetched for it.
 func (w *assemblyRun) assembleDirectory(ctx context.Context, i int) bundle.Result {
-	o := w.in.Options
+	o := w.input.Options
 	o.Fetched = map[chart.Request]chart.Fetched{}
 	left := w.s.r.cfg.Limits.DependencyBytes
-	for _, e := range w.wants[i] {
+	for _, e := range w.missing[i] {
 		f, closing := w.s.open(ctx, e, left)
 		defer closing()
 		left -= int64(len(f.Archive))
 		o.Fetched[e.request] = f
 	}
-	return bundle.Assemble(w.in.Tree, w.dirs[i], o)
+	return bundle.Assemble(w.input.Tree, w.dirs[i], o)
 }
 
 // uniqueDownloads is a list without repetitions, in its order.

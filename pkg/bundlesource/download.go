@@ -50,7 +50,7 @@ func (r *Reader) shareDownload(ctx context.Context, c claim, get func(context.Co
 				return nil, context.Canceled
 			}
 			defer r.running.Done()
-			b, err := get(r.life)
+			b, err := get(r.context)
 			if err != nil {
 				return nil, err
 			}

@@ -59,8 +59,8 @@ func (s *session) fromArchive(ctx context.Context, l chart.Location, c chart.Cre
 	if u, err := url.Parse(l.URL); err == nil {
 		name = u.Path
 	}
-	p.from = chart.Redact(l.URL)
-	p.blob, p.subdir, p.as = s.holdBlob(b), l.Subdir, archive.Options{Name: name, Format: l.Format, Limits: s.r.cfg.Limits.Unpacked}
+	p.source = chart.Redact(l.URL)
+	p.blob, p.subdir, p.options = s.holdBlob(b), l.Subdir, archive.Options{Name: name, Format: l.Format, Limits: s.r.cfg.Limits.Unpacked}
 	p.fetched = chart.Fetched{Version: l.Version, Digest: fmt.Sprintf("%s|%s|%s|%s", b.digest, name, l.Format, l.Subdir)}
 	return nil
 }
@@ -76,9 +76,9 @@ func (s *session) fromRegistry(ctx context.Context, l chart.Location, c chart.Cr
 	if err != nil {
 		return err
 	}
-	p.from = l.URL
+	p.source = l.URL
 	if err := s.chartIn(s.holdBlob(b), p); err != nil {
-		return fmt.Errorf("read %q: %w", p.from, err)
+		return fmt.Errorf("read %q: %w", p.source, err)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (s *session) chartIn(b *blob, p *payload) error {
 	if err != nil {
 		return err
 	}
-	p.blob, p.as = b, archive.Options{Format: helmFormat, Limits: s.r.cfg.Limits.Unpacked}
+	p.blob, p.options = b, archive.Options{Format: helmFormat, Limits: s.r.cfg.Limits.Unpacked}
 	p.fetched = chart.Fetched{Name: name, Version: version, Digest: string(b.digest)}
 	return nil
 }
@@ -156,7 +156,7 @@ func (s *session) fromGit(ctx context.Context, l chart.Location, c chart.Credent
 	if t.err != nil {
 		return t.err
 	}
-	p.tree, p.subdir, p.from = t.tree, l.Subdir, chart.Redact(l.URL)
+	p.tree, p.subdir, p.source = t.tree, l.Subdir, chart.Redact(l.URL)
 	p.fetched = chart.Fetched{Version: l.Version, Digest: fmt.Sprintf("git:%s|%s", t.tree.Commit(), l.Subdir)}
 	return nil
 }

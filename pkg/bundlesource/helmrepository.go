@@ -57,8 +57,8 @@ func (s *session) fromRepository(ctx context.Context, l chart.Location, who *ten
 	if err != nil {
 		return err
 	}
-	p.from = chart.Redact(from)
-	p.blob, p.as = s.holdBlob(b), archive.Options{Format: helmFormat, Limits: s.r.cfg.Limits.Unpacked}
+	p.source = chart.Redact(from)
+	p.blob, p.options = s.holdBlob(b), archive.Options{Format: helmFormat, Limits: s.r.cfg.Limits.Unpacked}
 	p.fetched = chart.Fetched{Name: entry.Name, Version: entry.Version, Digest: string(b.digest)}
 	return nil
 }

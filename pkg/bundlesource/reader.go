@@ -91,9 +91,9 @@ type Reader struct {
 	store   *store
 	answers answerCache
 	flights singleflight.Group
-	kept    memoryLimit
+	memory    memoryLimit
 
-	life    context.Context // of downloads, which several readings may wait for
+	context    context.Context // of downloads, which several readings may wait for
 	stop    context.CancelFunc
 	mu      sync.Mutex
 	closed  bool
@@ -111,11 +111,11 @@ func New(cfg Config) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{
-		cfg: cfg, store: s, kept: memoryLimit{limit: cfg.Limits.MemoryBytes},
+		cfg: cfg, store: s, memory: memoryLimit{limit: cfg.Limits.MemoryBytes},
 		web: web.New(web.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy, Addresses: cfg.Addresses}),
 		oci: oci.New(oci.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy, Addresses: cfg.Addresses}),
 	}
-	r.life, r.stop = context.WithCancel(context.Background())
+	r.context, r.stop = context.WithCancel(context.Background())
 	return r, nil
 }
 
@@ -161,7 +161,7 @@ type Input struct {
 func (r *Reader) Read(ctx context.Context, in Input) (bundle.Set, *Memory, error) {
 	s := r.newSession(ctx, in.Access)
 	defer s.close()
-	m := r.kept.memoryFor(in)
+	m := r.memory.memoryFor(in)
 	dirs, found := m.discovery.Dirs(in.Tree, in.Paths, in.Entries)
 	w := newWork(s, in, dirs)
 	if err := w.reuseResults(ctx, m); err != nil {
@@ -170,11 +170,11 @@ func (r *Reader) Read(ctx context.Context, in Input) (bundle.Set, *Memory, error
 	if err := w.assemble(ctx); err != nil {
 		return bundle.Set{}, nil, err
 	}
-	r.kept.keepResults(m, w.results)
+	r.memory.keepResults(m, w.results)
 	set := bundle.NewSet(w.results, found)
 	set.Absent = m.discovery.Absent()
 	return set, m, nil
 }
 
 // Forget releases what was remembered of a repository.
-func (r *Reader) Forget(m *Memory) { r.kept.release(m) }
+func (r *Reader) Forget(m *Memory) { r.memory.release(m) }

@@ -22,7 +22,7 @@ import (
 type session struct {
 	r      *Reader
 	access chart.Access
-	life   context.Context // of all its downloads together
+	context   context.Context // of all its downloads together
 	end    context.CancelFunc
 
 	mu      sync.Mutex
@@ -64,10 +64,10 @@ type payload struct {
 type artifact struct {
 	fetched chart.Fetched   // without Files and Archive
 	blob    *blob           // of charts that were downloaded
-	as      archive.Options // how blob is unpacked
+	options      archive.Options // how blob is unpacked
 	tree    fs.FS           // of charts from git
 	subdir  string          // the part of blob or tree to use
-	from    string          // where it came from, for messages
+	source    string          // where it came from, for messages
 }
 
 // errLate is why downloads of a reading end that has taken too long.
@@ -76,7 +76,7 @@ var errLate = errors.New("downloads took too long")
 // newSession begins a reading, which ends with ctx. The caller closes it.
 func (r *Reader) newSession(ctx context.Context, access chart.Access) *session {
 	s := &session{r: r, access: access, parcels: map[download]*payload{}, indexes: map[claim]*catalogue{}, trees: map[claim]*checkout{}}
-	s.life, s.end = context.WithTimeoutCause(ctx, r.cfg.Limits.Time, errLate)
+	s.context, s.end = context.WithTimeoutCause(ctx, r.cfg.Limits.Time, errLate)
 	return s
 }
 
@@ -125,11 +125,11 @@ func (s *session) fetchAll(ctx context.Context, list []download) error {
 			if p.done {
 				return nil
 			}
-			if err := s.fetch(s.life, e, p); err != nil {
+			if err := s.fetch(s.context, e, p); err != nil {
 				if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 					return context.Canceled
 				}
-				if errors.Is(context.Cause(s.life), errLate) && !reconcile.IsTerminal(err) {
+				if errors.Is(context.Cause(s.context), errLate) && !reconcile.IsTerminal(err) {
 					err = reconcile.RequeueError(reasonUnreachable, 0, fmt.Errorf("%q is not there: the downloads of this repository took more than %s", e.sourceName(), s.r.cfg.Limits.Time))
 				}
 				p.artifact = artifact{fetched: chart.Fetched{Err: transientError(err)}}
@@ -163,7 +163,7 @@ func (s *session) open(ctx context.Context, e download, limit int64) (f chart.Fe
 		f.Files, closing, err = s.files(ctx, p)
 	}
 	if err != nil {
-		return chart.Fetched{Err: transientError(fmt.Errorf("unpack %q: %w", p.from, err))}, closing
+		return chart.Fetched{Err: transientError(fmt.Errorf("unpack %q: %w", p.source, err))}, closing
 	}
 	return f, closing
 }
@@ -172,7 +172,7 @@ func (s *session) open(ctx context.Context, e download, limit int64) (f chart.Fe
 func (s *session) files(ctx context.Context, p *payload) (tree fs.FS, closing func(), err error) {
 	tree, closing = p.tree, func() {}
 	if p.blob != nil {
-		dir, err := s.r.store.unpack(ctx, p.blob, p.as)
+		dir, err := s.r.store.unpack(ctx, p.blob, p.options)
 		if err != nil {
 			return nil, closing, err
 		}

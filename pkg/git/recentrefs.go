@@ -20,7 +20,7 @@ type recentRefs struct {
 	mu   sync.Mutex
 	refs *packp.AdvRefs
 	base *url.URL // where the list came from
-	at   time.Time
+	fetched   time.Time
 }
 
 // storeRefs keeps a list of a session that needs no connection of its own.
@@ -31,7 +31,7 @@ func (r *recentRefs) storeRefs(s session, refs *packp.AdvRefs) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refs, r.base, r.at = refs, h.base, time.Now()
+	r.refs, r.base, r.fetched = refs, h.base, time.Now()
 }
 
 // takeSession returns a session to ask for a commit, and the list that names it; nil where
@@ -41,7 +41,7 @@ func (r *recentRefs) takeSession(e *sourceEntry, commit Commit) (session, *packp
 	defer r.mu.Unlock()
 	refs := r.refs
 	r.refs = nil
-	if refs == nil || time.Since(r.at) > recentFor {
+	if refs == nil || time.Since(r.fetched) > recentFor {
 		return nil, nil
 	}
 	if _, known := advertisedAs(refs, plumbing.NewHash(string(commit))); !known {

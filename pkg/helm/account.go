@@ -26,10 +26,10 @@ import (
 // where it exists in the agent's namespace.
 const defaultAccount = "fleet-default"
 
-// An account is the identity that one action works with.
+// An accountFor is the identity that one action works with.
 type account struct {
 	user   string // whom the agent impersonates; empty: it acts as itself
-	rest   *rest.Config
+	config   *rest.Config
 	client kubernetes.Interface
 	api    *kindCache
 }
@@ -62,7 +62,7 @@ type accounts struct {
 
 type seenUser struct {
 	user string
-	at   time.Time
+	checked   time.Time
 }
 
 // seenLong is how long User trusts what it has seen.
@@ -79,7 +79,7 @@ func (c *Client) User(ctx context.Context, serviceAccount string) (string, error
 	c.accounts.mu.Lock()
 	seen, ok := c.accounts.users[serviceAccount]
 	c.accounts.mu.Unlock()
-	if ok && time.Since(seen.at) < seenLong {
+	if ok && time.Since(seen.checked) < seenLong {
 		return seen.user, nil
 	}
 	return c.user(ctx, serviceAccount)
@@ -96,7 +96,7 @@ func (c *Client) user(ctx context.Context, name string) (string, error) {
 	if c.accounts.users == nil {
 		c.accounts.users = map[string]seenUser{}
 	}
-	c.accounts.users[name] = seenUser{user: found, at: time.Now()}
+	c.accounts.users[name] = seenUser{user: found, checked: time.Now()}
 	return found, nil
 }
 
@@ -134,15 +134,15 @@ func (c *Client) refuseAccount(name string) error {
 		name, c.cfg.AgentNamespace))
 }
 
-// account is the identity that acts for deployments with this service account
+// accountFor is the identity that acts for deployments with this service account
 // in their options; see User.
-func (c *Client) account(ctx context.Context, name string) (account, error) {
+func (c *Client) accountFor(ctx context.Context, name string) (account, error) {
 	user, err := c.user(ctx, name)
 	if err != nil {
 		return account{}, err
 	}
 	if user == "" {
-		return account{rest: c.cfg.REST, client: c.admin, api: c.api}, nil
+		return account{config: c.cfg.REST, client: c.admin, api: c.api}, nil
 	}
 	cfg := rest.CopyConfig(c.cfg.REST)
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: user}
@@ -150,7 +150,7 @@ func (c *Client) account(ctx context.Context, name string) (account, error) {
 	if err != nil {
 		return account{}, fmt.Errorf("impersonate %q: %w", user, err)
 	}
-	return account{user: user, rest: cfg, client: client, api: c.api.forUser(user, client)}, nil
+	return account{user: user, config: cfg, client: client, api: c.api.forUser(user, client)}, nil
 }
 
 // impersonated reports whether the account is another one than the agent.

@@ -117,7 +117,7 @@ func classify(err error) error {
 	}
 	var known *refusal
 	if errors.As(err, &known) {
-		return fmt.Errorf("%s: %w", known.what, err)
+		return fmt.Errorf("%s: %w", known.description, err)
 	}
 	return fmt.Errorf("helm: %w", err)
 }

@@ -61,7 +61,7 @@ func (c *Client) PutCopies(ctx context.Context, d Deployment, list []Copy) error
 	if len(list) == 0 {
 		return nil
 	}
-	who, err := c.account(ctx, d.Options.ServiceAccount)
+	who, err := c.accountFor(ctx, d.Options.ServiceAccount)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (c *Client) DropCopies(ctx context.Context, bundleID, account string, keep 
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	who, err := c.account(ctx, account)
+	who, err := c.accountFor(ctx, account)
 	if err != nil {
 		return err
 	}
@@ -180,12 +180,12 @@ func (c *Client) copiesOf(ctx context.Context, bundleID string) ([]foundCopy, er
 // A copier reads and writes one copy.
 type copier struct {
 	ref   CopyRef
-	who   account
+	account   account
 	agent string // namespace of the agent
 }
 
 func (c *Client) copier(who account, ref CopyRef) copier {
-	return copier{ref: ref, who: who, agent: c.cfg.AgentNamespace}
+	return copier{ref: ref, account: who, agent: c.cfg.AgentNamespace}
 }
 
 // applyCopy makes the object what it should be. It is gone if the namespace is not
@@ -230,13 +230,13 @@ func (c Copy) equal(other Copy) bool {
 
 func (k copier) get(ctx context.Context) (Copy, metav1.ObjectMeta, error) {
 	if k.ref.Kind == CopyConfigMap {
-		m, err := k.who.client.CoreV1().ConfigMaps(k.ref.Namespace).Get(ctx, k.ref.Name, metav1.GetOptions{})
+		m, err := k.account.client.CoreV1().ConfigMaps(k.ref.Namespace).Get(ctx, k.ref.Name, metav1.GetOptions{})
 		if err != nil {
 			return Copy{}, metav1.ObjectMeta{}, err
 		}
 		return Copy{Kind: CopyConfigMap, Name: m.Name, Data: m.BinaryData, Text: m.Data}, m.ObjectMeta, nil
 	}
-	s, err := k.who.client.CoreV1().Secrets(k.ref.Namespace).Get(ctx, k.ref.Name, metav1.GetOptions{})
+	s, err := k.account.client.CoreV1().Secrets(k.ref.Namespace).Get(ctx, k.ref.Name, metav1.GetOptions{})
 	if err != nil {
 		return Copy{}, metav1.ObjectMeta{}, err
 	}
@@ -249,17 +249,17 @@ func (k copier) writeCopy(ctx context.Context, want Copy, meta metav1.ObjectMeta
 	if k.ref.Kind == CopyConfigMap {
 		m := &corev1.ConfigMap{ObjectMeta: meta, Data: want.Text, BinaryData: want.Data}
 		if fresh {
-			_, err = k.who.client.CoreV1().ConfigMaps(k.ref.Namespace).Create(ctx, m, create)
+			_, err = k.account.client.CoreV1().ConfigMaps(k.ref.Namespace).Create(ctx, m, create)
 		} else {
-			_, err = k.who.client.CoreV1().ConfigMaps(k.ref.Namespace).Update(ctx, m, update)
+			_, err = k.account.client.CoreV1().ConfigMaps(k.ref.Namespace).Update(ctx, m, update)
 		}
 		return err
 	}
 	s := &corev1.Secret{ObjectMeta: meta, Type: want.Type, Data: want.Data}
 	if fresh {
-		_, err = k.who.client.CoreV1().Secrets(k.ref.Namespace).Create(ctx, s, create)
+		_, err = k.account.client.CoreV1().Secrets(k.ref.Namespace).Create(ctx, s, create)
 	} else {
-		_, err = k.who.client.CoreV1().Secrets(k.ref.Namespace).Update(ctx, s, update)
+		_, err = k.account.client.CoreV1().Secrets(k.ref.Namespace).Update(ctx, s, update)
 	}
 	return err
 }
@@ -276,7 +276,7 @@ func (k copier) handOver(ctx context.Context, heir string) error {
 
 func (k copier) remove(ctx context.Context, o metav1.DeleteOptions) error {
 	if k.ref.Kind == CopyConfigMap {
-		return k.who.client.CoreV1().ConfigMaps(k.ref.Namespace).Delete(ctx, k.ref.Name, o)
+		return k.account.client.CoreV1().ConfigMaps(k.ref.Namespace).Delete(ctx, k.ref.Name, o)
 	}
-	return k.who.client.CoreV1().Secrets(k.ref.Namespace).Delete(ctx, k.ref.Name, o)
+	return k.account.client.CoreV1().Secrets(k.ref.Namespace).Delete(ctx, k.ref.Name, o)
 }

@@ -53,7 +53,7 @@ func (c *Client) Correct(ctx context.Context, id release.ID, rights Rights, how 
 	if !ok {
 		return nil
 	}
-	who, err := c.account(ctx, rights.ServiceAccount)
+	who, err := c.accountFor(ctx, rights.ServiceAccount)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (c *Client) Correct(ctx context.Context, id release.ID, rights Rights, how 
 	if err != nil {
 		return err
 	}
-	cfg.KubeClient = &corrector{engine: eng, how: how}
+	cfg.KubeClient = &corrector{engine: eng, correction: how}
 	back := action.NewRollback(cfg)
 	back.Version, back.Force, back.Timeout = good.Version, how.Force, defaultTimeout
 	back.MaxHistory = defaultHistory
@@ -93,7 +93,7 @@ func (c *Client) Correct(ctx context.Context, id release.ID, rights Rights, how 
 // and of those the fields that count.
 type corrector struct {
 	*engine
-	how Correction
+	correction Correction
 }
 
 // Update puts objects back to what they are to be. Nothing is removed.
@@ -104,7 +104,7 @@ func (k *corrector) Update(_, wanted helmkube.ResourceList, force bool) (*helmku
 		if info.Namespaced() {
 			namespace = info.Namespace
 		}
-		if k.how.Only != nil && !k.how.Only(info.Mapping.GroupVersionKind, namespace, info.Name) {
+		if k.correction.Only != nil && !k.correction.Only(info.Mapping.GroupVersionKind, namespace, info.Name) {
 			continue
 		}
 		target, err := k.target(info, force)
@@ -132,7 +132,7 @@ func (k *corrector) target(info *resource.Info, force bool) (*unstructured.Unstr
 	}
 	live, err := get(info)
 	if isGone(err) {
-		if drift.MayBeMissing(obj, k.how.Patches) {
+		if drift.MayBeMissing(obj, k.correction.Patches) {
 			return nil, nil
 		}
 		return obj, nil
@@ -140,11 +140,11 @@ func (k *corrector) target(info *resource.Info, force bool) (*unstructured.Unstr
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", describe(obj), err)
 	}
-	if owner := OwnerOf(live); owner.Name != "" && owner != k.id && (k.how.Reclaim == nil || !k.how.Reclaim(identityOf(info))) {
+	if owner := OwnerOf(live); owner.Name != "" && owner != k.id && (k.correction.Reclaim == nil || !k.correction.Reclaim(identityOf(info))) {
 		return nil, k.noteRefusal(reconcile.TerminalError(release.ReasonNotOwned,
 			fmt.Errorf("%s belongs to release %s by now", describe(live), owner)))
 	}
-	return drift.Restore(obj, live, k.how.Patches, force), nil
+	return drift.Restore(obj, live, k.correction.Patches, force), nil
 }
 
 // undoCorrection gives the newest revision before the correction its status

@@ -71,7 +71,7 @@ type engineResults struct {
 	mu      sync.Mutex
 	checked map[string]bool // manifests that were found good
 	refused error           // an error that Helm may not have passed on in full
-	left    error           // why an object could not be removed; Helm does not say
+	unremoved    error           // why an object could not be removed; Helm does not say
 }
 
 // fault is the first reason to refuse that the engine found. Helm makes text of
@@ -89,15 +89,15 @@ func (e *engine) firstRefusal() error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.left
+	return e.unremoved
 }
 
 // noteUnremoved notes why an object could not be removed.
 func (e *engine) noteUnremoved(err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.left == nil {
-		e.left = err
+	if e.unremoved == nil {
+		e.unremoved = err
 	}
 	return err
 }

@@ -79,7 +79,7 @@ func Connect(cfg Config) (*Client, error) {
 		cfg: cfg, admin: admin,
 		api:      &kindCache{discovery: disco, mapper: restmapper.NewDeferredDiscoveryRESTMapper(disco)},
 		store:    &recordStore{admin: admin, bodies: newBodies(), agentNamespace: cfg.AgentNamespace},
-		reserved: &reservations{by: map[string]release.ID{}},
+		reserved: &reservations{holders: map[string]release.ID{}},
 	}, nil
 }
 

@@ -127,8 +127,8 @@ func (s *recordStore) listAttempts(ctx context.Context, id release.ID) ([]record
 // of these attempts.
 func (c *Client) resumePending(ctx context.Context, j *job, before []record, at release.State, d Deployment) (err error) {
 	j.engine.leftovers = unfinishedManifests(before)
-	j.post.had = mayNotBeEmpty(d, j.parts, before)
-	j.engine.hooks.ended, err = c.endedHooks(ctx, j.who, before, at, d.Memory.DeploymentID)
+	j.post.had = mayNotBeEmpty(d, j.files, before)
+	j.engine.hooks.ended, err = c.endedHooks(ctx, j.account, before, at, d.Memory.DeploymentID)
 	return err
 }
 

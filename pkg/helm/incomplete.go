@@ -32,8 +32,8 @@ func (l locator) incompleteDocument(dir, text string) (Place, bool) {
 	}
 	for _, p := range l.patches(dir) {
 		at := Place{File: p.file, Line: p.line, Column: p.column}
-		if p.from != "" {
-			at = Place{File: p.from}
+		if p.source != "" {
+			at = Place{File: p.source}
 		}
 		if place, ok := lackingIn(at, p.body, lackingPatch); ok {
 			return place, true

@@ -54,12 +54,12 @@ func (c *Client) Install(ctx context.Context, d Deployment) error {
 		if !o.TakeOwnership {
 			j.engine.owners.check = ownersAll
 		}
-		missing, err := mustCreateNamespace(ctx, j.who, d)
+		missing, err := mustCreateNamespace(ctx, j.account, d)
 		if err != nil {
 			return err
 		}
 		if missing { // Helm would create it before the hooks are checked
-			j.engine.prepare = func() error { return createNamespace(context.WithoutCancel(ctx), j.who, d.ID.Namespace) }
+			j.engine.prepare = func() error { return createNamespace(context.WithoutCancel(ctx), j.account, d.ID.Namespace) }
 		}
 		if crds := j.chart.CRDObjects(); len(crds) > 0 {
 			r, err := j.dryRun(d)
@@ -110,11 +110,11 @@ func (c *Client) Upgrade(ctx context.Context, d Deployment) error {
 
 // job is all that one action needs.
 type job struct {
-	who    account
+	account    account
 	config *action.Configuration
 	engine *engine
 	post   *postRenderer
-	parts  bundleFiles
+	files  bundleFiles
 	chart  *chart.Chart
 	values map[string]any
 }
@@ -146,7 +146,7 @@ func (c *Client) deploy(ctx context.Context, d Deployment, run func(*job) error)
 		return timedOut(err, limit)
 	}
 	if err == nil {
-		err = markNamespace(ctx, j.who, d.ID.Namespace, d.Options)
+		err = markNamespace(ctx, j.account, d.ID.Namespace, d.Options)
 	}
 	return withoutValues(d.inPlainWords(classify(err)), hidden)
 }
@@ -159,7 +159,7 @@ func (c *Client) prepareJob(ctx context.Context, d Deployment) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, err := c.account(ctx, d.Options.ServiceAccount)
+	who, err := c.accountFor(ctx, d.Options.ServiceAccount)
 	if err != nil {
 		return nil, err
 	}
@@ -185,12 +185,12 @@ func (c *Client) prepareJob(ctx context.Context, d Deployment) (*job, error) {
 	for k, v := range d.annotations(c.cfg.AgentNamespace) {
 		p.chart.Metadata.Annotations[k] = v
 	}
-	return &job{who: who, config: cfg, engine: eng, post: post, parts: p, chart: p.chart, values: values}, nil
+	return &job{account: who, config: cfg, engine: eng, post: post, files: p, chart: p.chart, values: values}, nil
 }
 
 // engineOf is the Kubernetes client of an action on a release.
 func engineOf(who account, id release.ID) *engine {
-	k := helmkube.New(getter{api: who.api, rest: who.rest, namespace: id.Namespace})
+	k := helmkube.New(getter{api: who.api, rest: who.config, namespace: id.Namespace})
 	k.Namespace = id.Namespace
 	return &engine{Client: k, api: who.api, id: id, tenant: who.impersonated()}
 }
@@ -203,9 +203,9 @@ func (c *Client) configuration(ctx context.Context, who account, eng *engine) (*
 		return nil, err
 	}
 	eng.hooks.records = c.store.driver(context.WithoutCancel(ctx), who.client, eng.id.Namespace)
-	eng.hooks.records.before = eng.beginRevision
+	eng.hooks.records.beforeCreate = eng.beginRevision
 	return &action.Configuration{
-		RESTClientGetter: getter{api: who.api, rest: eng.reader(who.rest), namespace: eng.id.Namespace},
+		RESTClientGetter: getter{api: who.api, rest: eng.reader(who.config), namespace: eng.id.Namespace},
 		Releases:         storage.Init(eng.hooks.records),
 		KubeClient:       eng,
 		Capabilities:     caps,
@@ -222,7 +222,7 @@ func (j *job) dryRun(d Deployment) (*helmrelease.Release, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.post.parts.chart = p.chart // which is the one that is rendered
+	j.post.files.chart = p.chart // which is the one that is rendered
 	caps := j.config.Capabilities.Copy()
 	caps.APIVersions = slices.Concat(caps.APIVersions, j.post.serves)
 	in := action.NewInstall(&action.Configuration{

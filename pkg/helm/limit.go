@@ -41,7 +41,7 @@ func (d Deployment) namespaceLimit() namespaceLimit {
 // A candidate is an object that Helm is about to be given.
 type candidate struct {
 	*unstructured.Unstructured
-	what       string // how an error names it, with its file
+	description       string // how an error names it, with its file
 	namespaced bool   // its kind is
 	namespace  string // where it is about to be written
 	crds       bool   // it is from a chart's crds folder
@@ -55,15 +55,15 @@ func (l namespaceLimit) checkObject(c candidate) error {
 	switch {
 	case c.crds && !isCRD:
 		return reconcile.TerminalError(release.ReasonBadChart, fmt.Errorf(
-			"%s is no %s, and the folder crds of a chart may hold nothing else; move it to templates", c.what, kindCRD))
+			"%s is no %s, and the folder crds of a chart may hold nothing else; move it to templates", c.description, kindCRD))
 	case l.namespace == "", c.crds && !l.closed:
 		return nil
 	case !c.namespaced:
 		return reconcile.TerminalError(release.ReasonClusterScoped, fmt.Errorf(
-			"%s is cluster-scoped, but the bundle is limited to one namespace; %s", c.what, l.remedy()))
+			"%s is cluster-scoped, but the bundle is limited to one namespace; %s", c.description, l.remedy()))
 	case c.namespace != l.namespace:
 		return reconcile.TerminalError(release.ReasonClusterScoped, fmt.Errorf(
-			"%s is outside of namespace %q, to which the bundle is limited", c.what, l.namespace))
+			"%s is outside of namespace %q, to which the bundle is limited", c.description, l.namespace))
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (l namespaceLimit) checkCRDs(files []chart.CRD) error {
 			return err
 		}
 		for _, o := range objects {
-			if err := l.checkObject(candidate{Unstructured: o.Unstructured, what: objectInFile(o.source, o.Unstructured), crds: true}); err != nil {
+			if err := l.checkObject(candidate{Unstructured: o.Unstructured, description: objectInFile(o.source, o.Unstructured), crds: true}); err != nil {
 				return err
 			}
 		}

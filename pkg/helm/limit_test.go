@@ -184,7 +184,7 @@ func TestLimitUpgrade(t *testing.T) {
 func TestLimitOfEngine(t *testing.T) {
 	cluster := newFakeCluster(t)
 	client := cluster.client(t)
-	who, err := client.account(t.Context(), "")
+	who, err := client.accountFor(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -274,7 +274,7 @@ func (l locator) kustomization() (Place, bool) {
 	p := Place{File: f, Text: text}
 	if m := ofField.FindStringSubmatch(text); m != nil {
 		p.Line, p.Column = l.findKey(f, m[1])
-		known := fieldsBeside(position.Root(l.bytes(f)), reflect.TypeFor[types.Kustomization](), m[1])
+		known := siblingFields(position.Root(l.bytes(f)), reflect.TypeFor[types.Kustomization](), m[1])
 		if near := spelling.Nearest(m[1], known); near != "" {
 			p.Text += fmt.Sprintf("; did you mean %q?", near)
 		}
@@ -347,9 +347,9 @@ func parseNumber(s string) int {
 	return n
 }
 
-// fieldsBeside returns the names of the valid fields next to an unknown key, in a part
+// siblingFields returns the names of the valid fields next to an unknown key, in a part
 // of a kustomization that is decoded to a type; nil where there is no such key.
-func fieldsBeside(n *yaml.Node, t reflect.Type, key string) []string {
+func siblingFields(n *yaml.Node, t reflect.Type, key string) []string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -359,7 +359,7 @@ func fieldsBeside(n *yaml.Node, t reflect.Type, key string) []string {
 		return fieldsOf(n, jsonFields(t), key)
 	case n.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice:
 		for _, item := range n.Content {
-			if found := fieldsBeside(item, t.Elem(), key); found != nil {
+			if found := siblingFields(item, t.Elem(), key); found != nil {
 				return found
 			}
 		}
@@ -367,7 +367,7 @@ func fieldsBeside(n *yaml.Node, t reflect.Type, key string) []string {
 	return nil
 }
 
-// fieldsOf is fieldsBeside for a mapping with its fields.
+// fieldsOf is siblingFields for a mapping with its fields.
 func fieldsOf(n *yaml.Node, known map[string]reflect.Type, key string) []string {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, ok := fieldNamed(known, n.Content[i].Value)
@@ -377,7 +377,7 @@ func fieldsOf(n *yaml.Node, known map[string]reflect.Type, key string) []string 
 		if !ok {
 			continue
 		}
-		if found := fieldsBeside(n.Content[i+1], known[name], key); found != nil {
+		if found := siblingFields(n.Content[i+1], known[name], key); found != nil {
 			return found
 		}
 	}

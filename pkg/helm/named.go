@@ -13,7 +13,7 @@ import (
 // A refusal is an error of the API server with the object that it is about.
 // Its text is that of the error alone: Helm adds to it.
 type refusal struct {
-	what string
+	description string
 	error
 }
 
@@ -78,5 +78,5 @@ func objectFirst(err error, words string) error {
 	if !errors.As(err, &r) {
 		return errors.New(words)
 	}
-	return fmt.Errorf("%s: %s", r.what, words)
+	return fmt.Errorf("%s: %s", r.description, words)
 }

@@ -91,7 +91,7 @@ func (c *Client) MarkNamespace(ctx context.Context, name string, o fleet.BundleD
 	if len(o.NamespaceLabels) == 0 && len(o.NamespaceAnnotations) == 0 {
 		return nil
 	}
-	who, err := c.account(ctx, o.ServiceAccount)
+	who, err := c.accountFor(ctx, o.ServiceAccount)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (c *Client) DropNamespace(ctx context.Context, name, serviceAccount string)
 			return object + " of another bundle", nil
 		}
 	}
-	who, err := c.account(ctx, serviceAccount)
+	who, err := c.accountFor(ctx, serviceAccount)
 	if err != nil {
 		return "", err
 	}

@@ -137,7 +137,7 @@ func (e *engine) refusesClaim(claim release.Claim, owner release.ID, info *resou
 // run at once would both find that an object does not exist yet.
 type reservations struct {
 	mu sync.Mutex
-	by map[string]release.ID // by Identity
+	holders map[string]release.ID // by Identity
 }
 
 // reserve reserves objects for a release, unless another one has reserved one of
@@ -146,13 +146,13 @@ func (r *reservations) reserve(id release.ID, list helmkube.ResourceList, skip f
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, info := range list {
-		if other, ok := r.by[identityOf(info)]; ok && other != id && !skip(info, other) {
+		if other, ok := r.holders[identityOf(info)]; ok && other != id && !skip(info, other) {
 			return info, other
 		}
 	}
 	for _, info := range list {
-		if _, ok := r.by[identityOf(info)]; !ok {
-			r.by[identityOf(info)] = id
+		if _, ok := r.holders[identityOf(info)]; !ok {
+			r.holders[identityOf(info)] = id
 		}
 	}
 	return nil, release.ID{}
@@ -162,7 +162,7 @@ func (r *reservations) reserve(id release.ID, list helmkube.ResourceList, skip f
 func (r *reservations) release(id release.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.by, func(_ string, by release.ID) bool { return by == id })
+	maps.DeleteFunc(r.holders, func(_ string, by release.ID) bool { return by == id })
 }
 
 // reserve keeps other actions from writing the objects of this one, until the

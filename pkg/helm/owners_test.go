@@ -24,7 +24,7 @@ func TestReservations(t *testing.T) {
 	}
 	one, two := release.ID{Namespace: "shop", Name: "one"}, release.ID{Namespace: "shop", Name: "two"}
 	never := func(*resource.Info, release.ID) bool { return false }
-	r := &reservations{by: map[string]release.ID{}}
+	r := &reservations{holders: map[string]release.ID{}}
 	take := func(id release.ID, names ...string) string {
 		info, _ := r.reserve(id, objects(names...), never)
 		if info == nil {

@@ -29,7 +29,7 @@ type kustomPatch struct {
 	file         string // of the kustomization
 	line, column int
 	body         []byte
-	from         string // the file of the body; empty where the kustomization holds it
+	source         string // the file of the body; empty where the kustomization holds it
 }
 
 // patch is an error about a patch of the kustomization in a directory, or of one
@@ -102,7 +102,7 @@ func differing(field, want, has string) string {
 // itself is none.
 func (l locator) objects(p kustomPatch, visit func(root *yaml.Node, kind, name string)) {
 	for _, r := range l.d.Content.Resources {
-		if ext := path.Ext(r.Name); r.Name == p.from || ext != ".yaml" && ext != ".yml" {
+		if ext := path.Ext(r.Name); r.Name == p.source || ext != ".yaml" && ext != ".yml" {
 			continue
 		}
 		for _, doc := range position.Documents(l.bytes(r.Name)) {
@@ -143,9 +143,9 @@ func (l locator) operation(dir, pointer, text string) (Place, bool) {
 			continue
 		}
 		place := Place{File: p.file, Line: p.line, Column: p.column, Text: text}
-		if p.from != "" {
-			place.File = p.from
-			place.Line, place.Column = l.findWord(p.from, pointer)
+		if p.source != "" {
+			place.File = p.source
+			place.Line, place.Column = l.findWord(p.source, pointer)
 		} else if line, column := l.findWord(p.file, pointer); line > p.line {
 			place.Line, place.Column = line, column
 		}
@@ -183,16 +183,16 @@ func (l locator) patchesIn(file string) []kustomPatch {
 			inline, written := position.Text(root, field, i, "patch")
 			switch {
 			case named && name != "":
-				p.from = path.Join(path.Dir(file), name)
+				p.source = path.Join(path.Dir(file), name)
 			case written:
 				p.body = []byte(inline)
 			case single && l.bytes(path.Join(path.Dir(file), text)) != nil:
-				p.from = path.Join(path.Dir(file), text)
+				p.source = path.Join(path.Dir(file), text)
 			case single:
 				p.body = []byte(text)
 			}
-			if p.from != "" {
-				p.body = l.bytes(p.from)
+			if p.source != "" {
+				p.body = l.bytes(p.source)
 			}
 			list = append(list, p)
 		}

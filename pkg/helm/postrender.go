@@ -20,7 +20,7 @@ import (
 // postRenderer turns what Helm rendered into what is deployed: the output of
 // the kustomization, the raw manifests, labels and the forced namespace.
 type postRenderer struct {
-	parts bundleFiles
+	files bundleFiles
 	opts  fleet.BundleDeploymentOptions
 	limit namespaceLimit
 	setID string // empty: objects are not marked
@@ -68,7 +68,7 @@ func (c *Client) postRenderer(d Deployment, p bundleFiles, kinds *kindCache) (*p
 
 func postRendererOf(d Deployment, p bundleFiles, setID string, namespaced func(schema.GroupVersionKind) (bool, error)) (*postRenderer, error) {
 	out := &postRenderer{
-		parts: p, opts: d.Options, limit: d.namespaceLimit(), setID: setID, namespaced: namespaced, home: d.ID.Namespace,
+		files: p, opts: d.Options, limit: d.namespaceLimit(), setID: setID, namespaced: namespaced, home: d.ID.Namespace,
 		renderOutcome: renderOutcome{sources: map[string]string{}},
 	}
 	var crds []renderedObject
@@ -89,7 +89,7 @@ func postRendererOf(d Deployment, p bundleFiles, setID string, namespaced func(s
 // Run is called by Helm with the rendered manifests, without hooks. At that time the
 // chart lacks the subcharts that are switched off.
 func (p *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
-	if err := (namespaceLimit{}).checkCRDs(p.parts.chart.CRDObjects()); err != nil {
+	if err := (namespaceLimit{}).checkCRDs(p.files.chart.CRDObjects()); err != nil {
 		return nil, err // an upgrade installs no CRDs, and what else is among them would never be there
 	}
 	objs, skipped, err := parseAll(rendered.Bytes(), "the chart's output")
@@ -97,16 +97,16 @@ func (p *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 		return nil, err
 	}
 	p.skipped = skipped
-	if p.parts.kustomize != "" {
+	if p.files.kustomize != "" {
 		from := objs
-		if objs, err = kustomize(p.parts, from); err != nil {
+		if objs, err = kustomize(p.files, from); err != nil {
 			return nil, reconcile.TerminalError(release.ReasonBadKustomization, err)
 		}
 		if p.probes {
-			p.unmatched = unmatchedPatches(p.parts, from)
+			p.unmatched = unmatchedPatches(p.files, from)
 		}
 	}
-	for _, f := range p.parts.raw {
+	for _, f := range p.files.raw {
 		more, err := parseObjects(f.data, f.name)
 		if err != nil {
 			return nil, err
@@ -190,7 +190,7 @@ func (p *postRenderer) forceNamespace(o renderedObject, crds map[schema.GroupKin
 	if namespaced {
 		o.SetNamespace(p.opts.TargetNamespace)
 	}
-	return p.limit.checkObject(candidate{Unstructured: o.Unstructured, what: what, namespaced: namespaced, namespace: o.GetNamespace()})
+	return p.limit.checkObject(candidate{Unstructured: o.Unstructured, description: what, namespaced: namespaced, namespace: o.GetNamespace()})
 }
 
 // mapping finds how a kind is served, asking the cluster again once if it is not known.

@@ -112,7 +112,7 @@ func (e *engine) checkScope(info *resource.Info) error {
 	case isHook(info):
 		what = "hook " + describe(obj)
 	}
-	return e.limit.checkObject(candidate{Unstructured: obj, what: what, namespaced: info.Namespaced(), namespace: info.Namespace, crds: crds})
+	return e.limit.checkObject(candidate{Unstructured: obj, description: what, namespaced: info.Namespaced(), namespace: info.Namespace, crds: crds})
 }
 
 // try lets the API server check one object, and looks whom it belongs to if it

@@ -333,7 +333,7 @@ func (d *bodyStore) remove(ctx context.Context, releaseName string, ref bodyRef)
 type bodyCache struct {
 	mu       sync.Mutex
 	known    map[string]*cachedBody
-	doubtful map[string]bool // bodies that were not there in full when read last
+	unreadable map[string]bool // bodies that were not there in full when read last
 }
 
 type cachedBody struct {
@@ -342,7 +342,7 @@ type cachedBody struct {
 }
 
 func newBodies() *bodyCache {
-	return &bodyCache{known: map[string]*cachedBody{}, doubtful: map[string]bool{}}
+	return &bodyCache{known: map[string]*cachedBody{}, unreadable: map[string]bool{}}
 }
 
 // setUnreadable notes whether a body could not be read for what it is.
@@ -350,16 +350,16 @@ func (m *bodyCache) setUnreadable(digest string, yes bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if yes {
-		m.doubtful[digest] = true
+		m.unreadable[digest] = true
 		return
 	}
-	delete(m.doubtful, digest)
+	delete(m.unreadable, digest)
 }
 
 func (m *bodyCache) isUnreadable(digest string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.doubtful[digest]
+	return m.unreadable[digest]
 }
 
 func (m *bodyCache) find(digest string) (body, bool) {

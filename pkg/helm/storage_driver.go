@@ -48,7 +48,7 @@ type secrets struct {
 	known map[string]knownBody // by name of the record's Secret
 
 	// before is asked before a new record is written, if set: its error says why not.
-	before func(*helmrelease.Release) error
+	beforeCreate func(*helmrelease.Release) error
 
 	last    *helmrelease.Release // that was written last, as Helm goes on changing it
 	lastKey string
@@ -189,8 +189,8 @@ func (s *secrets) Create(key string, r *helmrelease.Release) error {
 	if r.Info.Status == helmrelease.StatusPendingRollback {
 		r.Info.Description = release.RollbackText(r.Info.Description)
 	}
-	if s.before != nil {
-		if err := s.before(r); err != nil {
+	if s.beforeCreate != nil {
+		if err := s.beforeCreate(r); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func (c *Client) Uninstall(ctx context.Context, id release.ID, rights Rights) er
 		return err
 	}
 	newest := list[len(list)-1]
-	who, err := c.account(ctx, rights.ServiceAccount)
+	who, err := c.accountFor(ctx, rights.ServiceAccount)
 	if err != nil {
 		return err
 	}

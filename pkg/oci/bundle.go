@@ -162,12 +162,12 @@ func (c *Client) openBundle(ctx context.Context, r Registry, id string) (context
 	if err != nil {
 		return ctx, nil, err
 	}
-	s.what += ":" + bundleTag
+	s.artifact += ":" + bundleTag
 	return ctx, s, nil
 }
 
 func (s *session) notContent(why string) error {
-	return permanentf(ReasonNotContent, "%q in registry %q is not the content of this bundle: %s", s.what, s.host, why)
+	return permanentf(ReasonNotContent, "%q in registry %q is not the content of this bundle: %s", s.artifact, s.host, why)
 }
 
 func describe(mediaType string, data []byte) ocispec.Descriptor {

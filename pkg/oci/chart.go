@@ -46,7 +46,7 @@ func (c *Client) Tags(ctx context.Context, r Registry) ([]string, error) {
 		tags = append(tags, page...)
 		if pages++; len(tags) > maxTags || pages > maxPages {
 			return permanentf(ReasonTooLarge, "registry %q lists more than %d tags of %q, or more than %d pages of them",
-				s.host, maxTags, s.what, maxPages)
+				s.host, maxTags, s.artifact, maxPages)
 		}
 		return nil
 	})
@@ -76,7 +76,7 @@ func (c *Client) SaveChart(ctx context.Context, r Registry, tag string, maxBytes
 	if tag, err = s.tag(tag); err != nil {
 		return "", err
 	}
-	out := &writerErrorRecorder{to: into}
+	out := &writerErrorRecorder{writer: into}
 	layer, err := s.chartLayer(callCtx, tag)
 	if err == nil {
 		err = s.blob(callCtx, layer, maxBytes, out)
@@ -92,12 +92,12 @@ func (c *Client) SaveChart(ctx context.Context, r Registry, tag string, maxBytes
 
 // A writerErrorRecorder remembers that it was the writer that failed, and not the registry.
 type writerErrorRecorder struct {
-	to  io.Writer
+	writer  io.Writer
 	err error
 }
 
 func (s *writerErrorRecorder) Write(p []byte) (int, error) {
-	n, err := s.to.Write(p)
+	n, err := s.writer.Write(p)
 	if err != nil {
 		s.err = err
 	}
@@ -137,9 +137,9 @@ func (s *session) tag(wanted string) (string, error) {
 	ref := s.ref
 	ref.Reference = wanted
 	if wanted == "" || ref.ValidateReference() != nil {
-		return "", permanentf(ReasonInvalidReference, "%q is no tag that %q in registry %q could have", wanted, s.what, s.host)
+		return "", permanentf(ReasonInvalidReference, "%q is no tag that %q in registry %q could have", wanted, s.artifact, s.host)
 	}
-	s.what += ":" + wanted
+	s.artifact += ":" + wanted
 	return wanted, nil
 }
 
@@ -199,7 +199,7 @@ func (s *session) onlyManifest(ctx context.Context, index []byte) (ocispec.Descr
 }
 
 func (s *session) notChart(why string) error {
-	return permanentf(ReasonNotChart, "%q in registry %q is no Helm chart: %s", s.what, s.host, why)
+	return permanentf(ReasonNotChart, "%q in registry %q is no Helm chart: %s", s.artifact, s.host, why)
 }
 
 // explainCall explains an error of a call. caller is the context of the caller: it is

@@ -89,7 +89,7 @@ func (s *session) explain(ctx context.Context, err error) error {
 	if why := networkFault(ctx, err); why != "" {
 		return waitf(ReasonUnreachable, "registry %q cannot be reached: %s", s.host, why)
 	}
-	return waitf(ReasonDamaged, "registry %q sends for %q something else than it announces", s.host, s.what)
+	return waitf(ReasonDamaged, "registry %q sends for %q something else than it announces", s.host, s.artifact)
 }
 
 // networkFault is the stable core of a network error; empty if it is none.
@@ -136,14 +136,14 @@ func (s *session) answered(r *errcode.ErrorResponse) error {
 	case r.StatusCode == http.StatusNotFound:
 		return s.notFound()
 	case r.StatusCode == http.StatusRequestEntityTooLarge:
-		return permanentf(ReasonTooLarge, "registry %q does not accept %q: it is too large (%d)", s.host, s.what, r.StatusCode)
+		return permanentf(ReasonTooLarge, "registry %q does not accept %q: it is too large (%d)", s.host, s.artifact, r.StatusCode)
 	case r.Method == http.MethodDelete && (r.StatusCode == http.StatusMethodNotAllowed || errorCode(r) == errcode.ErrorCodeUnsupported):
-		return permanentf(ReasonDeletionRefused, "registry %q does not allow to delete %q (%d); remove it there by hand, or enable deletion", s.host, s.what, r.StatusCode)
+		return permanentf(ReasonDeletionRefused, "registry %q does not allow to delete %q (%d); remove it there by hand, or enable deletion", s.host, s.artifact, r.StatusCode)
 	}
 	if c := errorCode(r); c != "" {
 		status += ", " + c
 	}
-	return waitf(ReasonUnreachable, "registry %q cannot serve %q: it answers %s", s.host, s.what, status)
+	return waitf(ReasonUnreachable, "registry %q cannot serve %q: it answers %s", s.host, s.artifact, status)
 }
 
 // errorCode is the error code in an answer, if it is one of the specification.
@@ -164,13 +164,13 @@ func errorCode(r *errcode.ErrorResponse) string {
 
 func (s *session) refusedError(status int) error {
 	if s.anonymous {
-		return permanentf(ReasonAuthenticationRefused, "registry %q asks for credentials for %q (%d); none are sent", s.host, s.what, status)
+		return permanentf(ReasonAuthenticationRefused, "registry %q asks for credentials for %q (%d); none are sent", s.host, s.artifact, status)
 	}
-	return permanentf(ReasonAuthenticationRefused, "registry %q refuses the credentials for %q (%d)", s.host, s.what, status)
+	return permanentf(ReasonAuthenticationRefused, "registry %q refuses the credentials for %q (%d)", s.host, s.artifact, status)
 }
 
 func (s *session) notFound() error {
-	text := fmt.Sprintf("registry %q has no %q", s.host, s.what)
+	text := fmt.Sprintf("registry %q has no %q", s.host, s.artifact)
 	if s.anonymous {
 		text += ", or it is private"
 	}

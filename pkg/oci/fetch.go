@@ -62,13 +62,13 @@ func copyDescribed(from io.Reader, desc ocispec.Descriptor, into io.Writer) erro
 }
 
 func (s *session) tooLarge(part string, got, limit int64) error {
-	return permanentf(ReasonTooLarge, "%s of %q in registry %q has %d bytes; at most %d are allowed", part, s.what, s.host, got, limit)
+	return permanentf(ReasonTooLarge, "%s of %q in registry %q has %d bytes; at most %d are allowed", part, s.artifact, s.host, got, limit)
 }
 
 // decode reads the JSON of a manifest.
 func (s *session) decode(data []byte, into any) error {
 	if err := json.Unmarshal(data, into); err != nil {
-		return permanentf(ReasonNotRegistry, "manifest of %q in registry %q is no manifest", s.what, s.host)
+		return permanentf(ReasonNotRegistry, "manifest of %q in registry %q is no manifest", s.artifact, s.host)
 	}
 	return nil
 }

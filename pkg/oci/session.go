@@ -31,7 +31,7 @@ type session struct {
 	repo      *remote.Repository
 	ref       registry.Reference
 	host      string // of the registry, for messages
-	what      string // path and tag, for messages
+	artifact      string // path and tag, for messages
 	anonymous bool
 	guard     *requestGuard
 	transport *http.Transport
@@ -52,7 +52,7 @@ func (c *Client) open(ctx context.Context, r Registry, reference string) (contex
 	if err != nil {
 		return ctx, nil, err
 	}
-	s := &session{ref: ref, host: ref.Registry, what: ref.Repository, anonymous: r.Username == ""}
+	s := &session{ref: ref, host: ref.Registry, artifact: ref.Repository, anonymous: r.Username == ""}
 	s.transport = &http.Transport{
 		Proxy:                  c.cfg.Proxy,
 		DialContext:            (&net.Dialer{Timeout: connectTimeout, ControlContext: c.refuseAddress}).DialContext,

@@ -22,7 +22,7 @@ func (l *Loop) OnSuspension(f func()) { l.suspension.OnChange(func(_, _ *corev1.
 // Suspended reports whether the whole fleet is suspended ("fleet suspend --all").
 func (l *Loop) Suspended() bool {
 	m, ok := l.suspension.Get(kube.Key{Namespace: l.cfg.System.Namespace, Name: fleet.ConfigMapBrake})
-	return ok && view.ParseBrake(m.Data).On
+	return ok && view.ParseGlobalPause(m.Data).On
 }
 
 // DesiredAgent returns the agent that a Cluster should have now, with the image that

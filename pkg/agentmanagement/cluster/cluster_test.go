@@ -155,7 +155,7 @@ func TestClusterProtected(t *testing.T) {
 				When: func(w *looptest.World) {
 					looptest.Remove[*fleet.Cluster](w, "ws", "site")
 					if approved {
-						v := withdrawal.JudgeProtected(withdrawal.Removal{
+						v := withdrawal.DecideProtected(withdrawal.Removal{
 							Unit: "cluster", Total: 1, Deleted: site(w).UID, Items: []withdrawal.Item{{Name: "site", UID: site(w).UID}},
 						}, "")
 						looptest.Change(w, "ws", "site", func(c *fleet.Cluster) { c.Annotations[fleet.AnnotationApproveDeletion] = v.Hash })

@@ -23,7 +23,7 @@ func (l *Loop) holdProtected(ctx context.Context, c *fleet.Cluster) (bool, error
 	if ends, err := l.cfg.Terminating.IsDeleted(ctx, c.Namespace); ends || err != nil {
 		return false, err
 	}
-	v := withdrawal.JudgeProtected(withdrawal.Removal{
+	v := withdrawal.DecideProtected(withdrawal.Removal{
 		Unit: "cluster", Total: len(l.caches.Clusters.List(c.Namespace)), Deleted: c.UID, Approved: c.Annotations[fleet.AnnotationApproveDeletion],
 		Items: []withdrawal.Item{{Name: c.Name, UID: c.UID}},
 	}, "the Cluster is protected; what runs there would stay")

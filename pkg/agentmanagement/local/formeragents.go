@@ -31,7 +31,7 @@ func (l *Loop) removeFormerAgents(ctx context.Context, c *fleet.Cluster, a regis
 		if err != nil {
 			return err
 		}
-		sight := registration.LocalSight{At: c.Spec.AgentNamespace, Seen: c.Status.Agent.Namespace, Ordered: ordered}
+		sight := registration.LocalState{At: c.Spec.AgentNamespace, Seen: c.Status.Agent.Namespace, Ordered: ordered}
 		if wait := move.MayLeave(sight); wait != "" {
 			return reconcile.RequeueError(fleet.ReasonProgressing, moveLook, errors.New(wait))
 		}

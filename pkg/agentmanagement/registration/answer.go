@@ -31,7 +31,7 @@ func (l *Loop) answer(ctx context.Context, r *fleet.ClusterRegistration, sibling
 	if !ok || withdrawal.IsDeleting(c) || registration.External(c) {
 		return kube.Done, nil
 	}
-	claim := registration.JudgeClaim(r, c, t, siblings, l.cfg.Settings)
+	claim := registration.DecideClaim(r, c, t, siblings, l.cfg.Settings)
 	if claim.Waits != "" {
 		return kube.Done, l.reportWaiting(ctx, r, c, claim)
 	}

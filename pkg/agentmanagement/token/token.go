@@ -104,7 +104,7 @@ func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 	if !ok || t.DeletionTimestamp != nil {
 		return kube.Done, nil // its objects are deleted by their owner references
 	}
-	verdict := registration.JudgeToken(t, l.cfg.Now(), l.cfg.TTLRequired)
+	verdict := registration.DecideToken(t, l.cfg.Now(), l.cfg.TTLRequired)
 	if verdict.Delete != "" {
 		l.events.Event(t, kube.Warning, reasonTokenEnded, fmt.Sprintf(
 			"%s: whoever registers with it now is refused (401); clusters that have registered go on", verdict.Delete))

@@ -68,7 +68,7 @@ func (e *budgets) withinBudget(ctx context.Context, s *snapshot, open []*staleDe
 		return free, approved, collectTime, err
 	}
 	if why != "" {
-		v = withdrawal.JudgeUnordered(r, why)
+		v = withdrawal.DecideUnordered(r, why)
 	}
 	if v.Held {
 		e.permit(s.key, slices.DeleteFunc(slices.Clone(alone), func(l *replaced) bool { return held[l.cluster] }))

@@ -63,7 +63,7 @@ func (e *guards) judgeProtected(b *fleet.Bundle) withdrawal.Verdict {
 		item, _ := e.budgets.removalItem(cluster, repoOf(b), bd, func(other kube.Key) bool { return other == key })
 		r.Items = append(r.Items, item)
 	}
-	return withdrawal.JudgeProtected(r, e.protectionOf(b))
+	return withdrawal.DecideProtected(r, e.protectionOf(b))
 }
 
 // removeProtection removes the protection of a Bundle whose deletion was approved by a
@@ -154,5 +154,5 @@ func (e *guards) judgeRepo(repo *fleet.GitRepo, own []*fleet.Bundle) withdrawal.
 		}
 		r.Items = append(r.Items, item)
 	}
-	return withdrawal.JudgeProtected(r, "the GitRepo is protected")
+	return withdrawal.DecideProtected(r, "the GitRepo is protected")
 }

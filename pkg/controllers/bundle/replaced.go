@@ -77,7 +77,7 @@ func (s *snapshot) keptReason(p *pair) string {
 	case (p.offline || p.silent) && rollout.Unanswered(p.old):
 		p.want.Kept = true
 		return r.String() + " when its agent has reported what it has deployed so far"
-	case !withdrawal.LosesObjects(p.old), !s.replacing.byRepo && len(withdrawal.ReplacedThings(p.key.String(), p.old)) == 0:
+	case !withdrawal.LosesObjects(p.old), !s.replacing.byRepo && len(withdrawal.ReplacedObjects(p.key.String(), p.old)) == 0:
 		return ""
 	}
 	p.replaced = &replaced{r, p.key, p.old}
@@ -131,7 +131,7 @@ func (e *budgets) storeReplaced(s *snapshot, d *decision) {
 // lostObjects returns the objects that a replaced release would delete and that always
 // need an approval; see fleetstate.State.Lost for leaves and undecided.
 func (e *budgets) lostObjects(l *replaced, repo kube.Key, leaves func(kube.Key) bool) (things []withdrawal.DataObject, undecided bool) {
-	if things = withdrawal.ReplacedThings(l.cluster.String(), l.bd); len(things) == 0 {
+	if things = withdrawal.ReplacedObjects(l.cluster.String(), l.bd); len(things) == 0 {
 		return nil, false
 	}
 	return e.table.LostObjects(l.cluster, repo, things, leaves)

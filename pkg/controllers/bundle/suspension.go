@@ -32,7 +32,7 @@ func (e *base) suspension() string {
 	if !ok {
 		return ""
 	}
-	state := view.ParseBrake(cm.Data)
+	state := view.ParseGlobalPause(cm.Data)
 	if !state.On {
 		return ""
 	}

@@ -248,7 +248,7 @@ func (e *guards) judgeDeletions(open []*fleet.Bundle, why string, total int, wor
 			e.decideDeletions([]*fleet.Bundle{b}, deletion{state: kept})
 		}
 	}
-	return withdrawal.JudgeUnordered(r, why), waits
+	return withdrawal.DecideUnordered(r, why), waits
 }
 
 // removedWith returns a Bundle as an item of a removal. removes reports whether its

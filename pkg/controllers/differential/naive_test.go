@@ -108,7 +108,7 @@ type recount struct {
 func newRecount(s *snapshot) *recount {
 	r := &recount{snapshot: s}
 	if s.brake != nil {
-		if brake := view.ParseBrake(s.brake.Data); brake.On {
+		if brake := view.ParseGlobalPause(s.brake.Data); brake.On {
 			brake.Since = nil
 			r.hold = brake.Text(time.Time{})
 		}

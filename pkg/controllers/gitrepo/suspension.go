@@ -15,7 +15,7 @@ func (w *Worker) suspended() string {
 	if !ok {
 		return ""
 	}
-	state := view.ParseBrake(m.Data)
+	state := view.ParseGlobalPause(m.Data)
 	if !state.On {
 		return ""
 	}

@@ -22,7 +22,7 @@ import (
 func Assemble(root fs.FS, dir Dir, o Options) Result {
 	a := &assembly{
 		tree: newTree(root), dir: dir, o: o,
-		downloads: downloads{asked: map[chart.Request]string{}, missing: map[chart.Request]bool{}, wants: map[chart.Request]bool{}},
+		downloads: downloads{askedBy: map[chart.Request]string{}, missing: map[chart.Request]bool{}, requested: map[chart.Request]bool{}},
 	}
 	a.o.Limits = o.Limits.withDefaults()
 	result := Result{Dir: dir}
@@ -64,9 +64,9 @@ type assembly struct {
 // downloads records which charts and files a bundle needs from other servers.
 type downloads struct {
 	charts   []remote
-	asked    map[chart.Request]string // what was looked for in Options.Fetched, and what it was
+	askedBy    map[chart.Request]string // what was looked for in Options.Fetched, and what it was
 	missing  map[chart.Request]bool
-	wants    map[chart.Request]bool // all that was asked for, had or not
+	requested    map[chart.Request]bool // all that was asked for, had or not
 	blind    bool                   // nothing is taken of what was fetched
 	wanted   bool                   // something was asked for
 	passing  bool                   // something that cannot be had may be there later
@@ -166,7 +166,7 @@ func (a *assembly) openDirectory() bool {
 
 // inputs returns what the result was made of, to compare it with later inputs.
 func (a *assembly) inputs() Inputs {
-	in := Inputs{seen: a.tree.seen, fetched: a.asked, options: optionsDigest(a.o), partial: a.tree.hasher == nil || a.unhashed}
+	in := Inputs{seen: a.tree.seen, fetched: a.askedBy, options: optionsDigest(a.o), partial: a.tree.hasher == nil || a.unhashed}
 	return in
 }
 
@@ -234,7 +234,7 @@ func (a *assembly) lookAtSyntax() {
 	}
 	a.spec = &fleet.BundleSpec{BundleDeploymentOptions: fleet.BundleDeploymentOptions{Helm: &fleet.HelmOptions{DisableDependencyUpdate: true}}}
 	a.skip = a.skipped()
-	c := &collector{a: a, from: a.tree, base: a.base}
+	c := &collector{a: a, tree: a.tree, base: a.base}
 	c.collectDirectory(a.base, "", nil)
 	if !a.full {
 		newChecks(a).onlySyntax()
@@ -270,7 +270,7 @@ func (a *assembly) runStep(step func(), result *Result) bool {
 func (a *assembly) local() {
 	a.charts, a.ignoring = nil, nil
 	chartFinder{a}.findCharts()
-	c := &collector{a: a, from: a.tree, base: a.base}
+	c := &collector{a: a, tree: a.tree, base: a.base}
 	c.collectDirectory(a.base, "", nil)
 	if !a.full {
 		a.checkFiles()
@@ -281,8 +281,8 @@ func (a *assembly) local() {
 // remote finds the files of charts that were fetched.
 func (a *assembly) remote() {
 	for _, r := range a.charts {
-		c := &collector{a: a, from: newTree(r.files), base: ".", prefix: r.request.Dir(), chart: &r.place}
-		c.from.hasher = nil // its digest is noted
+		c := &collector{a: a, tree: newTree(r.files), base: ".", prefix: r.request.Dir(), chart: &r.place}
+		c.tree.hasher = nil // its digest is noted
 		c.collectDirectory(".", "", nil)
 	}
 }

@@ -55,9 +55,9 @@ func (a chartFinder) request(h helm, r chart.Request, key string) {
 		a.addHelmError(h, finding.RuleChart, strings.Join(strings.Fields(err.Error()), " "), "", a.faultyKey(h, err, key))
 		return
 	}
-	p := place{path: a.file.Path, what: "chart"}
+	p := place{path: a.file.Path, subject: "chart"}
 	if r.Chart != "" {
-		p.what = fmt.Sprintf("chart %q", chart.Redact(r.Chart))
+		p.subject = fmt.Sprintf("chart %q", chart.Redact(r.Chart))
 	}
 	p.line, p.column = a.helmPosition(h, key)
 	got, ok := a.fetched(r)
@@ -138,7 +138,7 @@ const maxRequests = 500
 // to those that are missing. A bundle with too many requests gets nothing.
 func (a *assembly) fetched(r chart.Request) (chart.Fetched, bool) {
 	a.wanted = true
-	if a.wants[r] = true; len(a.wants) > maxRequests && !a.full {
+	if a.requested[r] = true; len(a.requested) > maxRequests && !a.full {
 		a.full = true
 		a.addFinding(finding.Finding{
 			Path: a.file.Path, Severity: finding.Error, Rule: finding.RuleTooLarge,
@@ -154,7 +154,7 @@ func (a *assembly) fetched(r chart.Request) (chart.Fetched, bool) {
 		return got, false
 	}
 	digest, known := fetchedDigest(got)
-	a.asked[r] = digest
+	a.askedBy[r] = digest
 	a.unhashed = a.unhashed || !known
 	return got, true
 }

@@ -51,7 +51,7 @@ func (a *assembly) checkFiles() {
 		k.idleValues()
 	}
 	if !customized {
-		k.besideTemplates()
+		k.warnBesideTemplates()
 	}
 	templateChecks{k}.templates(plain)
 	if plain {

@@ -15,7 +15,7 @@ import (
 type file struct {
 	name string // in the bundle
 	from *tree  // nil: data is all
-	at   string
+	path   string
 	data []byte
 }
 
@@ -24,19 +24,19 @@ func (f file) bytes(limit int64) ([]byte, error) {
 	if f.from == nil {
 		return f.data, nil
 	}
-	return f.from.readFile(f.at, limit)
+	return f.from.readFile(f.path, limit)
 }
 
 // A collector finds the files of one directory: that of the bundle, or that of
 // a chart that was downloaded.
 type collector struct {
 	a                 *assembly
-	from              *tree
+	tree              *tree
 	base              string   // without symbolic links
 	prefix            string   // of names in the bundle
 	chart             *place   // where a downloaded chart is named; nil: the bundle's own directory
 	open              []string // the directories that are being read, without links
-	made              overlayFiles
+	overlay              overlayFiles
 	chartDependencies map[string][]string // by directory: what localDependencies found
 }
 
@@ -65,7 +65,7 @@ func (m overlayFiles) adds(dir string) bool {
 type place struct {
 	path         string
 	line, column int
-	what         string
+	subject         string
 }
 
 // addError reports an error about a file.
@@ -77,9 +77,9 @@ func (c *collector) failAt(name string, line int, rule, message, hint string) {
 		f.Path = path.Join(c.a.dir.Path, name)
 	} else {
 		f.Path, f.Line, f.Column = c.chart.path, c.chart.line, c.chart.column
-		f.Message = fmt.Sprintf("%s: %s: %s", c.chart.what, name, message)
+		f.Message = fmt.Sprintf("%s: %s: %s", c.chart.subject, name, message)
 		if line > 0 {
-			f.Message = fmt.Sprintf("%s: %s:%d: %s", c.chart.what, name, line, message)
+			f.Message = fmt.Sprintf("%s: %s:%d: %s", c.chart.subject, name, line, message)
 		}
 	}
 	c.a.addFinding(f)
@@ -96,17 +96,17 @@ type entry struct {
 // entries lists a directory, with the changes of dependencies.
 func (c *collector) entries(at string) ([]entry, error) {
 	var list []entry
-	found, err := c.from.readDir(at)
-	if err != nil && (!c.made.adds(at) || !errors.Is(err, fs.ErrNotExist)) {
+	found, err := c.tree.readDir(at)
+	if err != nil && (!c.overlay.adds(at) || !errors.Is(err, fs.ErrNotExist)) {
 		return nil, err
 	}
-	files := c.made[at]
+	files := c.overlay[at]
 	for _, e := range found {
 		if _, ok := files[e.Name()]; !ok {
 			list = append(list, entry{name: e.Name(), mode: e.Type()})
 		}
 	}
-	if c.made.adds(path.Join(at, "charts")) && !slices.ContainsFunc(list, func(e entry) bool { return e.name == "charts" }) {
+	if c.overlay.adds(path.Join(at, "charts")) && !slices.ContainsFunc(list, func(e entry) bool { return e.name == "charts" }) {
 		list = append(list, entry{name: "charts", mode: fs.ModeDir, made: true})
 	}
 	for name, data := range files {
@@ -156,7 +156,7 @@ func (c *collector) ignoreFile(at, dir string) (list ignores, ok bool) {
 	if !ok {
 		return list, false
 	}
-	data, err := c.from.readFile(target, ignoreBytes)
+	data, err := c.tree.readFile(target, ignoreBytes)
 	if err != nil {
 		c.addError(name, finding.RuleIgnoreFile, "cannot be read: "+causeOf(err).Error())
 		return list, false
@@ -202,12 +202,12 @@ func (c *collector) collectEntry(e entry, at, dir string, ignore []ignores) {
 	case e.made:
 		c.addFile(name, file{data: e.data}, int64(len(e.data)))
 	case mode.IsRegular():
-		info, err := c.from.lstat(target)
+		info, err := c.tree.lstat(target)
 		if err != nil {
 			c.addError(name, finding.RuleFile, "cannot be read: "+causeOf(err).Error())
 			return
 		}
-		c.addFile(name, file{from: c.from, at: target}, info.Size())
+		c.addFile(name, file{from: c.tree, path: target}, info.Size())
 	default:
 		c.a.addFinding(finding.Finding{
 			Path: path.Join(c.a.dir.Path, name), Severity: finding.Warning, Rule: finding.RuleSubmodule,
@@ -218,14 +218,14 @@ func (c *collector) collectEntry(e entry, at, dir string, ignore []ignores) {
 
 // resolveLink is where a path leads, which must be in the directory that is read.
 func (c *collector) resolveLink(link, name string) (target string, mode fs.FileMode, ok bool) {
-	target, err := c.from.resolve(link)
+	target, err := c.tree.resolve(link)
 	if err == nil && !isWithin(c.base, target) {
 		c.addError(name, finding.RuleOutside, fmt.Sprintf("symbolic link leads out of the bundle, to %s", target))
 		return "", 0, false
 	}
 	var info fs.FileInfo
 	if err == nil {
-		info, err = c.from.lstat(target)
+		info, err = c.tree.lstat(target)
 	}
 	if err != nil {
 		rule := finding.RuleFile

@@ -43,12 +43,12 @@ type metadata struct {
 // A chartUpdate is the work on the dependencies of one chart directory.
 type chartUpdate struct {
 	c        *collector
-	at, name string // of the directory
+	dir, name string // of the directory
 	file     string // that names the dependencies, relative to the directory
 	node     *yaml.Node
 	v1       bool
 	wanted   []*dependency
-	taken    []*dependency
+	resolved    []*dependency
 	packed   map[string][]byte // archives by file name
 	lacking  bool              // something is not fetched yet, or cannot be had
 }
@@ -60,7 +60,7 @@ func (c *collector) dependencies(at, name string) {
 	if h := c.a.spec.Helm; h != nil && h.DisableDependencyUpdate || c.a.skip[name] {
 		return
 	}
-	u := &chartUpdate{c: c, at: at, name: name, packed: map[string][]byte{}}
+	u := &chartUpdate{c: c, dir: at, name: name, packed: map[string][]byte{}}
 	if !u.readMetadata() || len(u.wanted) == 0 {
 		return
 	}
@@ -73,7 +73,7 @@ func (c *collector) dependencies(at, name string) {
 			return
 		}
 	}
-	if u.lacking || len(u.taken) != len(u.wanted) {
+	if u.lacking || len(u.resolved) != len(u.wanted) {
 		return
 	}
 	u.writeArchives(present)
@@ -141,14 +141,14 @@ func (u *chartUpdate) readMetadata() bool {
 // readYAML reads a file of the chart. A fault is reported.
 func (u *chartUpdate) readYAML(base string, into any) ([]byte, bool) {
 	name := path.Join(u.name, base)
-	if _, err := fs.Lstat(u.c.from.fs, path.Join(u.at, base)); err != nil {
+	if _, err := fs.Lstat(u.c.tree.fs, path.Join(u.dir, base)); err != nil {
 		return nil, false // the directory is noted anyway
 	}
-	target, mode, ok := u.c.resolveLink(path.Join(u.at, base), name)
+	target, mode, ok := u.c.resolveLink(path.Join(u.dir, base), name)
 	if !ok || mode.IsDir() {
 		return nil, false
 	}
-	data, err := u.c.from.readFile(target, chartBytes)
+	data, err := u.c.tree.readFile(target, chartBytes)
 	if err != nil {
 		u.c.addError(name, finding.RuleFile, "cannot be read: "+causeOf(err).Error())
 		return nil, false
@@ -227,7 +227,7 @@ func (u *chartUpdate) takeRemote(i int, d *dependency) {
 }
 
 func (u *chartUpdate) putArchive(d *dependency, version string, archive []byte) {
-	u.taken = append(u.taken, &dependency{Name: d.Name, Version: version, Repository: d.Repository})
+	u.resolved = append(u.resolved, &dependency{Name: d.Name, Version: version, Repository: d.Repository})
 	if archive != nil {
 		u.packed[d.Name+"-"+version+".tgz"] = archive
 	}
@@ -236,13 +236,13 @@ func (u *chartUpdate) putArchive(d *dependency, version string, archive []byte) 
 // takeLocal takes a chart from the tree: one that is unpacked in charts/ already,
 // or one elsewhere, which is packaged.
 func (u *chartUpdate) takeLocal(i int, d *dependency, rel string) {
-	dir := path.Join(u.at, rel)
+	dir := path.Join(u.dir, rel)
 	if path.IsAbs(rel) || !fs.ValidPath(dir) || u.c.chart != nil && !isWithin(u.c.base, dir) {
 		u.addError(i, "repository", finding.RuleOutside, fmt.Sprintf("dependency %q: %s leads out of the repository", d.Name, d.Repository), "")
 		return
 	}
-	at, err := u.c.from.resolve(dir)
-	if err != nil || !u.c.from.isDir(at) {
+	at, err := u.c.tree.resolve(dir)
+	if err != nil || !u.c.tree.isDir(at) {
 		rule, text := finding.RuleChart, "there is no directory "+dir
 		if errors.Is(err, errOutside) {
 			rule, text = finding.RuleOutside, "it leads out of the repository"
@@ -250,7 +250,7 @@ func (u *chartUpdate) takeLocal(i int, d *dependency, rel string) {
 		u.addError(i, "repository", rule, fmt.Sprintf("dependency %q: %s", d.Name, text), "")
 		return
 	}
-	data, err := u.c.from.findFile(path.Join(at, chartFile), chartBytes)
+	data, err := u.c.tree.findFile(path.Join(at, chartFile), chartBytes)
 	var m metadata
 	if err == nil {
 		if why, _ := aliasBombReason(data); why != "" {
@@ -277,7 +277,7 @@ func (u *chartUpdate) takeLocal(i int, d *dependency, rel string) {
 		u.addError(i, "repository", finding.RuleChart, fmt.Sprintf("dependency %q: %s has no valid name", d.Name, path.Join(at, chartFile)), "")
 		return
 	}
-	if why := u.c.leadsTo(at, u.at); why != "" {
+	if why := u.c.leadsTo(at, u.dir); why != "" {
 		u.addError(i, "repository", finding.RuleChart, fmt.Sprintf("dependency %q: %s %s", d.Name, at, why), "")
 		return
 	}
@@ -287,18 +287,18 @@ func (u *chartUpdate) takeLocal(i int, d *dependency, rel string) {
 // writeArchives puts the archives into charts/ in the place of those that stood there,
 // and writes Chart.lock, unless what stands in it says the same.
 func (u *chartUpdate) writeArchives(present map[string][]string) {
-	charts := path.Join(u.at, "charts")
+	charts := path.Join(u.dir, "charts")
 	local := map[string]bool{}
 	for _, d := range u.wanted {
 		local[d.Name] = local[d.Name] || d.Repository == ""
 	}
-	if u.c.made == nil {
-		u.c.made = overlayFiles{}
+	if u.c.overlay == nil {
+		u.c.overlay = overlayFiles{}
 	}
 	for name, archives := range present {
 		for _, base := range archives {
 			if !local[name] {
-				u.c.made.put(charts, base, nil)
+				u.c.overlay.put(charts, base, nil)
 			}
 		}
 	}
@@ -307,9 +307,9 @@ func (u *chartUpdate) writeArchives(present map[string][]string) {
 		return
 	}
 	for base, archive := range u.packed {
-		u.c.made.put(charts, base, archive)
+		u.c.overlay.put(charts, base, archive)
 	}
-	l, err := newLock(u.wanted, u.taken)
+	l, err := newLock(u.wanted, u.resolved)
 	base := "Chart.lock"
 	if u.v1 {
 		base = "requirements.lock"
@@ -321,7 +321,7 @@ func (u *chartUpdate) writeArchives(present map[string][]string) {
 		}
 		var data []byte
 		if data, err = l.encode(); err == nil {
-			u.c.made.put(u.at, base, data)
+			u.c.overlay.put(u.dir, base, data)
 		}
 	}
 	if err != nil {

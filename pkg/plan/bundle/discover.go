@@ -46,14 +46,14 @@ func Discover(root fs.FS, paths []string) ([]Dir, []finding.Finding) {
 // the next time directories whose hash is the same are not read. The zero value
 // is ready; it is for one goroutine.
 type Discovery struct {
-	known  map[string]*node // by path of what a GitRepo names
+	previous  map[string]*node // by path of what a GitRepo names
 	absent []Absent
 }
 
 // Dirs returns the bundles that entries list, in the order of the list, where a GitRepo
 // lists its bundles itself; without entries those below paths, as Discover finds them.
 func (d *Discovery) Dirs(root fs.FS, paths []string, entries []fleet.BundlePath) ([]Dir, []finding.Finding) {
-	s := &survey{root: root, seen: map[Dir]bool{}, before: d.known, known: map[string]*node{}}
+	s := &survey{root: root, seen: map[Dir]bool{}, previous: d.previous, known: map[string]*node{}}
 	s.hasher, _ = root.(Hasher)
 	if len(entries) > 0 {
 		for _, e := range entries {
@@ -70,7 +70,7 @@ func (d *Discovery) Dirs(root fs.FS, paths []string, entries []fleet.BundlePath)
 		}
 		slices.SortFunc(s.dirs, func(a, b Dir) int { return strings.Compare(a.Path, b.Path) })
 	}
-	d.known, d.absent = s.known, s.absent
+	d.previous, d.absent = s.known, s.absent
 	return s.dirs, s.found
 }
 
@@ -83,7 +83,7 @@ type node struct {
 	bundles int    // directories with a fleet.yaml, this one included
 	dirs    int    // directories, this one included
 	height  int
-	below   []*node
+	children   []*node
 	name    string // last part of the path
 }
 
@@ -91,7 +91,7 @@ type survey struct {
 	root          fs.FS
 	hasher        Hasher
 	seen          map[Dir]bool
-	before, known map[string]*node
+	previous, known map[string]*node
 	dirs          []Dir
 	found         []finding.Finding
 	absent        []Absent
@@ -222,7 +222,7 @@ func (l listing) ReadDir(name string) ([]fs.DirEntry, error) {
 
 // addTopDirectory handles a directory that a path means; literal reports that it is that path.
 func (s *survey) addTopDirectory(dir string, literal bool) error {
-	n, err := s.surveyDirectory(dir, s.before[dir], 0)
+	n, err := s.surveyDirectory(dir, s.previous[dir], 0)
 	if err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (s *survey) addTopDirectory(dir string, literal bool) error {
 // addBundleDirs adds the directories with a fleet.yaml below one. Hidden ones are
 // nothing that is deployed, but what is below them may be.
 func (s *survey) addBundleDirs(dir string, n *node) {
-	for _, sub := range n.below {
+	for _, sub := range n.children {
 		if sub.bundles == 0 {
 			continue
 		}
@@ -328,7 +328,7 @@ func (s *survey) surveyEntry(n *node, dir string, e fs.DirEntry, before *node, d
 		if sub.hash == "" {
 			n.hash = ""
 		}
-		n.below = append(n.below, sub)
+		n.children = append(n.children, sub)
 		n.bundles += sub.bundles
 		if n.dirs += sub.dirs; n.dirs > maxDirs {
 			return errTooMany
@@ -350,11 +350,11 @@ func (s *survey) surveyEntry(n *node, dir string, e fs.DirEntry, before *node, d
 
 // child returns the node of a directory below n, or nil.
 func (n *node) child(name string) *node {
-	i, ok := slices.BinarySearchFunc(n.below, name, func(n *node, name string) int { return strings.Compare(n.name, name) })
+	i, ok := slices.BinarySearchFunc(n.children, name, func(n *node, name string) int { return strings.Compare(n.name, name) })
 	if !ok {
 		return nil
 	}
-	return n.below[i]
+	return n.children[i]
 }
 
 func isHidden(name string) bool { return strings.HasPrefix(name, ".") && name != "." }

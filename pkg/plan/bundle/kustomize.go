@@ -175,7 +175,7 @@ func (k kustomizeChecks) kustomization(d kustomizeDir, depth int) {
 type reference struct {
 	text string
 	line int
-	as   referenceUse
+	usedAs   referenceUse
 }
 
 // A referenceUse is what kustomize does with what a path leads to.
@@ -267,17 +267,17 @@ func (k kustomizeChecks) reference(name string, ref reference, depth int) {
 	case path.IsAbs(ref.text) || !isWithin(".", target):
 		k.addError(name, ref.line, finding.RuleOutside, fmt.Sprintf("%q is outside of the bundle's directory", ref.text))
 	case k.isFile(target):
-		if ref.as != data {
+		if ref.usedAs != data {
 			k.syntax(target)
 		}
-	case ref.as == build && k.dirs[target]:
+	case ref.usedAs == build && k.dirs[target]:
 		k.kustomization(kustomizeDir{dir: target}, depth+1)
 	case path.Base(ref.text) != chartOutput:
 		f := finding.Finding{
 			Path: path.Join(k.a.dir.Path, name), Line: ref.line, Severity: finding.Error, Rule: finding.RuleFile,
 			Message: fmt.Sprintf("%q is not in the bundle", ref.text),
 		}
-		if near := k.intendedName(target, ref.as); near != "" {
+		if near := k.intendedName(target, ref.usedAs); near != "" {
 			f.Hint = fmt.Sprintf("did you mean %q?", path.Join(path.Dir(ref.text), near))
 		}
 		k.a.addFinding(f)

@@ -26,7 +26,7 @@ func (u *chartUpdate) packLocal(i int, d *dependency, at string, m metadata) {
 		u.addError(i, "repository", rule, fmt.Sprintf("dependency %q: %s cannot be packaged: %v", d.Name, at, causeOf(err)), "")
 		return
 	}
-	u.taken = append(u.taken, &dependency{Name: d.Name, Version: m.Version, Repository: d.Repository})
+	u.resolved = append(u.resolved, &dependency{Name: d.Name, Version: m.Version, Repository: d.Repository})
 	u.packed[m.Name+"-"+m.Version+".tgz"] = archive
 }
 
@@ -81,7 +81,7 @@ func (c *collector) localDependencies(dir string) []string {
 	}
 	var list []string
 	var m metadata
-	data, err := c.from.findFile(path.Join(dir, chartFile), chartBytes)
+	data, err := c.tree.findFile(path.Join(dir, chartFile), chartBytes)
 	if why, _ := aliasBombReason(data); err == nil && why == "" && sigyaml.Unmarshal(data, &m) == nil {
 		for _, d := range m.Dependencies[:min(len(m.Dependencies), maxDependencies)] {
 			if d == nil {

@@ -22,10 +22,10 @@ func (c *collector) subcharts(at, name string) (present map[string][]string, ok 
 		return nil, false
 	}
 	charts := path.Join(at, "charts")
-	if !c.made.adds(charts) && !c.from.isDir(charts) {
+	if !c.overlay.adds(charts) && !c.tree.isDir(charts) {
 		return present, true
 	}
-	dir, err := c.from.resolve(charts)
+	dir, err := c.tree.resolve(charts)
 	if err != nil || !isWithin(c.base, dir) {
 		return present, true // the walk will say it
 	}
@@ -69,13 +69,13 @@ func (c *collector) subchart(e entry, at string) (string, error) {
 	case e.made:
 		return "", nil
 	case path.Ext(e.name) == ".tgz" && !e.mode.IsDir():
-		if data, err = c.from.findFile(at, c.a.o.Limits.FileBytes); err == nil {
+		if data, err = c.tree.findFile(at, c.a.o.Limits.FileBytes); err == nil {
 			data, err = c.chartOf(data)
 		}
-	case !c.from.isDir(at):
+	case !c.tree.isDir(at):
 		return "", nil
 	default:
-		if data, err = c.from.findFile(path.Join(at, chartFile), chartBytes); err != nil {
+		if data, err = c.tree.findFile(path.Join(at, chartFile), chartBytes); err != nil {
 			return "", nil // not a chart
 		}
 	}
@@ -110,7 +110,7 @@ func (c *collector) chartOf(archive []byte) ([]byte, error) {
 
 // helmIgnore reads the .helmignore of a chart.
 func (c *collector) helmIgnore(at, name string) (helmIgnore, bool) {
-	data, err := c.from.findFile(path.Join(at, ".helmignore"), chartBytes)
+	data, err := c.tree.findFile(path.Join(at, ".helmignore"), chartBytes)
 	if err != nil {
 		data = nil
 	}
@@ -170,7 +170,7 @@ func (p *packer) packEntry(e entry, at, name string, ignore helmIgnore) {
 	f := file{name: name, data: e.data}
 	size, dir := int64(len(e.data)), e.mode.IsDir()
 	if !e.made {
-		target, err := p.c.from.resolve(at)
+		target, err := p.c.tree.resolve(at)
 		if err == nil && !isWithin(p.base, target) {
 			err = fmt.Errorf("symbolic link %s leads out of the chart", at)
 		}
@@ -178,12 +178,12 @@ func (p *packer) packEntry(e entry, at, name string, ignore helmIgnore) {
 			p.err = err
 			return
 		}
-		info, err := p.c.from.lstat(target)
+		info, err := p.c.tree.lstat(target)
 		if err != nil {
 			p.err = err
 			return
 		}
-		f, size, dir, at = file{name: name, from: p.c.from, at: target}, info.Size(), info.IsDir(), target
+		f, size, dir, at = file{name: name, from: p.c.tree, path: target}, info.Size(), info.IsDir(), target
 	}
 	if ignore.ignored(name, dir) {
 		return

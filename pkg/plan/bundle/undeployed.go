@@ -25,9 +25,9 @@ func (k *checks) looksLikeManifest(f file) bool {
 	return err == nil && !isTooLargeToParse(data) && !slices.ContainsFunc(ofManifest, func(key *regexp.Regexp) bool { return !key.Match(data) })
 }
 
-// besideTemplates warns of manifests in the directory of a chart: Helm deploys those in
+// warnBesideTemplates warns of manifests in the directory of a chart: Helm deploys those in
 // templates and crds only. A chart that reads files by itself may use them.
-func (k *checks) besideTemplates() {
+func (k *checks) warnBesideTemplates() {
 	charts := slices.DeleteFunc(k.chartDirs(), func(dir string) bool { return !k.hasFile(dir, []string{chartFile}) || k.readsFiles(dir) })
 	for _, f := range k.a.files {
 		base := path.Base(f.name)

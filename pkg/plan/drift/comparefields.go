@@ -15,7 +15,7 @@ type unset struct{ value any }
 
 // A difference is one field that is not as it is wanted.
 type difference struct {
-	at     fieldPath
+	path     fieldPath
 	wanted any
 	live   any // nil: missing
 }
@@ -31,7 +31,7 @@ type differences struct {
 type comparer struct {
 	kind  kind
 	owned func(names []string) bool // by a subresource
-	kept  func(names []string) bool // by the cluster, which prunes others; nil: all are
+	isKept  func(names []string) bool // by the cluster, which prunes others; nil: all are
 	found *differences              // nil: they are not noted
 }
 
@@ -88,7 +88,7 @@ func (c comparer) compareField(w, l any, found bool, at fieldPath, meta strategi
 
 // missingCounts judges a field that the live object lacks.
 func (c comparer) missingCounts(w any, at fieldPath) (counts bool) {
-	if !c.kind.typed && asksNothing(w) || c.kept != nil && !c.kept(at.fieldNames()) {
+	if !c.kind.typed && asksNothing(w) || c.isKept != nil && !c.isKept(at.fieldNames()) {
 		return false
 	}
 	c.addDifference(at, w, nil)
@@ -113,7 +113,7 @@ func asksNothing(w any) bool {
 // addDifference keeps a difference.
 func (c comparer) addDifference(at fieldPath, w, l any) {
 	if c.found != nil {
-		c.found.fields = append(c.found.fields, difference{at: slices.Clone(at), wanted: withoutUnsetMarks(w), live: l})
+		c.found.fields = append(c.found.fields, difference{path: slices.Clone(at), wanted: withoutUnsetMarks(w), live: l})
 	}
 }
 

@@ -24,8 +24,8 @@ type CorrectionHistory struct {
 	count     int
 	first     time.Time
 	last      time.Time
-	what      string   // field and object, for people
-	who       []string // managers
+	object      string   // field and object, for people
+	managers       []string // managers
 	contested bool     // it was changed back in spite of several corrections
 }
 
@@ -59,19 +59,19 @@ func (f *CorrectionHistory) nextCorrection() time.Time {
 // Found notes that the object differs.
 func (f *CorrectionHistory) Found(m fleet.ModifiedStatus) {
 	f.contested = f.contested || f.count >= free
-	f.what = strings.TrimSuffix(m.Kind+" "+m.Namespace+"/", "/") + "/" + m.Name
+	f.object = strings.TrimSuffix(m.Kind+" "+m.Namespace+"/", "/") + "/" + m.Name
 	if m.Namespace == "" {
-		f.what = m.Kind + " " + m.Name
+		f.object = m.Kind + " " + m.Name
 	}
 	if len(m.Changes) > 0 {
-		f.what = m.Changes[0].Field + " of " + f.what
+		f.object = m.Changes[0].Field + " of " + f.object
 	}
 	for _, name := range Managers(m) {
-		if !slices.Contains(f.who, name) {
-			f.who = append(f.who, name)
+		if !slices.Contains(f.managers, name) {
+			f.managers = append(f.managers, name)
 		}
 	}
-	slices.Sort(f.who)
+	slices.Sort(f.managers)
 }
 
 // Corrected notes an attempt to put the object back, whether it succeeded or not.
@@ -94,10 +94,10 @@ func ContestedMessage(fights []*CorrectionHistory) string {
 	if len(real) == 0 {
 		return ""
 	}
-	slices.SortFunc(real, func(a, b *CorrectionHistory) int { return strings.Compare(a.what, b.what) })
+	slices.SortFunc(real, func(a, b *CorrectionHistory) int { return strings.Compare(a.object, b.object) })
 	f := real[0]
 	text := fmt.Sprintf("%s keeps changing %s: put back %d times since %s, next try %s",
-		f.otherManagers(), f.what, f.count, formatTime(f.first), formatTime(f.nextCorrection()))
+		f.otherManagers(), f.object, f.count, formatTime(f.first), formatTime(f.nextCorrection()))
 	if more := len(real) - 1; more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
@@ -106,11 +106,11 @@ func ContestedMessage(fights []*CorrectionHistory) string {
 
 // otherManagers is who is at work against the corrections.
 func (f *CorrectionHistory) otherManagers() string {
-	others := slices.DeleteFunc(slices.Clone(f.who), func(n string) bool { return n == fleet.FieldManagerRelease })
+	others := slices.DeleteFunc(slices.Clone(f.managers), func(n string) bool { return n == fleet.FieldManagerRelease })
 	switch {
 	case len(others) > 0:
 		return strings.Join(others[:min(len(others), 3)], ", ")
-	case len(f.who) > 0: // what we wrote was changed on its way into the cluster
+	case len(f.managers) > 0: // what we wrote was changed on its way into the cluster
 		return "an admission webhook"
 	}
 	return "somebody"

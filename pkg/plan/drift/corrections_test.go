@@ -48,7 +48,7 @@ func TestRival(t *testing.T) {
 	for want, who := range map[string][]string{
 		"somebody": nil, "an admission webhook": {"fleetagent"}, "a, b": {"a", "b", "fleetagent"}, "a, b, c": {"a", "b", "c", "d"},
 	} {
-		if got := (&CorrectionHistory{who: who}).otherManagers(); got != want {
+		if got := (&CorrectionHistory{managers: who}).otherManagers(); got != want {
 			t.Errorf("%v: want %q, got %q", who, want, got)
 		}
 	}

@@ -70,7 +70,7 @@ func (e Expected) Compare(wanted, live *unstructured.Unstructured) (fleet.Modifi
 
 // lostMark is the label by which the object was the release's.
 func (e Expected) lostMark(live *unstructured.Unstructured) difference {
-	d := difference{at: fieldPath{}.toField("metadata").toField("labels").toField(fleet.LabelObjectSetHash), wanted: e.SetHash}
+	d := difference{path: fieldPath{}.toField("metadata").toField("labels").toField(fleet.LabelObjectSetHash), wanted: e.SetHash}
 	if v, ok := live.GetLabels()[fleet.LabelObjectSetHash]; ok {
 		d.live = v
 	}
@@ -103,7 +103,7 @@ func differenceAndFields(wanted, live *unstructured.Unstructured, patches []flee
 	w, l := applyPatches(wanted, live, patches)
 	kind := kindOf(w)
 	var found differences
-	c := comparer{kind: kind, owned: ownedBySubresource(live), kept: keptBy(kind, schema), found: &found}
+	c := comparer{kind: kind, owned: ownedBySubresource(live), isKept: keptBy(kind, schema), found: &found}
 	diff, differs := c.maps(kind.normal(w.Object), kind.normalLive(l.Object), nil, kind.meta)
 	if !differs {
 		return nil, differences{}
@@ -111,7 +111,7 @@ func differenceAndFields(wanted, live *unstructured.Unstructured, patches []flee
 	if isSecret(wanted) {
 		hideValues(diff)
 	}
-	slices.SortFunc(found.fields, func(a, b difference) int { return strings.Compare(a.at.String(), b.at.String()) })
+	slices.SortFunc(found.fields, func(a, b difference) int { return strings.Compare(a.path.String(), b.path.String()) })
 	return diff, found
 }
 
@@ -122,8 +122,8 @@ func (e Expected) fieldChanges(wanted, live *unstructured.Unstructured, fields [
 	writers := writersOf(live)
 	secret := isSecret(wanted)
 	for i, d := range fields {
-		out[i] = fleet.FieldChange{Field: e.shortenText(d.at.String()), Wanted: e.valueText(d.wanted), Live: e.valueText(d.live)}
-		if secret && len(d.at) > 1 && isHiddenField(d.at.fieldNames()) {
+		out[i] = fleet.FieldChange{Field: e.shortenText(d.path.String()), Wanted: e.valueText(d.wanted), Live: e.valueText(d.live)}
+		if secret && len(d.path) > 1 && isHiddenField(d.path.fieldNames()) {
 			out[i].Wanted = hidden
 			if d.live != nil {
 				out[i].Live = hidden

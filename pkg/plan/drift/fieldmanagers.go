@@ -13,7 +13,7 @@ import (
 // writer is one entry of managedFields.
 type writer struct {
 	name   string
-	at     metav1.Time
+	time     metav1.Time
 	fields map[string]any // FieldsV1
 }
 
@@ -25,7 +25,7 @@ func writersOf(o *unstructured.Unstructured) writers {
 	for _, f := range o.GetManagedFields() {
 		w := writer{name: f.Manager}
 		if f.Time != nil {
-			w.at = *f.Time
+			w.time = *f.Time
 		}
 		if f.FieldsV1 != nil && json.Unmarshal(f.FieldsV1.GetRawBytes(), &w.fields) == nil {
 			out = append(out, w)
@@ -42,15 +42,15 @@ func (all writers) writerOf(d difference) (string, metav1.Time) {
 	}
 	var best writer
 	for _, w := range all {
-		if !ownsField(w.fields, d.at) {
+		if !ownsField(w.fields, d.path) {
 			continue
 		}
-		newer := best.at.Before(&w.at)
-		if best.name == "" || newer || best.at.Equal(&w.at) && best.name == fleet.FieldManagerRelease {
+		newer := best.time.Before(&w.time)
+		if best.name == "" || newer || best.time.Equal(&w.time) && best.name == fleet.FieldManagerRelease {
 			best = w
 		}
 	}
-	return best.name, best.at
+	return best.name, best.time
 }
 
 // ownsField reports whether a set of managed fields has a field, something in it, or

@@ -44,7 +44,7 @@ type Mark struct {
 // managerEntry summarises one entry of managedFields.
 type managerEntry struct {
 	id      string // manager, operation and subresource
-	at      int64  // when it wrote last, in seconds
+	time      int64  // when it wrote last, in seconds
 	sum     uint64 // of the fields that it owns
 	content bool   // it owns more than metadata
 }
@@ -67,7 +67,7 @@ func MarkOf(o metav1.Object, keys Keys) Mark {
 	for _, f := range o.GetManagedFields() {
 		t := managerEntry{id: f.Manager + "/" + string(f.Operation) + "/" + f.Subresource}
 		if f.Time != nil {
-			t.at = f.Time.Unix()
+			t.time = f.Time.Unix()
 		}
 		t.sum, t.content = sumOf(f)
 		m.writers = append(m.writers, t)
@@ -85,7 +85,7 @@ func (m Mark) MayDiffer(now Mark) bool {
 	var newest int64
 	before := map[string]managerEntry{}
 	for _, w := range m.writers {
-		newest = max(newest, w.at)
+		newest = max(newest, w.time)
 		before[w.id] = w
 	}
 	explained := false
@@ -110,7 +110,7 @@ func (m Mark) MayDiffer(now Mark) bool {
 		return false
 	}
 	// Entries have seconds: one of those who wrote in the newest has written again.
-	return slices.ContainsFunc(now.writers, func(w managerEntry) bool { return w.content && w.at >= newest })
+	return slices.ContainsFunc(now.writers, func(w managerEntry) bool { return w.content && w.time >= newest })
 }
 
 // strippedKey begins the only key of a set of managed fields that was made stripped.

@@ -29,7 +29,7 @@ func Restore(wanted, live *unstructured.Unstructured, patches []fleet.ComparePat
 		out.SetName(live.GetName())
 	}
 	for _, d := range found.fields {
-		d.at.setValue(out.Object, runtime.DeepCopyJSONValue(d.wanted))
+		d.path.setValue(out.Object, runtime.DeepCopyJSONValue(d.wanted))
 	}
 	if !whole {
 		return out
@@ -73,8 +73,8 @@ func listed(theirs []any, entry any, list fieldPath, fields []difference) bool {
 	}
 	var keys []string
 	for _, d := range fields {
-		if len(d.at) > len(list) && d.at[:len(list)].String() == list.String() && d.at[len(list)].keys != nil {
-			for k := range d.at[len(list)].keys {
+		if len(d.path) > len(list) && d.path[:len(list)].String() == list.String() && d.path[len(list)].keys != nil {
+			for k := range d.path[len(list)].keys {
 				keys = append(keys, k)
 			}
 			break

@@ -77,7 +77,7 @@ func (e *Explanation) readyHeadline(now time.Time) string {
 	if e.State != fleet.Ready {
 		return fmt.Sprintf("whether %s is Ready on %s is not known: it is not yours to see", e.Bundle.Name, e.Cluster.Name)
 	}
-	text := fmt.Sprintf("%s is Ready on %s: %s", e.Bundle.Name, e.Cluster.Name, e.what)
+	text := fmt.Sprintf("%s is Ready on %s: %s", e.Bundle.Name, e.Cluster.Name, e.content)
 	if e.commit != "" {
 		text += ", commit " + e.commit
 	}

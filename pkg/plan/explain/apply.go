@@ -18,9 +18,9 @@ import (
 // agentLinks judges what the agent reports of the release and its objects.
 type agentLinks struct{ *bundleOnCluster }
 
-// judgeApplied looks at what became of the release.
-func (p agentLinks) judgeApplied() linkState {
-	bd := p.at.Deployment
+// appliedLink looks at what became of the release.
+func (p agentLinks) appliedLink() linkState {
+	bd := p.deploymentPlace.Deployment
 	if bd == nil {
 		return p.hiddenDeployment(Applied)
 	}
@@ -40,7 +40,7 @@ func (p agentLinks) judgeApplied() linkState {
 			j.hints = hints
 			return j
 		}
-		return j.hint("to see what happens", "fleet get deployments -n %s --cluster %s -o wide", p.at.Key.Namespace, p.at.Key.Name)
+		return j.hint("to see what happens", "fleet get deployments -n %s --cluster %s -o wide", p.deploymentPlace.Key.Namespace, p.deploymentPlace.Key.Name)
 	}
 	deployed, installed := condition.Find(list, fleet.ConditionDeployed), condition.Find(list, fleet.ConditionInstalled)
 	current := bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID
@@ -50,7 +50,7 @@ func (p agentLinks) judgeApplied() linkState {
 	case installed != nil && installed.Status == corev1.ConditionFalse && current:
 		c = installed
 	case !current:
-		return wait(ReasonNotReported, "its agent is at work on it").withSince(p.at.Written).
+		return wait(ReasonNotReported, "its agent is at work on it").withSince(p.deploymentPlace.Written).
 			hint("to wait for it", "fleet wait bundle/%s -n %s", p.Bundle.Name, p.Bundle.Namespace)
 	default:
 		return ok("release %s", bd.Status.Release).withEvidence("release", bd.Status.Release)
@@ -68,7 +68,7 @@ func (p agentLinks) judgeApplied() linkState {
 	}
 	j.hints = p.releaseHints(j.Reason, message)
 	if len(bd.Status.ModifiedStatus) > 0 {
-		j = j.hint("to see what differs there", "fleet bundlediff %s %s -n %s", p.Bundle.Name, p.at.Key.Name, p.at.Key.Namespace)
+		j = j.hint("to see what differs there", "fleet bundlediff %s %s -n %s", p.Bundle.Name, p.deploymentPlace.Key.Name, p.deploymentPlace.Key.Namespace)
 	}
 	return j
 }
@@ -77,9 +77,9 @@ func (p agentLinks) judgeApplied() linkState {
 // older versions write this one.
 const reasonCorrection = "CorrectionFailed"
 
-// judgeHealthy looks at the live objects.
-func (p agentLinks) judgeHealthy() linkState {
-	bd := p.at.Deployment
+// healthyLink looks at the live objects.
+func (p agentLinks) healthyLink() linkState {
+	bd := p.deploymentPlace.Deployment
 	if bd == nil {
 		return p.hiddenDeployment(Healthy)
 	}
@@ -93,7 +93,7 @@ func (p agentLinks) judgeHealthy() linkState {
 	switch {
 	case ready != nil && (ready.Reason == reasonCorrection || strings.HasPrefix(ready.Message, summary.NotCorrected)):
 		return stop(reasonCorrection, ready.Message).withSince(since).
-			hint("to see what differs", "fleet get deployments -n %s --cluster %s -o yaml", p.at.Key.Namespace, p.at.Key.Name)
+			hint("to see what differs", "fleet get deployments -n %s --cluster %s -o yaml", p.deploymentPlace.Key.Namespace, p.deploymentPlace.Key.Name)
 	case !st.Ready && len(st.NonReadyStatus) > 0:
 		return p.unreadyObjects().withSince(since)
 	case !st.Ready && ready != nil && ready.Message != "":
@@ -117,7 +117,7 @@ func (p agentLinks) judgeHealthy() linkState {
 // unreadyObjects are objects that are not ready. Where one says that it never will be,
 // the link stops.
 func (p agentLinks) unreadyObjects() linkState {
-	list := p.at.Deployment.Status.NonReadyStatus
+	list := p.deploymentPlace.Deployment.Status.NonReadyStatus
 	first := list[0]
 	j := wait(string(fleet.NotReady), condition.Message(summary.Readable(first.String())))
 	for i, o := range list {
@@ -131,7 +131,7 @@ func (p agentLinks) unreadyObjects() linkState {
 	if more := len(list) - 4; more > 0 {
 		j = j.detail(fmt.Sprintf("and %d more", more))
 	}
-	return j.withEvidence("objects", objects(list)).hint("on "+p.at.Key.Name, "%s", describe(first.APIVersion, first.Kind, first.Namespace, first.Name))
+	return j.withEvidence("objects", objects(list)).hint("on "+p.deploymentPlace.Key.Name, "%s", describe(first.APIVersion, first.Kind, first.Namespace, first.Name))
 }
 
 func objects(list []fleet.NonReadyStatus) []string {
@@ -156,7 +156,7 @@ func describe(apiVersion, kind, namespace, name string) string {
 
 // modified judges objects that another writer has changed.
 func (p agentLinks) modified() linkState {
-	list := p.at.Deployment.Status.ModifiedStatus
+	list := p.deploymentPlace.Deployment.Status.ModifiedStatus
 	text := "objects were changed by others"
 	if len(list) > 0 {
 		text = condition.Message(list[0].String())
@@ -173,7 +173,7 @@ func (p agentLinks) modified() linkState {
 	if more := len(list) - 4; more > 0 {
 		j = j.detail(fmt.Sprintf("and %d more", more))
 	}
-	if p.at.Deployment.Spec.CorrectDrift == nil || !p.at.Deployment.Spec.CorrectDrift.Enabled {
+	if p.deploymentPlace.Deployment.Spec.CorrectDrift == nil || !p.deploymentPlace.Deployment.Spec.CorrectDrift.Enabled {
 		j = j.hint("to have changes undone", "set correctDrift.enabled: true in %s", p.file())
 	}
 	return j.hint("or keep them", "put the change into the repository, or under diff.comparePatches in %s", p.file())
@@ -209,7 +209,7 @@ func previousVersionText(st *fleet.BundleDeploymentStatus) string {
 
 // describeRunning says what runs while something stops the newest version.
 func (p agentLinks) describeRunning() linkState {
-	bd := p.at.Deployment
+	bd := p.deploymentPlace.Deployment
 	j := linkState{Link: Link{Verdict: Unknown}}
 	if bd == nil || bd.Status.Release == "" {
 		before := ""
@@ -238,7 +238,7 @@ func (p agentLinks) describeRunning() linkState {
 	}
 	text := fmt.Sprintf("release %s is %s", bd.Status.Release, state)
 	j = j.withEvidence("release", bd.Status.Release).withEvidence("lastState", string(state))
-	if commit := view.DeploymentCommit(bd); commit != "" && !p.behind {
+	if commit := view.DeploymentCommit(bd); commit != "" && !p.outdated {
 		text = view.ShortCommit(commit) + ", " + text
 		j = j.withEvidence("lastCommit", commit)
 	}

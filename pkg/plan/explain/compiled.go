@@ -65,23 +65,23 @@ func (s *compiledSubject) isForbidden(resource string) bool {
 // A pair is the Bundle on one cluster.
 type bundleOnCluster struct {
 	*compiledSubject
-	at      Place
+	deploymentPlace      Place
 	place   *deployment.Place // nil: nothing is known of the cluster
 	verdict target.Verdict
 	wanted  string // deployment id that it should have; empty: not known
 	broken  error  // why that cannot be worked out for this cluster
 	// behind reports that the newest version is not the one that the agent has to
 	// deploy.
-	behind   bool
+	outdated   bool
 	offline  bool
-	silent   bool // as far as objects say: it has left a promotion unanswered
+	agentSilent   bool // as far as objects say: it has left a promotion unanswered
 	state    fleet.BundleState
 	reported *fleet.NonReadyResource // what the Bundle's status says of the cluster
 	step     *rollout.Step           // what a plan of the whole Bundle says, if there is one
 }
 
 func (s *compiledSubject) newPair(at Place) *bundleOnCluster {
-	p := &bundleOnCluster{compiledSubject: s, at: at, verdict: target.Verdict{Target: -1}, reported: view.SummaryEntry(&s.Bundle.Status.Summary, at.Key)}
+	p := &bundleOnCluster{compiledSubject: s, deploymentPlace: at, verdict: target.Verdict{Target: -1}, reported: view.SummaryEntry(&s.Bundle.Status.Summary, at.Key)}
 	for i := range s.Bundle.Status.PartitionStatus {
 		if p.reported == nil {
 			p.reported = view.SummaryEntry(&s.Bundle.Status.PartitionStatus[i].Summary, at.Key)
@@ -94,7 +94,7 @@ func (s *compiledSubject) newPair(at Place) *bundleOnCluster {
 		p.verdict = s.matchCluster(&p.place.Cluster)
 	}
 	p.findVersion()
-	p.silent = rollout.Unanswered(at.Deployment) && !at.Written.IsZero() && s.Now.Sub(at.Written) > rollout.SilentAfter &&
+	p.agentSilent = rollout.Unanswered(at.Deployment) && !at.Written.IsZero() && s.Now.Sub(at.Written) > rollout.SilentAfter &&
 		p.lastSeen().Before(at.Written)
 	p.state = p.stateOf()
 	return p
@@ -115,25 +115,25 @@ func (s *compiledSubject) matchCluster(c *target.Cluster) target.Verdict {
 // findVersion finds the version that the pair should have, and whether it is the
 // current one.
 func (p *bundleOnCluster) findVersion() {
-	bd := p.at.Deployment
+	bd := p.deploymentPlace.Deployment
 	if p.compiled != nil && p.place != nil && p.verdict.Deploy {
 		p.wanted, p.broken = p.version()
 	}
 	switch {
 	case bd == nil:
-		p.behind = !p.isForbidden(Deployments) || p.reported != nil && (p.reported.State == fleet.OutOfSync || p.reported.State == fleet.Pending)
+		p.outdated = !p.isForbidden(Deployments) || p.reported != nil && (p.reported.State == fleet.OutOfSync || p.reported.State == fleet.Pending)
 	case p.wanted != "":
-		p.behind = bd.Spec.DeploymentID != p.wanted
+		p.outdated = bd.Spec.DeploymentID != p.wanted
 	default: // values may not be read: compare the content and the staged id
 		id, _, whole := strings.Cut(bd.Spec.StagedDeploymentID, ":")
-		p.behind = bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID || whole && id != p.content
+		p.outdated = bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID || whole && id != p.content
 	}
 }
 
 // candidate is the pair as package placement sees it.
 func (p *bundleOnCluster) candidate() placement.Candidate {
 	return placement.Candidate{
-		Name: p.at.Key.String(), Place: p.place, Verdict: p.verdict, Deployment: p.at.Deployment, Offline: p.offline, Silent: p.silent,
+		Name: p.deploymentPlace.Key.String(), Place: p.place, Verdict: p.verdict, Deployment: p.deploymentPlace.Deployment, Offline: p.offline, Silent: p.agentSilent,
 	}
 }
 
@@ -147,9 +147,9 @@ func (p *bundleOnCluster) stateOf() fleet.BundleState {
 	switch sum := &p.Bundle.Status.Summary; {
 	case p.broken != nil:
 		return fleet.ErrApplied
-	case p.at.Deployment != nil:
-		state := summary.State(p.at.Deployment, p.wanted)
-		if p.behind && (state == fleet.Ready || state == fleet.Modified) {
+	case p.deploymentPlace.Deployment != nil:
+		state := summary.State(p.deploymentPlace.Deployment, p.wanted)
+		if p.outdated && (state == fleet.Ready || state == fleet.Modified) {
 			return fleet.OutOfSync
 		}
 		return state
@@ -172,7 +172,7 @@ func (p *bundleOnCluster) isTargeted() bool {
 // isHidden reports whether the deployment may not be seen and the Bundle's status says
 // nothing of it.
 func (p *bundleOnCluster) isHidden() bool {
-	return p.at.Deployment == nil && p.reported == nil && p.isForbidden(Deployments) && p.state != fleet.Ready
+	return p.deploymentPlace.Deployment == nil && p.reported == nil && p.isForbidden(Deployments) && p.state != fleet.Ready
 }
 
 // observed reports whether the manager has worked on this version of the Bundle.
@@ -181,10 +181,10 @@ func (s *compiledSubject) observed() bool {
 }
 
 func (p *bundleOnCluster) lastSeen() time.Time {
-	if p.at.Cluster == nil {
+	if p.deploymentPlace.Cluster == nil {
 		return time.Time{}
 	}
-	return p.at.Cluster.Status.Agent.LastSeen.Time
+	return p.deploymentPlace.Cluster.Status.Agent.LastSeen.Time
 }
 
 func keyOf(o metav1.Object) view.Key {

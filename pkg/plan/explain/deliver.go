@@ -31,15 +31,15 @@ const (
 // isCurrent reports whether a condition speaks of this version of the deployment, or
 // does not say.
 func (p *bundleOnCluster) isCurrent(c *fleet.Condition) bool {
-	return c != nil && (c.ObservedGeneration == 0 || c.ObservedGeneration >= p.at.Deployment.Generation)
+	return c != nil && (c.ObservedGeneration == 0 || c.ObservedGeneration >= p.deploymentPlace.Deployment.Generation)
 }
 
 // waiting is the condition with which the agent says what it waits for, or nil.
 func (p *bundleOnCluster) waiting() *fleet.Condition {
-	if p.at.Deployment == nil {
+	if p.deploymentPlace.Deployment == nil {
 		return nil
 	}
-	c := condition.Find(p.at.Deployment.Status.Conditions, fleet.ConditionDeployed)
+	c := condition.Find(p.deploymentPlace.Deployment.Status.Conditions, fleet.ConditionDeployed)
 	if c == nil || c.Status != corev1.ConditionUnknown || c.Reason == fleet.ReasonProgressing || !p.isCurrent(c) {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (p *bundleOnCluster) dependencyCondition() *fleet.Condition {
 // reportedDependency reports whether the deployment may not be read, and the Bundle's status says
 // that its agent waits for other bundles.
 func (p *bundleOnCluster) reportedDependency() bool {
-	if p.at.Deployment != nil || !p.isForbidden(Deployments) || p.reported == nil {
+	if p.deploymentPlace.Deployment != nil || !p.isForbidden(Deployments) || p.reported == nil {
 		return false
 	}
 	m := p.reported.Message
@@ -88,10 +88,10 @@ func (p *bundleOnCluster) missingObjectCondition() *fleet.Condition {
 
 // failedCondition is the condition Deployed that is False for this version, or nil.
 func (p *bundleOnCluster) failedCondition() *fleet.Condition {
-	if p.at.Deployment == nil {
+	if p.deploymentPlace.Deployment == nil {
 		return nil
 	}
-	c := condition.Find(p.at.Deployment.Status.Conditions, fleet.ConditionDeployed)
+	c := condition.Find(p.deploymentPlace.Deployment.Status.Conditions, fleet.ConditionDeployed)
 	if c == nil || c.Status != corev1.ConditionFalse || !p.isCurrent(c) {
 		return nil
 	}
@@ -110,11 +110,11 @@ func isDelivery(reason string) bool {
 // delivery.
 type deliveryLinks struct{ *bundleOnCluster }
 
-// judgeDepends looks at other bundles that have to be Ready there first.
-func (p deliveryLinks) judgeDepends() linkState {
+// dependsLink looks at other bundles that have to be Ready there first.
+func (p deliveryLinks) dependsLink() linkState {
 	refs := p.Bundle.Spec.DependsOn
-	if p.at.Deployment != nil && !p.behind {
-		refs = p.at.Deployment.Spec.DependsOn
+	if p.deploymentPlace.Deployment != nil && !p.outdated {
+		refs = p.deploymentPlace.Deployment.Spec.DependsOn
 	}
 	var names, quoted []string
 	for _, r := range refs {
@@ -124,22 +124,22 @@ func (p deliveryLinks) judgeDepends() linkState {
 	if c := p.dependencyCondition(); c != nil {
 		text := dependency.PlainMessage(c.Message)
 		j := wait(c.Reason, text).withEvidence("dependsOn", names)
-		if p.at.Deployment != nil {
-			j = j.withSince(view.ChangedAt(p.at.Deployment.Status.Conditions, c.Type))
+		if p.deploymentPlace.Deployment != nil {
+			j = j.withSince(view.ChangedAt(p.deploymentPlace.Deployment.Status.Conditions, c.Type))
 		}
 		if c.Reason == dependency.ReasonCycle {
 			j.Verdict = Stop
 			return j.hint("to end it", "take one of these bundles out of dependsOn of another, in %s or in that of the other bundle", p.file())
 		}
 		if dependency.IsMissingMessage(c.Message) {
-			return j.hint("to put it right", "correct dependsOn in %s, or add a target for %s to the bundle that it names", p.file(), p.at.Key.Name)
+			return j.hint("to put it right", "correct dependsOn in %s, or add a target for %s to the bundle that it names", p.file(), p.deploymentPlace.Key.Name)
 		}
 		for _, name := range quoted {
 			if name != "" && strings.Contains(text, name) {
-				return j.hint("to see what that one waits for", "fleet explain %s %s -n %s", name, p.at.Key.Name, p.at.Key.Namespace)
+				return j.hint("to see what that one waits for", "fleet explain %s %s -n %s", name, p.deploymentPlace.Key.Name, p.deploymentPlace.Key.Namespace)
 			}
 		}
-		return j.hint("to see all that is there", "fleet get deployments -n %s --cluster %s", p.at.Key.Namespace, p.at.Key.Name)
+		return j.hint("to see all that is there", "fleet get deployments -n %s --cluster %s", p.deploymentPlace.Key.Namespace, p.deploymentPlace.Key.Name)
 	}
 	if len(names) == 0 {
 		return ok("on nothing")
@@ -150,13 +150,13 @@ func (p deliveryLinks) judgeDepends() linkState {
 	return ok("on %s", strings.Join(names, ", ")).withEvidence("dependsOn", names)
 }
 
-// judgeDelivered looks at whether the agent has what it needs.
-func (p deliveryLinks) judgeDelivered() linkState {
-	bd, c := p.at.Deployment, p.at.Cluster
+// deliveredLink looks at whether the agent has what it needs.
+func (p deliveryLinks) deliveredLink() linkState {
+	bd, c := p.deploymentPlace.Deployment, p.deploymentPlace.Cluster
 	if bd == nil && p.isForbidden(Deployments) {
 		return p.hiddenDeployment(Delivered)
 	}
-	if c != nil && (bd == nil || p.behind) {
+	if c != nil && (bd == nil || p.outdated) {
 		if j, stuck := p.unwritableCluster(); stuck {
 			return j
 		}
@@ -164,13 +164,13 @@ func (p deliveryLinks) judgeDelivered() linkState {
 	switch {
 	case p.reportedOff():
 		return stop(string(p.reported.State), p.reported.Message).hint("to see what happens", "fleet events bundle/%s -n %s", p.Bundle.Name, p.Bundle.Namespace)
-	case bd == nil && p.Manager.IsGone(), bd != nil && p.behind && p.Manager.IsGone():
+	case bd == nil && p.Manager.IsGone(), bd != nil && p.outdated && p.Manager.IsGone():
 		return p.managerGone()
 	case bd == nil:
 		return wait(ReasonNotWritten, "not written yet").hint("to see what the manager does", "fleet events bundle/%s -n %s", p.Bundle.Name, p.Bundle.Namespace)
 	case bd.Annotations[fleet.AnnotationWithdrawn] != "":
 		return wait(ReasonLeaving, "it was withdrawn, and is wanted again").hint("to see whether the manager runs", "fleet status")
-	case p.behind:
+	case p.outdated:
 		return wait(ReasonNotWritten, "the newest version is not written yet").hint("to see what the manager does", "fleet events bundle/%s -n %s", p.Bundle.Name, p.Bundle.Namespace)
 	}
 	current := bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID
@@ -185,9 +185,9 @@ func (p deliveryLinks) judgeDelivered() linkState {
 		(deployed == nil || !p.isCurrent(deployed) || deployed.Status == corev1.ConditionTrue || deployed.Reason == fleet.ReasonProgressing) {
 		return p.unreported()
 	}
-	text := cmp.Or(view.ShortCommit(bd.Labels[fleet.LabelCommit]), "the newest version") + " to " + p.at.Key.Name
-	j := ok("%s", text).withEvidence("at", p.at.Written)
-	if at := p.clock(p.at.Written); at != "" {
+	text := cmp.Or(view.ShortCommit(bd.Labels[fleet.LabelCommit]), "the newest version") + " to " + p.deploymentPlace.Key.Name
+	j := ok("%s", text).withEvidence("at", p.deploymentPlace.Written)
+	if at := p.clock(p.deploymentPlace.Written); at != "" {
 		j = j.withScreenText(text + " at " + at)
 	}
 	return j
@@ -197,13 +197,13 @@ func (p deliveryLinks) judgeDelivered() linkState {
 func (p deliveryLinks) unreported() linkState {
 	ready, text := "lies ready", ", and its agent has not reported on it yet"
 	next := time.Time{}
-	if p.at.Cluster != nil {
-		if next = view.NextVisit(p.at.Cluster); !next.IsZero() {
+	if p.deploymentPlace.Cluster != nil {
+		if next = view.NextVisit(p.deploymentPlace.Cluster); !next.IsZero() {
 			text = ", and its agent comes by a schedule"
 		}
 	}
-	j := wait(ReasonNotReported, ready+text).withSince(p.at.Written).withEvidence("nextCheckIn", next)
-	if at := p.clock(p.at.Written); at != "" {
+	j := wait(ReasonNotReported, ready+text).withSince(p.deploymentPlace.Written).withEvidence("nextCheckIn", next)
+	if at := p.clock(p.deploymentPlace.Written); at != "" {
 		ready += " since " + at
 	}
 	if at := p.clock(next); at != "" {
@@ -217,7 +217,7 @@ func (p deliveryLinks) unreported() linkState {
 
 // unwritableCluster is a cluster to which nothing can be written.
 func (p deliveryLinks) unwritableCluster() (linkState, bool) {
-	c := p.at.Cluster
+	c := p.deploymentPlace.Cluster
 	if cond := condition.Find(c.Status.Conditions, fleet.ConditionProcessed); cond != nil && cond.Status == corev1.ConditionFalse && cond.Reason != "" {
 		return stop(cond.Reason, cond.Message).withSince(view.ChangedAt(c.Status.Conditions, cond.Type)).
 			hint("to see what happens", "fleet events cluster/%s -n %s", c.Name, c.Namespace), true
@@ -232,35 +232,35 @@ func (p deliveryLinks) unwritableCluster() (linkState, bool) {
 // reportedOff reports whether the manager says that it cannot write the deployment,
 // for a reason that is neither the rollout's nor the agent's.
 func (p deliveryLinks) reportedOff() bool {
-	if p.reported == nil || p.reported.State != fleet.ErrApplied || !p.behind {
+	if p.reported == nil || p.reported.State != fleet.ErrApplied || !p.outdated {
 		return false
 	}
-	return p.at.Deployment == nil || p.reported.Message != view.DeploymentMessage(p.at.Deployment)
+	return p.deploymentPlace.Deployment == nil || p.reported.Message != view.DeploymentMessage(p.deploymentPlace.Deployment)
 }
 
 // agentAway is an agent that cannot fetch anything now.
 func (p deliveryLinks) agentAway() (linkState, bool) {
-	if p.at.Cluster == nil {
+	if p.deploymentPlace.Cluster == nil {
 		return linkState{}, false
 	}
-	name := p.at.Key.Name
-	switch view.ClusterState(p.at.Cluster) {
+	name := p.deploymentPlace.Key.Name
+	switch view.ClusterState(p.deploymentPlace.Cluster) {
 	case fleet.WaitCheckIn:
-		return wait(fleet.ReasonNeverSeen, "the agent has not checked in yet").withSince(p.at.Cluster.CreationTimestamp.Time).
-			hint("to see what happens", "fleet events cluster/%s -n %s", name, p.at.Key.Namespace).
+		return wait(fleet.ReasonNeverSeen, "the agent has not checked in yet").withSince(p.deploymentPlace.Cluster.CreationTimestamp.Time).
+			hint("to see what happens", "fleet events cluster/%s -n %s", name, p.deploymentPlace.Key.Namespace).
 			hint("and on the site", "fleet-agent status"), true
 	case fleet.Offline:
 		if j, ended := p.lockedOut(); ended {
 			return j, true
 		}
-		text := cmp.Or(view.ShortCommit(p.at.Deployment.Labels[fleet.LabelCommit]), "the newest version") + " lies ready"
+		text := cmp.Or(view.ShortCommit(p.deploymentPlace.Deployment.Labels[fleet.LabelCommit]), "the newest version") + " lies ready"
 		seen := p.lastSeen()
 		j := wait(fleet.ReasonOffline, text+", not fetched").reported("the agent missed 3 check-ins").withSince(seen).
-			withEvidence("at", p.at.Written).withEvidence("lastSeen", seen)
-		if at := p.clock(p.at.Written); at != "" {
+			withEvidence("at", p.deploymentPlace.Written).withEvidence("lastSeen", seen)
+		if at := p.clock(p.deploymentPlace.Written); at != "" {
 			j = j.withScreenText(text + " since " + at + ", not fetched")
 		}
-		if c := condition.Find(p.at.Cluster.Status.Conditions, fleet.ConditionConnected); c != nil && c.Message != "" {
+		if c := condition.Find(p.deploymentPlace.Cluster.Status.Conditions, fleet.ConditionConnected); c != nil && c.Message != "" {
 			j = j.reported(c.Message)
 		}
 		return j.hint("nothing to do", "it applies what is newest when it is back, and skips what lies between").
@@ -271,12 +271,12 @@ func (p deliveryLinks) agentAway() (linkState, bool) {
 
 // lockedOut is an agent that is away, and whose credential has ended meanwhile.
 func (p deliveryLinks) lockedOut() (linkState, bool) {
-	list := p.at.Cluster.Status.Conditions
+	list := p.deploymentPlace.Cluster.Status.Conditions
 	c := condition.Find(list, fleet.ConditionCredential)
 	if c == nil {
 		return linkState{}, false
 	}
-	key, since := p.at.Key, view.ChangedAt(list, c.Type)
+	key, since := p.deploymentPlace.Key, view.ChangedAt(list, c.Type)
 	switch c.Reason {
 	case credential.ReasonGraceOver:
 		return stop(c.Reason, c.Message).withSince(since).withEvidence("lastSeen", p.lastSeen()).

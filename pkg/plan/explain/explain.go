@@ -180,10 +180,10 @@ type Explanation struct {
 
 	offline  bool
 	lastSeen time.Time
-	what     string // the Bundle is
+	content     string // the Bundle is
 	commit   string
 	repo     string
-	behind   bool
+	outdated   bool
 }
 
 // Explain explains the state of a Bundle on one cluster. It does not change its arguments; the
@@ -287,9 +287,9 @@ func (j linkState) stops() bool { return j.Verdict == Stop || j.Verdict == Wait 
 // explain goes through the links. Those in front of from are not looked at.
 func (p *bundleOnCluster) explain(from Name) Explanation {
 	e := Explanation{
-		Bundle: keyOf(p.Bundle), Cluster: p.at.Key, State: p.state, Hidden: p.Hidden,
-		what: contentText(p.Bundle), commit: view.ShortCommit(p.Bundle.Labels[fleet.LabelCommit]), repo: p.Bundle.Labels[fleet.LabelRepoName],
-		offline: p.offline, lastSeen: p.lastSeen(), behind: p.behind, Warnings: append(p.warnings(), unrendered(p)...),
+		Bundle: keyOf(p.Bundle), Cluster: p.deploymentPlace.Key, State: p.state, Hidden: p.Hidden,
+		content: contentText(p.Bundle), commit: view.ShortCommit(p.Bundle.Labels[fleet.LabelCommit]), repo: p.Bundle.Labels[fleet.LabelRepoName],
+		offline: p.offline, lastSeen: p.lastSeen(), outdated: p.outdated, Warnings: append(p.warnings(), unrendered(p)...),
 	}
 	for i, name := range Names {
 		if i < slices.Index(Names, from) {
@@ -305,7 +305,7 @@ func (p *bundleOnCluster) explain(from Name) Explanation {
 			e.Chain = append(e.Chain, l)
 			continue
 		}
-		j := p.linkJudgement(name)
+		j := p.linkFor(name)
 		j.Name = name
 		if j.stops() {
 			e.StoppedAt, e.Reason, e.Since, e.Hints = name, j.Reason, j.Since, j.hints
@@ -317,39 +317,39 @@ func (p *bundleOnCluster) explain(from Name) Explanation {
 		e.Chain = append(e.Chain, j.Link)
 	}
 	switch {
-	case e.StoppedAt == "" && p.at.Deployment != nil:
-		if since := view.DeploymentSince(p.at.Deployment); !since.IsZero() {
+	case e.StoppedAt == "" && p.deploymentPlace.Deployment != nil:
+		if since := view.DeploymentSince(p.deploymentPlace.Deployment); !since.IsZero() {
 			e.Since = &since
 		}
-	case e.StoppedAt == Target && !p.verdict.Deploy && p.at.Deployment == nil:
+	case e.StoppedAt == Target && !p.verdict.Deploy && p.deploymentPlace.Deployment == nil:
 		e.State = ""
 	}
 	return e
 }
 
-// linkJudgement judges one link.
-func (p *bundleOnCluster) linkJudgement(name Name) linkState {
+// linkFor judges one link.
+func (p *bundleOnCluster) linkFor(name Name) linkState {
 	switch name {
 	case Source:
-		return p.judgeSource()
+		return p.sourceLink()
 	case Bundle:
-		return p.judgeBundle()
+		return p.bundleLink()
 	case Target:
-		return targetLink{p}.judgeTarget()
+		return targetLink{p}.targetingLink()
 	case Policy:
-		return holdLinks{p}.judgePolicy()
+		return holdLinks{p}.policyLink()
 	case Pause:
-		return holdLinks{p}.judgePause()
+		return holdLinks{p}.pauseLink()
 	case Rollout:
-		return holdLinks{p}.judgeRollout()
+		return holdLinks{p}.rolloutLink()
 	case Depends:
-		return deliveryLinks{p}.judgeDepends()
+		return deliveryLinks{p}.dependsLink()
 	case Delivered:
-		return deliveryLinks{p}.judgeDelivered()
+		return deliveryLinks{p}.deliveredLink()
 	case Applied:
-		return agentLinks{p}.judgeApplied()
+		return agentLinks{p}.appliedLink()
 	}
-	return agentLinks{p}.judgeHealthy()
+	return agentLinks{p}.healthyLink()
 }
 
 // oneLine is text without line breaks and doubled blanks.

@@ -131,7 +131,7 @@ func (w *world) incomplete(kind, reason, message string) {
 // old makes what runs an older version; the manager has written the new one.
 func (w *world) old() { w.at.Deployment.Status.AppliedDeploymentID = "s-old:o" }
 
-// behind makes the manager hold the new version back.
+// outdated makes the manager hold the new version back.
 func (w *world) behind() {
 	w.at.Deployment.Spec.DeploymentID, w.at.Deployment.Status.AppliedDeploymentID = "s-old:o", "s-old:o"
 }

@@ -72,7 +72,7 @@ func deletedAlongText(kind string) string {
 // that is missing; nil if the message is about something else.
 func (p agentLinks) absenceHints(message string) []Hint {
 	a, found := release.ParseAbsence(message)
-	cluster, file, j := p.at.Key.Name, p.file(), linkState{}
+	cluster, file, j := p.deploymentPlace.Key.Name, p.file(), linkState{}
 	switch {
 	case !found:
 		return p.namespaceHints(message)
@@ -111,7 +111,7 @@ func (p agentLinks) rivalHints(reason, message string) ([]Hint, bool) {
 		}
 		j = j.hint("to end it", "remove %s from bundle %s or from bundle %s", what, p.Bundle.Name, other)
 	}
-	return j.hint("to see the other bundle", "fleet explain %s %s", other, p.at.Key.Name).hints, true
+	return j.hint("to see the other bundle", "fleet explain %s %s", other, p.deploymentPlace.Key.Name).hints, true
 }
 
 // retry returns the edit or command that makes the agent try again after it has given up:
@@ -126,7 +126,7 @@ func (p agentLinks) retry() string {
 
 // releaseHints returns the hints for a failure of the agent.
 func (p agentLinks) releaseHints(reason, message string) []Hint {
-	j, cluster, file := linkState{}, p.at.Key.Name, p.file()
+	j, cluster, file := linkState{}, p.deploymentPlace.Key.Name, p.file()
 	switch reason {
 	case release.ReasonNotOwned, release.ReasonForeignRelease, release.ReasonSharedObject, fleet.ReasonError:
 		return p.ownerHints(reason, message)
@@ -172,7 +172,7 @@ func (p agentLinks) releaseHints(reason, message string) []Hint {
 
 // ownerHints returns hints for an object or a release that belongs to another owner.
 func (p agentLinks) ownerHints(reason, message string) []Hint {
-	j, cluster, file := linkState{}, p.at.Key.Name, p.file()
+	j, cluster, file := linkState{}, p.deploymentPlace.Key.Name, p.file()
 	if hints, found := p.rivalHints(reason, message); found {
 		return hints
 	}
@@ -219,13 +219,13 @@ func (p agentLinks) kindHints(message string) []Hint {
 		return j.hint("to go on", "use version %s in apiVersion in %s", strings.TrimSuffix(m[1], ","), where).hints
 	case own != "":
 		return j.hint("to go on", "move the CRD (%s) into a bundle of its own and name that in dependsOn of %s, or into crds/ of a chart: "+
-			"Helm installs nothing before %s knows all kinds", own, file, p.at.Key.Name).hints
+			"Helm installs nothing before %s knows all kinds", own, file, p.deploymentPlace.Key.Name).hints
 	case strings.Contains(message, "its CRD is in this bundle"):
 		return j.hint("to go on", "move the CRD into a bundle of its own and name that in dependsOn in %s, or into the crds folder of a chart", file).hints
 	case strings.Contains(message, "which no CRD can bring"):
 		return j.hint("to see it before it is pushed, in a clone", "fleet lint DIR").hints
 	}
-	return j.hint("to go on", "install the CRD on %s first; dependsOn in %s keeps the order", p.at.Key.Name, file).hints
+	return j.hint("to go on", "install the CRD on %s first; dependsOn in %s keeps the order", p.deploymentPlace.Key.Name, file).hints
 }
 
 // absentNamespace finds the namespace that an object needs.
@@ -238,7 +238,7 @@ func (p agentLinks) namespaceHints(message string) []Hint {
 	if m == nil {
 		return nil
 	}
-	return linkState{}.hint("to create it on "+p.at.Key.Name, "kubectl create namespace %s", m[1]).hints
+	return linkState{}.hint("to create it on "+p.deploymentPlace.Key.Name, "kubectl create namespace %s", m[1]).hints
 }
 
 // unknownKind finds the kind that the cluster does not know.
@@ -282,6 +282,6 @@ func dryRun(message string) string {
 
 // eventHints are where to look for what a message does not say.
 func (p agentLinks) eventHints() []Hint {
-	return linkState{}.hint("to see what happens", "fleet events cluster/%s -n %s", p.at.Key.Name, p.at.Key.Namespace).
+	return linkState{}.hint("to see what happens", "fleet events cluster/%s -n %s", p.deploymentPlace.Key.Name, p.deploymentPlace.Key.Namespace).
 		hint("on the site", "fleet-agent status").hints
 }

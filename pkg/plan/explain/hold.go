@@ -22,8 +22,8 @@ import (
 // holdLinks judges what can hold the newest version back: policy, pause and rollout.
 type holdLinks struct{ *bundleOnCluster }
 
-// judgePolicy looks at what may forbid the Bundle.
-func (p holdLinks) judgePolicy() linkState {
+// policyLink looks at what may forbid the Bundle.
+func (p holdLinks) policyLink() linkState {
 	ns := p.Bundle.Namespace
 	if text := support.BlockReason(&p.Bundle.Spec); text != "" {
 		return stop(fleet.ReasonNotImplemented, text).withSince(view.ChangedAt(p.Bundle.Status.Conditions, fleet.ConditionReady)).
@@ -31,7 +31,7 @@ func (p holdLinks) judgePolicy() linkState {
 	}
 	text := support.FailClosed(p.Limits)
 	switch {
-	case text != "" && p.behind:
+	case text != "" && p.outdated:
 		first := p.Limits[0]
 		return stop(fleet.ReasonRestricted, text).withEvidence("limits", len(p.Limits)).
 			hint("if it is not meant to stop everything", "kubectl -n %s delete %s.%s %s", ns, strings.ToLower(first.Kind), fleet.Group, first.Name)
@@ -58,23 +58,23 @@ func (p holdLinks) judgePolicy() linkState {
 }
 
 // braked is how texts about the brake begin, in the manager's status as well.
-const braked = "suspended"
+const globalPausePrefix = "suspended"
 
-// judgePause judges whether the Bundle, the cluster or everything is paused. A pause holds
+// pauseLink judges whether the Bundle, the cluster or everything is paused. A pause holds
 // back nothing where everything is as it should be.
-func (p holdLinks) judgePause() linkState {
-	b, c, bd := p.Bundle, p.at.Cluster, p.at.Deployment
+func (p holdLinks) pauseLink() linkState {
+	b, c, bd := p.Bundle, p.deploymentPlace.Cluster, p.deploymentPlace.Deployment
 	agentWaits := bd != nil && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID || p.state == fleet.Modified
 	brake := p.Brake
 	brake.Since = nil
 	switch repo := b.Labels[fleet.LabelRepoName]; {
-	case p.Brake.On && (p.behind || !p.observed()):
+	case p.Brake.On && (p.outdated || !p.observed()):
 		j := stop(fleet.ReasonSuspended, brake.Text(p.Now)).hint("to go on", "fleet resume --all")
 		if p.Brake.Since != nil {
 			j = j.withSince(*p.Brake.Since)
 		}
 		return j.withEvidence("by", p.Brake.By)
-	case p.reported != nil && p.behind && strings.HasPrefix(p.reported.Message, braked):
+	case p.reported != nil && p.outdated && strings.HasPrefix(p.reported.Message, globalPausePrefix):
 		return stop(fleet.ReasonSuspended, p.reported.Message).hint("to go on", "fleet resume --all")
 	case b.Spec.Paused && p.Repo != nil && p.Repo.Spec.Paused:
 		return p.paused("repo "+repo, "repo", p.Repo)
@@ -88,7 +88,7 @@ func (p holdLinks) judgePause() linkState {
 		return wait(fleet.ReasonDeferred, "outside of the windows of the cluster's schedule")
 	case p.Brake.On:
 		return ok("%s, and nothing waits for it", brake.Text(p.Now))
-	case p.isForbidden(ConfigMaps) && p.behind && p.reported == nil:
+	case p.isForbidden(ConfigMaps) && p.outdated && p.reported == nil:
 		return p.hiddenLink(ConfigMaps)
 	case p.place == nil && p.isHidden():
 		return p.hiddenLink(Clusters)
@@ -103,7 +103,7 @@ func (p holdLinks) judgePause() linkState {
 func (p holdLinks) paused(what, word string, o metav1.Object) linkState {
 	by, tail := view.PauseOf(o), ""
 	j := stop(ReasonPaused, "").withSince(p.heldSince(by)).hint("to go on", "fleet resume %s/%s -n %s", word, o.GetName(), o.GetNamespace())
-	if !p.behind && p.state == fleet.Ready {
+	if !p.outdated && p.state == fleet.Ready {
 		j, tail = ok(""), "; nothing waits for it"
 	}
 	if tail != "" {
@@ -129,8 +129,8 @@ func (j linkState) pausedBy(by view.Pause) linkState {
 // since the pause, whichever came later.
 func (p holdLinks) heldSince(by view.Pause) time.Time {
 	var since time.Time
-	if bd := p.at.Deployment; p.behind && bd != nil && bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID {
-		since = p.at.Written
+	if bd := p.deploymentPlace.Deployment; p.outdated && bd != nil && bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID {
+		since = p.deploymentPlace.Written
 	}
 	if by.Since != nil && by.Since.After(since) {
 		since = *by.Since
@@ -165,10 +165,10 @@ func (p holdLinks) frozen(own int) string {
 	return ""
 }
 
-// judgeRollout looks at limits and partitions. It repeats what the manager says of the
+// rolloutLink looks at limits and partitions. It repeats what the manager says of the
 // cluster, or of others of the same partition.
-func (p holdLinks) judgeRollout() linkState {
-	b, bd := p.Bundle, p.at.Deployment
+func (p holdLinks) rolloutLink() linkState {
+	b, bd := p.Bundle, p.deploymentPlace.Deployment
 	if c := p.problem; c != nil && linkOf(c.Reason) == Rollout {
 		return stop(c.Reason, c.Message).withSince(view.ChangedAt(b.Status.Conditions, fleet.ConditionReady)).
 			hint("to put it right", "correct rolloutStrategy in %s", p.file())
@@ -184,7 +184,7 @@ func (p holdLinks) judgeRollout() linkState {
 	if manual && own < 0 && p.place != nil {
 		return p.leftOut()
 	}
-	if !p.behind || p.Manager.IsGone() {
+	if !p.outdated || p.Manager.IsGone() {
 		return p.released(own) // without a manager no cluster is let through; the delivery step says so
 	}
 	if j := p.unreplaced(); j.stops() {
@@ -196,7 +196,7 @@ func (p holdLinks) judgeRollout() linkState {
 		j = j.hint("to see what holds it", "fleet get deployments -n %s --bundle %s --not-ready", b.Namespace, b.Name)
 		who, since := p.waits()
 		if bd != nil && bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID && bd.Spec.StagedDeploymentID == cmp.Or(p.wanted, bd.Spec.StagedDeploymentID) {
-			since = p.at.Written
+			since = p.deploymentPlace.Written
 		}
 		if who != "" {
 			j = j.detail(who)
@@ -222,11 +222,11 @@ func (p holdLinks) judgeRollout() linkState {
 // that the cluster has, and that waits for a person: the manager lists it on the GitRepo, or
 // on a Bundle without one. Before that, no limit of the rollout matters.
 func (p holdLinks) unreplaced() linkState {
-	b, bd := p.Bundle, p.at.Deployment
+	b, bd := p.Bundle, p.deploymentPlace.Deployment
 	if bd == nil {
 		return linkState{}
 	}
-	o, list, kind, item := metav1.Object(b), b.Status.Conditions, "bundle", "deployment "+p.at.Key.String()
+	o, list, kind, item := metav1.Object(b), b.Status.Conditions, "bundle", "deployment "+p.deploymentPlace.Key.String()
 	if p.Repo != nil {
 		o, list, kind, item = p.Repo, p.Repo.Status.Conditions, "repo", "bundle "+b.Name
 	}
@@ -263,21 +263,21 @@ func (p holdLinks) stopIfLimitZero(j linkState, own int) linkState {
 // isNew reports whether the cluster does not have the bundle, in any version: where the
 // deployment may not be read, whether the Bundle's status says so.
 func (p *bundleOnCluster) isNew() bool {
-	if p.at.Deployment == nil && p.isForbidden(Deployments) {
+	if p.deploymentPlace.Deployment == nil && p.isForbidden(Deployments) {
 		return p.reported != nil && p.reported.State == fleet.Pending
 	}
-	return p.at.Deployment == nil
+	return p.deploymentPlace.Deployment == nil
 }
 
 // leftOut is the judgement about a cluster that is in no partition.
 func (p holdLinks) leftOut() linkState {
 	const text = "in no partition of the rollout strategy"
-	if !p.behind {
+	if !p.outdated {
 		return ok("%s: it keeps this version", text)
 	}
 	return stop(ReasonNoPartition, text).detail("with partitions of its own a rollout leaves out all clusters that none of them selects").
 		withEvidence("partitions", len(p.Bundle.Spec.RolloutStrategy.Partitions)).
-		hint("to let it take part", "add a partition that selects %s to rolloutStrategy.partitions in %s", p.at.Key.Name, p.file())
+		hint("to let it take part", "add a partition that selects %s to rolloutStrategy.partitions in %s", p.deploymentPlace.Key.Name, p.file())
 }
 
 // holdReason is why the manager holds a cluster back, by its status; empty where that
@@ -334,7 +334,7 @@ func (p holdLinks) partitionFault() error {
 // partitionOfCluster is the automatic partition whose status names the cluster.
 func (p holdLinks) partitionOfCluster() int {
 	for i := range p.Bundle.Status.PartitionStatus {
-		if view.SummaryEntry(&p.Bundle.Status.PartitionStatus[i].Summary, p.at.Key) != nil {
+		if view.SummaryEntry(&p.Bundle.Status.PartitionStatus[i].Summary, p.deploymentPlace.Key) != nil {
 			return i
 		}
 	}
@@ -368,7 +368,7 @@ func (p holdLinks) otherClustersReason(own int) string {
 func (p holdLinks) released(own int) linkState {
 	st := p.Bundle.Status
 	parts := st.PartitionStatus
-	if p.offline && p.behind {
+	if p.offline && p.outdated {
 		return ok("deferred: its cluster is Offline, not counted as unavailable")
 	}
 	switch {

@@ -13,7 +13,7 @@ import (
 // AsksLabels reports whether the targets of a Bundle, or cluster groups that they name,
 // ask for labels that a cluster does not have. Its Cluster must be there.
 func AsksLabels(s Subject, at Place) bool {
-	p := bundleOnCluster{compiledSubject: &compiledSubject{Subject: s}, at: at}
+	p := bundleOnCluster{compiledSubject: &compiledSubject{Subject: s}, deploymentPlace: at}
 	return len(targetLink{&p}.missingLabels()) > 0
 }
 
@@ -24,7 +24,7 @@ func (p targetLink) missingLabels() [][2]string {
 	for _, selectors := range p.selectors() {
 		for _, s := range selectors {
 			missing := map[string]string{}
-			missingLabels(s, p.at.Cluster.Labels, missing)
+			missingLabels(s, p.deploymentPlace.Cluster.Labels, missing)
 			for k, v := range missing {
 				out = append(out, [2]string{k, v})
 			}
@@ -37,7 +37,7 @@ func (p targetLink) missingLabels() [][2]string {
 // cluster of the namespace has and that are near one that a cluster has, with what is
 // said of each. It is empty where the clusters' labels are not known.
 func (p targetLink) misspelt() map[string]string {
-	clusters := p.Labels[p.at.Key.Namespace]
+	clusters := p.Labels[p.deploymentPlace.Key.Namespace]
 	out := map[string]string{}
 	if len(clusters) == 0 {
 		return out
@@ -54,7 +54,7 @@ func (p targetLink) misspelt() map[string]string {
 	for _, asked := range p.missingLabels() {
 		k, v := asked[0], asked[1]
 		if meant := meantLabel(k, v, counts); meant != "" {
-			out[k+"="+v] = fmt.Sprintf("no cluster of %s has %s=%s; did you mean %s?", p.at.Key.Namespace, k, v, meant)
+			out[k+"="+v] = fmt.Sprintf("no cluster of %s has %s=%s; did you mean %s?", p.deploymentPlace.Key.Namespace, k, v, meant)
 		}
 	}
 	return out
@@ -84,7 +84,7 @@ func meantLabel(key, value string, counts map[string]map[string]int) string {
 func (p targetLink) askedBy(label string) string {
 	for _, g := range p.Groups {
 		asked := map[string]string{}
-		if g.Namespace == p.at.Key.Namespace && g.Spec.Selector != nil {
+		if g.Namespace == p.deploymentPlace.Key.Namespace && g.Spec.Selector != nil {
 			missingLabels(g.Spec.Selector, nil, asked)
 		}
 		for k, v := range asked {
@@ -99,7 +99,7 @@ func (p targetLink) askedBy(label string) string {
 // faultyGroup is the first cluster group that a target names and whose selector cannot be
 // used, with the error that says so. The name is empty where there is none.
 func (p targetLink) faultyGroup() (name, text string) {
-	namespace := p.at.Key.Namespace
+	namespace := p.deploymentPlace.Key.Namespace
 	if led, _ := p.reach.Includes(namespace); !led {
 		return "", ""
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// judgeSource looks at the repository.
-func (s *compiledSubject) judgeSource() linkState {
+// sourceLink looks at the repository.
+func (s *compiledSubject) sourceLink() linkState {
 	name, helmOp := s.Bundle.Labels[fleet.LabelRepoName], s.Bundle.Labels[fleet.LabelHelmOpName]
 	key := s.Bundle.Namespace + "/" + name
 	switch {
@@ -303,8 +303,8 @@ func (s *compiledSubject) heldRemoval() linkState {
 		hint("to see the whole list", "fleet approve -n %s repo/%s", s.Repo.Namespace, s.Repo.Name)
 }
 
-// judgeBundle looks at the Bundle itself.
-func (s *compiledSubject) judgeBundle() linkState {
+// bundleLink looks at the Bundle itself.
+func (s *compiledSubject) bundleLink() linkState {
 	b := s.Bundle
 	if s.Repo != nil {
 		if c := unusable(s.Repo); c != nil && s.isConditionOfBundle(c) {

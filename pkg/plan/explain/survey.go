@@ -61,7 +61,7 @@ type Survey struct {
 
 	elsewhere []string // namespaces that have clusters, where the Bundle's has none
 
-	unseen bool // the deployments, and the Bundle's own count does not prove that they are Ready
+	hasHidden bool // the deployments, and the Bundle's own count does not prove that they are Ready
 }
 
 // Overview explains the state of a Bundle on all clusters of its workspace. Since it has
@@ -77,9 +77,9 @@ func Overview(s Subject, places []Place) Survey {
 	st := newStudy(s)
 	out := Survey{Bundle: keyOf(s.Bundle), Hidden: s.Hidden, Answers: []Answer{}, Warnings: st.warnings()}
 	for _, name := range []Name{Source, Bundle} {
-		j := st.judgeSource()
+		j := st.sourceLink()
 		if name == Bundle {
-			j = st.judgeBundle()
+			j = st.bundleLink()
 		}
 		if j.stops() && out.StoppedAt == "" {
 			out.StoppedAt, out.Reason, out.Since, out.Hints, out.Message = name, j.Reason, j.Since, j.hints, cmp.Or(j.message, j.Text)
@@ -87,7 +87,7 @@ func Overview(s Subject, places []Place) Survey {
 	}
 	out.Waits, _ = st.waits()
 	if st.isForbidden(Deployments) {
-		out.unseen = !st.countedReady(places)
+		out.hasHidden = !st.countedReady(places)
 		out.fromSummary(&s.Bundle.Status.Summary)
 		return out
 	}
@@ -96,7 +96,7 @@ func Overview(s Subject, places []Place) Survey {
 		pairs = append(pairs, st.newPair(at))
 	}
 	slices.SortFunc(pairs, func(a, b *bundleOnCluster) int {
-		return cmp.Or(strings.Compare(a.at.Key.Name, b.at.Key.Name), strings.Compare(a.at.Key.Namespace, b.at.Key.Namespace)) // as rollouts do
+		return cmp.Or(strings.Compare(a.deploymentPlace.Key.Name, b.deploymentPlace.Key.Name), strings.Compare(a.deploymentPlace.Key.Namespace, b.deploymentPlace.Key.Namespace)) // as rollouts do
 	})
 	out.Warnings = append(out.Warnings, unrendered(pairs...)...)
 	st.planRollout(pairs)
@@ -142,7 +142,7 @@ func (s *Survey) countAnswers(pairs []*bundleOnCluster) {
 		if !there {
 			i = len(s.Answers)
 			known[text] = i
-			s.Answers = append(s.Answers, Answer{Example: p.at.Key, State: e.State, StoppedAt: e.StoppedAt, Reason: e.Reason, Text: text})
+			s.Answers = append(s.Answers, Answer{Example: p.deploymentPlace.Key, State: e.State, StoppedAt: e.StoppedAt, Reason: e.Reason, Text: text})
 		}
 		s.Answers[i].Clusters++
 		if e.State != "" || p.verdict.Deploy {
@@ -152,7 +152,7 @@ func (s *Survey) countAnswers(pairs []*bundleOnCluster) {
 			s.Ready++
 		}
 		if s.Example.Name == "" && (e.Reason == ReasonNotTargeted || e.Reason == ReasonDoNotDeploy) {
-			missed, s.Example = e, p.at.Key
+			missed, s.Example = e, p.deploymentPlace.Key
 		}
 	}
 	if s.Clusters == 0 && s.StoppedAt == "" && s.Example.Name != "" {
@@ -193,7 +193,7 @@ func (s *compiledSubject) planRollout(pairs []*bundleOnCluster) {
 	var list []placement.Candidate
 	var wanted []*bundleOnCluster
 	for _, p := range pairs {
-		if p.verdict.Deploy && p.at.Cluster != nil && !withdrawal.IsDeleting(p.at.Cluster) {
+		if p.verdict.Deploy && p.deploymentPlace.Cluster != nil && !withdrawal.IsDeleting(p.deploymentPlace.Cluster) {
 			list, wanted = append(list, p.candidate()), append(wanted, p)
 		}
 	}
@@ -223,7 +223,7 @@ func (s *compiledSubject) waits() (string, time.Time) {
 // that it is meant for, keeps new versions from all of them, or it is meant for none. Where
 // the deployments may not be seen, only the Bundle's own count may say that it is Ready.
 func (s *Survey) Stopped() bool {
-	return s.StoppedAt != "" || s.Ready < s.Clusters || s.Clusters == 0 || s.unseen
+	return s.StoppedAt != "" || s.Ready < s.Clusters || s.Clusters == 0 || s.hasHidden
 }
 
 // untargetedText says which clusters the Bundle is not meant for, where it is meant for none.
@@ -247,7 +247,7 @@ func (s *Survey) untargetedText() string {
 // Headline returns the survey in one line.
 func (s *Survey) Headline() string {
 	switch {
-	case s.unseen && s.Ready == s.Clusters:
+	case s.hasHidden && s.Ready == s.Clusters:
 		return fmt.Sprintf("whether %s is Ready on its clusters is not known: they are not yours to see; its status counts %d of %d Ready",
 			s.Bundle.Name, s.Ready, s.Clusters)
 	case s.Clusters == 0:

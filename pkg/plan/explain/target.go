@@ -27,10 +27,10 @@ const maxDetails = 8
 // targetLink judges whether targets mean the Bundle for the cluster.
 type targetLink struct{ *bundleOnCluster }
 
-// judgeTarget looks at whether the Bundle is meant for the cluster, and what it
+// targetingLink looks at whether the Bundle is meant for the cluster, and what it
 // becomes there.
-func (p targetLink) judgeTarget() linkState {
-	b, bd := p.Bundle, p.at.Deployment
+func (p targetLink) targetingLink() linkState {
+	b, bd := p.Bundle, p.deploymentPlace.Deployment
 	switch {
 	case p.fault != nil:
 		return stop(reasonOf(p.fault), p.fault.Error()).withSince(view.ChangedAt(b.Status.Conditions, fleet.ConditionReady)).
@@ -39,12 +39,12 @@ func (p targetLink) judgeTarget() linkState {
 		return ok("it has a deployment for the cluster")
 	case p.place == nil:
 		return p.hiddenLink(Clusters)
-	case withdrawal.IsDeleting(p.at.Cluster):
-		return stop(ReasonLeaving, "the cluster is being removed from the fleet; what runs there stays").withSince(p.at.Cluster.DeletionTimestamp.Time).
-			hint("to see what is left", "fleet get deployments -n %s --cluster %s", p.at.Key.Namespace, p.at.Key.Name)
-	case withdrawal.IsEmptied(p.at.Cluster) && p.Bundle.Name != naming.AgentBundle(p.at.Key.Name):
+	case withdrawal.IsDeleting(p.deploymentPlace.Cluster):
+		return stop(ReasonLeaving, "the cluster is being removed from the fleet; what runs there stays").withSince(p.deploymentPlace.Cluster.DeletionTimestamp.Time).
+			hint("to see what is left", "fleet get deployments -n %s --cluster %s", p.deploymentPlace.Key.Namespace, p.deploymentPlace.Key.Name)
+	case withdrawal.IsEmptied(p.deploymentPlace.Cluster) && p.Bundle.Name != naming.AgentBundle(p.deploymentPlace.Key.Name):
 		return stop(ReasonLeaving, withdrawal.ReasonEmptied).
-			hint("to have everything back", "kubectl -n %s annotate clusters.fleet.cattle.io %s %s-", p.at.Key.Namespace, p.at.Key.Name, fleet.AnnotationUninstall)
+			hint("to have everything back", "kubectl -n %s annotate clusters.fleet.cattle.io %s %s-", p.deploymentPlace.Key.Namespace, p.deploymentPlace.Key.Name, fleet.AnnotationUninstall)
 	case p.isForbidden(Groups) && p.matcher.ReadsGroups():
 		if bd != nil && !view.IsLeaving(bd) {
 			return ok("it has a deployment for the cluster; its targets ask for cluster groups, which are not yours to see")
@@ -66,7 +66,7 @@ func (p targetLink) judgeTarget() linkState {
 	for _, i := range p.verdict.Customizations {
 		j = j.detail("with customization " + preview.TargetName(b, i))
 	}
-	if _, why := p.reach.Includes(p.at.Key.Namespace); p.at.Key.Namespace != b.Namespace {
+	if _, why := p.reach.Includes(p.deploymentPlace.Key.Namespace); p.deploymentPlace.Key.Namespace != b.Namespace {
 		j = j.detail(why)
 	}
 	for _, text := range unrendered(p.bundleOnCluster) {
@@ -88,20 +88,20 @@ func (p targetLink) faultyPlace() string {
 
 // untargeted is a Bundle that is not meant for the cluster.
 func (p targetLink) untargeted() linkState {
-	v, bd := p.verdict, p.at.Deployment
+	v, bd := p.verdict, p.deploymentPlace.Deployment
 	reason := ReasonNotTargeted
 	if v.Target >= 0 {
 		reason = ReasonDoNotDeploy
 	}
 	var refusals []string
-	if led, _ := p.reach.Includes(p.at.Key.Namespace); led {
+	if led, _ := p.reach.Includes(p.deploymentPlace.Key.Namespace); led {
 		refusals = p.refusals()
 	}
 	message := v.Reason
 	j := stop(reason, message)
 	if reason == ReasonNotTargeted && len(refusals) > 1 {
 		message = fmt.Sprintf("none of its %d targets matches: %s", len(refusals), v.Reason)
-		j = stop(reason, fmt.Sprintf("0 of %d targets match %s", len(refusals), p.at.Key.Name)).reported(message).detail(refusals...)
+		j = stop(reason, fmt.Sprintf("0 of %d targets match %s", len(refusals), p.deploymentPlace.Key.Name)).reported(message).detail(refusals...)
 		if more := len(j.Details) - maxDetails; more > 0 {
 			j.Details = append(j.Details[:maxDetails], fmt.Sprintf("and %d more", more))
 		}
@@ -117,7 +117,7 @@ func (p targetLink) untargeted() linkState {
 	if text := p.unset(); text != "" {
 		j = j.detail(text)
 	}
-	j = j.withEvidence("targets", len(p.Bundle.Spec.Targets)).withEvidence("labels", labels.Set(p.at.Cluster.Labels).String())
+	j = j.withEvidence("targets", len(p.Bundle.Spec.Targets)).withEvidence("labels", labels.Set(p.deploymentPlace.Cluster.Labels).String())
 	switch {
 	case bd != nil && bd.Annotations[fleet.AnnotationWithdrawn] != "":
 		j = j.detail("its deployment there was ordered to be uninstalled")
@@ -135,7 +135,7 @@ func (p targetLink) untargeted() linkState {
 // unset says which default targets apply because no targets are set. It is empty where the
 // GitRepo or overrideTargets sets some.
 func (p targetLink) unset() string {
-	led, _ := p.reach.Includes(p.at.Key.Namespace)
+	led, _ := p.reach.Includes(p.deploymentPlace.Key.Namespace)
 	byDefault := slices.ContainsFunc(p.Bundle.Spec.Targets, isDefault)
 	switch {
 	case led && p.overridesWithNothing() && byDefault:
@@ -157,7 +157,7 @@ func isDefault(t fleet.BundleTarget) bool {
 // missingTargets says which clusters and cluster groups that the targets name do not exist,
 // with the nearest names. Nothing is said of those that are not known.
 func (p targetLink) missingTargets() []string {
-	namespace := p.at.Key.Namespace
+	namespace := p.deploymentPlace.Key.Namespace
 	if led, _ := p.reach.Includes(namespace); !led {
 		return nil
 	}
@@ -224,13 +224,13 @@ func (p targetLink) targetHints(v target.Verdict) []Hint {
 	if v.Target >= 0 {
 		return linkState{}.hint("to deploy it there", "remove doNotDeploy from what stands in the way, in %s", p.file()).hints
 	}
-	if led, _ := p.reach.Includes(p.at.Key.Namespace); !led {
+	if led, _ := p.reach.Includes(p.deploymentPlace.Key.Namespace); !led {
 		return linkState{}.hint("to let it go there", "make a BundleNamespaceMapping in %s that selects %s and namespace %s",
-			p.Bundle.Namespace, p.Bundle.Name, p.at.Key.Namespace).hints
+			p.Bundle.Namespace, p.Bundle.Name, p.deploymentPlace.Key.Namespace).hints
 	}
 	if group, _ := p.faultyGroup(); group != "" {
 		return linkState{}.hint("to put it right", "correct the selector of the cluster group: kubectl -n %s edit clustergroup %s",
-			p.at.Key.Namespace, group).hints
+			p.deploymentPlace.Key.Namespace, group).hints
 	}
 	if wrong := p.misspelt(); len(wrong) > 0 {
 		label := slices.Min(slices.Collect(maps.Keys(wrong)))
@@ -242,22 +242,22 @@ func (p targetLink) targetHints(v target.Verdict) []Hint {
 			parts = append(parts, k+"="+set[k])
 		}
 		return linkState{}.hint("to deploy it there", "kubectl -n %s label clusters.fleet.cattle.io %s %s --overwrite",
-			p.at.Key.Namespace, p.at.Key.Name, strings.Join(parts, " ")).hints
+			p.deploymentPlace.Key.Namespace, p.deploymentPlace.Key.Name, strings.Join(parts, " ")).hints
 	}
 	if p.overridesTargets() {
 		return linkState{}.hint("to deploy it there", "add a target for %s to overrideTargets in %s: they replace those of the repo",
-			p.at.Key.Name, p.file()).hints
+			p.deploymentPlace.Key.Name, p.file()).hints
 	}
 	repo := p.Bundle.Labels[fleet.LabelRepoName]
 	if repo != "" && p.Repo == nil {
 		return linkState{}.hint("to deploy it there", "add a target for %s to spec.targets of repo %s, or to overrideTargets in %s if that has them",
-			p.at.Key.Name, repo, p.file()).hints
+			p.deploymentPlace.Key.Name, repo, p.file()).hints
 	}
 	if repo != "" {
 		return linkState{}.hint("to deploy it there", "add a target for %s to spec.targets of the repo: kubectl -n %s edit gitrepo %s",
-			p.at.Key.Name, p.Bundle.Namespace, repo).hints
+			p.deploymentPlace.Key.Name, p.Bundle.Namespace, repo).hints
 	}
-	return linkState{}.hint("to deploy it there", "add a target for %s to spec.targets of the bundle", p.at.Key.Name).hints
+	return linkState{}.hint("to deploy it there", "add a target for %s to spec.targets of the bundle", p.deploymentPlace.Key.Name).hints
 }
 
 // overridesTargets reports whether the Bundle has overrideTargets, which may be empty,
@@ -289,7 +289,7 @@ func (p targetLink) labelsFor() map[string]string {
 	for _, selectors := range p.selectors() {
 		missing := map[string]string{}
 		for _, s := range selectors {
-			if !missingLabels(s, p.at.Cluster.Labels, missing) {
+			if !missingLabels(s, p.deploymentPlace.Cluster.Labels, missing) {
 				missing = nil
 				break
 			}
@@ -324,7 +324,7 @@ func (p targetLink) selectors() [][]*metav1.LabelSelector {
 			return
 		}
 		for _, g := range p.Groups {
-			if g.Name == c.ClusterGroup && g.Namespace == p.at.Key.Namespace && g.Spec.Selector != nil {
+			if g.Name == c.ClusterGroup && g.Namespace == p.deploymentPlace.Key.Namespace && g.Spec.Selector != nil {
 				out = append(out, append(list, g.Spec.Selector))
 			}
 		}

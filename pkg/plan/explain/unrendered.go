@@ -9,7 +9,7 @@ func unrendered(pairs ...*bundleOnCluster) []string {
 	for _, p := range pairs {
 		if p.keepsTemplates() {
 			if n++; n == 1 {
-				first = p.at.Key.Name
+				first = p.deploymentPlace.Key.Name
 			}
 		}
 	}
@@ -32,6 +32,6 @@ func (p *bundleOnCluster) lintHints() []Hint {
 	if !p.keepsTemplates() {
 		return linkState{}.hint(purpose, "fleet lint DIR").hints
 	}
-	return linkState{}.hint("to have templates of values rendered", "kubectl -n %s label clusters.fleet.cattle.io %s KEY=VALUE", p.at.Key.Namespace, p.at.Key.Name).
-		hint(purpose, "fleet get clusters -n %s -o yaml > clusters.yaml && fleet lint --cluster-file clusters.yaml DIR", p.at.Key.Namespace).hints
+	return linkState{}.hint("to have templates of values rendered", "kubectl -n %s label clusters.fleet.cattle.io %s KEY=VALUE", p.deploymentPlace.Key.Namespace, p.deploymentPlace.Key.Name).
+		hint(purpose, "fleet get clusters -n %s -o yaml > clusters.yaml && fleet lint --cluster-file clusters.yaml DIR", p.deploymentPlace.Key.Namespace).hints
 }

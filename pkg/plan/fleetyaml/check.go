@@ -27,7 +27,7 @@ const maxFindings = 200
 type checker struct {
 	path  string
 	found []finding.Finding
-	more  bool // something was left out
+	hasMore  bool // something was left out
 
 	// unknown is the severity of a key that nothing reads, outside of label selectors,
 	// and belongs where such a key is known: a hint, or empty.
@@ -41,7 +41,7 @@ func (c *checker) hasRoomFor(s finding.Severity) bool {
 	if len(c.found) < maxFindings || s == finding.Error && !finding.HasErrors(c.found) {
 		return true
 	}
-	c.more = true
+	c.hasMore = true
 	return false
 }
 
@@ -68,12 +68,12 @@ func (c *checker) addFinding(n *yaml.Node, s finding.Severity, rule, message, hi
 }
 
 // isFull reports that nothing more can be found that would be kept.
-func (c *checker) isFull() bool { return c.more && finding.HasErrors(c.found) }
+func (c *checker) isFull() bool { return c.hasMore && finding.HasErrors(c.found) }
 
 // sortedFindings are all findings by place, and last whether some were left out.
 func (c *checker) sortedFindings() []finding.Finding {
 	finding.Sort(c.found)
-	if c.more {
+	if c.hasMore {
 		c.found = append(c.found, finding.Finding{
 			Path: c.path, Severity: finding.Warning, Rule: finding.RuleTooLarge,
 			Message: "there are more findings about this file, which are left out",

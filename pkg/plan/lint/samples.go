@@ -41,7 +41,7 @@ type Sample struct {
 // set, and one that none of them is about. Each has the labels, annotations and
 // values that templates of values ask for.
 func Samples(set bundle.Set) []Sample {
-	m := sampleMaker{asked: askedBy(set)}
+	m := sampleMaker{facts: askedBy(set)}
 	m.addSample("any other cluster", target.Criteria{})
 	for _, r := range set.Results {
 		if r.Bundle == nil {
@@ -62,7 +62,7 @@ func Samples(set bundle.Set) []Sample {
 }
 
 type sampleMaker struct {
-	asked usedFacts
+	facts usedFacts
 	list  []Sample
 	seen  map[string]bool
 }
@@ -108,7 +108,7 @@ func (m *sampleMaker) addSample(title string, c target.Criteria) {
 		groupLabels, _, _ := labelsMatching(c.ClusterGroupSelector)
 		s.Groups = []target.Group{{Name: cmp.Or(c.ClusterGroup, made), Labels: groupLabels}}
 	}
-	m.asked.fillSample(&s, without)
+	m.facts.fillSample(&s, without)
 	m.list = append(m.list, s)
 }
 

@@ -102,7 +102,7 @@ func Fprintf(w io.Writer, format string, args ...any) {
 type Writer struct {
 	mu   sync.Mutex
 	to   io.Writer
-	held []byte
+	incomplete []byte
 }
 
 // NewWriter returns a Writer that writes to another one.
@@ -112,10 +112,10 @@ func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	data := append(w.held, p...)
+	data := append(w.incomplete, p...)
 	end := completeLength(data)
 	text := Text(string(data[:end]))
-	w.held = append([]byte(nil), data[end:]...)
+	w.incomplete = append([]byte(nil), data[end:]...)
 	if text == "" {
 		return len(p), nil
 	}

@@ -79,10 +79,10 @@ const (
 	UseNow              // the agent registers
 )
 
-// JudgeBootstrap decides what an agent does with a bootstrap Secret, with the
+// DecideBootstrap decides what an agent does with a bootstrap Secret, with the
 // reason. o is where its present credential is from; the zero Origin says that
 // there is none.
-func JudgeBootstrap(b Bootstrapping, o Origin, c Contact) (Use, string) {
+func DecideBootstrap(b Bootstrapping, o Origin, c Contact) (Use, string) {
 	if o == (Origin{}) {
 		return UseNow, "this agent has no credential"
 	}

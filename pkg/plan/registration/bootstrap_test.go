@@ -54,7 +54,7 @@ func TestJudgeBootstrap(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			use, reason := JudgeBootstrap(c.given, c.origin, c.contact)
+			use, reason := DecideBootstrap(c.given, c.origin, c.contact)
 			if use != c.want || !strings.Contains(reason, c.says) {
 				t.Errorf("%s: got %d, %q", c.why, use, reason)
 			}

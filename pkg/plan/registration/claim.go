@@ -20,7 +20,7 @@ type Claim struct {
 	Waits string // for what; empty: it is granted
 }
 
-// JudgeClaim decides about a request for a Cluster that exists, made with registration
+// DecideClaim decides about a request for a Cluster that exists, made with registration
 // token t. siblings are the requests of the same client.
 //
 // A Cluster that no agent has used yet is free. The manager's own token, for a Cluster
@@ -28,7 +28,7 @@ type Claim struct {
 // made with the token that it names: a user who may make that Cluster's tokens may change
 // the Cluster. A Cluster that a group's token has brought in is given to tokens of that
 // group only.
-func JudgeClaim(r *fleet.ClusterRegistration, c *fleet.Cluster, t *fleet.ClusterRegistrationToken, siblings []*fleet.ClusterRegistration, s Settings) Claim {
+func DecideClaim(r *fleet.ClusterRegistration, c *fleet.Cluster, t *fleet.ClusterRegistrationToken, siblings []*fleet.ClusterRegistration, s Settings) Claim {
 	claim, group := Claim{Again: hadAgent(c, siblings)}, GroupOf(c)
 	switch {
 	case ownToken(t, c) && s.TokensChecked, Accepted(r, c, siblings):

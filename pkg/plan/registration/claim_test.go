@@ -94,7 +94,7 @@ func TestJudgeClaim(t *testing.T) {
 			if token == nil {
 				token = &fleet.ClusterRegistrationToken{}
 			}
-			got := JudgeClaim(request("r", "a", 0), c.cluster, token, c.siblings, Settings{Reclaim: reclaim, TokensChecked: !c.loose})
+			got := DecideClaim(request("r", "a", 0), c.cluster, token, c.siblings, Settings{Reclaim: reclaim, TokensChecked: !c.loose})
 			if got.Again != c.again || (got.Waits != "") != c.waits {
 				t.Errorf("%s: got %+v", c.why, got)
 			}

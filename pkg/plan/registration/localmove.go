@@ -82,8 +82,8 @@ func (m LocalMove) nextLocal(at, seen, want string) (string, LocalMove) {
 	return want, next.WithoutNamespace(want)
 }
 
-// A LocalSight is what is seen of the local agent while it moves.
-type LocalSight struct {
+// A LocalState is what is seen of the local agent while it moves.
+type LocalState struct {
 	At      string // where it is to live
 	Seen    string // where it has checked in from last
 	Ordered bool   // what the manager asks of the agent's own deployment is for that place
@@ -93,7 +93,7 @@ type LocalSight struct {
 // otherwise what the removal waits for. Until the agent works in its new place, the earlier
 // one keeps working. Until the agent's own deployment is for the new place, no agent may
 // carry out the old deployment.
-func (m LocalMove) MayLeave(s LocalSight) (wait string) {
+func (m LocalMove) MayLeave(s LocalState) (wait string) {
 	from := strings.Join(m.Leaves, ", ")
 	switch {
 	case s.Seen != s.At:

@@ -66,12 +66,12 @@ func TestLocalMayLeave(t *testing.T) {
 	m := LocalMove{From: "a", Leaves: []string{"a"}}
 	for name, c := range map[string]struct {
 		why  string
-		s    LocalSight
+		s    LocalState
 		want bool
 	}{
-		"Silent":    {why: "the new agent has not spoken", s: LocalSight{At: "b", Seen: "a", Ordered: true}},
-		"Unordered": {why: "the present order would install the old agent again", s: LocalSight{At: "b", Seen: "b"}},
-		"Arrived":   {why: "the old agent is not needed any more", s: LocalSight{At: "b", Seen: "b", Ordered: true}, want: true},
+		"Silent":    {why: "the new agent has not spoken", s: LocalState{At: "b", Seen: "a", Ordered: true}},
+		"Unordered": {why: "the present order would install the old agent again", s: LocalState{At: "b", Seen: "b"}},
+		"Arrived":   {why: "the old agent is not needed any more", s: LocalState{At: "b", Seen: "b", Ordered: true}, want: true},
 	} {
 		if wait := m.MayLeave(c.s); (wait == "") != c.want {
 			t.Errorf("%s: %s: waits with %q", name, c.why, wait)

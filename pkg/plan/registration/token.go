@@ -20,9 +20,9 @@ type TokenVerdict struct {
 	Left    time.Duration // until it goes; 0: for ever
 }
 
-// JudgeToken decides about a token at a time. A ttl of 0 is no limit, and no
+// DecideToken decides about a token at a time. A ttl of 0 is no limit, and no
 // limit is refused where one is required.
-func JudgeToken(t *fleet.ClusterRegistrationToken, now time.Time, ttlRequired bool) TokenVerdict {
+func DecideToken(t *fleet.ClusterRegistrationToken, now time.Time, ttlRequired bool) TokenVerdict {
 	var v TokenVerdict
 	ttl := time.Duration(0)
 	if t.Spec.TTL != nil {

@@ -41,7 +41,7 @@ func TestJudgeToken(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, JudgeToken(token(c.ttl), noon.Add(c.now), c.required)); diff != "" {
+			if diff := cmp.Diff(c.want, DecideToken(token(c.ttl), noon.Add(c.now), c.required)); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 		})

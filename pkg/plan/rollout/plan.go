@@ -106,7 +106,7 @@ func Plan(shape Shape, targets []Target) Result {
 			r.holdPartition(p, held)
 		} else {
 			r.decidePartition(p, &n)
-			if n.behind > p.Limit {
+			if n.notReady > p.Limit {
 				out.UnavailablePartitions++
 			}
 			if out.UnavailablePartitions > shape.MaxUnavailablePartitions {
@@ -130,7 +130,7 @@ func Count(shape Shape, targets []Target) Result {
 		for _, m := range p.Members {
 			r.done[m] = true
 		}
-		if n.behind > p.Limit {
+		if n.notReady > p.Limit {
 			out.UnavailablePartitions++
 		}
 		out.Partitions = append(out.Partitions, n.progress(p))
@@ -147,7 +147,7 @@ type round struct {
 	steps   []Step            // nil where nothing is decided
 	done    []bool            // held by a partition that was worked on
 	tallies []partitionCounts // of the partitions
-	all     partitionCounts   // of all targets
+	total     partitionCounts   // of all targets
 	full    string            // why a target waits where the Bundle has no room
 	narrow  string            // why it waits where its partition has none
 }
@@ -155,7 +155,7 @@ type round struct {
 func newRound(shape Shape, targets []Target) *round {
 	r := &round{shape: shape, targets: targets, done: make([]bool, len(targets))}
 	for i := range targets {
-		r.all.addTarget(&targets[i], nil)
+		r.total.addTarget(&targets[i], nil)
 	}
 	return r
 }
@@ -163,9 +163,9 @@ func newRound(shape Shape, targets []Target) *round {
 // A tally holds how many targets are in which state.
 type partitionCounts struct {
 	down     int // unavailable
-	behind   int // not there yet, or not available
+	notReady   int // not there yet, or not available
 	deferred int // not there yet, and nothing waits for them
-	blind    int // deferred, and promoted while up
+	maybeUp    int // deferred, and promoted while up
 }
 
 // addTarget counts a target. step is what was decided for it in this round, nil for
@@ -178,14 +178,14 @@ func (n *partitionCounts) addTarget(t *Target, step *Step) {
 			n.deferred++
 		}
 		if t.mayBeUp() || moved {
-			n.blind++
+			n.maybeUp++
 		}
 	default:
 		if moved || t.Unavailable() {
 			n.down++
 		}
 		if t.holdsPartition() {
-			n.behind++
+			n.notReady++
 		}
 	}
 }
@@ -218,11 +218,11 @@ func (r *round) decidePartition(p *Partition, n *partitionCounts) {
 		s := r.decideTarget(&r.targets[i], p, n)
 		if s.Costs {
 			n.down++
-			r.all.down++
+			r.total.down++
 		}
 		if s.Blind {
-			n.blind++
-			r.all.blind++
+			n.maybeUp++
+			r.total.maybeUp++
 		}
 		r.steps[i] = s
 	}
@@ -245,7 +245,7 @@ func (r *round) decideTarget(t *Target, p *Partition, n *partitionCounts) Step {
 		return r.decideDeferred(t, p, n)
 	case t.down():
 		return Step{Stage: true, Move: true, Reason: "not available anyway"}
-	case r.all.down >= r.shape.MaxUnavailable:
+	case r.total.down >= r.shape.MaxUnavailable:
 		return Step{Stage: true, Waits: true, Reason: r.full}
 	case n.down >= p.Limit:
 		if r.narrow == "" {
@@ -272,7 +272,7 @@ func (r *round) create(t *Target) Step {
 // again when its cluster, or another one, reports again: nothing else makes room.
 func (r *round) decideDeferred(t *Target, p *Partition, n *partitionCounts) Step {
 	up := !t.down()
-	if up && (r.all.blind >= r.shape.MaxUnavailable || n.blind >= p.Limit) {
+	if up && (r.total.maybeUp >= r.shape.MaxUnavailable || n.maybeUp >= p.Limit) {
 		return Step{Stage: true, Reason: t.deferReason() + ": is updated when it is back and there is room"}
 	}
 	return Step{Stage: true, Move: true, Blind: up, Reason: t.deferReason() + ": takes it when it is back, nothing waits for it"}
@@ -295,7 +295,7 @@ func (r *round) holdPartition(p *Partition, reason string) {
 
 // fillTotals fills in what is known when all partitions were looked at.
 func (r *round) fillTotals(out *Result) {
-	out.Unavailable, out.Deferred, out.Blind = r.all.down, r.all.deferred, r.all.blind
+	out.Unavailable, out.Deferred, out.Blind = r.total.down, r.total.deferred, r.total.maybeUp
 	for i, done := range r.done {
 		if done {
 			continue

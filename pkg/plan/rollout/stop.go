@@ -90,7 +90,7 @@ func (r *round) firstStop() *Stop {
 	over := 0
 	for i := range r.tallies {
 		p, n := &r.shape.Partitions[i], &r.tallies[i]
-		crowded, narrow := r.all.down >= r.shape.MaxUnavailable, n.down >= p.Limit
+		crowded, narrow := r.total.down >= r.shape.MaxUnavailable, n.down >= p.Limit
 		switch {
 		case (crowded || narrow) && !r.anyWantsRoom(p):
 		case crowded:
@@ -98,7 +98,7 @@ func (r *round) firstStop() *Stop {
 		case narrow:
 			return &Stop{Partition: p.Name, Clusters: r.unavailable(p), Allowed: p.Limit}
 		}
-		if n.behind > p.Limit {
+		if n.notReady > p.Limit {
 			over++
 		}
 		if over > r.shape.MaxUnavailablePartitions {

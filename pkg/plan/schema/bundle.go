@@ -55,17 +55,17 @@ type bundleCheck struct {
 	kinds  *Kinds
 	bundle Bundle
 	found  []finding.Finding
-	more   bool // findings were left out
+	hasMore   bool // findings were left out
 	// unknown are the kinds that were found to be unknown: each is reported once.
 	unknown map[string]bool
-	own     map[kube.GroupKind]string // kinds whose CRDs the bundle brings
+	ownCRDs     map[kube.GroupKind]string // kinds whose CRDs the bundle brings
 	roots   map[string][]*yaml.Node   // documents of files that were needed
 }
 
 // Findings returns what is wrong with a bundle's objects, at most 200 findings by place. An
 // unknown kind is named where it stands first.
 func (k *Kinds) Findings(b Bundle) []finding.Finding {
-	j := &bundleCheck{kinds: k, bundle: b, unknown: map[string]bool{}, own: b.ownKinds(), roots: map[string][]*yaml.Node{}}
+	j := &bundleCheck{kinds: k, bundle: b, unknown: map[string]bool{}, ownCRDs: b.ownKinds(), roots: map[string][]*yaml.Node{}}
 	for _, name := range b.Manifests {
 		j.file(name, b.Files[name])
 	}
@@ -88,7 +88,7 @@ func (k *Kinds) Findings(b Bundle) []finding.Finding {
 		}
 	}
 	finding.Sort(j.found)
-	if j.more {
+	if j.hasMore {
 		j.found = append(j.found, finding.Finding{
 			Path: b.Dir, Severity: finding.Warning, Rule: finding.RuleTooLarge, Message: "there are more findings about the objects here, which are left out",
 		})
@@ -155,7 +155,7 @@ func (j *bundleCheck) addFault(at finding.Finding, object map[string]any, fault 
 // addFinding takes in a finding, as long as there is room.
 func (j *bundleCheck) addFinding(f finding.Finding) {
 	if len(j.found) >= maxFindings {
-		j.more = true
+		j.hasMore = true
 		return
 	}
 	j.found = append(j.found, f)

@@ -56,7 +56,7 @@ func (j *bundleCheck) objectFaults(object map[string]any) []Fault {
 	if err != nil || isHook(object) {
 		return list
 	}
-	file := j.own[gv.WithKind(kind).GroupKind()]
+	file := j.ownCRDs[gv.WithKind(kind).GroupKind()]
 	if file == "" {
 		return list
 	}

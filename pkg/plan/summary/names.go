@@ -55,7 +55,7 @@ func listOf(p *fleet.PerClusterState, bucket int) *[]string {
 // each once.
 type limitedNames struct {
 	limit int // 0: none
-	more  bool
+	truncated  bool
 	// list is sorted where there is a limit, and else after sort.
 	list []string
 }
@@ -70,7 +70,7 @@ func (n *limitedNames) addName(name string) {
 	case order == 0:
 		return
 	case order < 0 && last == n.limit-1:
-		n.more = true
+		n.truncated = true
 		return
 	case order < 0:
 		n.list = append(n.list, name)
@@ -81,7 +81,7 @@ func (n *limitedNames) addName(name string) {
 		return
 	}
 	if last == n.limit-1 {
-		n.list, n.more = n.list[:last], true
+		n.list, n.truncated = n.list[:last], true
 	}
 	n.list = slices.Insert(n.list, at, name)
 }
@@ -98,13 +98,13 @@ func (n *limitedNames) sortNames() {
 // addAll adds other names of the same limit.
 func (n *limitedNames) addAll(other *limitedNames) {
 	if len(n.list) == 0 {
-		n.list, n.more = slices.Clone(other.list), other.more
+		n.list, n.truncated = slices.Clone(other.list), other.truncated
 		return
 	}
 	for _, name := range other.list {
 		n.addName(name)
 	}
-	n.more = n.more || other.more
+	n.truncated = n.truncated || other.truncated
 }
 
 // namesShare is the part of the room that is kept for names of clusters: a third.

@@ -25,9 +25,9 @@ type resourceIndex struct {
 	groups map[groupKey]*resourceGroup
 	last   *resourceGroup // the one that was used last, and its key
 	key    groupKey
-	turn   int            // number of the deployment that is looked at
+	round   int            // number of the deployment that is looked at
 	cache  []*objectState // what an agent spoke of last, by the place where it did
-	odd    []*objectState // what the agent of this deployment speaks of
+	exceptions    []*objectState // what the agent of this deployment speaks of
 }
 
 // A listKey identifies a shared list.
@@ -55,19 +55,19 @@ type resourceGroup struct {
 	objects []*objectState
 	state   string
 	bucket  int
-	partial bool
-	on      limitedNames
+	incomplete bool
+	clusters      limitedNames
 }
 
 // An object is one object over all clusters.
 type objectState struct {
 	key     objectKey
-	on      [buckets]limitedNames
+	clustersByState      [buckets]limitedNames
 	partial bool // some agent reports only a part
 	// worst is the state that is not Ready on the first cluster by name.
 	worst   string
 	worstOn string
-	turn    int    // when it was an exception last
+	round    int    // when it was an exception last
 	now     string // and in which state it was then
 }
 
@@ -87,12 +87,12 @@ func (r *resourceIndex) addDeployment(d *Deployment) {
 	}
 	if len(d.NonReady) == 0 && len(d.Modified) == 0 {
 		if len(d.Resources) > 0 {
-			r.groupOf(d, general).on.addName(d.Cluster)
+			r.groupOf(d, general).clusters.addName(d.Cluster)
 		}
 		return
 	}
-	r.turn++
-	r.odd = r.odd[:0]
+	r.round++
+	r.exceptions = r.exceptions[:0]
 	for i := range d.NonReady {
 		n := &d.NonReady[i]
 		r.setException(i, objectKey{n.APIVersion, n.Kind, n.Namespace, n.Name}, n.Summary.State)
@@ -101,11 +101,11 @@ func (r *resourceIndex) addDeployment(d *Deployment) {
 		m := &d.Modified[i]
 		r.setException(len(d.NonReady)+i, objectKey{m.APIVersion, m.Kind, m.Namespace, m.Name}, modifiedState(m))
 	}
-	for _, o := range r.odd {
+	for _, o := range r.exceptions {
 		o.addState(d, o.now)
 	}
 	for _, o := range r.objects(d.Resources) {
-		if o.turn != r.turn {
+		if o.round != r.round {
 			o.addState(d, general)
 		}
 	}
@@ -124,9 +124,9 @@ func (r *resourceIndex) setException(place int, key objectKey, state string) {
 		r.cache[place] = o
 	}
 	o.now = state
-	if o.turn != r.turn {
-		o.turn = r.turn
-		r.odd = append(r.odd, o)
+	if o.round != r.round {
+		o.round = r.round
+		r.exceptions = append(r.exceptions, o)
 	}
 }
 
@@ -135,8 +135,8 @@ func (r *resourceIndex) objectOf(key objectKey) *objectState {
 	if o == nil {
 		o = &objectState{key: key}
 		if r.brief {
-			for i := range o.on {
-				o.on[i].limit = maxExamples
+			for i := range o.clustersByState {
+				o.clustersByState[i].limit = maxExamples
 			}
 		}
 		r.found[key] = o
@@ -169,9 +169,9 @@ func (r *resourceIndex) groupOf(d *Deployment, state string) *resourceGroup {
 	}
 	g := r.groups[key]
 	if g == nil {
-		g = &resourceGroup{objects: r.objects(d.Resources), state: state, bucket: bucketOf(state), partial: d.Incomplete}
+		g = &resourceGroup{objects: r.objects(d.Resources), state: state, bucket: bucketOf(state), incomplete: d.Incomplete}
 		if r.brief {
-			g.on.limit = maxExamples
+			g.clusters.limit = maxExamples
 		}
 		r.groups[key] = g
 	}
@@ -184,7 +184,7 @@ func (o *objectState) addState(d *Deployment, state string) {
 	o.partial = o.partial || d.Incomplete
 	o.keepState(d.Cluster, state)
 	if b := bucketOf(state); b != noBucket {
-		o.on[b].addName(d.Cluster)
+		o.clustersByState[b].addName(d.Cluster)
 	}
 }
 
@@ -201,13 +201,13 @@ func (o *objectState) keepState(cluster, state string) {
 
 // addToObjects passes on to its objects what was counted together.
 func (g *resourceGroup) addToObjects() {
-	g.on.sortNames()
-	first := g.on.list[0]
+	g.clusters.sortNames()
+	first := g.clusters.list[0]
 	for _, o := range g.objects {
-		o.partial = o.partial || g.partial
+		o.partial = o.partial || g.incomplete
 		o.keepState(first, g.state)
 		if g.bucket != noBucket {
-			o.on[g.bucket].addAll(&g.on)
+			o.clustersByState[g.bucket].addAll(&g.clusters)
 		}
 	}
 }
@@ -268,11 +268,11 @@ func (o *objectState) resource() fleet.DeployedResource {
 	if o.worst != "" {
 		out.State = o.worst
 	}
-	for b := range o.on {
-		n := &o.on[b]
+	for b := range o.clustersByState {
+		n := &o.clustersByState[b]
 		n.sortNames()
 		*listOf(&out.PerClusterState, b) = n.list
-		out.IncompleteState = out.IncompleteState || n.more
+		out.IncompleteState = out.IncompleteState || n.truncated
 	}
 	return out
 }

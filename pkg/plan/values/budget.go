@@ -26,7 +26,7 @@ var ErrBudget = fmt.Errorf("the templates of this version of the bundle have tak
 // clusters together. It may be used by several goroutines.
 type Budget struct {
 	mu                sync.Mutex
-	renderings, taken int
+	renderings, used int
 }
 
 // checkLeft fails if the budget is used up.
@@ -36,7 +36,7 @@ func (b *Budget) checkLeft() error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.taken > budgetSteps+b.renderings*budgetShare {
+	if b.used > budgetSteps+b.renderings*budgetShare {
 		return ErrBudget
 	}
 	b.renderings++
@@ -50,7 +50,7 @@ func (b *Budget) charge(steps int) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.taken += steps
+	b.used += steps
 }
 
 // large is held by renderings that are not small: each takes a place.
@@ -82,5 +82,5 @@ func renderWithin(budget *Budget, helm *fleet.HelmOptions, c ClusterFacts, label
 func tryRender(l limits, helm *fleet.HelmOptions, c ClusterFacts, labels map[string]string) (*fleet.HelmOptions, int, error) {
 	m, out := newMeter(l), helm.DeepCopy()
 	err := m.render(out, c, labels)
-	return out, m.taken, err
+	return out, m.usedSteps, err
 }

@@ -18,14 +18,14 @@ func rendered(text string, b *Budget) error {
 // TestBudget: clusters share what all of them together may take, each may add
 // what a simple template takes, and a template that ends at a limit counts too.
 func TestBudget(t *testing.T) {
-	b := Budget{taken: budgetSteps - maxSteps}
+	b := Budget{used: budgetSteps - maxSteps}
 	for range 100 {
 		if err := rendered("${ .ClusterName }", &b); err != nil {
 			t.Fatalf("simple templates are possible for any number of clusters: %v", err)
 		}
 	}
-	if b.taken > budgetSteps-maxSteps+100*budgetShare/10 {
-		t.Errorf("a simple template takes %d steps, more than a tenth of its share", (b.taken-budgetSteps+maxSteps)/100)
+	if b.used > budgetSteps-maxSteps+100*budgetShare/10 {
+		t.Errorf("a simple template takes %d steps, more than a tenth of its share", (b.used-budgetSteps+maxSteps)/100)
 	}
 	tries := 0
 	for ; tries < 20; tries++ {

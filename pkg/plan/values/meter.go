@@ -52,9 +52,9 @@ var (
 // can end a template from outside, so everything that it does comes by here.
 type meter struct {
 	limits
-	usedBytes, taken int
+	usedBytes, usedSteps int
 	calls            int       // of templates, that have not returned
-	at               int       // offset of the action that is executed in its text
+	offset               int       // offset of the action that is executed in its text
 	start            time.Time // of the template that is executed
 }
 
@@ -62,11 +62,11 @@ func newMeter(l limits) *meter { return &meter{limits: l} }
 
 // addSteps takes steps.
 func (m *meter) addSteps(steps int) error {
-	if steps < 0 || steps > m.steps-m.taken {
-		m.taken = m.steps
+	if steps < 0 || steps > m.steps-m.usedSteps {
+		m.usedSteps = m.steps
 		return errSteps
 	}
-	m.taken += steps
+	m.usedSteps += steps
 	if time.Since(m.start) > m.time {
 		return ErrTime
 	}
@@ -109,7 +109,7 @@ func (m *meter) sizeOf(by string, list ...any) (int, error) {
 
 // addStep is called before each action and turn, with its offset in the text.
 func (m *meter) addStep(at int) (string, error) {
-	m.at = at
+	m.offset = at
 	return "", m.addSteps(1)
 }
 

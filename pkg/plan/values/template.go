@@ -44,7 +44,7 @@ func (m *meter) renderTree(tree map[string]any, facts map[string]any) (map[strin
 // renderText renders one template and reads the result as YAML. A fault of a
 // template that needs more than it may says where it was.
 func (m *meter) renderText(name, text string, facts map[string]any) (any, error) {
-	m.at = 0
+	m.offset = 0
 	found := scanTemplates(text)
 	err := found.checkLimits()
 	var written string
@@ -56,7 +56,7 @@ func (m *meter) renderText(name, text string, facts map[string]any) (any, error)
 		value, err = m.parseYAML(name, written, found.entries)
 	}
 	if limit := limitOf(err); limit != nil {
-		return nil, fmt.Errorf("%s: %w", positionText(name, text, m.at), limit)
+		return nil, fmt.Errorf("%s: %w", positionText(name, text, m.offset), limit)
 	}
 	return value, renderError(name, text, err)
 }

@@ -29,23 +29,23 @@ const (
 type attentionCollector struct {
 	now      time.Time
 	fleet    Fleet
-	away     map[Key]bool            // clusters that are Offline
+	offlineClusters     map[Key]bool            // clusters that are Offline
 	aways    map[string]int          // their number, by workspace
 	paused   map[Key]bool            // clusters that are paused
-	held     map[Key]bool            // repositories that are Held
+	heldClusters     map[Key]bool            // repositories that are Held
 	leaving  map[string]int          // rows of workspaces whose deleted Bundles are Held, by name
 	reported map[Key]bool            // repositories with a row of their own or of a bundle
 	bundles  map[Key][]*fleet.Bundle // by repository
-	quiet    []*fleet.GitRepo
+	unchangedRepos    []*fleet.GitRepo
 	list     []Attention
 	moving   []Moving
 	holding  bool // something that is paused is not at its newest version
 }
 
-func newSighting(f Fleet, now time.Time) *attentionCollector {
+func newAttentionCollector(f Fleet, now time.Time) *attentionCollector {
 	s := &attentionCollector{
-		now: now, fleet: f, away: map[Key]bool{}, aways: map[string]int{}, paused: map[Key]bool{},
-		held: map[Key]bool{}, reported: map[Key]bool{}, leaving: map[string]int{},
+		now: now, fleet: f, offlineClusters: map[Key]bool{}, aways: map[string]int{}, paused: map[Key]bool{},
+		heldClusters: map[Key]bool{}, reported: map[Key]bool{}, leaving: map[string]int{},
 		bundles: map[Key][]*fleet.Bundle{},
 	}
 	for _, b := range f.Bundles {
@@ -54,7 +54,7 @@ func newSighting(f Fleet, now time.Time) *attentionCollector {
 	for _, c := range f.Clusters {
 		s.paused[keyOf(c)] = c.Spec.Paused
 		if ClusterState(c) == fleet.Offline {
-			s.away[keyOf(c)] = true
+			s.offlineClusters[keyOf(c)] = true
 			s.aways[c.Namespace]++
 		}
 	}
@@ -69,7 +69,7 @@ func (s *attentionCollector) repository(r *fleet.GitRepo) {
 	case c != nil && c.Type == fleet.ConditionDeletionHeld && s.removal("GitRepo", r, r.Status.Conditions, r.Status.ReadyClusters, r.Status.DesiredReadyClusters):
 		s.reported[key] = true
 	case c != nil:
-		s.held[key], s.reported[key] = state == Held, true
+		s.heldClusters[key], s.reported[key] = state == Held, true
 		s.list = append(s.list, Attention{
 			State: state, Kind: "GitRepo", Name: key.String(),
 			Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
@@ -81,7 +81,7 @@ func (s *attentionCollector) repository(r *fleet.GitRepo) {
 			Ready: r.Status.ReadyClusters, Desired: r.Status.DesiredReadyClusters,
 		})
 	default:
-		s.quiet = append(s.quiet, r)
+		s.unchangedRepos = append(s.unchangedRepos, r)
 	}
 }
 
@@ -116,7 +116,7 @@ func readProgress(r *fleet.GitRepo) string {
 // none of their Bundles has reported. After a reading the manager needs a moment to write
 // the state of the Bundles.
 func (s *attentionCollector) repositoriesLeft() {
-	for _, r := range s.quiet {
+	for _, r := range s.unchangedRepos {
 		c := readyProblem(r.Status.Conditions)
 		if c == nil || s.reported[keyOf(r)] {
 			continue
@@ -156,7 +156,7 @@ func (s *attentionCollector) bundle(b *fleet.Bundle) {
 		}
 	}
 	if b.DeletionTimestamp != nil {
-		s.leavingBundle(b)
+		s.addLeavingBundle(b)
 	} else if c := readyProblem(b.Status.Conditions); c != nil {
 		s.bundleProblem(b, c)
 	} else {
@@ -170,9 +170,9 @@ func (s *attentionCollector) bundle(b *fleet.Bundle) {
 	}
 }
 
-// leavingBundle is a Bundle that is being removed. What was not Ready before is no trouble
+// addLeavingBundle is a Bundle that is being removed. What was not Ready before is no trouble
 // of the removal. One that is left on clusters that are away does not move.
-func (s *attentionCollector) leavingBundle(b *fleet.Bundle) {
+func (s *attentionCollector) addLeavingBundle(b *fleet.Bundle) {
 	s.bundleState(b, fleet.ErrApplied)
 	all := &b.Status.Summary
 	here := all.Ready
@@ -207,7 +207,7 @@ func (s *attentionCollector) workspaceHeld(b *fleet.Bundle, c *fleet.Condition) 
 // untargeted reports whether a GitRepo says of all its Bundles that they match no
 // cluster: then it has the row.
 func (s *attentionCollector) untargeted(repo Key) bool {
-	return slices.ContainsFunc(s.quiet, func(r *fleet.GitRepo) bool {
+	return slices.ContainsFunc(s.unchangedRepos, func(r *fleet.GitRepo) bool {
 		return keyOf(r) == repo && reasonOf(readyProblem(r.Status.Conditions)) == fleet.ReasonNoTargets
 	})
 }
@@ -221,7 +221,7 @@ func (s *attentionCollector) bundleProblem(b *fleet.Bundle, c *fleet.Condition) 
 			return
 		}
 	case fleet.ReasonNotImplemented, fleet.ReasonRestricted, fleet.EventPolicyViolation, fleet.ReasonSuspended:
-		if s.held[repoOf(b)] {
+		if s.heldClusters[repoOf(b)] {
 			return
 		}
 		state = Held
@@ -358,7 +358,7 @@ func (s *attentionCollector) countPresent(b *fleet.Bundle, state fleet.BundleSta
 			continue
 		}
 		named++
-		if s.away[parseKey(r.Name)] {
+		if s.offlineClusters[parseKey(r.Name)] {
 			away++
 			continue
 		}

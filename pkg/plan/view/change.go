@@ -13,7 +13,7 @@ import (
 // lines of EventLines: what has begun to need attention and what no longer does, which clusters
 // went away and came back, and what was paused and resumed.
 func Changes(before, after StatusSnapshot, now time.Time) []EventLine {
-	was, is := before.away, after.away
+	was, is := before.lastSeen, after.lastSeen
 	var lines []EventLine
 	for _, a := range after.Status.Attention {
 		if !slices.ContainsFunc(before.Status.Attention, a.sameTrouble) {
@@ -60,15 +60,15 @@ func pauseChanges(was, is []PausedObject) []EventLine {
 // A StatusSnapshot is a Status and what is needed besides to compare it with another.
 type StatusSnapshot struct {
 	Status Status
-	away   map[string]time.Time // when clusters that are away were last seen
+	lastSeen   map[string]time.Time // when clusters that are away were last seen
 }
 
 // NewSnapshot returns the StatusSnapshot of a fleet.
 func NewSnapshot(f Fleet, m Manager, now time.Time) StatusSnapshot {
-	g := StatusSnapshot{Status: Summarize(f, m, now), away: map[string]time.Time{}}
+	g := StatusSnapshot{Status: Summarize(f, m, now), lastSeen: map[string]time.Time{}}
 	for _, c := range f.Clusters {
 		if ClusterState(c) == fleet.Offline {
-			g.away[keyOf(c).String()] = c.Status.Agent.LastSeen.Time
+			g.lastSeen[keyOf(c).String()] = c.Status.Agent.LastSeen.Time
 		}
 	}
 	return g

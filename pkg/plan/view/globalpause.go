@@ -22,9 +22,9 @@ type GlobalPause struct {
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// ParseBrake reads the data of ConfigMap fleet-brake. No data is a global pause that
+// ParseGlobalPause reads the data of ConfigMap fleet-brake. No data is a global pause that
 // is off. A time that cannot be read is left out.
-func ParseBrake(data map[string]string) GlobalPause {
+func ParseGlobalPause(data map[string]string) GlobalPause {
 	if data[keySuspended] != "true" {
 		return GlobalPause{}
 	}
@@ -35,7 +35,7 @@ func ParseBrake(data map[string]string) GlobalPause {
 	return b
 }
 
-// Data returns what ParseBrake reads.
+// Data returns what ParseGlobalPause reads.
 func (b GlobalPause) Data() map[string]string {
 	data := map[string]string{keySuspended: "false", keyReason: b.Reason, keyBy: b.By}
 	if b.On {

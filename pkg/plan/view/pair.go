@@ -39,7 +39,7 @@ type Pair struct {
 	LastSeen time.Time
 
 	reported   bool   // Progress depends on the agent's report alone
-	said       string // with which message
+	summaryMessage       string // with which message
 	generation int64  // of the Bundle
 }
 
@@ -49,7 +49,7 @@ func (j *evaluator) evaluateDeployment(b *fleet.Bundle, bd *fleet.BundleDeployme
 		Bundle: keyOf(b), Cluster: ClusterOf(bd), Progress: Waiting,
 		State: DeploymentState(bd), Message: DeploymentMessage(bd),
 		Commit: DeploymentCommit(bd), Wanted: b.Labels[fleet.LabelCommit],
-		said: summary.Message(bd), generation: b.Generation,
+		summaryMessage: summary.Message(bd), generation: b.Generation,
 	}
 	observed := b.Status.ObservedGeneration >= b.Generation
 	p.Written = observed && bd.Labels[fleet.LabelCommit] == p.Wanted
@@ -131,7 +131,7 @@ func frozen(b *fleet.Bundle, cluster Key) (*fleet.NonReadyResource, string) {
 
 // repeats reports whether an entry of a summary repeats what the deployment's agent says.
 func (p Pair) repeats(r *fleet.NonReadyResource) bool {
-	own := summary.NonReadyResource(r.Name, &summary.Deployment{State: p.State, Message: p.said})
+	own := summary.NonReadyResource(r.Name, &summary.Deployment{State: p.State, Message: p.summaryMessage})
 	return r.State == own.State && r.Message == own.Message
 }
 

@@ -134,7 +134,7 @@ func Summarize(f Fleet, m Manager, now time.Time) Status {
 		Attention: []Attention{}, Moving: []Moving{}, Paused: PausedObjects(f),
 		Offline: offline(f.Clusters),
 	}
-	seen := newSighting(f, now)
+	seen := newAttentionCollector(f, now)
 	for _, r := range sortedBy(f.Repositories) {
 		s.Repositories.addRepository(r)
 		seen.repository(r)

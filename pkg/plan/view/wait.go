@@ -68,7 +68,7 @@ type Verdict struct {
 
 // Evaluate returns the state of a goal. It depends on nothing but f and the goal.
 func Evaluate(goal Goal, f Fleet) Verdict {
-	j := newJudge(goal, f)
+	j := newEvaluator(goal, f)
 	switch goal.Kind {
 	case "GitRepo":
 		j.evaluateRepository()
@@ -126,10 +126,10 @@ type evaluator struct {
 	deployments map[Key][]*fleet.BundleDeployment // by bundle; those that stay
 	leaving     map[Key][]*fleet.BundleDeployment // by bundle; those that are withdrawn
 	ordered     bool
-	away        bool // the cluster that is waited for is Offline
+	clusterOffline        bool // the cluster that is waited for is Offline
 }
 
-func newJudge(goal Goal, f Fleet) *evaluator {
+func newEvaluator(goal Goal, f Fleet) *evaluator {
 	j := &evaluator{
 		goal: goal, repos: byKey(f.Repositories), bundles: byKey(f.Bundles), clusters: byKey(f.Clusters),
 		deployments: map[Key][]*fleet.BundleDeployment{}, leaving: map[Key][]*fleet.BundleDeployment{}, ordered: f.Ordered,
@@ -185,7 +185,7 @@ func (j *evaluator) result() Progress {
 		return Failed
 	case failed, n[Waiting] > 0, len(j.verdict.Waits) > 0, j.verdict.Trouble != "", !j.verdict.Seen:
 		return Waiting
-	case n[Deferred] > 0, j.away:
+	case n[Deferred] > 0, j.clusterOffline:
 		return Deferred
 	}
 	return Reached
@@ -237,7 +237,7 @@ func (j *evaluator) clusterAlone() {
 	case state == fleet.Offline && j.goal.All:
 		j.addWait("cluster %s is Offline", c.Name)
 	case state == fleet.Offline:
-		j.away = true
+		j.clusterOffline = true
 	}
 	for _, list := range j.deployments {
 		for _, bd := range list {

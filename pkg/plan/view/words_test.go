@@ -74,18 +74,18 @@ func TestSelection(t *testing.T) {
 func TestBrake(t *testing.T) {
 	at := now.Add(-time.Minute)
 	b := GlobalPause{On: true, Reason: "incident", By: "ana", Since: &at}
-	if diff := cmp.Diff(b, ParseBrake(b.Data())); diff != "" {
+	if diff := cmp.Diff(b, ParseGlobalPause(b.Data())); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if got, want := b.Text(now), "suspended since 14:09:44 by ana: incident"; got != want {
 		t.Errorf("want %q, got %q", want, got)
 	}
 	for _, data := range []map[string]string{nil, {"suspended": "false", "reason": "x"}, {"suspended": "yes"}} {
-		if ParseBrake(data).On {
+		if ParseGlobalPause(data).On {
 			t.Errorf("%v is off", data)
 		}
 	}
-	if b := ParseBrake(map[string]string{"suspended": "true", "since": "yesterday"}); !b.On || b.Since != nil {
+	if b := ParseGlobalPause(map[string]string{"suspended": "true", "since": "yesterday"}); !b.On || b.Since != nil {
 		t.Error("a time that cannot be read does not take the brake off")
 	}
 }

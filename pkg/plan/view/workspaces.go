@@ -32,8 +32,8 @@ type Workspace struct {
 	Message string `json:"message,omitempty"`
 }
 
-// A WorkspaceSight is what there is to be seen of workspaces.
-type WorkspaceSight struct {
+// A WorkspaceVisibility is what there is to be seen of workspaces.
+type WorkspaceVisibility struct {
 	Fleet Fleet
 	// Kinds reports that Rancher's kinds are in the cluster; Records are its
 	// FleetWorkspaces, as metadata.
@@ -45,7 +45,7 @@ type WorkspaceSight struct {
 
 // Workspaces returns all workspaces, by name: those that Rancher has, and namespaces that
 // hold Clusters, Bundles or GitRepos or were made to do so.
-func Workspaces(s WorkspaceSight) []Workspace {
+func Workspaces(s WorkspaceVisibility) []Workspace {
 	spaces := map[string]*metav1.PartialObjectMetadata{}
 	found := map[string]*Workspace{}
 	at := func(name string) *Workspace {
@@ -92,7 +92,7 @@ func Workspaces(s WorkspaceSight) []Workspace {
 
 // addSources adds what the FleetWorkspace and the Namespace say; each is nil where it does not
 // exist.
-func (w *Workspace) addSources(s WorkspaceSight, record, ns *metav1.PartialObjectMetadata) {
+func (w *Workspace) addSources(s WorkspaceVisibility, record, ns *metav1.PartialObjectMetadata) {
 	source := record
 	if source == nil {
 		source = ns

@@ -24,33 +24,33 @@ func TestWorkspaces(t *testing.T) {
 	}
 	cases := map[string]struct {
 		why  string
-		seen WorkspaceSight
+		seen WorkspaceVisibility
 		want []string
 	}{
 		"Nothing": {why: "a new installation", want: nil},
 		"Standalone": {
 			why:  "a namespace is a workspace by what is in it, or because a user has asked for it",
-			seen: WorkspaceSight{Fleet: Fleet{Clusters: []*fleet.Cluster{inTeam()}}, Namespaces: []*metav1.PartialObjectMetadata{bareObject("other", nil), bareObject("new", map[string]string{workspace.AnnotationOrigin: workspace.OriginAsked}), bareObject("team", nil)}},
+			seen: WorkspaceVisibility{Fleet: Fleet{Clusters: []*fleet.Cluster{inTeam()}}, Namespaces: []*metav1.PartialObjectMetadata{bareObject("other", nil), bareObject("new", map[string]string{workspace.AnnotationOrigin: workspace.OriginAsked}), bareObject("team", nil)}},
 			want: []string{"new 0 of 0", "team 1 of 1"},
 		},
 		"Creator": {
 			why:  "Rancher knows who has made it",
-			seen: WorkspaceSight{Kinds: true, Records: []*metav1.PartialObjectMetadata{bareObject("team", map[string]string{workspace.AnnotationCreator: "u-1"})}},
+			seen: WorkspaceVisibility{Kinds: true, Records: []*metav1.PartialObjectMetadata{bareObject("team", map[string]string{workspace.AnnotationCreator: "u-1"})}},
 			want: []string{"team 0 of 0 by u-1"},
 		},
 		"NoNamespace": {
 			why:  "nothing can be in it yet",
-			seen: WorkspaceSight{Kinds: true, Records: []*metav1.PartialObjectMetadata{bareObject("team", nil)}, Namespaces: []*metav1.PartialObjectMetadata{bareObject("other", nil)}},
+			seen: WorkspaceVisibility{Kinds: true, Records: []*metav1.PartialObjectMetadata{bareObject("team", nil)}, Namespaces: []*metav1.PartialObjectMetadata{bareObject("other", nil)}},
 			want: []string{"team 0 of 0: has no namespace yet; kubectl describe fleetworkspace team says why"},
 		},
 		"NoRecord": {
 			why:  "Rancher does not show it",
-			seen: WorkspaceSight{Kinds: true, Fleet: Fleet{Clusters: []*fleet.Cluster{inTeam()}}, Namespaces: []*metav1.PartialObjectMetadata{bareObject("team", nil)}},
+			seen: WorkspaceVisibility{Kinds: true, Fleet: Fleet{Clusters: []*fleet.Cluster{inTeam()}}, Namespaces: []*metav1.PartialObjectMetadata{bareObject("team", nil)}},
 			want: []string{"team 1 of 1: a namespace alone, without FleetWorkspace"},
 		},
 		"Unseen": {
 			why:  "without the right to list namespaces nothing wrong is shown of them",
-			seen: WorkspaceSight{Kinds: true, Fleet: Fleet{Clusters: []*fleet.Cluster{inTeam()}}},
+			seen: WorkspaceVisibility{Kinds: true, Fleet: Fleet{Clusters: []*fleet.Cluster{inTeam()}}},
 			want: []string{"team 1 of 1"},
 		},
 	}

@@ -224,7 +224,7 @@ func (r Removal) summary(over bool) string {
 		text += fmt.Sprintf(" (budget %d)", r.Budget.Allowed(r.Total))
 	}
 	var kinds []string
-	for _, kind := range precious {
+	for _, kind := range kindsWithData {
 		n := 0
 		for _, item := range r.Items {
 			for _, t := range item.DataObjects {
@@ -285,7 +285,7 @@ func (r Removal) list() []string {
 		}
 	}
 	slices.SortFunc(things, func(a, b DataObject) int {
-		return cmp.Or(slices.Index(precious, a.Kind)-slices.Index(precious, b.Kind), strings.Compare(a.String(), b.String()))
+		return cmp.Or(slices.Index(kindsWithData, a.Kind)-slices.Index(kindsWithData, b.Kind), strings.Compare(a.String(), b.String()))
 	})
 	slices.Sort(items)
 	out := make([]string, 0, len(things)+len(items))

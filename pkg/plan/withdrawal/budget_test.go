@@ -123,7 +123,7 @@ func TestApprovalIsOfThisList(t *testing.T) {
 			for i := range r.IntN(4) {
 				item := Item{Name: fmt.Sprintf("b%d", i), UID: types.UID(fmt.Sprint(r.IntN(2)))}
 				for range r.IntN(3) {
-					item.DataObjects = append(item.DataObjects, DataObject{Kind: precious[r.IntN(3)], Name: fmt.Sprint(r.IntN(2)), Cluster: fmt.Sprintf("w/c%d", r.IntN(2))})
+					item.DataObjects = append(item.DataObjects, DataObject{Kind: kindsWithData[r.IntN(3)], Name: fmt.Sprint(r.IntN(2)), Cluster: fmt.Sprintf("w/c%d", r.IntN(2))})
 				}
 				for range r.IntN(2) {
 					item.Replaced = append(item.Replaced, fmt.Sprint("release ", r.IntN(2)))

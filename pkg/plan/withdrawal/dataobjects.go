@@ -19,10 +19,10 @@ const (
 )
 
 // precious are the kinds whose objects hold data that no new deployment restores.
-var precious = []string{"PersistentVolumeClaim", kindNamespace, kindCRD}
+var kindsWithData = []string{"PersistentVolumeClaim", kindNamespace, kindCRD}
 
 // NeedsApproval reports whether objects of a kind go only with an approval.
-func NeedsApproval(kind string) bool { return slices.Contains(precious, kind) }
+func NeedsApproval(kind string) bool { return slices.Contains(kindsWithData, kind) }
 
 // A DataObject is one object of such a kind that a removal deletes too.
 type DataObject struct {

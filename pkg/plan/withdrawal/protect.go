@@ -33,10 +33,10 @@ func Guard(b *fleet.Bundle, repo *fleet.GitRepo) string {
 	return fmt.Sprintf("its GitRepo %q is protected", repo.Name)
 }
 
-// JudgeProtected decides about the deletion of a protected object: it is held, however
+// DecideProtected decides about the deletion of a protected object: it is held, however
 // little it removes and whatever the budget, until exactly this list is approved. why
 // says what is protected; r.Deleted is the UID of the object.
-func JudgeProtected(r Removal, why string) Verdict {
+func DecideProtected(r Removal, why string) Verdict {
 	v := Verdict{Hash: Hash(r), Summary: r.summary(false) + ": " + why, List: r.list(), Protected: true}
 	v.Approved = r.Approved == v.Hash
 	v.Held = !v.Approved

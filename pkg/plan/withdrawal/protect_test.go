@@ -45,7 +45,7 @@ func TestGuard(t *testing.T) {
 // A protected object waits for exactly its own list, whatever the budget.
 func TestJudgeProtected(t *testing.T) {
 	r := Removal{Unit: "bundle", Total: 1, Deleted: "r1", Items: []Item{{Name: "web", UID: "b1"}}, Budget: Budget{off: true}}
-	v := JudgeProtected(r, "the GitRepo is protected")
+	v := DecideProtected(r, "the GitRepo is protected")
 	if !v.Held || !v.Protected || v.Summary != "would remove 1 of 1 bundle: the GitRepo is protected" {
 		t.Fatalf("got %+v", v)
 	}
@@ -59,16 +59,16 @@ func TestJudgeProtected(t *testing.T) {
 	if Hash(change) == v.Hash {
 		t.Error("the approval of a change approves the deletion")
 	}
-	empty := JudgeProtected(Removal{Unit: "bundle", Deleted: "r1"}, "the GitRepo is protected")
+	empty := DecideProtected(Removal{Unit: "bundle", Deleted: "r1"}, "the GitRepo is protected")
 	if !empty.Held {
 		t.Error("an object that has nothing goes without an approval")
 	}
 	r.Approved = Hash(other)
-	if !JudgeProtected(r, "the GitRepo is protected").Held {
+	if !DecideProtected(r, "the GitRepo is protected").Held {
 		t.Error("another hash approves it")
 	}
 	r.Approved = v.Hash
-	if v = JudgeProtected(r, "the GitRepo is protected"); v.Held || !v.Approved {
+	if v = DecideProtected(r, "the GitRepo is protected"); v.Held || !v.Approved {
 		t.Errorf("approved, and got %+v", v)
 	}
 }

@@ -42,9 +42,9 @@ func LosesObjects(bd *fleet.BundleDeployment) bool {
 	return !kept && (bd.Status.AppliedDeploymentID != "" || bd.Status.Release != "")
 }
 
-// ReplacedThings returns the objects that need an approval and go with a release, where LosesObjects reports true.
+// ReplacedObjects returns the objects that need an approval and go with a release, where LosesObjects reports true.
 // Its namespace stays, whatever deleteNamespace says.
-func ReplacedThings(cluster string, bd *fleet.BundleDeployment) []DataObject {
+func ReplacedObjects(cluster string, bd *fleet.BundleDeployment) []DataObject {
 	return withoutCRDs(reportedObjects(cluster, bd), bd)
 }
 

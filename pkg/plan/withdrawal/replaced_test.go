@@ -75,7 +75,7 @@ func TestLoses(t *testing.T) {
 		})
 	}
 	bd := deployed(fleet.BundleDeploymentOptions{TargetNamespace: "shop", DeleteNamespace: true, KeepResources: true}, kinds...)
-	if got, want := written(ReplacedThings("w/c1", bd)), "PersistentVolumeClaim x on w/c1, Namespace x on w/c1"; got != want {
+	if got, want := written(ReplacedObjects("w/c1", bd)), "PersistentVolumeClaim x on w/c1, Namespace x on w/c1"; got != want {
 		t.Errorf("the namespace of a release that is replaced stays: want %s, got %s", want, got)
 	}
 }

@@ -95,10 +95,10 @@ func (p Placement) MisledText(made time.Time) string {
 	return p.Mappings.Replaced(made)
 }
 
-// JudgeUnordered decides about a removal without an order: it is held, however
+// DecideUnordered decides about a removal without an order: it is held, however
 // little it is and whatever the budget, until exactly this list is approved. why says
 // what was deleted instead.
-func JudgeUnordered(r Removal, why string) Verdict {
+func DecideUnordered(r Removal, why string) Verdict {
 	if len(r.Items) == 0 {
 		return Verdict{}
 	}

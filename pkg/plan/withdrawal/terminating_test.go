@@ -102,20 +102,20 @@ func TestMisled(t *testing.T) {
 
 func TestJudgeUnordered(t *testing.T) {
 	r := Removal{Unit: "bundle", Items: []Item{{Name: "web", UID: "1"}}, Total: 1000, Budget: Budget{off: true}}
-	v := JudgeUnordered(r, "it rains")
+	v := DecideUnordered(r, "it rains")
 	if !v.Held || v.Summary != "would remove 1 of 1000 bundles: it rains" {
 		t.Errorf("no budget lets go what was not ordered: %+v", v)
 	}
 	r.Approved = v.Hash
-	if v := JudgeUnordered(r, "it rains"); v.Held || !v.Approved {
+	if v := DecideUnordered(r, "it rains"); v.Held || !v.Approved {
 		t.Errorf("a person has approved this list: %+v", v)
 	}
 	r.Items = append(r.Items, Item{Name: "db", UID: "2"})
-	if v := JudgeUnordered(r, "it rains"); !v.Held {
+	if v := DecideUnordered(r, "it rains"); !v.Held {
 		t.Errorf("this list is another one: %+v", v)
 	}
 	r.Items = nil
-	if v := JudgeUnordered(r, "it rains"); v.Held || v.Approved {
+	if v := DecideUnordered(r, "it rains"); v.Held || v.Approved {
 		t.Errorf("nothing is removed: %+v", v)
 	}
 }
@@ -125,7 +125,7 @@ func TestMessageHoldsTheCommand(t *testing.T) {
 	r := Removal{Unit: "bundle", Items: []Item{{Name: "web", UID: "1"}}, Total: 1}
 	command := "fleet approve workspace/" + strings.Repeat("w", 63) + " 0123456789abcdef, or --keep"
 	for _, why := range []string{"it rains", strings.Repeat("because ", 40)} {
-		got := JudgeUnordered(r, why).Message(command)
+		got := DecideUnordered(r, why).Message(command)
 		if !strings.HasSuffix(got, "; to go on: "+command) || !strings.HasPrefix(got, "would remove 1 of 1 bundle") {
 			t.Errorf("got %q", got)
 		}

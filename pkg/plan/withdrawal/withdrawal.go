@@ -80,7 +80,7 @@ func Decide(f Facts) (Action, string) {
 // allowed; a rate.Limiter changes in place and takes back whole reservations.
 type Pace struct {
 	tokens float64
-	at     time.Time
+	updated     time.Time
 }
 
 const atOnce = 10
@@ -90,12 +90,12 @@ const atOnce = 10
 // if that is not all (0: never).
 func (p Pace) Take(want, total int, now time.Time) (int, Pace, time.Duration) {
 	perMinute := math.Max(float64(total)/10, 1)
-	if p.at.IsZero() {
+	if p.updated.IsZero() {
 		p.tokens = atOnce
 	} else {
-		p.tokens = math.Min(atOnce, p.tokens+now.Sub(p.at).Minutes()*perMinute)
+		p.tokens = math.Min(atOnce, p.tokens+now.Sub(p.updated).Minutes()*perMinute)
 	}
-	p.at = now
+	p.updated = now
 	n := min(want, int(p.tokens))
 	p.tokens -= float64(n)
 	if n == want {

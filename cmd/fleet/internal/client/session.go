@@ -79,7 +79,7 @@ func (s *Session) GlobalPause(ctx context.Context) (view.GlobalPause, error) {
 	if m == nil || err != nil {
 		return view.GlobalPause{}, err
 	}
-	return view.ParseBrake(m.Data), nil
+	return view.ParseGlobalPause(m.Data), nil
 }
 
 // ListAll lists what a query selects, in pages, sorted by workspace and name as

@@ -47,7 +47,7 @@ func readSubject(ctx context.Context, r *client.ExplainReader, b *fleet.Bundle) 
 		return out, err
 	}
 	if brake != nil {
-		out.Brake = view.ParseBrake(brake.Data)
+		out.Brake = view.ParseGlobalPause(brake.Data)
 	}
 	if out.Manager, err = s.ManagerOf(ctx, view.ShardOf(b)); err != nil {
 		return out, err

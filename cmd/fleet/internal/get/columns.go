@@ -31,8 +31,8 @@ type rowContext struct {
 	now      time.Time
 	wide     bool
 	bundles  map[view.Key]printer.Ready     // of each GitRepo
-	own      map[view.Key][]*fleet.Bundle   // of each GitRepo, without spec and status
-	held     map[view.Key]string            // by GitRepo, what its first Bundle with a removal that waits for a person says
+	bundlesByRepo      map[view.Key][]*fleet.Bundle   // of each GitRepo, without spec and status
+	holdReasons     map[view.Key]string            // by GitRepo, what its first Bundle with a removal that waits for a person says
 	strays   map[view.Key]map[string]string // of each GitRepo, its Bundles that target no cluster, by name, and what they say
 	holders  holders
 	reported client.ReportedFindings // with wide, of GitRepos
@@ -42,11 +42,11 @@ type rowContext struct {
 // is, and not Ready while its bundles are those of another reading than its status.
 func (x rowContext) repoState(r *fleet.GitRepo) fleet.BundleState {
 	state, key := view.RepoState(r), view.Key{Namespace: r.Namespace, Name: r.Name}
-	if x.held[key] != "" && state != view.Unreadable {
+	if x.holdReasons[key] != "" && state != view.Unreadable {
 		return view.Held
 	}
-	shows, known := planreading.Shows(r, x.own[key])
-	if state == fleet.Ready && x.own != nil && known && !shows {
+	shows, known := planreading.Shows(r, x.bundlesByRepo[key])
+	if state == fleet.Ready && x.bundlesByRepo != nil && known && !shows {
 		return fleet.GitUpdating
 	}
 	return state
@@ -58,7 +58,7 @@ func (x rowContext) repoMessage(r *fleet.GitRepo) string {
 	text, warnings := view.RepoMessage(r), view.RepoWarnings(r)
 	if _, c := view.RepoTrouble(r); c == nil {
 		key := view.Key{Namespace: r.Namespace, Name: r.Name}
-		text = cmp.Or(x.held[key], text, summary.OfBundles(x.strays[key]))
+		text = cmp.Or(x.holdReasons[key], text, summary.OfBundles(x.strays[key]))
 	}
 	if !x.wide {
 		return cmp.Or(text, warnings)

@@ -97,7 +97,7 @@ func (o Options) entries(ctx context.Context, s *client.Session, items []*unstru
 // that they speak of.
 func (o Options) readRowContext(ctx context.Context, s *client.Session) (rowContext, error) {
 	x := rowContext{
-		now: s.Now(), wide: o.Output.IsWide(), bundles: map[view.Key]printer.Ready{}, own: map[view.Key][]*fleet.Bundle{}, held: map[view.Key]string{},
+		now: s.Now(), wide: o.Output.IsWide(), bundles: map[view.Key]printer.Ready{}, bundlesByRepo: map[view.Key][]*fleet.Bundle{}, holdReasons: map[view.Key]string{},
 		strays: map[view.Key]map[string]string{},
 	}
 	if o.kind.Plural != "repos" || o.Output.IsMachineReadable() && o.pick.Any() {
@@ -112,8 +112,8 @@ func (o Options) readRowContext(ctx context.Context, s *client.Session) (rowCont
 			n.Ready++
 		}
 		x.bundles[key] = n
-		if c := view.HeldChange(b); c != nil && x.held[key] == "" {
-			x.held[key] = "bundle " + b.Name + ": " + c.Message
+		if c := view.HeldChange(b); c != nil && x.holdReasons[key] == "" {
+			x.holdReasons[key] = "bundle " + b.Name + ": " + c.Message
 		}
 		if b.DeletionTimestamp == nil && view.Untargeted(b.Status.Conditions) {
 			if x.strays[key] == nil {
@@ -122,7 +122,7 @@ func (o Options) readRowContext(ctx context.Context, s *client.Session) (rowCont
 			x.strays[key][b.Name] = view.BundleMessage(b)
 		}
 		b.ManagedFields = nil
-		x.own[key] = append(x.own[key], &fleet.Bundle{ObjectMeta: b.ObjectMeta})
+		x.bundlesByRepo[key] = append(x.bundlesByRepo[key], &fleet.Bundle{ObjectMeta: b.ObjectMeta})
 	}
 	if x.wide {
 		x.reported = s.Findings(ctx, s.Scope)

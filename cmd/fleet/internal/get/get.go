@@ -35,7 +35,7 @@ type Options struct {
 	limit    int64
 	from     string
 	Watch    bool
-	bare     bool // no titles
+	noHeaders     bool // no titles
 	All      bool // -A
 
 	pick view.Selection // of states and notReady
@@ -56,7 +56,7 @@ func (o *Options) AddFlags(cmd *cobra.Command) {
 	fs.StringVarP(&o.Labels, "selector", "l", "", "only objects with labels that match `SELECTOR`")
 	fs.BoolVarP(&o.All, "all-namespaces", "A", false, "all workspaces, with a column for them")
 	fs.BoolVarP(&o.Watch, "watch", "w", false, "then show every change")
-	fs.BoolVar(&o.bare, "no-headers", false, "no titles")
+	fs.BoolVar(&o.noHeaders, "no-headers", false, "no titles")
 	fs.StringVar(&o.sortBy, "sort-by", "", "sort by a `jsonpath` into the objects")
 	fs.StringSliceVar(&o.States, "state", nil, "only those in one of these `STATES`: A,B")
 	fs.BoolVar(&o.NotReady, "not-ready", false, "only those that are not Ready")

@@ -36,7 +36,7 @@ func (o Options) printAll(entries []tableEntry, s *client.Session) error {
 	for i, e := range entries {
 		rows[i] = show(e.row)
 	}
-	t.Print(rows, o.bare)
+	t.Print(rows, o.noHeaders)
 	return nil
 }
 
@@ -70,16 +70,16 @@ func (o Options) tableOf(columns []printer.Column, entries []tableEntry, s *clie
 	if !o.Output.IsWide() {
 		t.Width = s.Std.Width()
 	}
-	trouble := slices.ContainsFunc(entries, inTrouble)
+	trouble := slices.ContainsFunc(entries, needsAttention)
 	pick := t.Show(columns, func(c printer.Column) bool {
 		return !hidden[c.Title] && (!c.Wide || o.Output.IsWide() || trouble && c.Title == "MESSAGE")
 	})
 	return t, func(r row) []string { return pick(r.cells) }
 }
 
-// inTrouble reports whether an entry is paused, or a Cluster whose agent cannot work:
+// needsAttention reports whether an entry is paused, or a Cluster whose agent cannot work:
 // its state alone does not say why.
-func inTrouble(e tableEntry) bool {
+func needsAttention(e tableEntry) bool {
 	if e.row.pause != nil {
 		return true
 	}

@@ -89,7 +89,7 @@ func (w *getWatch) printEntries(entries []tableEntry, gone bool) error {
 			rows = append(rows, cells)
 		}
 	}
-	w.table.Print(rows, w.o.bare || !first)
+	w.table.Print(rows, w.o.noHeaders || !first)
 	return nil
 }
 

@@ -97,7 +97,7 @@ func joinCluster(ctx context.Context, o JoinOptions, ttl time.Duration, s *clien
 	if err != nil {
 		return err
 	}
-	made, err := makeToken(ctx, s, tokenWish{prefix: "join-" + o.Name, single: true, ttl: ttl})
+	made, err := makeToken(ctx, s, tokenRequest{prefix: "join-" + o.Name, single: true, ttl: ttl})
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// A tokenWish is a registration token to be made.
-type tokenWish struct {
+// A tokenRequest is a registration token to be made.
+type tokenRequest struct {
 	prefix string // of its name
 	single bool   // it is meant for one cluster
 	group  string
@@ -70,7 +70,7 @@ func Token(ctx context.Context, o TokenOptions, ttl time.Duration, s *client.Ses
 	if err != nil {
 		return err
 	}
-	made, err := makeToken(ctx, s, tokenWish{prefix: "agent", group: o.Group, ttl: ttl})
+	made, err := makeToken(ctx, s, tokenRequest{prefix: "agent", group: o.Group, ttl: ttl})
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func settings(ctx context.Context, s *client.Session) (registration.Settings, er
 
 // makeToken makes a token, reports when it ends, and waits for the Secret that the
 // manager makes of it.
-func makeToken(ctx context.Context, s *client.Session, w tokenWish) (madeToken, error) {
+func makeToken(ctx context.Context, s *client.Session, w tokenRequest) (madeToken, error) {
 	t := &fleet.ClusterRegistrationToken{
 		TypeMeta:   metav1.TypeMeta{APIVersion: fleet.GroupVersion.String(), Kind: "ClusterRegistrationToken"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Scope, Name: w.prefix + "-" + s.Random(3)},
@@ -144,7 +144,7 @@ func makeToken(ctx context.Context, s *client.Session, w tokenWish) (madeToken, 
 }
 
 // reportEnd says when a token ends.
-func reportEnd(s *client.Session, name string, w tokenWish) {
+func reportEnd(s *client.Session, name string, w tokenRequest) {
 	switch {
 	case w.ttl == 0:
 		s.Std.Note("token %s never ends; to end it: kubectl -n %s delete clusterregistrationtoken %s", name, s.Scope, name)

@@ -39,7 +39,7 @@ type renderTrial struct {
 	order    []finding.Finding
 	failing  map[finding.Finding][]lint.Sample
 	objects  map[string][]schema.Rendered // by version of Kubernetes; filled by render
-	held     map[string]heldObjects       // by key of a version; filled by render
+	heldObjects     map[string]heldObjects       // by key of a version; filled by render
 	versions map[string]string            // the key of the version of each cluster, by its title
 
 	unlabelled []string                 // clusters for which templates of values are not rendered
@@ -57,7 +57,7 @@ func (t *renderTrial) renderAll(ctx context.Context) []finding.Finding {
 		return []finding.Finding{t.findingAt("render: " + err.Error())}
 	}
 	t.rendered, t.failing = map[string][]finding.Finding{}, map[finding.Finding][]lint.Sample{}
-	t.held, t.versions = map[string]heldObjects{}, map[string]string{}
+	t.heldObjects, t.versions = map[string]heldObjects{}, map[string]string{}
 	refusal := ""
 	for _, c := range t.clusters {
 		if ctx.Err() != nil {
@@ -220,7 +220,7 @@ func (t *renderTrial) renderOnce(c sampleCluster, m content.Manifest, v deployme
 	d.ID = helm.IDOf(b.Name, d.Options)
 	r, err := helm.Render(d, helm.RenderOptions{KubeVersion: kube, Patches: true})
 	t.keepRendered(kube, d, r.Objects, t.uncertainReason(c, d))
-	t.held[key] = heldBy(d, r.Objects, t.uncertainReason(c, d))
+	t.heldObjects[key] = heldBy(d, r.Objects, t.uncertainReason(c, d))
 	switch {
 	case err == nil:
 		return t.undeployedFindings(d, r)

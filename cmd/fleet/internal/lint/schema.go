@@ -36,7 +36,7 @@ type checkedBundle struct {
 	rendered map[string][]schema.Rendered
 	// held are the objects of each of its versions, and versions the version that
 	// each cluster gets.
-	held     map[string]heldObjects
+	heldObjects     map[string]heldObjects
 	versions map[string]string
 }
 
@@ -70,7 +70,7 @@ func (l *treeObjects) addBundle(t *renderTrial, dir string) {
 			files[r.Name] = data
 		}
 	}
-	b := checkedBundle{dir: dir, file: t.file, rendered: t.objects, held: t.held, versions: t.versions, bundle: schema.Bundle{
+	b := checkedBundle{dir: dir, file: t.file, rendered: t.objects, heldObjects: t.heldObjects, versions: t.versions, bundle: schema.Bundle{
 		Dir: t.result.Dir.Path, Files: files, Manifests: schema.Manifests(t.result.Bundle, files), Chart: finding.Finding{Path: t.file.Path},
 	}}
 	b.bundle.Chart.Line, b.bundle.Chart.Column = t.file.Position("helm", "chart")

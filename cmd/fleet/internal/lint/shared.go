@@ -80,7 +80,7 @@ func (l *treeObjects) warnShared(p sourceTree, r *report) {
 		for i := range l.bundles {
 			b := &l.bundles[i]
 			if key, gets := b.versions[title]; gets {
-				sharing.Add(b.deployment(title, b.held[key], sources))
+				sharing.Add(b.deployment(title, b.heldObjects[key], sources))
 			}
 		}
 	}
@@ -111,8 +111,8 @@ func (l *treeObjects) warnShared(p sourceTree, r *report) {
 // services warns of Services that select no pods of their own bundle.
 func (l *treeObjects) services(p sourceTree, r *report) {
 	for _, b := range l.bundles {
-		for _, key := range slices.Sorted(maps.Keys(b.held)) {
-			held := b.held[key].objects
+		for _, key := range slices.Sorted(maps.Keys(b.heldObjects)) {
+			held := b.heldObjects[key].objects
 			for _, s := range lint.Services(b.deployed(held)) {
 				o := held[s.Index]
 				f := b.bundle.Place(o.source, "spec", "selector")
@@ -130,7 +130,7 @@ func (l *treeObjects) services(p sourceTree, r *report) {
 func (l *treeObjects) references(p sourceTree, r *report) {
 	all := map[[2]string]bool{} // kinds and names of all bundles
 	for _, b := range l.bundles {
-		for _, held := range b.held {
+		for _, held := range b.heldObjects {
 			for _, o := range slices.Concat(held.objects, held.hooks) {
 				all[[2]string{o.Kind, o.Name}] = true
 			}
@@ -138,8 +138,8 @@ func (l *treeObjects) references(p sourceTree, r *report) {
 	}
 	elsewhere := func(kind, name string) bool { return all[[2]string{kind, name}] }
 	for _, b := range l.bundles {
-		for _, key := range slices.Sorted(maps.Keys(b.held)) {
-			held := b.held[key].objects
+		for _, key := range slices.Sorted(maps.Keys(b.heldObjects)) {
+			held := b.heldObjects[key].objects
 			for _, d := range lint.References(b.deployed(held), elsewhere) {
 				o := held[d.Index]
 				f := b.bundle.Place(o.source, d.Place...)

@@ -38,7 +38,7 @@ func misspelt(text string, doc any, shape reflect.Type) (wrong, doubtful []error
 			c.expression(list)
 		}
 	}
-	return c.wrong, c.doubtful, c.matched
+	return c.wrong, c.unclear, c.matched
 }
 
 // A pathScope is where the paths of expressions begin.
@@ -52,7 +52,7 @@ type pathCheck struct {
 	scopes   []pathScope // the document, and what each open range goes over
 	doubts   []error     // of the expression that is followed
 	wrong    []error
-	doubtful []error
+	unclear []error
 	matched  bool
 }
 
@@ -73,7 +73,7 @@ func (c *pathCheck) expression(list *jsonpath.ListNode) {
 	if err != nil {
 		c.wrong = append(c.wrong, c.inList(err, scope.places, nodes))
 	}
-	c.doubtful = append(c.doubtful, c.doubts...)
+	c.unclear = append(c.unclear, c.doubts...)
 	if ranges {
 		c.scopes = append(c.scopes, pathScope{found, scope.at + wayOf(nodes...)})
 		return

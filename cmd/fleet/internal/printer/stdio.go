@@ -34,9 +34,9 @@ func Fprintf(w io.Writer, format string, args ...any) { printable.Fprintf(w, for
 func Guard(std Stdio, answered *bool, colored func(terminal bool) bool) Stdio {
 	_, terminal := terminalOf(std.Out)
 	terminal = terminal || std.Columns > 0
-	to := noticingWriter{to: std.Out, any: answered}
+	to := noticingWriter{writer: std.Out, written: answered}
 	std.Out = guardedOutput{
-		Writer: printable.NewWriter(to), to: to, terminal: terminal, colored: func() bool { return colored(terminal) },
+		Writer: printable.NewWriter(to), writer: to, terminal: terminal, colored: func() bool { return colored(terminal) },
 	}
 	std.Err = printable.NewWriter(std.Err)
 	return std
@@ -44,19 +44,19 @@ func Guard(std Stdio, answered *bool, colored func(terminal bool) bool) Stdio {
 
 // noticingWriter notes that something was written.
 type noticingWriter struct {
-	to  io.Writer
-	any *bool
+	writer  io.Writer
+	written *bool
 }
 
 func (w noticingWriter) Write(p []byte) (int, error) {
-	*w.any = *w.any || len(p) > 0
-	return w.to.Write(p)
+	*w.written = *w.written || len(p) > 0
+	return w.writer.Write(p)
 }
 
 // guardedOutput is where the answer of a command goes.
 type guardedOutput struct {
 	*printable.Writer
-	to       io.Writer
+	writer       io.Writer
 	terminal bool
 	colored  func() bool
 }
@@ -65,7 +65,7 @@ type guardedOutput struct {
 // writer escapes what others have written, for there is no guard.
 func colorWriter(w io.Writer) (io.Writer, bool) {
 	if g, ok := w.(guardedOutput); ok && g.colored() {
-		return g.to, true
+		return g.writer, true
 	}
 	return w, false
 }
@@ -74,7 +74,7 @@ func colorWriter(w io.Writer) (io.Writer, bool) {
 // shown on a terminal. JSON needs no such way, for its escapes are the same text.
 func DocumentWriter(w io.Writer) io.Writer {
 	if g, ok := w.(guardedOutput); ok && !g.terminal {
-		return g.to
+		return g.writer
 	}
 	return w
 }
@@ -82,10 +82,10 @@ func DocumentWriter(w io.Writer) io.Writer {
 // terminalOf returns the file that a writer is, if it is a terminal.
 func terminalOf(w io.Writer) (*os.File, bool) {
 	if g, ok := w.(guardedOutput); ok {
-		w = g.to
+		w = g.writer
 	}
 	if n, ok := w.(noticingWriter); ok {
-		w = n.to
+		w = n.writer
 	}
 	f, ok := w.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd()))

@@ -39,7 +39,7 @@ type Table struct {
 
 	arranged bool
 	hidden   []bool // columns that are left out
-	below    bool   // texts have lines of their own
+	indented    bool   // texts have lines of their own
 }
 
 // Show gives the table the selected columns, and returns a function that picks their
@@ -123,7 +123,7 @@ func (t *Table) row(cells []string) {
 		used += t.size[i]
 	}
 	WriteLine(t.Out, line...)
-	if t.below {
+	if t.indented {
 		t.texts(cells)
 	}
 }
@@ -179,7 +179,7 @@ func (t *Table) chooseColumns() {
 	if t.size[final] > len(t.Columns[final].Title) && t.leaveOut(room) {
 		return
 	}
-	t.below = true
+	t.indented = true
 	for i, c := range t.Columns {
 		t.hidden[i] = c.Text
 	}

@@ -59,7 +59,7 @@ const rancherPage = "200"
 
 // A Store is one user at one Rancher.
 type Store struct {
-	way    *transport
+	transport    *transport
 	Client clientbase.APIBaseClient
 	std    printer.Stdio
 	Scope  string // -n; empty: all workspaces
@@ -78,7 +78,7 @@ func Open(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) 
 		way.next = client.Tracer{Next: way.next, Std: std}
 	}
 	clientbase.Debug = false // it would write to stdout, which is for the answer
-	k := &Store{way: way, std: std, Scope: g.Namespace}
+	k := &Store{transport: way, std: std, Scope: g.Namespace}
 	if err := k.connect(at.token); err != nil {
 		return nil, k.DescribeError(err)
 	}
@@ -91,7 +91,7 @@ func Open(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) 
 func (k *Store) connect(token string) error {
 	ops := &clientbase.APIOperations{
 		Opts:   &clientbase.ClientOpts{URL: k.Address() + "/v3", TokenKey: token},
-		Client: &http.Client{Transport: k.way, Timeout: rancherTimeout},
+		Client: &http.Client{Transport: k.transport, Timeout: rancherTimeout},
 		Types:  map[string]types.Schema{},
 	}
 	header, _, err := fetch(ops, ops.Opts.URL)
@@ -287,7 +287,7 @@ type readCloser struct {
 }
 
 // Address is where the Rancher is.
-func (k *Store) Address() string { return k.way.base.String() }
+func (k *Store) Address() string { return k.transport.base.String() }
 
 // List lists all objects of a type, page by page.
 func List[T any](k *Store, typ string, filters map[string]any) ([]T, error) {
@@ -323,17 +323,17 @@ func (k *Store) DescribeError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case k.way.ctx.Err() != nil:
-		return context.Cause(k.way.ctx)
+	case k.transport.ctx.Err() != nil:
+		return context.Cause(k.transport.ctx)
 	case errors.As(err, &refused):
 	case errors.As(err, &urlErr):
 		return fmt.Errorf("cannot reach Rancher at %s: %w", k.Address(), urlErr.Err)
 	default:
 		return fmt.Errorf("Rancher at %s: %w", k.Address(), err) //nolint:staticcheck // a name
 	}
-	k.way.mu.Lock()
-	said := cmp.Or(k.way.said.Message, k.way.said.Code, refused.Status)
-	k.way.mu.Unlock()
+	k.transport.mu.Lock()
+	said := cmp.Or(k.transport.said.Message, k.transport.said.Code, refused.Status)
+	k.transport.mu.Unlock()
 	switch {
 	case refused.StatusCode == http.StatusForbidden, refused.StatusCode == http.StatusUnauthorized && kube.DeniedMessage(said):
 		return fmt.Errorf("Rancher at %s does not let you do this: %s", k.Address(), said) //nolint:staticcheck // a name

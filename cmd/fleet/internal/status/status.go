@@ -82,10 +82,10 @@ type statusWatch struct {
 	o        Options
 	s        *client.Session
 	began    time.Time
-	asked    time.Time // when manager and brake were
+	surroundingsRead    time.Time // when manager and brake were
 	manager  view.Manager
 	shards   map[string]view.Manager
-	brake    view.GlobalPause
+	globalPause    view.GlobalPause
 	glance   view.StatusSnapshot
 	doc      FleetStatus
 	followed followed
@@ -93,9 +93,9 @@ type statusWatch struct {
 
 // Watch prints the screen, and then what happens until ctx ends.
 func Watch(ctx context.Context, o Options, s *client.Session, w client.FleetWatch) error {
-	t := statusWatch{o: o, s: s, began: s.Now(), asked: s.Now(), followed: newFollowed(w.Fleet())}
+	t := statusWatch{o: o, s: s, began: s.Now(), surroundingsRead: s.Now(), followed: newFollowed(w.Fleet())}
 	var err error
-	if t.manager, t.brake, err = s.Surroundings(ctx); err != nil {
+	if t.manager, t.globalPause, err = s.Surroundings(ctx); err != nil {
 		return err
 	}
 	f := w.Fleet()
@@ -106,7 +106,7 @@ func Watch(ctx context.Context, o Options, s *client.Session, w client.FleetWatc
 	s.NoteManagerHidden(t.manager)
 	s.NoteManager(ctx, t.manager)
 	t.glance = view.NewSnapshot(f, t.manager, s.Now())
-	t.doc = document(s, f, t.glance, t.brake)
+	t.doc = document(s, f, t.glance, t.globalPause)
 	if o.Output.IsMachineReadable() {
 		err = o.Output.Print(s.Std, t.doc, true)
 	} else {
@@ -125,13 +125,13 @@ func Watch(ctx context.Context, o Options, s *client.Session, w client.FleetWatc
 
 // printEvents prints what has happened since the last look.
 func (t *statusWatch) printEvents(ctx context.Context, f view.Fleet) error {
-	now, was := t.s.Now(), t.brake
-	if now.Sub(t.asked) >= client.AskAgain {
-		t.asked = now
+	now, was := t.s.Now(), t.globalPause
+	if now.Sub(t.surroundingsRead) >= client.AskAgain {
+		t.surroundingsRead = now
 		if m, b, err := t.s.Surroundings(ctx); err != nil {
 			t.s.NoteWatchError(err)
 		} else {
-			t.manager, t.brake = m, b
+			t.manager, t.globalPause = m, b
 		}
 		if shards, err := t.s.Shards(ctx, f); err != nil {
 			t.s.NoteWatchError(err)
@@ -141,10 +141,10 @@ func (t *statusWatch) printEvents(ctx context.Context, f view.Fleet) error {
 	}
 	f.Shards = t.shards
 	glance := view.NewSnapshot(f, t.manager, now)
-	doc := document(t.s, f, glance, t.brake)
+	doc := document(t.s, f, glance, t.globalPause)
 	lines := append(t.followed.nextEvents(f, now), view.Changes(t.glance, glance, now)...)
-	if t.brake.On != was.On {
-		lines = append(lines, brakeLine(t.brake, now))
+	if t.globalPause.On != was.On {
+		lines = append(lines, globalPauseEvent(t.globalPause, now))
 	}
 	changed := !reflect.DeepEqual(unsigned(t.doc), unsigned(doc))
 	t.glance, t.doc = glance, doc
@@ -157,7 +157,7 @@ func (t *statusWatch) printEvents(ctx context.Context, f view.Fleet) error {
 	return nil
 }
 
-func brakeLine(b view.GlobalPause, now time.Time) view.EventLine {
+func globalPauseEvent(b view.GlobalPause, now time.Time) view.EventLine {
 	if b.On {
 		return view.EventLine{Word: "brake", Text: b.Text(now)}
 	}

@@ -58,7 +58,7 @@ func (o *Options) Complete(cmd *cobra.Command, g *client.Globals, std printer.St
 			return err
 		}
 		if o.all {
-			return runBrake(cmd.Context(), *o, s)
+			return setGlobalPause(cmd.Context(), *o, s)
 		}
 		return runSuspend(cmd.Context(), *o, s)
 	}
@@ -91,9 +91,9 @@ func (o Options) commandWord() string {
 	return "resume"
 }
 
-// runBrake puts the brake on or takes it off. Both are done already if they
+// setGlobalPause puts the brake on or takes it off. Both are done already if they
 // are so already.
-func runBrake(ctx context.Context, o Options, s *client.Session) error {
+func setGlobalPause(ctx context.Context, o Options, s *client.Session) error {
 	if err := s.ManagerAbsent(ctx); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func runBrake(ctx context.Context, o Options, s *client.Session) error {
 	case o.Suspend && !was.On:
 		at := s.Now().UTC().Truncate(time.Second)
 		is = view.GlobalPause{On: true, Reason: o.Reason, By: s.UserName(ctx), Since: &at}
-		err = putBrake(ctx, s, is)
+		err = writeGlobalPause(ctx, s, is)
 	case !o.Suspend && was.On:
 		is = view.GlobalPause{}
 		err = s.API.Delete(ctx, client.ConfigMaps, s.System, fleet.ConfigMapBrake)
@@ -126,7 +126,7 @@ func runBrake(ctx context.Context, o Options, s *client.Session) error {
 	case was.On:
 		printer.Fprintf(s.Std.Out, "resumed; was %s\n", was.Text(s.Now()))
 	default:
-		return notBraked(ctx, s)
+		return reportNotPaused(ctx, s)
 	}
 	return nil
 }
@@ -143,9 +143,9 @@ func (o Options) readGlobalPause(ctx context.Context, s *client.Session) (view.G
 	return was, nil
 }
 
-// notBraked says that the brake is not on, and which objects are suspended nevertheless,
+// reportNotPaused says that the brake is not on, and which objects are suspended nevertheless,
 // with the command that resumes each.
-func notBraked(ctx context.Context, s *client.Session) error {
+func reportNotPaused(ctx context.Context, s *client.Session) error {
 	all := *s
 	all.Scope = ""
 	f, err := all.ReadFleet(ctx)
@@ -185,8 +185,8 @@ func resumes(p view.PausedObject) string {
 	return ""
 }
 
-// putBrake writes the brake, whether its ConfigMap is there or not.
-func putBrake(ctx context.Context, s *client.Session, b view.GlobalPause) error {
+// writeGlobalPause writes the brake, whether its ConfigMap is there or not.
+func writeGlobalPause(ctx context.Context, s *client.Session, b view.GlobalPause) error {
 	m := &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.System, Name: fleet.ConfigMapBrake},

@@ -31,7 +31,7 @@ type CheckOptions struct {
 
 // Check judges every Bundle.
 func Check(ctx context.Context, o CheckOptions, s *client.Session) error {
-	sight, err := readSight(ctx, s)
+	sight, err := readVisibleFleet(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func Check(ctx context.Context, o CheckOptions, s *client.Session) error {
 		if err != nil {
 			return err
 		}
-		judged := judgedBundle(b, takeover.Compare(in))
+		judged := comparedBundle(b, takeover.Compare(in))
 		doc.Bundles = append(doc.Bundles, judged)
 		alike = alike && judged.Verdict == string(takeover.Identical)
 	}
@@ -62,7 +62,7 @@ func Check(ctx context.Context, o CheckOptions, s *client.Session) error {
 	return nil
 }
 
-func judgedBundle(b *fleet.Bundle, f takeover.Finding) TakeoverBundle {
+func comparedBundle(b *fleet.Bundle, f takeover.Finding) TakeoverBundle {
 	out := TakeoverBundle{
 		Name: b.Namespace + "/" + b.Name, Shard: b.Labels[fleet.LabelShardRef],
 		Verdict: string(f.Verdict), Clusters: f.Clusters, Reasons: f.Reasons,
@@ -143,8 +143,8 @@ type visibleFleet struct {
 	unplaced    map[string]string                    // why nothing can be deployed to a Cluster, by workspace and name
 }
 
-// readSight reads all that Bundles depend on, within -n.
-func readSight(ctx context.Context, s *client.Session) (*visibleFleet, error) {
+// readVisibleFleet reads all that Bundles depend on, within -n.
+func readVisibleFleet(ctx context.Context, s *client.Session) (*visibleFleet, error) {
 	t := &visibleFleet{
 		repos: map[string]*fleet.GitRepo{}, deployments: map[string][]*fleet.BundleDeployment{},
 		limits: map[string][]support.Limit{}, mapped: map[string]bool{},

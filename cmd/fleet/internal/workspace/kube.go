@@ -39,7 +39,7 @@ func (k *clusterStore) list(ctx context.Context) ([]view.Workspace, error) {
 	if err := k.NamespaceError(ctx); err != nil {
 		return nil, err
 	}
-	seen := view.WorkspaceSight{}
+	seen := view.WorkspaceVisibility{}
 	var err error
 	if seen.Fleet, err = k.ReadFleet(ctx); err != nil {
 		return nil, err
