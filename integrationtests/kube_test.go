@@ -126,7 +126,9 @@ func kubePort(t *testing.T, server *cluster.Cluster) {
 // What the server in memory of package kubetest does, a real API server does.
 func kubeTest(t *testing.T, server *cluster.Cluster) { kubetest.Conform(t, server.REST(), nil) }
 
-func kubeTestRights(t *testing.T, server *cluster.Cluster) { kubetest.ConformRights(t, server.REST(), nil) }
+func kubeTestRights(t *testing.T, server *cluster.Cluster) {
+	kubetest.ConformRights(t, server.REST(), nil)
+}
 
 // A cache holds what its watch selects, stripped, and reports changes in order
 // with the old and the new state.

@@ -15,11 +15,11 @@ const tooDeep = "too much has to be fetched for it, one thing because of another
 // assemblyRun is the directories of one reading on their way to results.
 type assemblyRun struct {
 	s       *session
-	input      Input
+	input   Input
 	dirs    []bundle.Dir
 	results []bundle.Result
 	done    []bool
-	missing   [][]download // of each directory, so far
+	missing [][]download // of each directory, so far
 	parties map[claim]*tenant
 	bytes   int64 // of results
 }

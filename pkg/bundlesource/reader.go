@@ -91,9 +91,9 @@ type Reader struct {
 	store   *store
 	answers answerCache
 	flights singleflight.Group
-	memory    memoryLimit
+	memory  memoryLimit
 
-	context    context.Context // of downloads, which several readings may wait for
+	context context.Context // of downloads, which several readings may wait for
 	stop    context.CancelFunc
 	mu      sync.Mutex
 	closed  bool

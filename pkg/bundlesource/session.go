@@ -20,10 +20,10 @@ import (
 // A session is one reading. It asks for everything only once, so that all bundles of a
 // reading see the same versions.
 type session struct {
-	r      *Reader
-	access chart.Access
-	context   context.Context // of all its downloads together
-	end    context.CancelFunc
+	r       *Reader
+	access  chart.Access
+	context context.Context // of all its downloads together
+	end     context.CancelFunc
 
 	mu      sync.Mutex
 	parcels map[download]*payload
@@ -64,10 +64,10 @@ type payload struct {
 type artifact struct {
 	fetched chart.Fetched   // without Files and Archive
 	blob    *blob           // of charts that were downloaded
-	options      archive.Options // how blob is unpacked
+	options archive.Options // how blob is unpacked
 	tree    fs.FS           // of charts from git
 	subdir  string          // the part of blob or tree to use
-	source    string          // where it came from, for messages
+	source  string          // where it came from, for messages
 }
 
 // errLate is why downloads of a reading end that has taken too long.

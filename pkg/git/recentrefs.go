@@ -17,10 +17,10 @@ const recentFor = 10 * time.Second
 // names takes one request. Requests of git's HTTP protocol are stateless
 // (gitprotocol-http(5)).
 type recentRefs struct {
-	mu   sync.Mutex
-	refs *packp.AdvRefs
-	base *url.URL // where the list came from
-	fetched   time.Time
+	mu      sync.Mutex
+	refs    *packp.AdvRefs
+	base    *url.URL // where the list came from
+	fetched time.Time
 }
 
 // storeRefs keeps a list of a session that needs no connection of its own.

@@ -29,7 +29,7 @@ const defaultAccount = "fleet-default"
 // An accountFor is the identity that one action works with.
 type account struct {
 	user   string // whom the agent impersonates; empty: it acts as itself
-	config   *rest.Config
+	config *rest.Config
 	client kubernetes.Interface
 	api    *kindCache
 }
@@ -61,8 +61,8 @@ type accounts struct {
 }
 
 type seenUser struct {
-	user string
-	checked   time.Time
+	user    string
+	checked time.Time
 }
 
 // seenLong is how long User trusts what it has seen.

@@ -179,9 +179,9 @@ func (c *Client) copiesOf(ctx context.Context, bundleID string) ([]foundCopy, er
 
 // A copier reads and writes one copy.
 type copier struct {
-	ref   CopyRef
-	account   account
-	agent string // namespace of the agent
+	ref     CopyRef
+	account account
+	agent   string // namespace of the agent
 }
 
 func (c *Client) copier(who account, ref CopyRef) copier {

@@ -68,10 +68,10 @@ type engine struct {
 
 // engineResults holds the results of an engine while Helm used it.
 type engineResults struct {
-	mu      sync.Mutex
-	checked map[string]bool // manifests that were found good
-	refused error           // an error that Helm may not have passed on in full
-	unremoved    error           // why an object could not be removed; Helm does not say
+	mu        sync.Mutex
+	checked   map[string]bool // manifests that were found good
+	refused   error           // an error that Helm may not have passed on in full
+	unremoved error           // why an object could not be removed; Helm does not say
 }
 
 // fault is the first reason to refuse that the engine found. Helm makes text of

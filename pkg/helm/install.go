@@ -110,13 +110,13 @@ func (c *Client) Upgrade(ctx context.Context, d Deployment) error {
 
 // job is all that one action needs.
 type job struct {
-	account    account
-	config *action.Configuration
-	engine *engine
-	post   *postRenderer
-	files  bundleFiles
-	chart  *chart.Chart
-	values map[string]any
+	account account
+	config  *action.Configuration
+	engine  *engine
+	post    *postRenderer
+	files   bundleFiles
+	chart   *chart.Chart
+	values  map[string]any
 }
 
 // deploy prepares an action, runs it and waits for it until ctx ends. Helm is

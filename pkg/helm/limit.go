@@ -41,10 +41,10 @@ func (d Deployment) namespaceLimit() namespaceLimit {
 // A candidate is an object that Helm is about to be given.
 type candidate struct {
 	*unstructured.Unstructured
-	description       string // how an error names it, with its file
-	namespaced bool   // its kind is
-	namespace  string // where it is about to be written
-	crds       bool   // it is from a chart's crds folder
+	description string // how an error names it, with its file
+	namespaced  bool   // its kind is
+	namespace   string // where it is about to be written
+	crds        bool   // it is from a chart's crds folder
 }
 
 // checkObject refuses an object that a bundle may not have. Every object passes this check,

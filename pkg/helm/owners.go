@@ -136,7 +136,7 @@ func (e *engine) refusesClaim(claim release.Claim, owner release.ID, info *resou
 // reservations are the objects that actions under way are about to write. Two that
 // run at once would both find that an object does not exist yet.
 type reservations struct {
-	mu sync.Mutex
+	mu      sync.Mutex
 	holders map[string]release.ID // by Identity
 }
 

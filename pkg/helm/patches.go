@@ -29,7 +29,7 @@ type kustomPatch struct {
 	file         string // of the kustomization
 	line, column int
 	body         []byte
-	source         string // the file of the body; empty where the kustomization holds it
+	source       string // the file of the body; empty where the kustomization holds it
 }
 
 // patch is an error about a patch of the kustomization in a directory, or of one

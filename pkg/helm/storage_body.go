@@ -331,8 +331,8 @@ func (d *bodyStore) remove(ctx context.Context, releaseName string, ref bodyRef)
 // bodyCache remembers bodies for a moment. Their bytes are large and not worth
 // more.
 type bodyCache struct {
-	mu       sync.Mutex
-	known    map[string]*cachedBody
+	mu         sync.Mutex
+	known      map[string]*cachedBody
 	unreadable map[string]bool // bodies that were not there in full when read last
 }
 

@@ -92,8 +92,8 @@ func (c *Client) SaveChart(ctx context.Context, r Registry, tag string, maxBytes
 
 // A writerErrorRecorder remembers that it was the writer that failed, and not the registry.
 type writerErrorRecorder struct {
-	writer  io.Writer
-	err error
+	writer io.Writer
+	err    error
 }
 
 func (s *writerErrorRecorder) Write(p []byte) (int, error) {

@@ -31,7 +31,7 @@ type session struct {
 	repo      *remote.Repository
 	ref       registry.Reference
 	host      string // of the registry, for messages
-	artifact      string // path and tag, for messages
+	artifact  string // path and tag, for messages
 	anonymous bool
 	guard     *requestGuard
 	transport *http.Transport

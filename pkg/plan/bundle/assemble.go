@@ -63,14 +63,14 @@ type assembly struct {
 
 // downloads records which charts and files a bundle needs from other servers.
 type downloads struct {
-	charts   []remote
-	askedBy    map[chart.Request]string // what was looked for in Options.Fetched, and what it was
-	missing  map[chart.Request]bool
-	requested    map[chart.Request]bool // all that was asked for, had or not
-	blind    bool                   // nothing is taken of what was fetched
-	wanted   bool                   // something was asked for
-	passing  bool                   // something that cannot be had may be there later
-	unhashed bool                   // something fetched has no digest
+	charts    []remote
+	askedBy   map[chart.Request]string // what was looked for in Options.Fetched, and what it was
+	missing   map[chart.Request]bool
+	requested map[chart.Request]bool // all that was asked for, had or not
+	blind     bool                   // nothing is taken of what was fetched
+	wanted    bool                   // something was asked for
+	passing   bool                   // something that cannot be had may be there later
+	unhashed  bool                   // something fetched has no digest
 }
 
 // usedLimits counts how much of each limit a bundle has used.

@@ -15,7 +15,7 @@ import (
 type file struct {
 	name string // in the bundle
 	from *tree  // nil: data is all
-	path   string
+	path string
 	data []byte
 }
 
@@ -36,7 +36,7 @@ type collector struct {
 	prefix            string   // of names in the bundle
 	chart             *place   // where a downloaded chart is named; nil: the bundle's own directory
 	open              []string // the directories that are being read, without links
-	overlay              overlayFiles
+	overlay           overlayFiles
 	chartDependencies map[string][]string // by directory: what localDependencies found
 }
 
@@ -65,7 +65,7 @@ func (m overlayFiles) adds(dir string) bool {
 type place struct {
 	path         string
 	line, column int
-	subject         string
+	subject      string
 }
 
 // addError reports an error about a file.

@@ -42,15 +42,15 @@ type metadata struct {
 
 // A chartUpdate is the work on the dependencies of one chart directory.
 type chartUpdate struct {
-	c        *collector
+	c         *collector
 	dir, name string // of the directory
-	file     string // that names the dependencies, relative to the directory
-	node     *yaml.Node
-	v1       bool
-	wanted   []*dependency
-	resolved    []*dependency
-	packed   map[string][]byte // archives by file name
-	lacking  bool              // something is not fetched yet, or cannot be had
+	file      string // that names the dependencies, relative to the directory
+	node      *yaml.Node
+	v1        bool
+	wanted    []*dependency
+	resolved  []*dependency
+	packed    map[string][]byte // archives by file name
+	lacking   bool              // something is not fetched yet, or cannot be had
 }
 
 // dependencies does for a directory what "helm dependency update" would: if it is a chart

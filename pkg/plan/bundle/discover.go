@@ -46,8 +46,8 @@ func Discover(root fs.FS, paths []string) ([]Dir, []finding.Finding) {
 // the next time directories whose hash is the same are not read. The zero value
 // is ready; it is for one goroutine.
 type Discovery struct {
-	previous  map[string]*node // by path of what a GitRepo names
-	absent []Absent
+	previous map[string]*node // by path of what a GitRepo names
+	absent   []Absent
 }
 
 // Dirs returns the bundles that entries list, in the order of the list, where a GitRepo
@@ -77,27 +77,27 @@ func (d *Discovery) Dirs(root fs.FS, paths []string, entries []fleet.BundlePath)
 // A node is what is known of a directory and all below it. It follows from the
 // directory's hash alone, if it has one.
 type node struct {
-	hash    string // empty: not certain
-	options bool   // has a fleet.yaml
-	yaml    bool   // has YAML in it, or in a directory below that no fleet.yaml claims
-	bundles int    // directories with a fleet.yaml, this one included
-	dirs    int    // directories, this one included
-	height  int
-	children   []*node
-	name    string // last part of the path
+	hash     string // empty: not certain
+	options  bool   // has a fleet.yaml
+	yaml     bool   // has YAML in it, or in a directory below that no fleet.yaml claims
+	bundles  int    // directories with a fleet.yaml, this one included
+	dirs     int    // directories, this one included
+	height   int
+	children []*node
+	name     string // last part of the path
 }
 
 type survey struct {
-	root          fs.FS
-	hasher        Hasher
-	seen          map[Dir]bool
+	root            fs.FS
+	hasher          Hasher
+	seen            map[Dir]bool
 	previous, known map[string]*node
-	dirs          []Dir
-	found         []finding.Finding
-	absent        []Absent
-	looked        int // directories
-	listed        int // entries
-	full          bool
+	dirs            []Dir
+	found           []finding.Finding
+	absent          []Absent
+	looked          int // directories
+	listed          int // entries
+	full            bool
 }
 
 func (s *survey) addError(path, rule, message string) {

@@ -173,9 +173,9 @@ func (k kustomizeChecks) kustomization(d kustomizeDir, depth int) {
 
 // A reference is a path in a kustomization.
 type reference struct {
-	text string
-	line int
-	usedAs   referenceUse
+	text   string
+	line   int
+	usedAs referenceUse
 }
 
 // A referenceUse is what kustomize does with what a path leads to.

@@ -15,7 +15,7 @@ type unset struct{ value any }
 
 // A difference is one field that is not as it is wanted.
 type difference struct {
-	path     fieldPath
+	path   fieldPath
 	wanted any
 	live   any // nil: missing
 }
@@ -29,10 +29,10 @@ type differences struct {
 // comparer walks through a wanted and a live object side by side. Its methods return the
 // live side of what differs.
 type comparer struct {
-	kind  kind
-	owned func(names []string) bool // by a subresource
-	isKept  func(names []string) bool // by the cluster, which prunes others; nil: all are
-	found *differences              // nil: they are not noted
+	kind   kind
+	owned  func(names []string) bool // by a subresource
+	isKept func(names []string) bool // by the cluster, which prunes others; nil: all are
+	found  *differences              // nil: they are not noted
 }
 
 // maps compares the fields that are wanted.

@@ -24,8 +24,8 @@ type CorrectionHistory struct {
 	count     int
 	first     time.Time
 	last      time.Time
-	object      string   // field and object, for people
-	managers       []string // managers
+	object    string   // field and object, for people
+	managers  []string // managers
 	contested bool     // it was changed back in spite of several corrections
 }
 

@@ -13,7 +13,7 @@ import (
 // writer is one entry of managedFields.
 type writer struct {
 	name   string
-	time     metav1.Time
+	time   metav1.Time
 	fields map[string]any // FieldsV1
 }
 

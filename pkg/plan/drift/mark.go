@@ -44,7 +44,7 @@ type Mark struct {
 // managerEntry summarises one entry of managedFields.
 type managerEntry struct {
 	id      string // manager, operation and subresource
-	time      int64  // when it wrote last, in seconds
+	time    int64  // when it wrote last, in seconds
 	sum     uint64 // of the fields that it owns
 	content bool   // it owns more than metadata
 }

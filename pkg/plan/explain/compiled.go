@@ -65,19 +65,19 @@ func (s *compiledSubject) isForbidden(resource string) bool {
 // A pair is the Bundle on one cluster.
 type bundleOnCluster struct {
 	*compiledSubject
-	deploymentPlace      Place
-	place   *deployment.Place // nil: nothing is known of the cluster
-	verdict target.Verdict
-	wanted  string // deployment id that it should have; empty: not known
-	broken  error  // why that cannot be worked out for this cluster
+	deploymentPlace Place
+	place           *deployment.Place // nil: nothing is known of the cluster
+	verdict         target.Verdict
+	wanted          string // deployment id that it should have; empty: not known
+	broken          error  // why that cannot be worked out for this cluster
 	// behind reports that the newest version is not the one that the agent has to
 	// deploy.
-	outdated   bool
-	offline  bool
-	agentSilent   bool // as far as objects say: it has left a promotion unanswered
-	state    fleet.BundleState
-	reported *fleet.NonReadyResource // what the Bundle's status says of the cluster
-	step     *rollout.Step           // what a plan of the whole Bundle says, if there is one
+	outdated    bool
+	offline     bool
+	agentSilent bool // as far as objects say: it has left a promotion unanswered
+	state       fleet.BundleState
+	reported    *fleet.NonReadyResource // what the Bundle's status says of the cluster
+	step        *rollout.Step           // what a plan of the whole Bundle says, if there is one
 }
 
 func (s *compiledSubject) newPair(at Place) *bundleOnCluster {

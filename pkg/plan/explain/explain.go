@@ -180,10 +180,10 @@ type Explanation struct {
 
 	offline  bool
 	lastSeen time.Time
-	content     string // the Bundle is
+	content  string // the Bundle is
 	commit   string
 	repo     string
-	outdated   bool
+	outdated bool
 }
 
 // Explain explains the state of a Bundle on one cluster. It does not change its arguments; the

@@ -25,9 +25,9 @@ const maxFindings = 200
 // A checker compares a YAML tree with the Go type that it will be decoded to,
 // since the decoder knows no places.
 type checker struct {
-	path  string
-	found []finding.Finding
-	hasMore  bool // something was left out
+	path    string
+	found   []finding.Finding
+	hasMore bool // something was left out
 
 	// unknown is the severity of a key that nothing reads, outside of label selectors,
 	// and belongs where such a key is known: a hint, or empty.

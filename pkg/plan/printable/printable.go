@@ -100,8 +100,8 @@ func Fprintf(w io.Writer, format string, args ...any) {
 // A Writer writes Text of what it is given. It keeps the bytes of a character
 // that is not complete yet for the next call. It is safe for concurrent use.
 type Writer struct {
-	mu   sync.Mutex
-	to   io.Writer
+	mu         sync.Mutex
+	to         io.Writer
 	incomplete []byte
 }
 

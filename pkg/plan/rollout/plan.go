@@ -147,7 +147,7 @@ type round struct {
 	steps   []Step            // nil where nothing is decided
 	done    []bool            // held by a partition that was worked on
 	tallies []partitionCounts // of the partitions
-	total     partitionCounts   // of all targets
+	total   partitionCounts   // of all targets
 	full    string            // why a target waits where the Bundle has no room
 	narrow  string            // why it waits where its partition has none
 }
@@ -163,9 +163,9 @@ func newRound(shape Shape, targets []Target) *round {
 // A tally holds how many targets are in which state.
 type partitionCounts struct {
 	down     int // unavailable
-	notReady   int // not there yet, or not available
+	notReady int // not there yet, or not available
 	deferred int // not there yet, and nothing waits for them
-	maybeUp    int // deferred, and promoted while up
+	maybeUp  int // deferred, and promoted while up
 }
 
 // addTarget counts a target. step is what was decided for it in this round, nil for

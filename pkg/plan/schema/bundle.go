@@ -52,13 +52,13 @@ type Rendered struct {
 
 // A bundleCheck is the work on one bundle.
 type bundleCheck struct {
-	kinds  *Kinds
-	bundle Bundle
-	found  []finding.Finding
-	hasMore   bool // findings were left out
+	kinds   *Kinds
+	bundle  Bundle
+	found   []finding.Finding
+	hasMore bool // findings were left out
 	// unknown are the kinds that were found to be unknown: each is reported once.
 	unknown map[string]bool
-	ownCRDs     map[kube.GroupKind]string // kinds whose CRDs the bundle brings
+	ownCRDs map[kube.GroupKind]string // kinds whose CRDs the bundle brings
 	roots   map[string][]*yaml.Node   // documents of files that were needed
 }
 

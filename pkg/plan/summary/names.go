@@ -54,8 +54,8 @@ func listOf(p *fleet.PerClusterState, bucket int) *[]string {
 // limitedNames is the first of many names, or all of them where there is no limit,
 // each once.
 type limitedNames struct {
-	limit int // 0: none
-	truncated  bool
+	limit     int // 0: none
+	truncated bool
 	// list is sorted where there is a limit, and else after sort.
 	list []string
 }

@@ -19,15 +19,15 @@ type objectKey struct{ apiVersion, kind, namespace, name string }
 // list and one state are counted together, and only where an agent says something
 // about single objects these are looked at one by one.
 type resourceIndex struct {
-	brief  bool // only examples of clusters are kept
-	found  map[objectKey]*objectState
-	lists  map[listKey][]*objectState
-	groups map[groupKey]*resourceGroup
-	last   *resourceGroup // the one that was used last, and its key
-	key    groupKey
-	round   int            // number of the deployment that is looked at
-	cache  []*objectState // what an agent spoke of last, by the place where it did
-	exceptions    []*objectState // what the agent of this deployment speaks of
+	brief      bool // only examples of clusters are kept
+	found      map[objectKey]*objectState
+	lists      map[listKey][]*objectState
+	groups     map[groupKey]*resourceGroup
+	last       *resourceGroup // the one that was used last, and its key
+	key        groupKey
+	round      int            // number of the deployment that is looked at
+	cache      []*objectState // what an agent spoke of last, by the place where it did
+	exceptions []*objectState // what the agent of this deployment speaks of
 }
 
 // A listKey identifies a shared list.
@@ -52,22 +52,22 @@ type groupKey struct {
 
 // A group is deployments whose objects are all in the same state.
 type resourceGroup struct {
-	objects []*objectState
-	state   string
-	bucket  int
+	objects    []*objectState
+	state      string
+	bucket     int
 	incomplete bool
-	clusters      limitedNames
+	clusters   limitedNames
 }
 
 // An object is one object over all clusters.
 type objectState struct {
-	key     objectKey
-	clustersByState      [buckets]limitedNames
-	partial bool // some agent reports only a part
+	key             objectKey
+	clustersByState [buckets]limitedNames
+	partial         bool // some agent reports only a part
 	// worst is the state that is not Ready on the first cluster by name.
 	worst   string
 	worstOn string
-	round    int    // when it was an exception last
+	round   int    // when it was an exception last
 	now     string // and in which state it was then
 }
 

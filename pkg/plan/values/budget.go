@@ -25,7 +25,7 @@ var ErrBudget = fmt.Errorf("the templates of this version of the bundle have tak
 // A Budget is what the templates of one version of a Bundle may take for all
 // clusters together. It may be used by several goroutines.
 type Budget struct {
-	mu                sync.Mutex
+	mu               sync.Mutex
 	renderings, used int
 }
 

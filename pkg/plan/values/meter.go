@@ -53,9 +53,9 @@ var (
 type meter struct {
 	limits
 	usedBytes, usedSteps int
-	calls            int       // of templates, that have not returned
+	calls                int       // of templates, that have not returned
 	offset               int       // offset of the action that is executed in its text
-	start            time.Time // of the template that is executed
+	start                time.Time // of the template that is executed
 }
 
 func newMeter(l limits) *meter { return &meter{limits: l} }

@@ -27,19 +27,19 @@ const (
 
 // A attentionCollector collects what needs attention and what moves.
 type attentionCollector struct {
-	now      time.Time
-	fleet    Fleet
-	offlineClusters     map[Key]bool            // clusters that are Offline
-	aways    map[string]int          // their number, by workspace
-	paused   map[Key]bool            // clusters that are paused
-	heldClusters     map[Key]bool            // repositories that are Held
-	leaving  map[string]int          // rows of workspaces whose deleted Bundles are Held, by name
-	reported map[Key]bool            // repositories with a row of their own or of a bundle
-	bundles  map[Key][]*fleet.Bundle // by repository
-	unchangedRepos    []*fleet.GitRepo
-	list     []Attention
-	moving   []Moving
-	holding  bool // something that is paused is not at its newest version
+	now             time.Time
+	fleet           Fleet
+	offlineClusters map[Key]bool            // clusters that are Offline
+	aways           map[string]int          // their number, by workspace
+	paused          map[Key]bool            // clusters that are paused
+	heldClusters    map[Key]bool            // repositories that are Held
+	leaving         map[string]int          // rows of workspaces whose deleted Bundles are Held, by name
+	reported        map[Key]bool            // repositories with a row of their own or of a bundle
+	bundles         map[Key][]*fleet.Bundle // by repository
+	unchangedRepos  []*fleet.GitRepo
+	list            []Attention
+	moving          []Moving
+	holding         bool // something that is paused is not at its newest version
 }
 
 func newAttentionCollector(f Fleet, now time.Time) *attentionCollector {

@@ -59,8 +59,8 @@ func pauseChanges(was, is []PausedObject) []EventLine {
 
 // A StatusSnapshot is a Status and what is needed besides to compare it with another.
 type StatusSnapshot struct {
-	Status Status
-	lastSeen   map[string]time.Time // when clusters that are away were last seen
+	Status   Status
+	lastSeen map[string]time.Time // when clusters that are away were last seen
 }
 
 // NewSnapshot returns the StatusSnapshot of a fleet.

@@ -38,9 +38,9 @@ type Pair struct {
 	// LastSeen is when the cluster checked in last, for one that is away.
 	LastSeen time.Time
 
-	reported   bool   // Progress depends on the agent's report alone
-	summaryMessage       string // with which message
-	generation int64  // of the Bundle
+	reported       bool   // Progress depends on the agent's report alone
+	summaryMessage string // with which message
+	generation     int64  // of the Bundle
 }
 
 // evaluateDeployment judges one deployment.

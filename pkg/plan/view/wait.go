@@ -118,15 +118,15 @@ func (j *evaluator) unmanaged(f Fleet) string {
 }
 
 type evaluator struct {
-	goal        Goal
-	verdict     Verdict
-	repos       map[Key]*fleet.GitRepo
-	bundles     map[Key]*fleet.Bundle
-	clusters    map[Key]*fleet.Cluster
-	deployments map[Key][]*fleet.BundleDeployment // by bundle; those that stay
-	leaving     map[Key][]*fleet.BundleDeployment // by bundle; those that are withdrawn
-	ordered     bool
-	clusterOffline        bool // the cluster that is waited for is Offline
+	goal           Goal
+	verdict        Verdict
+	repos          map[Key]*fleet.GitRepo
+	bundles        map[Key]*fleet.Bundle
+	clusters       map[Key]*fleet.Cluster
+	deployments    map[Key][]*fleet.BundleDeployment // by bundle; those that stay
+	leaving        map[Key][]*fleet.BundleDeployment // by bundle; those that are withdrawn
+	ordered        bool
+	clusterOffline bool // the cluster that is waited for is Offline
 }
 
 func newEvaluator(goal Goal, f Fleet) *evaluator {

@@ -79,8 +79,8 @@ func Decide(f Facts) (Action, string) {
 // The zero Pace has not been used yet. It is a value, and takes back any part of what it
 // allowed; a rate.Limiter changes in place and takes back whole reservations.
 type Pace struct {
-	tokens float64
-	updated     time.Time
+	tokens  float64
+	updated time.Time
 }
 
 const atOnce = 10

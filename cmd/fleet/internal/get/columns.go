@@ -28,14 +28,14 @@ type row struct {
 
 // around is what a row needs besides its object.
 type rowContext struct {
-	now      time.Time
-	wide     bool
-	bundles  map[view.Key]printer.Ready     // of each GitRepo
-	bundlesByRepo      map[view.Key][]*fleet.Bundle   // of each GitRepo, without spec and status
-	holdReasons     map[view.Key]string            // by GitRepo, what its first Bundle with a removal that waits for a person says
-	strays   map[view.Key]map[string]string // of each GitRepo, its Bundles that target no cluster, by name, and what they say
-	holders  holders
-	reported client.ReportedFindings // with wide, of GitRepos
+	now           time.Time
+	wide          bool
+	bundles       map[view.Key]printer.Ready     // of each GitRepo
+	bundlesByRepo map[view.Key][]*fleet.Bundle   // of each GitRepo, without spec and status
+	holdReasons   map[view.Key]string            // by GitRepo, what its first Bundle with a removal that waits for a person says
+	strays        map[view.Key]map[string]string // of each GitRepo, its Bundles that target no cluster, by name, and what they say
+	holders       holders
+	reported      client.ReportedFindings // with wide, of GitRepos
 }
 
 // repoState is the state of a GitRepo, which is Held while a removal of one of its bundles

@@ -22,21 +22,21 @@ var Formats = []string{printer.FormatWide, printer.FormatName, printer.FormatJSO
 
 // Options are the options of fleet get.
 type Options struct {
-	kind     cli.Kind
-	names    []string
-	Output   printer.Output
-	Labels   string
-	States   []string
-	NotReady bool
-	bundle   string
-	cluster  string
-	repo     string
-	sortBy   string
-	limit    int64
-	from     string
-	Watch    bool
-	noHeaders     bool // no titles
-	All      bool // -A
+	kind      cli.Kind
+	names     []string
+	Output    printer.Output
+	Labels    string
+	States    []string
+	NotReady  bool
+	bundle    string
+	cluster   string
+	repo      string
+	sortBy    string
+	limit     int64
+	from      string
+	Watch     bool
+	noHeaders bool // no titles
+	All       bool // -A
 
 	pick view.Selection // of states and notReady
 }

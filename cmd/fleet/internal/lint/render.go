@@ -34,13 +34,13 @@ type renderTrial struct {
 	origins  *lint.Origins
 	clusters []sampleCluster
 
-	tried    []lint.Sample
-	rendered map[string][]finding.Finding // by deployment id and version of Kubernetes
-	order    []finding.Finding
-	failing  map[finding.Finding][]lint.Sample
-	objects  map[string][]schema.Rendered // by version of Kubernetes; filled by render
-	heldObjects     map[string]heldObjects       // by key of a version; filled by render
-	versions map[string]string            // the key of the version of each cluster, by its title
+	tried       []lint.Sample
+	rendered    map[string][]finding.Finding // by deployment id and version of Kubernetes
+	order       []finding.Finding
+	failing     map[finding.Finding][]lint.Sample
+	objects     map[string][]schema.Rendered // by version of Kubernetes; filled by render
+	heldObjects map[string]heldObjects       // by key of a version; filled by render
+	versions    map[string]string            // the key of the version of each cluster, by its title
 
 	unlabelled []string                 // clusters for which templates of values are not rendered
 	dependence *lint.Dependence         // filled by noteDependence

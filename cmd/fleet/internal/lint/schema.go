@@ -36,8 +36,8 @@ type checkedBundle struct {
 	rendered map[string][]schema.Rendered
 	// held are the objects of each of its versions, and versions the version that
 	// each cluster gets.
-	heldObjects     map[string]heldObjects
-	versions map[string]string
+	heldObjects map[string]heldObjects
+	versions    map[string]string
 }
 
 // readCRDs reads the CRDs of --crd-file.

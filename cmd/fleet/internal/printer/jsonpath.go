@@ -49,11 +49,11 @@ type pathScope struct {
 
 // pathCheck follows the expressions of one jsonpath.
 type pathCheck struct {
-	scopes   []pathScope // the document, and what each open range goes over
-	doubts   []error     // of the expression that is followed
-	wrong    []error
+	scopes  []pathScope // the document, and what each open range goes over
+	doubts  []error     // of the expression that is followed
+	wrong   []error
 	unclear []error
-	matched  bool
+	matched bool
 }
 
 // expression follows what stands between two braces.

@@ -56,7 +56,7 @@ func (w noticingWriter) Write(p []byte) (int, error) {
 // guardedOutput is where the answer of a command goes.
 type guardedOutput struct {
 	*printable.Writer
-	writer       io.Writer
+	writer   io.Writer
 	terminal bool
 	colored  func() bool
 }

@@ -39,7 +39,7 @@ type Table struct {
 
 	arranged bool
 	hidden   []bool // columns that are left out
-	indented    bool   // texts have lines of their own
+	indented bool   // texts have lines of their own
 }
 
 // Show gives the table the selected columns, and returns a function that picks their

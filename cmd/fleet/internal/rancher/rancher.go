@@ -59,10 +59,10 @@ const rancherPage = "200"
 
 // A Store is one user at one Rancher.
 type Store struct {
-	transport    *transport
-	Client clientbase.APIBaseClient
-	std    printer.Stdio
-	Scope  string // -n; empty: all workspaces
+	transport *transport
+	Client    clientbase.APIBaseClient
+	std       printer.Stdio
+	Scope     string // -n; empty: all workspaces
 }
 
 // Open connects to a Rancher server.

@@ -79,16 +79,16 @@ func document(s *client.Session, f view.Fleet, g view.StatusSnapshot, b view.Glo
 
 // statusWatch is a status that goes on.
 type statusWatch struct {
-	o        Options
-	s        *client.Session
-	began    time.Time
-	surroundingsRead    time.Time // when manager and brake were
-	manager  view.Manager
-	shards   map[string]view.Manager
-	globalPause    view.GlobalPause
-	glance   view.StatusSnapshot
-	doc      FleetStatus
-	followed followed
+	o                Options
+	s                *client.Session
+	began            time.Time
+	surroundingsRead time.Time // when manager and brake were
+	manager          view.Manager
+	shards           map[string]view.Manager
+	globalPause      view.GlobalPause
+	glance           view.StatusSnapshot
+	doc              FleetStatus
+	followed         followed
 }
 
 // Watch prints the screen, and then what happens until ctx ends.
