@@ -33,7 +33,7 @@ func Conform(t *testing.T, cfg *rest.Config, collect func()) {
 	}
 	for name, test := range map[string]func(*conformity){
 		"Create": (*conformity).create, "GenerateName": (*conformity).generateName, "Namespaces": (*conformity).namespaces,
-		"DryRun": (*conformity).dryRun, "Secrets": (*conformity).secrets, "DataLimit": (*conformity).dataLimit, "Tokens": (*conformity).tokens, "Events": (*conformity).events,
+		"Validation": conformValidation, "DryRun": (*conformity).dryRun, "Secrets": (*conformity).secrets, "DataLimit": (*conformity).dataLimit, "Tokens": (*conformity).tokens, "Events": (*conformity).events,
 		"AccountTokens": (*conformity).accountTokens,
 		"Update":        (*conformity).update, "Status": (*conformity).status, "Generation": (*conformity).generation,
 		"MergePatch": (*conformity).mergePatch, "JSONPatch": (*conformity).jsonPatch, "StrategicPatch": (*conformity).strategicPatch,

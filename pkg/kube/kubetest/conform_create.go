@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -143,6 +144,26 @@ func (c *conformity) dataLimit() {
 			}
 		}
 	}
+}
+
+// conformValidation checks that the server refuses names and labels that no object may
+// have, however they are written.
+func conformValidation(c *conformity) {
+	_, err := c.configMaps.Create(c.Context(), c.newConfigMap("Not_A_Name", nil))
+	c.refused(err, apierrors.IsInvalid, "the name has capital letters")
+	bad := map[string]string{"label": "not a value!"}
+	_, err = c.configMaps.Create(c.Context(), c.newConfigMap("labelled", bad))
+	c.refused(err, func(err error) bool {
+		return apierrors.IsInvalid(err) && strings.Contains(err.Error(), "metadata.labels") && strings.Contains(err.Error(), "not a value!")
+	}, "the label has a space")
+	_, err = c.configMaps.Apply(c.Context(), c.newConfigMap("labelled", bad))
+	c.refused(err, apierrors.IsInvalid, "the label of what is applied has a space")
+	made := c.configMap("labelled", nil)
+	made.Labels = bad
+	_, err = c.configMaps.Update(c.Context(), made)
+	c.refused(err, apierrors.IsInvalid, "the new label has a space")
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: "system:role"}}
+	ok[*rbacv1.Role](c)(kube.StoreOf[*rbacv1.Role](c.client).Create(c.Context(), role))
 }
 
 func (c *conformity) tokens() {

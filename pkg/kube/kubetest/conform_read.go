@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	cliresource "k8s.io/cli-runtime/pkg/resource"
@@ -230,7 +233,7 @@ func (c *conformity) futureVersion() {
 }
 
 // fieldValidation is what kubectl and Helm ask before they leave the validation of what
-// they apply to the server.
+// they apply to the server, and what the server then does with an unknown field.
 func (c *conformity) fieldValidation() {
 	client, err := discovery.NewDiscoveryClientForConfig(c.cfg)
 	if err != nil {
@@ -242,6 +245,25 @@ func (c *conformity) fieldValidation() {
 	} {
 		if err := verifier.HasSupport(kind); err != nil {
 			c.Errorf("%s: %v", kind, err)
+		}
+	}
+	unknown := map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web"},
+		"spec": map[string]any{
+			"replcas":  1,
+			"selector": map[string]any{"matchLabels": map[string]any{"app": "web"}},
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": map[string]any{"app": "web"}},
+				"spec":     map[string]any{"containers": []any{map[string]any{"name": "web", "image": "web"}}},
+			},
+		},
+	}
+	deployments := c.dynamic.Resource(appsv1.SchemeGroupVersion.WithResource("deployments")).Namespace(c.ns)
+	for validation, want := range map[string]bool{metav1.FieldValidationStrict: true, metav1.FieldValidationIgnore: false} {
+		options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: validation}
+		_, err := deployments.Create(c.Context(), &unstructured.Unstructured{Object: unknown}, options)
+		if refused := apierrors.IsBadRequest(err) && strings.Contains(err.Error(), `unknown field "spec.replcas"`); refused != want || !want && err != nil {
+			c.Errorf("fieldValidation %s: got %v", validation, err)
 		}
 	}
 }

@@ -82,8 +82,9 @@ func (r *resource) normal(c *call, obj *unstructured.Unstructured) (*unstructure
 		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	if known := r.known(); known != nil {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, known); err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
+		strict := c.query.Get("fieldValidation") == metav1.FieldValidationStrict
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(obj.Object, known, strict); err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("%[1]s in version %[2]q cannot be handled as a %[1]s: %[3]v", r.Kind.Kind, r.Version, err))
 		}
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(known)
 		if err != nil {

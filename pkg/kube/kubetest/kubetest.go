@@ -18,7 +18,8 @@
 // Handler serves it to clients over a network, and Guard makes it authenticate and
 // authorize them.
 //
-// What it does not do: validate, default (except Secrets and Namespaces) and admit. Test
+// What it does not do: validate (except names, labels and the size of data), default (except
+// Secrets and Namespaces) and admit. Test
 // what depends on these on a real API server. A request that it does not understand is
 // answered with 501 and fails the test.
 package kubetest

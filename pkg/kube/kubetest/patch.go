@@ -139,6 +139,9 @@ func (s handler) applyNew(c *call, applied *unstructured.Unstructured) (*record,
 	if err != nil {
 		return nil, err
 	}
+	if err := c.validate(nil, obj); err != nil {
+		return nil, err
+	}
 	s.begin(c.res, obj)
 	return s.write(c, obj)
 }

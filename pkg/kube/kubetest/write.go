@@ -43,6 +43,9 @@ func (s handler) create(c *call) (*record, error) {
 	if err := s.admit(c); err != nil {
 		return nil, err
 	}
+	if err := c.validate(nil, obj); err != nil {
+		return nil, err
+	}
 	s.begin(c.res, obj)
 	if obj, err = c.manage(nil, obj); err != nil {
 		return nil, err
@@ -146,6 +149,9 @@ func (s handler) replace(c *call, live *record, obj *unstructured.Unstructured,
 ) (*record, error) {
 	next, err := c.merged(live.Unstructured, obj)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.validate(live.Unstructured, next); err != nil {
 		return nil, err
 	}
 	if next, err = manage(next); err != nil {
