@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -289,7 +290,7 @@ func (s handler) makeToken(c *call) (answer, error) {
 
 // RunWorkloads does what the controllers of workloads and kubelets do, without pods: each
 // Deployment, DaemonSet and StatefulSet runs as its newest version says, and each Job is
-// complete.
+// complete. One that selects nodes waits until a Node has the labels.
 func (s *Server) RunWorkloads() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,6 +302,9 @@ func (s *Server) RunWorkloads() {
 	} {
 		res := s.resources[kind]
 		for _, r := range res.sorted(func(*record) bool { return true }) {
+			if !s.hasNode(r.Unstructured) {
+				continue
+			}
 			now := status(r.Unstructured)
 			if equality.Semantic.DeepEqual(now, r.Object["status"]) {
 				continue
@@ -312,6 +316,20 @@ func (s *Server) RunWorkloads() {
 			}
 		}
 	}
+}
+
+// hasNode reports whether the pods of a workload find a node.
+func (s *Server) hasNode(obj *unstructured.Unstructured) bool {
+	selector, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "template", "spec", "nodeSelector")
+	if len(selector) == 0 {
+		return true
+	}
+	for _, node := range s.resources[corev1.SchemeGroupVersion.WithResource("nodes")].objects {
+		if labels.SelectorFromSet(selector).Matches(labels.Set(node.GetLabels())) {
+			return true
+		}
+	}
+	return false
 }
 
 func runningReplicas(obj *unstructured.Unstructured) map[string]any {
