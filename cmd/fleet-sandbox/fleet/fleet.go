@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
@@ -41,6 +42,10 @@ type Config struct {
 	Debug      bool          // the programs log debug messages
 	GOGC       int           // of the control planes: see cluster.Config
 
+	// ControlPlane, where not nil, starts the control plane of a cluster instead of
+	// cluster.Start. Kubernetes and GOGC mean nothing then.
+	ControlPlane func(name string, port int) (ControlPlane, error)
+
 	// Report, where not nil, is called for each finished step. Calls are one
 	// after the other.
 	Report func(step, text string)
@@ -59,12 +64,28 @@ type Downstream struct {
 	Downstream []Downstream
 }
 
+// A ControlPlane serves the API of one cluster. The usual one is a *cluster.Cluster,
+// whose methods say what these are.
+type ControlPlane interface {
+	Name() string
+	URL() string
+	Port() int
+	CA() []byte
+	Kubeconfig() string
+	REST() *rest.Config
+	Admin() kubeconfig.Entry
+	Processes() []cluster.Child
+	Deaths() <-chan *process.Death
+	Running() int
+	Stop()
+}
+
 // A Member is one cluster of the fleet.
 type Member struct {
 	Name      string
 	Workspace string
 	Labels    map[string]string
-	Cluster   *cluster.Cluster
+	Cluster   ControlPlane
 	Link      *link.Link // between its agent and the manager; nil for local
 
 	agent *program // of the manager above; of local that of its own
@@ -157,7 +178,14 @@ func (f *Fleet) startClusters(ctx context.Context) error {
 	return nil
 }
 
-func (f *Fleet) startCluster(ctx context.Context, i int, m *Member) error {
+func (f *Fleet) startCluster(ctx context.Context, i int, m *Member) (err error) {
+	if f.cfg.ControlPlane != nil {
+		if err := os.MkdirAll(f.dir(m), 0o700); err != nil {
+			return fmt.Errorf("make folder of %s: %w", m.Name, err)
+		}
+		m.Cluster, err = f.cfg.ControlPlane(m.Name, f.cfg.Ports.API(i))
+		return err
+	}
 	c, err := cluster.Start(ctx, cluster.Config{
 		Name:   m.Name,
 		Dir:    f.dir(m),
@@ -166,8 +194,11 @@ func (f *Fleet) startCluster(ctx context.Context, i int, m *Member) error {
 		Port:   f.cfg.Ports.API(i),
 		GOGC:   f.cfg.GOGC,
 	})
+	if err != nil {
+		return err
+	}
 	m.Cluster = c
-	return err
+	return nil
 }
 
 // watch makes the death of a part of a control plane fatal for the fleet.
