@@ -4,9 +4,7 @@
 package integrationtests
 
 import (
-	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
@@ -32,25 +30,4 @@ func TestPorts(t *testing.T) {
 			report(t, server)
 		})
 	}
-}
-
-// settings is the manifest of a ConfigMap with one value.
-func settings(name, value string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  value: %q\n", name, value)
-}
-
-// into is a fleet.yaml that says nothing but the namespace.
-func into(namespace string) string { return "defaultNamespace: " + namespace + "\n" }
-
-// value is the data of the ConfigMap that settings writes.
-func value(v string) map[string]string { return map[string]string{"value": v} }
-
-// lacks is empty if all words stand in text, and else says what is missing.
-func lacks(text string, words ...string) string {
-	for _, word := range words {
-		if !strings.Contains(text, word) {
-			return fmt.Sprintf("%q is not in %q", word, text)
-		}
-	}
-	return ""
 }

@@ -77,8 +77,8 @@ func TestForeignDigestStaysUnknown(t *testing.T) {
 	digests := map[string]string{}
 	for _, m := range w.Downstream() {
 		repo := w.Repository("digest-" + m.Name)
-		repo.Write("app/fleet.yaml", into(repo.Name))
-		repo.Write("app/app.yaml", settings("app", "only for "+m.Name))
+		repo.Write("app/fleet.yaml", harness.FleetYAML(repo.Name))
+		repo.Write("app/app.yaml", harness.ConfigMapYAML("app", "only for "+m.Name))
 		repo.DeployReady("for one cluster", 1, only(m))
 		for _, bd := range repo.Deployments(m) {
 			digests[m.Name], _, _ = strings.Cut(bd.Spec.DeploymentID, ":")

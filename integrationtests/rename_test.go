@@ -24,9 +24,9 @@ func TestRenamedBundleKeepsItsVolume(t *testing.T) {
 			w := harness.Open(t)
 			repo := w.Repository(name)
 			write := func(dir, value string) {
-				repo.Write(dir+"/fleet.yaml", into(name)+rollout)
+				repo.Write(dir+"/fleet.yaml", harness.FleetYAML(name)+rollout)
 				repo.Write(dir+"/data.yaml", volume)
-				repo.Write(dir+"/settings.yaml", settings("app", value))
+				repo.Write(dir+"/settings.yaml", harness.ConfigMapYAML("app", value))
 			}
 			write("db", "before")
 			commit := repo.Commit("a volume")
@@ -42,7 +42,7 @@ func TestRenamedBundleKeepsItsVolume(t *testing.T) {
 			write("store", "after")
 			applied(w, repo, repo.Commit("another directory"), 1)
 			for _, m := range w.Downstream() {
-				harness.Eventually(w, "the new bundle has it", harness.Data(w, m, name, "app"), value("after"))
+				harness.Eventually(w, "the new bundle has it", harness.Data(w, m, name, "app"), harness.ConfigMapData("after"))
 			}
 			harness.Eventually(w, "the old bundle is gone", func() int { return len(repo.Bundles()) }, 1)
 			harness.Eventually(w, "nothing is held", func() string {

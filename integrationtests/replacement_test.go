@@ -118,12 +118,12 @@ func TestReplacementIsHeld(t *testing.T) {
 		"namespace": "namespace: identity-n2\n", "default": "", "name": "defaultNamespace: identity-r\n",
 	} {
 		repo.Write(dir+"/fleet.yaml", text)
-		repo.Write("new-"+dir+"/fleet.yaml", into("identity-new"))
-		repo.Write("new-"+dir+"/settings.yaml", settings(dir, "new"))
+		repo.Write("new-"+dir+"/fleet.yaml", harness.FleetYAML("identity-new"))
+		repo.Write("new-"+dir+"/settings.yaml", harness.ConfigMapYAML(dir, "new"))
 		repo.Commit("another " + dir)
 		harness.Eventually(w, dir+" is held", held, "would replace the release of 1 of 5 bundles with 2 PersistentVolumeClaims")
 		for _, m := range w.Downstream() {
-			harness.Eventually(w, "what is new is there", harness.Data(w, m, "identity-new", dir), value("new"))
+			harness.Eventually(w, "what is new is there", harness.Data(w, m, "identity-new", dir), harness.ConfigMapData("new"))
 		}
 		unharmed(dir)
 		repo.Write(dir+"/fleet.yaml", yaml[dir])
@@ -168,9 +168,9 @@ func TestNamespaceWithDataIsHeld(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("vault")
 	repo.Write("app/fleet.yaml", "namespace: vault-shop\ndeleteNamespace: true\n")
-	repo.Write("app/settings.yaml", settings("app", "before"))
-	repo.Write("other/fleet.yaml", into("vault-other"))
-	repo.Write("other/settings.yaml", settings("other", "before"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "before"))
+	repo.Write("other/fleet.yaml", harness.FleetYAML("vault-other"))
+	repo.Write("other/settings.yaml", harness.ConfigMapYAML("other", "before"))
 	repo.DeployReady("a namespace of its own", 4)
 	for _, m := range w.Downstream() {
 		harness.Create(w, m, &corev1.PersistentVolumeClaim{
@@ -182,7 +182,7 @@ func TestNamespaceWithDataIsHeld(t *testing.T) {
 	deletable(w, "vault-", 2)
 	before := volumes(w, "vault-")
 	repo.Remove("app")
-	repo.Write("other/settings.yaml", settings("other", "after"))
+	repo.Write("other/settings.yaml", harness.ConfigMapYAML("other", "after"))
 	repo.Commit("app is gone")
 	held := func() string {
 		_, summary, _ := withdrawal.ReadText(repo.GitRepo().Annotations[fleet.AnnotationDeletionHeld])
@@ -190,7 +190,7 @@ func TestNamespaceWithDataIsHeld(t *testing.T) {
 	}
 	harness.Eventually(w, "held", held, "would remove 1 of 2 bundles with 2 Namespaces")
 	for _, m := range w.Downstream() {
-		harness.Eventually(w, "the rest goes on", harness.Data(w, m, "vault-other", "other"), value("after"))
+		harness.Eventually(w, "the rest goes on", harness.Data(w, m, "vault-other", "other"), harness.ConfigMapData("after"))
 	}
 	if now := volumes(w, "vault-"); !maps.Equal(before, now) {
 		t.Fatalf("volumes were %v and are %v", before, now)

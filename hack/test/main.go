@@ -86,6 +86,7 @@ var loops = []string{
 // They begin before the others: a long package that begins last runs alone, while the
 // other slot is empty.
 var longest = []string{
+	"/integrationtests/fleet",
 	"/integrationtests",
 	"/integrationtests/size",
 	"/integrationtests/agentmanagement",

@@ -175,7 +175,7 @@ func (w *World) Requests(since time.Time, keep func(Request) bool, members ...*M
 	w.t.Helper()
 	var out []Request
 	for _, m := range members {
-		list, err := ReadAudit(m.Name, m.Cluster.AuditLog(), since)
+		list, err := RequestsOf(m.Cluster, since)
 		w.must(err)
 		for _, r := range list {
 			if keep == nil || keep(r) {

@@ -13,9 +13,13 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	sandbox "github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 )
 
 // CheckIn is how often the agents of the shared fleet say that they live. A
@@ -55,6 +59,13 @@ var shared struct {
 	bin    string
 	start  time.Time
 	err    error
+	memory bool // its API servers are in memory
+}
+
+// MainInMemory is Main for a package whose shared fleet has API servers in memory.
+func MainInMemory(m *testing.M) int {
+	shared.memory = true
+	return Main(m)
 }
 
 // Main runs the tests of a package and then stops the shared fleet, if one of
@@ -78,7 +89,10 @@ func Main(m *testing.M) int {
 // has not happened. The test is skipped where Kubernetes is not built.
 func Open(t testing.TB) *World {
 	t.Helper()
-	binary := Kubernetes(t)
+	binary := ""
+	if !shared.memory {
+		binary = Kubernetes(t)
+	}
 	shared.once.Do(func() { shared.err = startShared(binary) })
 	if shared.err != nil {
 		t.Fatalf("the shared fleet did not start: %v\n%s", shared.err, logTails(shared.folder.path, time.Time{}))
@@ -122,7 +136,7 @@ func startShared(binary string) error {
 		return fmt.Errorf("copy programs: %w", err)
 	}
 	shared.start = time.Now()
-	shared.fleet, err = sandbox.Start(ctx, sandbox.Config{
+	cfg := sandbox.Config{
 		Dir:        shared.folder.path,
 		Kubernetes: binary,
 		Programs:   shared.bin,
@@ -134,8 +148,23 @@ func startShared(binary string) error {
 		CheckIn: CheckIn,
 		GOGC:    GOGC,
 		Debug:   true, // what not even a debug message shows, no message shows
-	})
+	}
+	if shared.memory {
+		cfg.ControlPlane = memoryControlPlane
+	}
+	shared.fleet, err = sandbox.Start(ctx, cfg)
 	return err
+}
+
+// memoryControlPlane starts an API server in memory for the shared fleet. It has one node.
+func memoryControlPlane(name string, port int) (sandbox.ControlPlane, error) {
+	m, err := newMemory(kubetest.NewDistinct(processTB{}), name, shared.folder.path, port)
+	if err != nil {
+		return nil, err
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+	_, err = kube.StoreOf[*corev1.Node](m.Connect("harness")).Create(context.Background(), node)
+	return m, err
 }
 
 func (w *World) member(m *sandbox.Member) *Member {

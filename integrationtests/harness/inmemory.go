@@ -1,8 +1,11 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -10,14 +13,17 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/pki"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/port"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 )
 
@@ -39,7 +45,9 @@ const controllersEvery = 100 * time.Millisecond
 type memory struct {
 	*kubetest.Server
 	name, url, token, kubeconfig string
+	port                         int
 	ca                           []byte
+	stop                         func() // may be called more than once
 }
 
 // Memory starts an API server in memory (package kubetest) with service accounts and
@@ -47,37 +55,66 @@ type memory struct {
 // neither validates nor runs admission, and no pods: a test that needs these takes Cluster.
 func Memory(t testing.TB, name string) ControlPlane {
 	t.Helper()
-	m := &memory{Server: kubetest.NewDistinct(t), name: name, kubeconfig: filepath.Join(t.TempDir(), name+".kubeconfig")}
+	m, err := newMemory(kubetest.NewDistinct(t), name, t.TempDir(), 0)
+	must(t, err)
+	t.Cleanup(m.Stop)
+	return m
+}
+
+// newMemory lets an API server in memory listen on a port, on any free one where that is 0.
+// Its kubeconfig is written to dir.
+func newMemory(server *kubetest.Server, name, dir string, number int) (*memory, error) {
+	m := &memory{Server: server, name: name, kubeconfig: filepath.Join(dir, name+".kubeconfig")}
 	m.token = m.Guard(cluster.AdminUser)
-	number, held, err := port.Hold(port.Loopback, 0)
-	must(t, err)
-	listener, err := port.Listen(port.Loopback, number)
-	must(t, err)
-	m.url = "https://" + net.JoinHostPort(port.Loopback, strconv.Itoa(number))
-	authority, err := pki.NewAuthority(name)
-	must(t, err)
+	number, held, err := port.Hold(port.Loopback, number)
+	if err != nil {
+		return nil, err
+	}
+	m.port, m.url = number, "https://"+net.JoinHostPort(port.Loopback, strconv.Itoa(number))
+	stop, err := m.serve()
+	if err != nil {
+		return nil, errors.Join(err, held.Close())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); m.control(ctx) }()
+	m.stop = sync.OnceFunc(func() {
+		cancel()
+		<-done
+		stop()
+		_ = held.Close()
+	})
+	return m, os.WriteFile(m.kubeconfig, Kubeconfig(m.url, m.ca, m.token), 0o600)
+}
+
+// serve listens at the server's port until stop is called.
+func (m *memory) serve() (stop func(), err error) {
+	authority, err := pki.NewAuthority(m.name)
+	if err != nil {
+		return nil, err
+	}
 	m.ca = authority.Cert
 	pair, err := authority.Server([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)})
-	must(t, err)
+	if err != nil {
+		return nil, err
+	}
 	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
-	must(t, err)
-	must(t, os.WriteFile(m.kubeconfig, Kubeconfig(m.url, m.ca, m.token), 0o600))
+	if err != nil {
+		return nil, err
+	}
+	listener, err := port.Listen(port.Loopback, m.port)
+	if err != nil {
+		return nil, err
+	}
 	server := &http.Server{
 		Handler: m.Handler(), TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	go func() { _ = server.ServeTLS(listener, "", "") }()
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); m.control(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		<-done
+	return func() {
 		m.Close() // ends the watches
 		_ = server.Close()
-		_ = held.Close()
-	})
-	return m
+	}, nil
 }
 
 // control does what controllers of a cluster do.
@@ -95,8 +132,20 @@ func (m *memory) control(ctx context.Context) {
 
 func (m *memory) Name() string       { return m.name }
 func (m *memory) URL() string        { return m.url }
+func (m *memory) Port() int          { return m.port }
 func (m *memory) CA() []byte         { return m.ca }
 func (m *memory) Kubeconfig() string { return m.kubeconfig }
+func (m *memory) Stop()              { m.stop() }
+
+// Admin is the administrator's entry of a kubeconfig.
+func (m *memory) Admin() kubeconfig.Entry {
+	return kubeconfig.Entry{Name: m.name, Server: m.url, CA: m.ca, Token: m.token}
+}
+
+// An API server in memory has no processes.
+func (m *memory) Processes() []cluster.Child    { return nil }
+func (m *memory) Deaths() <-chan *process.Death { return nil }
+func (m *memory) Running() int                  { return 0 }
 
 // REST returns the administrator's client configuration.
 func (m *memory) REST() *rest.Config {
@@ -121,7 +170,7 @@ func RequestsOf(c ControlPlane, since time.Time) ([]Request, error) {
 			continue
 		}
 		out = append(out, Request{
-			Cluster: m.name, At: r.At, User: r.By, As: r.User, Agent: r.UserAgent, Verb: r.Verb, Group: r.Kind.Group, Resource: r.Resource,
+			Cluster: m.name, At: r.At, User: cmp.Or(r.By, cluster.AdminUser), As: r.User, Agent: r.UserAgent, Verb: r.Verb, Group: r.Kind.Group, Resource: r.Resource,
 			Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, Query: r.Query, Code: r.Code, Ending: r.Terminating, Body: r.Body,
 		})
 	}
@@ -137,3 +186,13 @@ func MemoryHubs(t testing.TB, names ...string) []*Hub {
 	}
 	return hubs
 }
+
+// processTB is the testing.TB of an API server in memory that several tests share: what it
+// cannot do ends the process, as no one test is to blame.
+type processTB struct{ testing.TB }
+
+func (processTB) Helper()                        {}
+func (processTB) Cleanup(func())                 {} // the shared fleet stops its control planes
+func (processTB) Error(args ...any)              { panic(fmt.Sprint(args...)) }
+func (processTB) Errorf(format string, a ...any) { panic(fmt.Sprintf(format, a...)) }
+func (processTB) Fatal(args ...any)              { panic(fmt.Sprint(args...)) }

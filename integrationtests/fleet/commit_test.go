@@ -1,4 +1,4 @@
-package integrationtests
+package fleet
 
 import (
 	"fmt"
@@ -16,94 +16,17 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// A first commit with plain YAML, a chart and a kustomization reaches Ready on
-// both clusters, each with its own values.
-func TestFirstCommit(t *testing.T) {
-	w := harness.Open(t)
-	repo := w.Repository("first")
-	repo.Write("plain/fleet.yaml", into("first"))
-	repo.Write("plain/settings.yaml", settings("plain", "hello"))
-	repo.Write("chart/fleet.yaml", `defaultNamespace: first
-helm:
-  values:
-    greeting: hello
-targetCustomizations:
-- name: prod
-  clusterSelector:
-    matchLabels:
-      env: prod
-  helm:
-    values:
-      greeting: good day
-`)
-	repo.Write("chart/Chart.yaml", "apiVersion: v2\nname: chart\nversion: 1.0.0\n")
-	repo.Write("chart/values.yaml", "greeting: nothing\n")
-	repo.Write("chart/templates/settings.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: chart\ndata:\n  value: {{ .Values.greeting }}\n")
-	repo.Write("kustomize/fleet.yaml", into("first"))
-	repo.Write("kustomize/kustomization.yaml", "resources: [settings.yaml]\nnamePrefix: my-\n")
-	repo.Write("kustomize/settings.yaml", settings("kustomize", "hello"))
-	commit := repo.Commit("first")
-
-	repo.Deploy()
-
-	repo.EventuallyReady(commit, 6)
-	for m, greeting := range map[*harness.Member]string{w.C1: "hello", w.C2: "good day"} {
-		harness.Eventually(w, "plain YAML on "+m.Name, harness.Data(w, m, "first", "plain"), value("hello"))
-		harness.Eventually(w, "chart on "+m.Name, harness.Data(w, m, "first", "chart"), value(greeting))
-		harness.Eventually(w, "kustomization on "+m.Name, harness.Data(w, m, "first", "my-kustomize"), value("hello"))
-	}
-}
-
-// Ready comes from the objects in the cluster: a Deployment whose pod finds no
-// node is not Ready, however happy Helm is, and becomes Ready with its pod.
-func TestReadyComesFromTheCluster(t *testing.T) {
-	w := harness.Open(t)
-	repo := w.Repository("live")
-	repo.Write("app/fleet.yaml", into("live"))
-	repo.Write("app/deployment.yaml", deployment("app", "test/live"))
-	commit := repo.Commit("an app that wants a special node")
-
-	repo.Deploy()
-
-	harness.Eventually(w, "NotReady on both", repo.State, harness.State{Commit: commit, Counts: "0/2"})
-	harness.Eventually(w, "the state says so", func() string { return repo.Deployment(w.C1, "live-app").Status.Display.State }, string(fleet.NotReady))
-	for _, m := range w.Downstream() {
-		everyNode(w, m, "test/live")
-	}
-	repo.EventuallyReady(commit, 2)
-}
-
-// deployment is the manifest of a Deployment whose pods run on nodes with a
-// label alone.
-func deployment(name, node string) string {
-	return fmt.Sprintf(`apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: %[1]s
-spec:
-  selector:
-    matchLabels: {app: %[1]s}
-  template:
-    metadata:
-      labels: {app: %[1]s}
-    spec:
-      nodeSelector: {%[2]s: "yes"}
-      containers:
-      - {name: app, image: example.invalid/app}
-`, name, node)
-}
-
 // Ready is never early: at the first moment at which a GitRepo says that a
 // commit is Ready, every cluster has it.
 func TestReadyIsNeverEarly(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("early")
-	repo.Write("app/fleet.yaml", into("early"))
-	repo.Write("app/settings.yaml", settings("app", "0"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("early"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "0"))
 	repo.DeployReady("0", 2)
 	for i := range 5 {
 		next := fmt.Sprint(i + 1)
-		repo.Write("app/settings.yaml", settings("app", next))
+		repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", next))
 		commit := repo.Hold(next)
 		ready := repo.ReadyAt(commit)
 
@@ -115,7 +38,7 @@ func TestReadyIsNeverEarly(t *testing.T) {
 			t.Fatalf("commit %s is not Ready", next)
 		}
 		for _, m := range w.Downstream() {
-			if diff := cmp.Diff(value(next), harness.Data(w, m, "early", "app")()); diff != "" {
+			if diff := cmp.Diff(harness.ConfigMapData(next), harness.Data(w, m, "early", "app")()); diff != "" {
 				t.Errorf("Ready before %s had commit %s\n-want +got\n%s", m.Name, next, diff)
 			}
 		}
@@ -128,21 +51,13 @@ func TestManyWorkloads(t *testing.T) {
 	repo := w.Repository("many")
 	for i := range 12 {
 		dir := fmt.Sprintf("app%02d", i)
-		repo.Write(dir+"/fleet.yaml", into("many"))
-		repo.Write(dir+"/deployment.yaml", deployment(dir, "test/many"))
+		repo.Write(dir+"/fleet.yaml", harness.FleetYAML("many"))
+		repo.Write(dir+"/deployment.yaml", harness.DeploymentYAML(dir, "test/many"))
 	}
 	for _, m := range w.Downstream() {
-		everyNode(w, m, "test/many")
+		w.LabelNodes(m, "test/many")
 	}
 	repo.DeployReady("many apps", 24)
-}
-
-// everyNode puts a label on the nodes of a cluster, until the test ends.
-func everyNode(w *harness.World, m *harness.Member, label string) {
-	for _, node := range harness.List[*corev1.Node](w, m, "", "") {
-		harness.Change(w, m, node, func(n *corev1.Node) { n.Labels[label] = "yes" })
-		w.Cleanup(func() { harness.Change(w, m, node, func(n *corev1.Node) { delete(n.Labels, label) }) })
-	}
 }
 
 // A second commit that changes one value deploys the bundle it changed, and
@@ -151,8 +66,8 @@ func TestSecondCommitDeploysOnlyWhatChanged(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("second")
 	for _, dir := range []string{"changed", "same"} {
-		repo.Write(dir+"/fleet.yaml", into("second"))
-		repo.Write(dir+"/settings.yaml", settings(dir, "one"))
+		repo.Write(dir+"/fleet.yaml", harness.FleetYAML("second"))
+		repo.Write(dir+"/settings.yaml", harness.ConfigMapYAML(dir, "one"))
 	}
 	first := repo.DeployReady("first", 4)
 	before := map[string]trace{}
@@ -161,12 +76,12 @@ func TestSecondCommitDeploysOnlyWhatChanged(t *testing.T) {
 	}
 	revision := repo.Release(w.C1, "second-changed").Revision
 
-	repo.Write("changed/settings.yaml", settings("changed", "two"))
+	repo.Write("changed/settings.yaml", harness.ConfigMapYAML("changed", "two"))
 	second := repo.Commit("second")
 
 	repo.EventuallyReady(second, 4)
 	for _, m := range w.Downstream() {
-		harness.Eventually(w, "the new value on "+m.Name, harness.Data(w, m, "second", "changed"), value("two"))
+		harness.Eventually(w, "the new value on "+m.Name, harness.Data(w, m, "second", "changed"), harness.ConfigMapData("two"))
 		harness.Eventually(w, "the other bundle on "+m.Name, func() trace { return look(w, repo, m, "second-same", "same") }, before[m.Name])
 	}
 	if got := repo.Release(w.C1, "second-changed").Revision; got != revision+1 {
@@ -202,8 +117,8 @@ func TestOneDirectoryOfTwenty(t *testing.T) {
 	repo := w.Repository("twenty")
 	for i := range 20 {
 		dir := fmt.Sprintf("dir%02d", i)
-		repo.Write(dir+"/fleet.yaml", into("twenty"))
-		repo.Write(dir+"/settings.yaml", settings(dir, "one"))
+		repo.Write(dir+"/fleet.yaml", harness.FleetYAML("twenty"))
+		repo.Write(dir+"/settings.yaml", harness.ConfigMapYAML(dir, "one"))
 	}
 	repo.DeployReady("twenty directories", 40)
 	versions := func() map[string]string {
@@ -229,7 +144,7 @@ func TestOneDirectoryOfTwenty(t *testing.T) {
 	before := versions()
 	mark := w.Now()
 
-	repo.Write("dir07/settings.yaml", settings("dir07", "two"))
+	repo.Write("dir07/settings.yaml", harness.ConfigMapYAML("dir07", "two"))
 	repo.EventuallyReady(repo.Commit("one of them"), 40)
 
 	harness.Throughout(w, watchFor, "the other nineteen stay as they are", versions, before)
@@ -248,8 +163,8 @@ func TestRemovedDirectoryIsUninstalled(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("removed")
 	for _, dir := range []string{"keep", "drop"} {
-		repo.Write(dir+"/fleet.yaml", into("removed"))
-		repo.Write(dir+"/settings.yaml", settings(dir, "one"))
+		repo.Write(dir+"/fleet.yaml", harness.FleetYAML("removed"))
+		repo.Write(dir+"/settings.yaml", harness.ConfigMapYAML(dir, "one"))
 	}
 	repo.DeployReady("two directories", 4)
 	before := look(w, repo, w.C1, "removed-keep", "keep")
@@ -302,8 +217,8 @@ func acknowledged(life []*fleet.BundleDeployment) error {
 func TestLabelMovesBundle(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("labelled")
-	repo.Write("app/fleet.yaml", into("labelled"))
-	repo.Write("app/settings.yaml", settings("app", "here"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("labelled"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "here"))
 	commit := repo.Commit("for labelled clusters")
 	repo.Deploy(func(s *fleet.GitRepoSpec) {
 		s.Targets = []fleet.GitTarget{{Name: "chosen", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"test": "labelled"}}}}
@@ -314,7 +229,7 @@ func TestLabelMovesBundle(t *testing.T) {
 	w.Label(w.C1, "test", "labelled")
 
 	repo.EventuallyReady(commit, 1)
-	harness.Eventually(w, "arrived on c1", harness.Data(w, w.C1, "labelled", "app"), value("here"))
+	harness.Eventually(w, "arrived on c1", harness.Data(w, w.C1, "labelled", "app"), harness.ConfigMapData("here"))
 	if !harness.Gone[*corev1.ConfigMap](w, w.C2, "labelled", "app")() {
 		t.Error("c2 has no such label")
 	}
@@ -333,15 +248,15 @@ func TestManagementClusterIsManaged(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("home")
 	repo.Workspace = fleet.NamespaceLocal
-	repo.Write("app/fleet.yaml", into("home"))
-	repo.Write("app/settings.yaml", settings("app", "here"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("home"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "here"))
 	commit := repo.Commit("for the management cluster")
 	mark := w.Now()
 
 	repo.Deploy(func(s *fleet.GitRepoSpec) { s.Targets = nil })
 
 	repo.EventuallyReady(commit, 1)
-	harness.Eventually(w, "arrived", harness.Data(w, w.Local, "home", "app"), value("here"))
+	harness.Eventually(w, "arrived", harness.Data(w, w.Local, "home", "app"), harness.ConfigMapData("here"))
 	if got := w.Cluster(w.Local).Status.Agent.Namespace; got != fleet.NamespaceLocalAgent {
 		t.Errorf("the agent says that it lives in %q", got)
 	}

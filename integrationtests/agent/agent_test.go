@@ -1,4 +1,4 @@
-package integrationtests
+package agent
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -22,7 +23,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
-// The agent's part of the contract with its manager, on a real API server.
+// The agent's part of the contract with its manager.
 func TestAgent(t *testing.T) {
 	t.Parallel()
 	w := newAgentWorld(t)
@@ -68,14 +69,13 @@ func agentDeploys(w *agentWorld) {
 	}
 	status := func() (n int) {
 		for _, line := range w.writes("first", start) {
-			if strings.Contains(line, "bundledeployments/first/status") {
+			if strings.Contains(line, "bundledeployments/status "+deployNS+"/first ") {
 				n++
 			}
 		}
 		return n
 	}
-	// What was written is seen before the audit log says so.
-	until(w.T, "the status write is logged", func() bool { return status() > 0 })
+	harness.Wait(w.T, harness.Timeout, "the status write is recorded", func() bool { return status() > 0 })
 	if n := status(); n > 1+int(took/time.Second) { // the agent writes the status at most once a second on its way to Ready
 		w.Errorf("Ready after %s with %d status writes:\n%s", took, n, strings.Join(w.writes("first", start), "\n"))
 	}
@@ -94,7 +94,7 @@ func agentDeploys(w *agentWorld) {
 		w.Errorf("release %q, data %q", bd.Status.Release, w.data("first", "a"))
 	}
 	var cluster *fleet.Cluster
-	until(w.T, "the agent checks in", func() bool {
+	harness.Wait(w.T, harness.Timeout, "the agent checks in", func() bool {
 		var err error
 		cluster, err = w.clusters.Get(w.Context(), kube.Key{Namespace: workspace, Name: "c1"})
 		must(w.T, err)
@@ -181,7 +181,7 @@ func agentDrift(w *agentWorld) {
 	w.order("drift", spec{files: files, options: fleet.BundleDeploymentOptions{CorrectDrift: &fleet.CorrectDrift{Enabled: true}}})
 	w.state("drift", fleet.Ready)
 	w.edit("drift", "a", "again")
-	until(w.T, "the edit is undone", func() bool { return w.data("drift", "a") == "one" })
+	harness.Wait(w.T, harness.Timeout, "the edit is undone", func() bool { return w.data("drift", "a") == "one" })
 	w.state("drift", fleet.Ready)
 }
 
@@ -212,7 +212,7 @@ func agentBroken(w *agentWorld) {
 		w.Errorf("condition %+v", c)
 	}
 	// At rest with a failure for ever nothing is written.
-	until(w.T, "the failure is kept", func() bool { return strings.Contains(w.record("broken"), release.ReasonBadTemplate) })
+	harness.Wait(w.T, harness.Timeout, "the failure is kept", func() bool { return strings.Contains(w.record("broken"), release.ReasonBadTemplate) })
 	since := time.Now()
 	time.Sleep(3 * time.Second)
 	if got := w.writes("broken", since); len(got) > 0 {
@@ -251,7 +251,7 @@ func agentNotOwned(w *agentWorld) {
 func (w *agentWorld) answered(name, order string) *fleet.BundleDeployment {
 	w.Helper()
 	var bd *fleet.BundleDeployment
-	until(w.T, "order "+order+" is answered", func() bool {
+	harness.Wait(w.T, harness.Timeout, "order "+order+" is answered", func() bool {
 		bd = w.get(name)
 		c := condition.Find(bd.Status.Conditions, fleet.ConditionWithdrawn)
 		return c != nil && c.Status == "True" && c.Message == order
@@ -277,7 +277,7 @@ func agentWithdraws(w *agentWorld) {
 	}
 	// Wanted again: the mark goes, the same id is installed again.
 	w.mark("away", func(a map[string]string) { delete(a, fleet.AnnotationWithdrawn) })
-	until(w.T, "installed again", func() bool { return w.data("away", "a") == "one" })
+	harness.Wait(w.T, harness.Timeout, "installed again", func() bool { return w.data("away", "a") == "one" })
 	w.state("away", fleet.Ready)
 	// keepResources: the objects stay.
 	w.order("away", spec{files: []string{"a.yaml", cm("a", "two")}, options: fleet.BundleDeploymentOptions{KeepResources: true}})
@@ -340,7 +340,7 @@ func agentReleaseRenamed(w *agentWorld) {
 	if bd.Status.Release != "moved/moving:1" {
 		w.Errorf("release %q", bd.Status.Release)
 	}
-	until(w.T, "the former release is gone", func() bool { return w.data("moving", "a") == "" })
+	harness.Wait(w.T, harness.Timeout, "the former release is gone", func() bool { return w.data("moving", "a") == "" })
 	if w.data("moved", "a") != "one" {
 		w.Error("the new one is not there")
 	}
@@ -351,7 +351,7 @@ func agentBehind(w *agentWorld) {
 	w.order("behind", spec{files: []string{"a.yaml", cm("a", "one")}})
 	w.order("behind", spec{files: []string{"a.yaml", cm("a", "two")}})
 	w.state("behind", fleet.Ready)
-	until(w.T, "the new generation is kept", func() bool { return strings.Contains(w.record("behind"), `"generation":2`) })
+	harness.Wait(w.T, harness.Timeout, "the new generation is kept", func() bool { return strings.Contains(w.record("behind"), `"generation":2`) })
 	w.stop()
 	// The record knows a later generation than the object has: the same as if
 	// the object had become older.
@@ -404,10 +404,10 @@ func agentVanished(w *agentWorld) {
 		}
 		return c.Status.Agent.Orphans.Names
 	}
-	until(w.T, "the orphan is reported", func() bool { return cmp.Equal(orphans(), []string{"lost"}) })
+	harness.Wait(w.T, harness.Timeout, "the orphan is reported", func() bool { return cmp.Equal(orphans(), []string{"lost"}) })
 	w.edit("lost", "a", "edited")
-	until(w.T, "drift of an orphan is corrected", func() bool { return w.data("lost", "a") == "one" })
-	until(w.T, "the correction is recorded", func() bool {
+	harness.Wait(w.T, harness.Timeout, "drift of an orphan is corrected", func() bool { return w.data("lost", "a") == "one" })
+	harness.Wait(w.T, harness.Timeout, "the correction is recorded", func() bool {
 		list, err := w.client.CoreV1().Secrets("lost").List(w.Context(), metav1.ListOptions{LabelSelector: "owner=helm,status=deployed,version=2"})
 		return err == nil && len(list.Items) == 1
 	})
@@ -419,7 +419,7 @@ func agentVanished(w *agentWorld) {
 			w.Errorf("the same id was deployed again: %s", line)
 		}
 	}
-	until(w.T, "no orphan any more", func() bool { return orphans() == nil })
+	harness.Wait(w.T, harness.Timeout, "no orphan any more", func() bool { return orphans() == nil })
 }
 
 // An agent that was killed in the middle of a release goes on.
@@ -427,8 +427,8 @@ func agentInterrupted(w *agentWorld) {
 	w.order("killed", spec{files: []string{"a.yaml", cm("a", "one")}})
 	w.state("killed", fleet.Ready)
 	w.stop()
-	h := helmWorld{kube: w.client}
-	h.setStatus(w.T, "killed", 1, "pending-install")
+	id := release.ID{Namespace: "killed", Name: "killed"}
+	must(w.T, harness.RewriteRelease(w.Context(), w.client, id, 1, "pending-install"))
 	w.order("killed", spec{files: []string{"a.yaml", cm("a", "two")}})
 	w.start()
 	w.state("killed", fleet.Ready)
@@ -436,9 +436,9 @@ func agentInterrupted(w *agentWorld) {
 		w.Errorf("got %q", w.data("killed", "a"))
 	}
 	w.stop()
-	h.setStatus(w.T, "killed", 2, "pending-rollback")
+	must(w.T, harness.RewriteRelease(w.Context(), w.client, id, 2, "pending-rollback"))
 	w.start()
-	until(w.T, "the release is taken up again", func() bool {
+	harness.Wait(w.T, harness.Timeout, "the release is taken up again", func() bool {
 		list, err := w.client.CoreV1().Secrets("killed").List(w.Context(), metav1.ListOptions{LabelSelector: "owner=helm,status=deployed"})
 		return err == nil && len(list.Items) > 0
 	})
@@ -458,7 +458,7 @@ func agentDepends(w *agentWorld) {
 func agentPaused(w *agentWorld) {
 	w.order("paused", spec{files: []string{"a.yaml", cm("a", "one")}})
 	w.state("paused", fleet.Ready)
-	until(w.T, "the store is at rest as well", func() bool {
+	harness.Wait(w.T, harness.Timeout, "the store is at rest as well", func() bool {
 		list, err := kube.StoreOf[*corev1.Secret](w.admin).List(w.Context(), agentNS, fleet.LabelManagerID)
 		must(w.T, err)
 		return !slices.ContainsFunc(list, func(s *corev1.Secret) bool { return strings.Contains(s.Name, "paused") && len(s.Data["content"]) > 0 })
@@ -468,7 +468,8 @@ func agentPaused(w *agentWorld) {
 		return func(bd *fleet.BundleDeployment) { bd.Spec.Paused = on }
 	}
 	w.order("paused", spec{files: []string{"a.yaml", cm("a", "two")}, change: pause(true)})
-	time.Sleep(time.Second)
+	w.order("later", spec{files: []string{"a.yaml", cm("a", "one")}})
+	w.state("later", fleet.Ready) // the agent has seen both
 	if got := w.writes("paused", since); len(got) > 0 || w.data("paused", "a") != "one" {
 		w.Errorf("a pause was not kept: %v", got)
 	}
@@ -502,7 +503,7 @@ func agentLarge(w *agentWorld) {
 	}, metav1.CreateOptions{})
 	must(w.T, err)
 	w.state("large", fleet.Ready) // without asking the manager for the content again
-	until(w.T, "the payload is dropped", func() bool { return pieces() == 0 })
+	harness.Wait(w.T, harness.Timeout, "the payload is dropped", func() bool { return pieces() == 0 })
 }
 
 // A content that is kept in parts is read part by part. What is not there, or not
@@ -529,7 +530,7 @@ func agentParts(w *agentWorld) {
 	put(all[2])
 	says := func(text string) {
 		w.Helper()
-		until(w.T, "it says: "+text, func() bool {
+		harness.Wait(w.T, harness.Timeout, "it says: "+text, func() bool {
 			return slices.ContainsFunc(w.get("parts").Status.Conditions, func(c fleet.Condition) bool { return strings.Contains(c.Message, text) })
 		})
 	}
@@ -562,8 +563,8 @@ func agentAlone(w *agentWorld) {
 	w.stop()
 	w.start()
 	w.edit("alone", "a", "edited")
-	until(w.T, "drift is corrected without a manager", func() bool { return w.data("alone", "a") == "one" })
-	until(w.T, "the agent knows that it is refused", func() bool {
+	harness.Wait(w.T, harness.Timeout, "drift is corrected without a manager", func() bool { return w.data("alone", "a") == "one" })
+	harness.Wait(w.T, harness.Timeout, "the agent knows that it is refused", func() bool {
 		contact, err := kube.StoreOf[*corev1.ConfigMap](w.admin).Get(ctx, kube.Key{Namespace: agentNS, Name: "fleet-agent-contact"})
 		must(w.T, err)
 		return contact.Data["reached"] == "false" && contact.Data["refused"] == "true" && contact.Data["hint"] != ""
@@ -577,6 +578,6 @@ func agentAlone(w *agentWorld) {
 	binding := w.rebindCluster()
 	_, err := w.client.RbacV1().RoleBindings(workspace).Create(ctx, binding, metav1.CreateOptions{})
 	must(w.T, err)
-	until(w.T, "it catches up", func() bool { return w.data("alone", "a") == "three" })
+	harness.Wait(w.T, harness.Timeout, "it catches up", func() bool { return w.data("alone", "a") == "three" })
 	w.state("alone", fleet.Ready)
 }

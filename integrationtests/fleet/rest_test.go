@@ -1,4 +1,4 @@
-package integrationtests
+package fleet
 
 import (
 	"fmt"
@@ -34,14 +34,14 @@ func quietAtRest(t *testing.T) {
 	}
 	w := harness.Open(t)
 	repo := w.Repository("quiet")
-	repo.Write("good/fleet.yaml", into("quiet"))
-	repo.Write("good/settings.yaml", settings("good", "one"))
-	repo.Write("failing/fleet.yaml", into("quiet"))
+	repo.Write("good/fleet.yaml", harness.FleetYAML("quiet"))
+	repo.Write("good/settings.yaml", harness.ConfigMapYAML("good", "one"))
+	repo.Write("failing/fleet.yaml", harness.FleetYAML("quiet"))
 	repo.Write("failing/thing.yaml", "apiVersion: nobody.example/v1\nkind: Thing\nmetadata: {name: thing}\n")
-	repo.Write("refused/fleet.yaml", into("quiet"))
-	repo.Write("refused/settings.yaml", settings("Not_A_Name", "one"))
-	repo.Write("waiting/fleet.yaml", into("quiet"))
-	repo.Write("waiting/deployment.yaml", deployment("waiting", "test/nowhere"))
+	repo.Write("refused/fleet.yaml", harness.FleetYAML("quiet"))
+	repo.Write("refused/settings.yaml", harness.ConfigMapYAML("Not_A_Name", "one"))
+	repo.Write("waiting/fleet.yaml", harness.FleetYAML("quiet"))
+	repo.Write("waiting/deployment.yaml", harness.DeploymentYAML("waiting", "test/nowhere"))
 	commit := repo.Commit("good, failing, refused and waiting")
 	repo.Deploy()
 	lost := w.Repository("quiet-lost")
@@ -55,7 +55,7 @@ func quietAtRest(t *testing.T) {
 		}
 	}
 	w.Until("the lost repository is known to be lost", func() string {
-		return lacks(lost.Message(fleet.ConditionReady, corev1.ConditionFalse), "127.0.0.1")
+		return harness.Missing(lost.Message(fleet.ConditionReady, corev1.ConditionFalse), "127.0.0.1")
 	})
 	dropContents(w)
 	// Writes may still be due from what led here: passing states are written once

@@ -1,4 +1,4 @@
-package integrationtests
+package fleet
 
 import (
 	"bytes"
@@ -101,7 +101,7 @@ helm:
 		if c == nil || c.Status != corev1.ConditionFalse || c.ObservedGeneration != d.Generation {
 			return "nothing yet"
 		}
-		return lacks(c.Message, "metadata.labels")
+		return harness.Missing(c.Message, "metadata.labels")
 	})
 	search("failed")
 
@@ -117,13 +117,13 @@ helm:
 		if c == nil || c.Status != corev1.ConditionFalse || c.ObservedGeneration != d.Generation {
 			return "nothing yet"
 		}
-		return lacks(c.Message, "lookup")
+		return harness.Missing(c.Message, "lookup")
 	})
 	search("looked up")
 
 	server.Intercept(gittest.BasicAuth("robot", "another"))
 	w.Until("the password is refused", func() string {
-		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "refuses the credentials")
+		return harness.Missing(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "refuses the credentials")
 	})
 	search("refused")
 }
@@ -145,8 +145,8 @@ func holds(text []byte, secret string) bool {
 func TestCredentialOpensNothingOfOthers(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("neighbour")
-	repo.Write("app/fleet.yaml", into("neighbour")+"helm: {values: {a: b}}\n")
-	repo.Write("app/settings.yaml", settings("app", "one"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("neighbour")+"helm: {values: {a: b}}\n")
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
 	repo.DeployReady("one", 2)
 	thief := agentClient(t, w, w.C1)
 	own, other := w.Namespace(w.C1), w.Namespace(w.C2)

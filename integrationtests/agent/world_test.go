@@ -1,4 +1,6 @@
-package integrationtests
+// Package agent tests the agent with a test in the place of its manager, on an API server
+// in memory.
+package agent
 
 import (
 	"context"
@@ -18,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/agent"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -41,7 +42,7 @@ const (
 // has the rights of production and no more.
 type agentWorld struct {
 	*testing.T
-	cluster  *cluster.Cluster
+	cluster  harness.ControlPlane
 	admin    *kube.Client
 	client   kubernetes.Interface
 	bds      *kube.Store[*fleet.BundleDeployment]
@@ -55,7 +56,7 @@ func (w *agentWorld) stop() { (*w.running)() }
 
 func newAgentWorld(t *testing.T) *agentWorld {
 	t.Helper()
-	c := harness.Cluster(t, "agent")
+	c := harness.Memory(t, "agent")
 	admin, err := kube.Connect(kube.Config{REST: c.REST(), UserAgent: "test/v0", FieldManager: "fleet-controller"})
 	must(t, err)
 	w := &agentWorld{
@@ -124,7 +125,7 @@ func (w *agentWorld) token(namespace, account string) string {
 		Type:       corev1.SecretTypeServiceAccountToken,
 	}, metav1.CreateOptions{})
 	must(w.T, err)
-	until(w.T, "token is made", func() bool {
+	harness.Wait(w.T, harness.Timeout, "token is made", func() bool {
 		made, err = secrets.Get(ctx, made.Name, metav1.GetOptions{})
 		return err == nil && len(made.Data["token"]) > 0
 	})
@@ -303,16 +304,16 @@ func (w *agentWorld) mark(name string, f func(map[string]string)) {
 }
 
 // writes lists the agent's requests about a deployment since a moment, from the
-// audit log: those that name it. Dry runs, leases and check-ins do not count.
+// requests of the API server: those that name it. Dry runs, leases and check-ins do not count.
 func (w *agentWorld) writes(name string, since time.Time) []string {
 	w.Helper()
-	all, err := harness.ReadAudit(w.cluster.Name(), w.cluster.AuditLog(), since)
+	all, err := harness.RequestsOf(w.cluster, since)
 	must(w.T, err)
 	var out []string
 	for _, r := range all {
 		if r.Writes() && strings.HasPrefix(r.Agent, "fleet-agent/") && !strings.Contains(r.Agent, "(checkin)") &&
-			!strings.Contains(r.Query, "dryRun=All") && strings.Contains(r.Path+" "+r.Name, name) {
-			out = append(out, r.Verb+" "+r.Path)
+			!strings.Contains(r.Query, "dryRun=All") && strings.Contains(r.Namespace+" "+r.Name, name) {
+			out = append(out, r.String())
 		}
 	}
 	return out
@@ -323,5 +324,17 @@ func (w *agentWorld) rebindCluster() *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: deployNS, Name: "request"}},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "c1"},
+	}
+}
+
+// cm is the manifest of a ConfigMap whose key k has a value.
+func cm(name, value string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  k: %s\n", name, value)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

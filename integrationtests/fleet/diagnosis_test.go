@@ -1,4 +1,4 @@
-package integrationtests
+package fleet
 
 import (
 	"encoding/json"
@@ -52,10 +52,10 @@ stringData: {key: one}
 
 	diff := w.CLI("bundlediff", "paste-app", w.C1.Name, "--fleet-yaml")
 
-	if text := lacks(diff, "diff:\n", "/data/never", "/data/value", "/metadata/annotations/test~1why", "/stringData/key"); text != "" {
+	if text := harness.Missing(diff, "diff:\n", "/data/never", "/data/value", "/metadata/annotations/test~1why", "/stringData/key"); text != "" {
 		t.Fatal(text)
 	}
-	repo.Write("app/fleet.yaml", into("paste")+diff)
+	repo.Write("app/fleet.yaml", harness.FleetYAML("paste")+diff)
 	repo.EventuallyReady(repo.Commit("ignored"), 2)
 	if got := harness.Data(w, w.C1, "paste", "app")(); got["value"] != "by hand" {
 		t.Errorf("what is ignored was overwritten: %v", got)
@@ -106,8 +106,8 @@ func lastLine(lines []journal.Entry, bundle, verb string) *journal.Entry {
 func TestDecisionsAreReported(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("told")
-	repo.Write("app/fleet.yaml", into("told")+"correctDrift: {enabled: true}\n")
-	repo.Write("app/settings.yaml", settings("app", "one"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("told")+"correctDrift: {enabled: true}\n")
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
 	repo.DeployReady("one", 2)
 
 	w.Cut(w.C2)
@@ -119,7 +119,7 @@ func TestDecisionsAreReported(t *testing.T) {
 	})
 	cut := time.Now()
 	harness.Change(w, w.C2, &corev1.ConfigMap{ObjectMeta: meta("told", "app")}, func(cm *corev1.ConfigMap) { cm.Data["value"] = "by hand" })
-	harness.Eventually(w, "it is put back", harness.Data(w, w.C2, "told", "app"), value("one"))
+	harness.Eventually(w, "it is put back", harness.Data(w, w.C2, "told", "app"), harness.ConfigMapData("one"))
 	var line *journal.Entry
 	w.Until("the site shows what was put back", func() string {
 		s := statusOnSite(t, w, w.C2)
@@ -161,7 +161,7 @@ func TestDecisionsAreReported(t *testing.T) {
 	if lastLine(reported.Lines, "told-app", "install") == nil {
 		t.Errorf("what was installed before is not reported:\n%s", journal.Text(reported.Lines))
 	}
-	if text := lacks(w.CLI("logs", w.C2.Name, "--bundle", "told-app"), "install", "told/told-app", "correct"); text != "" {
+	if text := harness.Missing(w.CLI("logs", w.C2.Name, "--bundle", "told-app"), "install", "told/told-app", "correct"); text != "" {
 		t.Error(text)
 	}
 }

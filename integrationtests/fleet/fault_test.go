@@ -1,4 +1,4 @@
-package integrationtests
+package fleet
 
 import (
 	"fmt"
@@ -21,19 +21,19 @@ const watchFor = 2 * time.Second
 func TestStoppedAgentCatchesUpWithTheLastCommit(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("away")
-	repo.Write("app/fleet.yaml", into("away"))
-	repo.Write("app/settings.yaml", settings("app", "zero"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("away"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "zero"))
 	repo.DeployReady("before", 2)
 	revision := repo.Release(w.C2, "away-app").Revision
 
 	w.StopAgent(w.C2)
 	var commit string
 	for i := range 10 {
-		repo.Write("app/settings.yaml", settings("app", fmt.Sprint("commit ", i+1)))
+		repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", fmt.Sprint("commit ", i+1)))
 		commit = repo.Commit(fmt.Sprint("commit ", i+1))
 		harness.Eventually(w, "the order for c2", func() string { return repo.Deployment(w.C2, "away-app").Labels[fleet.LabelCommit] }, commit)
 	}
-	harness.Eventually(w, "c1 goes on", harness.Data(w, w.C1, "away", "app"), value("commit 10"))
+	harness.Eventually(w, "c1 goes on", harness.Data(w, w.C1, "away", "app"), harness.ConfigMapData("commit 10"))
 	if got := harness.Data(w, w.C2, "away", "app")(); got["value"] != "zero" {
 		t.Errorf("c2 has no agent, but shows %v", got)
 	}
@@ -41,7 +41,7 @@ func TestStoppedAgentCatchesUpWithTheLastCommit(t *testing.T) {
 	w.StartAgent(w.C2)
 
 	repo.EventuallyReady(commit, 2)
-	harness.Eventually(w, "c2 has the last one", harness.Data(w, w.C2, "away", "app"), value("commit 10"))
+	harness.Eventually(w, "c2 has the last one", harness.Data(w, w.C2, "away", "app"), harness.ConfigMapData("commit 10"))
 	if got := repo.Release(w.C2, "away-app").Revision; got != revision+1 {
 		t.Errorf("ten commits, one revision: want %d, got %d", revision+1, got)
 	}
@@ -53,22 +53,22 @@ func TestStoppedAgentCatchesUpWithTheLastCommit(t *testing.T) {
 func TestClusterOffTheNet(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("ship")
-	repo.Write("app/fleet.yaml", into("ship"))
-	repo.Write("app/settings.yaml", settings("app", "one"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("ship"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
 	repo.DeployReady("one", 2)
 
 	w.Cut(w.C2)
-	repo.Write("app/settings.yaml", settings("app", "two"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "two"))
 	commit := repo.Commit("two")
 
-	harness.Eventually(w, "c1 goes on", harness.Data(w, w.C1, "ship", "app"), value("two"))
+	harness.Eventually(w, "c1 goes on", harness.Data(w, w.C1, "ship", "app"), harness.ConfigMapData("two"))
 	harness.Eventually(w, "c2 is Offline", func() string { return w.Cluster(w.C2).Status.Display.State }, fleet.Offline)
-	harness.Eventually(w, "c2 keeps what runs", harness.Data(w, w.C2, "ship", "app"), value("one"))
+	harness.Eventually(w, "c2 keeps what runs", harness.Data(w, w.C2, "ship", "app"), harness.ConfigMapData("one"))
 
 	w.Heal(w.C2)
 
 	repo.EventuallyReady(commit, 2)
-	harness.Eventually(w, "c2 has the newest", harness.Data(w, w.C2, "ship", "app"), value("two"))
+	harness.Eventually(w, "c2 has the newest", harness.Data(w, w.C2, "ship", "app"), harness.ConfigMapData("two"))
 	harness.Eventually(w, "c2 is Offline no more", func() bool { return w.Cluster(w.C2).Status.Display.State == fleet.Offline }, false)
 }
 
@@ -81,8 +81,8 @@ func TestKilledManagerConverges(t *testing.T) {
 	write := func(value string) {
 		for i := range bundles {
 			dir := fmt.Sprintf("dir%02d", i)
-			repo.Write(dir+"/fleet.yaml", into("killed"))
-			repo.Write(dir+"/settings.yaml", settings(dir, value))
+			repo.Write(dir+"/fleet.yaml", harness.FleetYAML("killed"))
+			repo.Write(dir+"/settings.yaml", harness.ConfigMapYAML(dir, value))
 		}
 	}
 	write("one")
@@ -123,7 +123,7 @@ func TestKilledManagerConverges(t *testing.T) {
 				t.Errorf("%s: %[2]d commits, %[2]d revisions: got %[3]q", kube.KeyOf(d), revision, d.Status.Release)
 			}
 		}
-		harness.Eventually(w, "the last one on "+m.Name, harness.Data(w, m, "killed", "dir39"), value(last))
+		harness.Eventually(w, "the last one on "+m.Name, harness.Data(w, m, "killed", "dir39"), harness.ConfigMapData(last))
 	}
 }
 
@@ -133,11 +133,11 @@ func TestKilledManagerConverges(t *testing.T) {
 func TestDeletedClusterNamespaceComesBack(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("mishap")
-	repo.Write("app/fleet.yaml", into("mishap"))
-	repo.Write("app/settings.yaml", settings("app", "one"))
-	repo.Write("app/deployment.yaml", deployment("app", "test/mishap"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("mishap"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
+	repo.Write("app/deployment.yaml", harness.DeploymentYAML("app", "test/mishap"))
 	for _, m := range w.Downstream() {
-		everyNode(w, m, "test/mishap")
+		w.LabelNodes(m, "test/mishap")
 	}
 	commit := repo.DeployReady("one", 2)
 	namespace, ok := harness.Get[*corev1.Namespace](w, w.Local, "", w.Namespace(w.C1))
@@ -177,9 +177,9 @@ func TestDeletedClusterNamespaceComesBack(t *testing.T) {
 		t.Errorf("deleted in c1:\n%s", harness.Lines(deleted))
 	}
 
-	repo.Write("app/settings.yaml", settings("app", "two"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "two"))
 	repo.EventuallyReady(repo.Commit("two"), 2)
-	harness.Eventually(w, "the next commit arrives as ever", harness.Data(w, w.C1, "mishap", "app"), value("two"))
+	harness.Eventually(w, "the next commit arrives as ever", harness.Data(w, w.C1, "mishap", "app"), harness.ConfigMapData("two"))
 }
 
 // A BundleDeployment that a user deletes by hand comes back, and nothing is
@@ -187,8 +187,8 @@ func TestDeletedClusterNamespaceComesBack(t *testing.T) {
 func TestDeletedDeploymentComesBack(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("byhand")
-	repo.Write("app/fleet.yaml", into("byhand"))
-	repo.Write("app/settings.yaml", settings("app", "one"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("byhand"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
 	commit := repo.DeployReady("one", 2)
 	before := look(w, repo, w.C1, "byhand-app", "app")
 	old := repo.Deployment(w.C1, "byhand-app")
@@ -213,8 +213,8 @@ func TestDeletedDeploymentComesBack(t *testing.T) {
 func TestDriftIsReported(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("drift")
-	repo.Write("app/fleet.yaml", into("drift"))
-	repo.Write("app/settings.yaml", settings("app", "one"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("drift"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
 	commit := repo.DeployReady("one", 2)
 	set := func(v string) {
 		object, _ := harness.Get[*corev1.ConfigMap](w, w.C1, "drift", "app")
@@ -235,24 +235,24 @@ func TestDriftIsReported(t *testing.T) {
 func TestBrake(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("brake")
-	repo.Write("app/fleet.yaml", into("brake"))
-	repo.Write("app/settings.yaml", settings("app", "one"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("brake"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
 	repo.DeployReady("one", 2)
 
 	w.CLI("suspend", "--all", "--reason", "a test")
 	t.Cleanup(func() { w.CLI("resume", "--all") })
 	// From the fifth second on nothing may happen, so that the commit comes then.
-	harness.Throughout(w, 5*time.Second, "what is there stays", harness.Data(w, w.C1, "brake", "app"), value("one"))
-	repo.Write("app/settings.yaml", settings("app", "two"))
+	harness.Throughout(w, 5*time.Second, "what is there stays", harness.Data(w, w.C1, "brake", "app"), harness.ConfigMapData("one"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "two"))
 	second := repo.Commit("two")
 	before := look(w, repo, w.C1, "brake-app", "app")
 	harness.Throughout(w, 5*time.Second, "held", func() trace { return look(w, repo, w.C1, "brake-app", "app") }, before)
-	if why := lacks(w.CLI("status"), "a test"); why != "" {
+	if why := harness.Missing(w.CLI("status"), "a test"); why != "" {
 		t.Errorf("fleet status does not say that the brake is on: %s", why)
 	}
 
 	w.CLI("resume", "--all")
 
 	repo.EventuallyReady(second, 2)
-	harness.Eventually(w, "let go", harness.Data(w, w.C1, "brake", "app"), value("two"))
+	harness.Eventually(w, "let go", harness.Data(w, w.C1, "brake", "app"), harness.ConfigMapData("two"))
 }

@@ -1,4 +1,4 @@
-package integrationtests
+package fleet
 
 import (
 	"encoding/json"
@@ -20,8 +20,8 @@ func TestWaitsAroundPushes(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("waits")
 	for _, name := range []string{"a", "b", "c"} {
-		repo.Write(name+"/fleet.yaml", into("waits"))
-		repo.Write(name+"/settings.yaml", settings(name, "0"))
+		repo.Write(name+"/fleet.yaml", harness.FleetYAML("waits"))
+		repo.Write(name+"/settings.yaml", harness.ConfigMapYAML(name, "0"))
 	}
 	repo.DeployReady("0", 6)
 	rounds, each := 6, 3
@@ -36,14 +36,14 @@ func TestWaitsAroundPushes(t *testing.T) {
 		case 2:
 			repo.Write("README.md", fmt.Sprint(i)) // changes no bundle
 		case 4:
-			repo.Write("d/fleet.yaml", into("waits"))
-			repo.Write("d/settings.yaml", settings("d", "0"))
+			repo.Write("d/fleet.yaml", harness.FleetYAML("waits"))
+			repo.Write("d/settings.yaml", harness.ConfigMapYAML("d", "0"))
 			changed = []string{"waits-d"}
 		case 5:
 			repo.Remove("d")
 			removed = []string{"waits-d"}
 		default:
-			repo.Write(name+"/settings.yaml", settings(name, fmt.Sprint(i+1)))
+			repo.Write(name+"/settings.yaml", harness.ConfigMapYAML(name, fmt.Sprint(i+1)))
 			changed = []string{"waits-" + name}
 		}
 		commit := repo.Hold(fmt.Sprint(i))

@@ -1,4 +1,4 @@
-package integrationtests
+package fleet
 
 import (
 	"net/http"
@@ -20,27 +20,27 @@ func TestBrokenManifest(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("broken")
 	for _, dir := range []string{"good", "bad"} {
-		repo.Write(dir+"/fleet.yaml", into("broken"))
-		repo.Write(dir+"/settings.yaml", settings(dir, "one"))
+		repo.Write(dir+"/fleet.yaml", harness.FleetYAML("broken"))
+		repo.Write(dir+"/settings.yaml", harness.ConfigMapYAML(dir, "one"))
 	}
 	repo.DeployReady("all is well", 4)
 
-	repo.Write("good/settings.yaml", settings("good", "two"))
+	repo.Write("good/settings.yaml", harness.ConfigMapYAML("good", "two"))
 	repo.Write("bad/settings.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: bad\n")
 	repo.Commit("a tab where spaces indent")
 
-	harness.Eventually(w, "the good one goes on", harness.Data(w, w.C1, "broken", "good"), value("two"))
+	harness.Eventually(w, "the good one goes on", harness.Data(w, w.C1, "broken", "good"), harness.ConfigMapData("two"))
 	w.Until("the GitRepo shows file and line", func() string {
-		return lacks(repo.Message(fleet.ConditionStalled, corev1.ConditionTrue), "bad/settings.yaml:4")
+		return harness.Missing(repo.Message(fleet.ConditionStalled, corev1.ConditionTrue), "bad/settings.yaml:4")
 	})
 	w.Until("and is not Ready for the same reason", func() string {
-		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "bad/settings.yaml:4")
+		return harness.Missing(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "bad/settings.yaml:4")
 	})
-	harness.Throughout(w, watchFor, "the bad one stays", harness.Data(w, w.C1, "broken", "bad"), value("one"))
+	harness.Throughout(w, watchFor, "the bad one stays", harness.Data(w, w.C1, "broken", "bad"), harness.ConfigMapData("one"))
 
-	repo.Write("bad/settings.yaml", settings("bad", "three"))
+	repo.Write("bad/settings.yaml", harness.ConfigMapYAML("bad", "three"))
 	repo.EventuallyReady(repo.Commit("mended"), 4)
-	harness.Eventually(w, "the mended one", harness.Data(w, w.C1, "broken", "bad"), value("three"))
+	harness.Eventually(w, "the mended one", harness.Data(w, w.C1, "broken", "bad"), harness.ConfigMapData("three"))
 }
 
 // A manifest that the cluster's API server refuses fails on its own: the
@@ -48,27 +48,27 @@ func TestBrokenManifest(t *testing.T) {
 func TestRefusedManifest(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("refused")
-	repo.Write("good/fleet.yaml", into("refused"))
-	repo.Write("good/settings.yaml", settings("good", "one"))
-	repo.Write("bad/fleet.yaml", into("refused"))
-	repo.Write("bad/settings.yaml", settings("Not_A_Name", "one"))
+	repo.Write("good/fleet.yaml", harness.FleetYAML("refused"))
+	repo.Write("good/settings.yaml", harness.ConfigMapYAML("good", "one"))
+	repo.Write("bad/fleet.yaml", harness.FleetYAML("refused"))
+	repo.Write("bad/settings.yaml", harness.ConfigMapYAML("Not_A_Name", "one"))
 	commit := repo.Commit("a name that Kubernetes does not allow")
 
 	repo.Deploy()
 
 	harness.Eventually(w, "two of four", repo.State, harness.State{Commit: commit, Counts: "2/4"})
 	w.Until("the GitRepo says why", func() string {
-		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "not installed: ", "Not_A_Name")
+		return harness.Missing(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "not installed: ", "Not_A_Name")
 	})
 	w.Until("the GitRepo names the bundle", func() string {
 		var names []string
 		for _, r := range repo.GitRepo().Status.Summary.NonReadyResources {
 			names = append(names, r.Name)
 		}
-		return lacks(strings.Join(names, " "), "refused-bad")
+		return harness.Missing(strings.Join(names, " "), "refused-bad")
 	})
 
-	repo.Write("bad/settings.yaml", settings("a-name", "one"))
+	repo.Write("bad/settings.yaml", harness.ConfigMapYAML("a-name", "one"))
 	repo.EventuallyReady(repo.Commit("mended"), 4)
 }
 
@@ -77,8 +77,8 @@ func TestRefusedManifest(t *testing.T) {
 func TestUnreachableRepository(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("unreachable")
-	repo.Write("app/fleet.yaml", into("unreachable"))
-	repo.Write("app/settings.yaml", settings("app", "one"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("unreachable"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
 	commit := repo.DeployReady("one", 2)
 	before := look(w, repo, w.C1, "unreachable-app", "app")
 
@@ -87,7 +87,7 @@ func TestUnreachableRepository(t *testing.T) {
 	w.Until("the GitRepo says so", func() string {
 		host := strings.TrimPrefix(repo.URL(), "http://")
 		host, _, _ = strings.Cut(host, "/")
-		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), host)
+		return harness.Missing(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), host)
 	})
 	harness.Throughout(w, watchFor, "what is deployed stays", func() trace { return look(w, repo, w.C1, "unreachable-app", "app") }, before)
 
@@ -133,12 +133,12 @@ func TestNeverReady(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := w.For(t)
 			repo := w.Repository("never-" + name)
-			repo.Write("app/fleet.yaml", into("never-"+name))
-			repo.Write("app/settings.yaml", settings("app", "one"))
+			repo.Write("app/fleet.yaml", harness.FleetYAML("never-"+name))
+			repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
 			repo.Commit("one")
 			repo.Deploy(c.change)
 			w.Until(c.why, func() string {
-				return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), c.says...)
+				return harness.Missing(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), c.says...)
 			})
 			harness.Throughout(w, watchFor, c.why, func() bool { return repo.State().Ready }, false)
 		})
@@ -150,8 +150,8 @@ func TestNeverReady(t *testing.T) {
 func TestPrivateRepositoryOverHTTPS(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("https")
-	repo.Write("app/fleet.yaml", into("https"))
-	repo.Write("app/settings.yaml", settings("app", "one"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("https"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
 	commit := repo.Commit("one")
 	server := gittest.ServeTLS(t, repo.Root())
 	ask := gittest.BasicAuth("robot", "secret-of-https")
@@ -171,7 +171,7 @@ func TestPrivateRepositoryOverHTTPS(t *testing.T) {
 	})
 
 	w.Until("a wrong password is refused", func() string {
-		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "refuses the credentials")
+		return harness.Missing(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "refuses the credentials")
 	})
 	harness.Change(w, w.Local, secret, func(s *corev1.Secret) { s.Data["password"] = []byte("secret-of-https") })
 	repo.EventuallyReady(commit, 2)
@@ -182,8 +182,8 @@ func TestPrivateRepositoryOverHTTPS(t *testing.T) {
 func TestPrivateRepositoryOverSSH(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("ssh")
-	repo.Write("app/fleet.yaml", into("ssh"))
-	repo.Write("app/settings.yaml", settings("app", "one"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("ssh"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
 	commit := repo.Commit("one")
 	server := gittest.ServeSSH(t, repo.Root())
 	other := gittest.ServeSSH(t, repo.Root())
@@ -202,7 +202,7 @@ func TestPrivateRepositoryOverSSH(t *testing.T) {
 	})
 
 	w.Until("an unknown server is not trusted", func() string {
-		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "host key")
+		return harness.Missing(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "host key")
 	})
 	harness.Change(w, w.Local, secret, func(s *corev1.Secret) { s.Data["known_hosts"] = server.KnownHosts })
 	repo.EventuallyReady(commit, 2)
@@ -213,14 +213,14 @@ func TestPrivateRepositoryOverSSH(t *testing.T) {
 func TestForcedSync(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("forced")
-	repo.Write("app/fleet.yaml", into("forced"))
-	repo.Write("app/settings.yaml", settings("app", "one"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("forced"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
 	repo.DeployReady("one", 2, func(s *fleet.GitRepoSpec) { s.PollingInterval = &metav1.Duration{Duration: time.Hour} })
 
-	repo.Write("app/settings.yaml", settings("app", "two"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "two"))
 	commit := repo.Commit("two")
 	repo.Change(func(s *fleet.GitRepoSpec) { s.ForceSyncGeneration++ })
 
 	repo.EventuallyReady(commit, 2)
-	harness.Eventually(w, "the new value", harness.Data(w, w.C1, "forced", "app"), value("two"))
+	harness.Eventually(w, "the new value", harness.Data(w, w.C1, "forced", "app"), harness.ConfigMapData("two"))
 }

@@ -1,4 +1,4 @@
-package integrationtests
+package fleet
 
 import (
 	"strings"
@@ -19,8 +19,8 @@ func TestRemovalAboveTheBudgetIsHeld(t *testing.T) {
 	repo := w.Repository("budget")
 	dirs := []string{"one", "two", "three", "four", "five"}
 	for _, dir := range dirs {
-		repo.Write(dir+"/fleet.yaml", into("budget"))
-		repo.Write(dir+"/settings.yaml", settings(dir, "before"))
+		repo.Write(dir+"/fleet.yaml", harness.FleetYAML("budget"))
+		repo.Write(dir+"/settings.yaml", harness.ConfigMapYAML(dir, "before"))
 	}
 	repo.DeployReady("five directories", 10)
 	held := func() string {
@@ -35,12 +35,12 @@ func TestRemovalAboveTheBudgetIsHeld(t *testing.T) {
 	for _, dir := range dirs[:4] {
 		repo.Remove(dir)
 	}
-	repo.Write("five/settings.yaml", settings("five", "after"))
+	repo.Write("five/settings.yaml", harness.ConfigMapYAML("five", "after"))
 	commit := repo.Commit("four are gone")
 
 	harness.Eventually(w, "held", held, "would remove 4 of 5 bundles (budget 3): bundle budget-four, bundle budget-one, bundle budget-three, bundle budget-two")
 	repo.EventuallyReady(commit, 10)
-	harness.Eventually(w, "what is new is there", harness.Data(w, w.C1, "budget", "five"), value("after"))
+	harness.Eventually(w, "what is new is there", harness.Data(w, w.C1, "budget", "five"), harness.ConfigMapData("after"))
 	for _, dir := range dirs[:4] {
 		if harness.Gone[*corev1.ConfigMap](w, w.C1, "budget", dir)() {
 			t.Errorf("%s was removed", dir)

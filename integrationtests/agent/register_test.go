@@ -1,4 +1,4 @@
-package integrationtests
+package agent
 
 import (
 	"strings"
@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
@@ -44,7 +45,7 @@ func TestAgentRegisters(t *testing.T) {
 		_, err := secrets.Get(ctx, kube.Key{Namespace: agentNS, Name: fleet.SecretAgentBootstrap})
 		return kube.IsGone(err)
 	}
-	until(t, "the token is forgotten", gone)
+	harness.Wait(t, harness.Timeout, "the token is forgotten", gone)
 	w.order("joined", spec{files: []string{"a.yaml", cm("a", "one")}})
 	w.state("joined", fleet.Ready)
 
@@ -61,7 +62,7 @@ func TestAgentRegisters(t *testing.T) {
 		must(t, err)
 		return cm.Data
 	}
-	until(t, "the refusal is noticed", func() bool { return contact()["refused"] == "true" })
+	harness.Wait(t, harness.Timeout, "the refusal is noticed", func() bool { return contact()["refused"] == "true" })
 	if w.data("joined", "a") != "one" {
 		t.Error("something was removed")
 	}
@@ -73,7 +74,7 @@ func TestAgentRegisters(t *testing.T) {
 	}
 	w.answer(second)
 	w.checkedIn(revoked)
-	until(t, "the new token is forgotten", gone)
+	harness.Wait(t, harness.Timeout, "the new token is forgotten", gone)
 	w.order("joined", spec{files: []string{"a.yaml", cm("a", "two")}})
 	w.state("joined", fleet.Ready)
 }
@@ -112,7 +113,7 @@ func (w *agentWorld) bootstrap() {
 func (w *agentWorld) request(known string) *fleet.ClusterRegistration {
 	w.Helper()
 	var out *fleet.ClusterRegistration
-	until(w.T, "the agent asks", func() bool {
+	harness.Wait(w.T, harness.Timeout, "the agent asks", func() bool {
 		list, err := kube.StoreOf[*fleet.ClusterRegistration](w.admin).List(w.Context(), workspace, "")
 		must(w.T, err)
 		for _, r := range list {
@@ -153,7 +154,7 @@ func (w *agentWorld) answer(r *fleet.ClusterRegistration) {
 // checkedIn waits for a sign of life after a time.
 func (w *agentWorld) checkedIn(after time.Time) {
 	w.Helper()
-	until(w.T, "the agent checks in", func() bool {
+	harness.Wait(w.T, harness.Timeout, "the agent checks in", func() bool {
 		c, err := w.clusters.Get(w.Context(), kube.Key{Namespace: workspace, Name: "c1"})
 		must(w.T, err)
 		return c.Status.Agent.LastSeen.After(after.Add(time.Second))

@@ -1,4 +1,4 @@
-package integrationtests
+package fleet
 
 import (
 	"testing"
@@ -25,7 +25,7 @@ func TestUnimplementedKindSaysSo(t *testing.T) {
 		if c == nil || c.Status != corev1.ConditionFalse || c.Reason != fleet.ReasonNotImplemented {
 			return "the HelmOp says nothing"
 		}
-		return lacks(c.Message, "HelmOp")
+		return harness.Missing(c.Message, "HelmOp")
 	})
 	w.Until("a Warning event", func() string {
 		for _, e := range harness.List[*eventsv1.Event](w, w.Local, op.Namespace, "") {
@@ -44,12 +44,12 @@ func TestPolicyFailsClosed(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("fenced")
 	repo.Workspace = fleet.NamespaceLocal
-	repo.Write("app/fleet.yaml", into("fenced"))
-	repo.Write("app/settings.yaml", settings("app", "one"))
+	repo.Write("app/fleet.yaml", harness.FleetYAML("fenced"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
 	repo.DeployReady("one", 1, func(s *fleet.GitRepoSpec) { s.Targets = nil })
 	other := w.Repository("unfenced")
-	other.Write("app/fleet.yaml", into("unfenced"))
-	other.Write("app/settings.yaml", settings("app", "one"))
+	other.Write("app/fleet.yaml", harness.FleetYAML("unfenced"))
+	other.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
 	other.DeployReady("one", 2)
 	before := look(w, repo, w.Local, "fenced-app", "app")
 
@@ -61,13 +61,13 @@ func TestPolicyFailsClosed(t *testing.T) {
 		}
 	})
 	w.Until("the GitRepo names the Policy", func() string {
-		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), `Policy "fence"`)
+		return harness.Missing(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), `Policy "fence"`)
 	})
-	repo.Write("app/settings.yaml", settings("app", "two"))
-	repo.Write("new/fleet.yaml", into("fenced"))
-	repo.Write("new/settings.yaml", settings("new", "two"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "two"))
+	repo.Write("new/fleet.yaml", harness.FleetYAML("fenced"))
+	repo.Write("new/settings.yaml", harness.ConfigMapYAML("new", "two"))
 	commit := repo.Commit("two")
-	other.Write("app/settings.yaml", settings("app", "two"))
+	other.Write("app/settings.yaml", harness.ConfigMapYAML("app", "two"))
 	other.EventuallyReady(other.Commit("two"), 2)
 	harness.Throughout(w, watchFor, "held", func() trace { return look(w, repo, w.Local, "fenced-app", "app") }, before)
 	if len(repo.Deployments(w.Local)) != 1 {
@@ -78,5 +78,5 @@ func TestPolicyFailsClosed(t *testing.T) {
 	gone = true
 
 	repo.EventuallyReady(commit, 2)
-	harness.Eventually(w, "let go", harness.Data(w, w.Local, "fenced", "app"), value("two"))
+	harness.Eventually(w, "let go", harness.Data(w, w.Local, "fenced", "app"), harness.ConfigMapData("two"))
 }
