@@ -56,9 +56,9 @@ func Audited(t testing.TB, name string, groups ...string) *cluster.Cluster {
 	return c
 }
 
-// GOGC is that of control planes for tests: with a heap that may grow to three times its
-// size they need a tenth less processor time.
-const GOGC = 200
+// GOGC is that of control planes for tests: with a heap that may grow to five times its
+// size they need an eighth less processor time.
+const GOGC = 400
 
 // start starts a control plane for a few tests.
 func start(ctx context.Context, cfg cluster.Config) (*cluster.Cluster, error) {

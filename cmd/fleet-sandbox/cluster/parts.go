@@ -51,6 +51,7 @@ var apiServer = part{name: "kube-apiserver", args: func(c Config, f files) []str
 		"--audit-log-maxsize=200", // MiB; older files are removed
 		"--audit-log-maxbackup=1",
 		"--shutdown-delay-duration=0s",
+		"--enable-priority-and-fairness=false", // few clients: 7 % less processor time
 		"--profiling=false",
 	}
 	if c.Machine == nil {
