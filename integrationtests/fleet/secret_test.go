@@ -1,8 +1,6 @@
 package fleet
 
 import (
-	"bytes"
-	"encoding/base64"
 	"net/http"
 	"strings"
 	"testing"
@@ -70,7 +68,7 @@ stringData:
 		for _, m := range w.Members() {
 			for name, text := range w.Everything(m) {
 				for _, canary := range []string{inValues, forProd, inFile, password} {
-					if holds(text, canary) {
+					if harness.HoldsSecret(text, canary) {
 						t.Errorf("%s: %s on %s holds the secret %s", when, name, m.Name, canary)
 					}
 				}
@@ -78,7 +76,7 @@ stringData:
 		}
 		for path, text := range w.Logs() {
 			for _, canary := range []string{inValues, forProd, inFile, password} {
-				if holds(text, canary) {
+				if harness.HoldsSecret(text, canary) {
 					t.Errorf("%s: log %s holds the secret %s", when, path, canary)
 				}
 			}
@@ -126,18 +124,6 @@ helm:
 		return harness.Missing(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "refuses the credentials")
 	})
 	search("refused")
-}
-
-// holds reports whether a text holds a secret, plain or in base64.
-func holds(text []byte, secret string) bool {
-	for shift := range 3 { // where it begins within three bytes decides how it looks
-		encoded := base64.StdEncoding.EncodeToString(append(make([]byte, shift), secret...))
-		core := encoded[(shift*8+5)/6 : (shift+len(secret))*8/6]
-		if bytes.Contains(text, []byte(core)) {
-			return true
-		}
-	}
-	return bytes.Contains(text, []byte(secret))
 }
 
 // The credential of one cluster's agent opens nothing of another cluster's:

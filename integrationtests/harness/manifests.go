@@ -1,6 +1,8 @@
 package harness
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
 	"strings"
 
@@ -54,4 +56,15 @@ func Missing(text string, words ...string) string {
 		}
 	}
 	return ""
+}
+
+// HoldsSecret reports whether a text holds a secret, plain or in base64.
+func HoldsSecret(text []byte, secret string) bool {
+	for shift := range 3 { // where it begins within three bytes decides how it looks
+		encoded := base64.StdEncoding.EncodeToString(append(make([]byte, shift), secret...))
+		if bytes.Contains(text, []byte(encoded[(shift*8+5)/6:(shift+len(secret))*8/6])) {
+			return true
+		}
+	}
+	return bytes.Contains(text, []byte(secret))
 }

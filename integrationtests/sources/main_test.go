@@ -4,11 +4,7 @@
 package sources
 
 import (
-	"bytes"
-	"encoding/base64"
-	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +17,7 @@ import (
 )
 
 // All tests share one fleet, which starts with the first of them.
-func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(harness.MainInMemory(m)) }
 
 const (
 	robot  = "robot"
@@ -42,15 +38,6 @@ func versions(name string, list ...string) []webtest.Chart {
 	}
 	return charts
 }
-
-// settings is the manifest of a ConfigMap with one value.
-func settings(name, value string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  value: %q\n", name, value)
-}
-
-// value is the data of the ConfigMap that a chart of files, or settings,
-// writes.
-func value(v string) map[string]string { return map[string]string{"value": v} }
 
 // secret makes a Secret beside the GitRepos, which is gone after the test.
 func secret(t *testing.T, w *harness.World, name string, kind corev1.SecretType, data map[string]string) *corev1.Secret {
@@ -78,7 +65,7 @@ func search(t *testing.T, w *harness.World, passwords ...string) {
 		}
 		for name, text := range all {
 			for _, p := range passwords {
-				if holds(text, p) {
+				if harness.HoldsSecret(text, p) {
 					t.Errorf("%s on %s holds a password", name, m.Name)
 				}
 			}
@@ -86,7 +73,7 @@ func search(t *testing.T, w *harness.World, passwords ...string) {
 	}
 	for path, text := range w.Logs() {
 		for _, p := range passwords {
-			if holds(text, p) {
+			if harness.HoldsSecret(text, p) {
 				t.Errorf("log %s holds a password", path)
 			}
 		}
@@ -95,27 +82,6 @@ func search(t *testing.T, w *harness.World, passwords ...string) {
 
 func own(w *harness.World, m *harness.Member, s *corev1.Secret) bool {
 	return m == w.Local && (s.Namespace == fleet.NamespaceDefault || s.Type == fleet.SecretTypeOCIStorage)
-}
-
-// holds reports whether a text holds a password, plain or in base64.
-func holds(text []byte, password string) bool {
-	for shift := range 3 { // where it begins within three bytes decides how it looks
-		encoded := base64.StdEncoding.EncodeToString(append(make([]byte, shift), password...))
-		if bytes.Contains(text, []byte(encoded[(shift*8+5)/6:(shift+len(password))*8/6])) {
-			return true
-		}
-	}
-	return bytes.Contains(text, []byte(password))
-}
-
-// lacks is empty if all words stand in text, and else says what is missing.
-func lacks(text string, words ...string) string {
-	for _, word := range words {
-		if !strings.Contains(text, word) {
-			return fmt.Sprintf("%q is not in %q", word, text)
-		}
-	}
-	return ""
 }
 
 // deploy commits and makes the GitRepo. What it says is logged if the test

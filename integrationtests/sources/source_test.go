@@ -69,7 +69,7 @@ func TestEverySource(t *testing.T) {
 	}
 	repo.Write("parts/fleet.yaml", "defaultNamespace: every-parts\nhelm: {chart: whole}\n")
 	repo.Write("parts/whole/Chart.yaml", "apiVersion: v2\nname: whole\nversion: 1.0.0\ndependencies:\n- name: part\n  version: ~0.3\n  repository: "+charts.URL+"\n")
-	repo.Write("parts/whole/templates/whole.yaml", settings("whole", "as it is"))
+	repo.Write("parts/whole/templates/whole.yaml", harness.ConfigMapYAML("whole", "as it is"))
 
 	commit := deploy(t, w, repo, func(s *fleet.GitRepoSpec) {
 		s.HelmSecretName = access.Name
@@ -78,11 +78,11 @@ func TestEverySource(t *testing.T) {
 	repo.EventuallyReady(commit, 2*(len(bundles)+1))
 
 	for name, b := range bundles {
-		harness.Eventually(w, name+" on c1", harness.Data(w, w.C1, "every-"+name, "app"), value(b.c1))
-		harness.Eventually(w, name+" on c2", harness.Data(w, w.C2, "every-"+name, "app"), value(b.c2))
+		harness.Eventually(w, name+" on c1", harness.Data(w, w.C1, "every-"+name, "app"), harness.ConfigMapData(b.c1))
+		harness.Eventually(w, name+" on c2", harness.Data(w, w.C2, "every-"+name, "app"), harness.ConfigMapData(b.c2))
 	}
-	harness.Eventually(w, "the dependency", harness.Data(w, w.C1, "every-parts", "part"), value("0.3.0"))
-	harness.Eventually(w, "and what depends on it", harness.Data(w, w.C1, "every-parts", "whole"), value("as it is"))
+	harness.Eventually(w, "the dependency", harness.Data(w, w.C1, "every-parts", "part"), harness.ConfigMapData("0.3.0"))
+	harness.Eventually(w, "and what depends on it", harness.Data(w, w.C1, "every-parts", "whole"), harness.ConfigMapData("as it is"))
 	if n := charts.Requests("/stable/archives/app-2.0.0.tgz"); n != 1 {
 		t.Errorf("a chart that two bundles use was downloaded %d times", n)
 	}
@@ -108,8 +108,8 @@ func TestCredentialsByPath(t *testing.T) {
 		s.HelmRepoURLRegex = `https?://127\.0\.0\.1:`
 	})
 	repo.EventuallyReady(commit, 4)
-	harness.Eventually(w, "one", harness.Data(w, w.C1, "bypath-one", "app"), value("1.0.0"))
-	harness.Eventually(w, "two", harness.Data(w, w.C1, "bypath-two", "app"), value("2.0.0"))
+	harness.Eventually(w, "one", harness.Data(w, w.C1, "bypath-one", "app"), harness.ConfigMapData("1.0.0"))
+	harness.Eventually(w, "two", harness.Data(w, w.C1, "bypath-two", "app"), harness.ConfigMapData("2.0.0"))
 	for _, s := range []*webtest.Server{one, two} {
 		for _, reported := range s.Authorizations() {
 			if reported != s.Authorizations()[0] {
@@ -148,7 +148,7 @@ func TestPasswordsStayAtHome(t *testing.T) {
 	repo.Write("hijack/fleet.yaml", "defaultNamespace: athome-hijack\nhelm: {repo: 'oci://"+registry.Host+"/app', version: 1.0.0}\n")
 	deploy(t, w, repo, func(s *fleet.GitRepoSpec) { s.HelmSecretName = access.Name })
 
-	w.Until("without a regular expression nothing is sent", func() string { return lacks(said(repo), home.Host) })
+	w.Until("without a regular expression nothing is sent", func() string { return harness.Missing(said(repo), home.Host) })
 	if reported := home.Authorizations(); len(reported) > 0 {
 		t.Errorf("the repository got the credentials %q", reported)
 	}
@@ -160,11 +160,11 @@ func TestPasswordsStayAtHome(t *testing.T) {
 
 	repo.Change(func(s *fleet.GitRepoSpec) { s.HelmRepoURLRegex = "http://" + home.Host + "|oci://" + registry.Host })
 
-	harness.Eventually(w, "now it is", harness.Data(w, w.C1, "athome-app", "app"), value("1.0.0"))
+	harness.Eventually(w, "now it is", harness.Data(w, w.C1, "athome-app", "app"), harness.ConfigMapData("1.0.0"))
 	if len(home.Authorizations()) == 0 {
 		t.Error("the repository got no credentials, and answered")
 	}
-	w.Until("the registry that hands us on is refused", func() string { return lacks(said(repo), registry.Host, moved.Host) })
+	w.Until("the registry that hands us on is refused", func() string { return harness.Missing(said(repo), registry.Host, moved.Host) })
 	for name, s := range map[string]*webtest.Server{"that the index names": other, "that the registry names": moved} {
 		if reported := s.Authorizations(); len(reported) > 0 {
 			t.Errorf("the host %s got the credentials %q", name, reported)
@@ -196,22 +196,22 @@ func TestBrokenSourceAndItsNeighbours(t *testing.T) {
 		repo.Write(name+"/fleet.yaml", "defaultNamespace: neighbours-"+name+"\nhelm: "+helm+"\n")
 	}
 	repo.Write("plain/fleet.yaml", "defaultNamespace: neighbours-plain\n")
-	repo.Write("plain/settings.yaml", settings("app", "plain"))
+	repo.Write("plain/settings.yaml", harness.ConfigMapYAML("app", "plain"))
 	deploy(t, w, repo, func(s *fleet.GitRepoSpec) { s.HelmSecretName, s.HelmRepoURLRegex = access.Name, "http://"+closed.Host })
 
-	harness.Eventually(w, "a neighbour", harness.Data(w, w.C1, "neighbours-fine", "app"), value("1.0.0"))
-	harness.Eventually(w, "another", harness.Data(w, w.C2, "neighbours-plain", "app"), value("plain"))
-	w.Until("the GitRepo says what is wrong with the others", func() string { return lacks(said(repo), closed.Host, "1 more") })
+	harness.Eventually(w, "a neighbour", harness.Data(w, w.C1, "neighbours-fine", "app"), harness.ConfigMapData("1.0.0"))
+	harness.Eventually(w, "another", harness.Data(w, w.C2, "neighbours-plain", "app"), harness.ConfigMapData("plain"))
+	w.Until("the GitRepo says what is wrong with the others", func() string { return harness.Missing(said(repo), closed.Host, "1 more") })
 	if _, ok := harness.Get[*fleet.Bundle](w, w.Local, repo.Workspace, "neighbours-closed"); ok {
 		t.Error("there is a Bundle of a chart that does not exist")
 	}
 	search(t, w, canary)
 
 	harness.Change(w, w.Local, access, func(s *corev1.Secret) { s.Data["password"] = []byte(canary) })
-	harness.Eventually(w, "the right password is noticed", harness.Data(w, w.C1, "neighbours-closed", "app"), value("1.0.0"))
-	w.Until("and now what is wrong with the last", func() string { return lacks(said(repo), registry.Host, "503") })
+	harness.Eventually(w, "the right password is noticed", harness.Data(w, w.C1, "neighbours-closed", "app"), harness.ConfigMapData("1.0.0"))
+	w.Until("and now what is wrong with the last", func() string { return harness.Missing(said(repo), registry.Host, "503") })
 	registry.Intercept(nil)
-	harness.Eventually(w, "the registry is back", harness.Data(w, w.C1, "neighbours-registry", "app"), value("1.0.0"))
+	harness.Eventually(w, "the registry is back", harness.Data(w, w.C1, "neighbours-registry", "app"), harness.ConfigMapData("1.0.0"))
 	repo.EventuallyReady(repo.GitRepo().Status.Commit, 8)
 }
 
@@ -224,7 +224,7 @@ func TestWrongChecksum(t *testing.T) {
 	deploy(t, w, repo, func(s *fleet.GitRepoSpec) {
 		s.Targets = []fleet.GitTarget{{Name: "c1", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "dev"}}}}
 	})
-	w.Until("the GitRepo says so, with file and line", func() string { return lacks(said(repo), "app/fleet.yaml:2", "is not what was expected") })
+	w.Until("the GitRepo says so, with file and line", func() string { return harness.Missing(said(repo), "app/fleet.yaml:2", "is not what was expected") })
 	if list := repo.Bundles(); len(list) > 0 {
 		t.Errorf("%d bundles were made of it", len(list))
 	}

@@ -40,13 +40,13 @@ func TestSharedArtifact(t *testing.T) {
 	repo := w.Repository("shared")
 	for _, name := range []string{"one", "two"} {
 		repo.Write(name+"/fleet.yaml", "defaultNamespace: shared-"+name+"\n")
-		repo.Write(name+"/settings.yaml", settings("app", "the same"))
+		repo.Write(name+"/settings.yaml", harness.ConfigMapYAML("app", "the same"))
 	}
 	onlyDev := []fleet.GitTarget{{Name: "dev", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "dev"}}}}
 	commit := deploy(t, w, repo, func(s *fleet.GitRepoSpec) { s.OCIRegistrySecret, s.Targets = access.Name, onlyDev })
 	repo.EventuallyReady(commit, 2)
-	harness.Eventually(w, "one", harness.Data(w, w.C1, "shared-one", "app"), value("the same"))
-	harness.Eventually(w, "two", harness.Data(w, w.C1, "shared-two", "app"), value("the same"))
+	harness.Eventually(w, "one", harness.Data(w, w.C1, "shared-one", "app"), harness.ConfigMapData("the same"))
+	harness.Eventually(w, "two", harness.Data(w, w.C1, "shared-two", "app"), harness.ConfigMapData("the same"))
 	id := artifactOf(t, w, repo)
 	if !registry.Has(t, "fleet/"+id, "latest") {
 		t.Fatal("the registry has no such artifact")
@@ -61,16 +61,16 @@ func TestSharedArtifact(t *testing.T) {
 	repo.Change(func(s *fleet.GitRepoSpec) {
 		s.Targets = []fleet.GitTarget{{Name: "all", ClusterSelector: &metav1.LabelSelector{}}}
 	})
-	harness.Eventually(w, "the other reaches one more cluster", harness.Data(w, w.C2, "shared-one", "app"), value("the same"))
+	harness.Eventually(w, "the other reaches one more cluster", harness.Data(w, w.C2, "shared-one", "app"), harness.ConfigMapData("the same"))
 	if !registry.Has(t, "fleet/"+id, "latest") || registry.Count("DELETE", id) > 0 {
 		t.Error("the artifact was deleted although a bundle needs it")
 	}
 	accounts(t, registry, id)
 	search(t, w, canary)
 
-	repo.Write("one/settings.yaml", settings("app", "another"))
+	repo.Write("one/settings.yaml", harness.ConfigMapYAML("app", "another"))
 	repo.EventuallyReady(repo.Commit("a new content"), 2)
-	harness.Eventually(w, "the new value", harness.Data(w, w.C2, "shared-one", "app"), value("another"))
+	harness.Eventually(w, "the new value", harness.Data(w, w.C2, "shared-one", "app"), harness.ConfigMapData("another"))
 	if !registry.Has(t, "fleet/"+id, "latest") {
 		t.Error("the old artifact went at once: a deployment that was held back would miss it")
 	}
@@ -146,15 +146,15 @@ func TestDefaultStorage(t *testing.T) {
 	wrong := secret(t, w, "storage-of-another-type", corev1.SecretTypeOpaque, data)
 	repo := w.Repository("default-storage")
 	repo.Write("app/fleet.yaml", "defaultNamespace: default-storage\n")
-	repo.Write("app/settings.yaml", settings("app", "one"))
+	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "one"))
 	deploy(t, w, repo, func(s *fleet.GitRepoSpec) { s.OCIRegistrySecret = wrong.Name })
-	w.Until("the wrong Secret is named", func() string { return lacks(said(repo), wrong.Name) })
+	w.Until("the wrong Secret is named", func() string { return harness.Missing(said(repo), wrong.Name) })
 	if list := repo.Bundles(); len(list) > 0 {
 		t.Errorf("%d bundles were written nevertheless", len(list))
 	}
 
 	repo.Change(func(s *fleet.GitRepoSpec) { s.OCIRegistrySecret = "" })
-	harness.Eventually(w, "deployed", harness.Data(w, w.C2, "default-storage", "app"), value("one"))
+	harness.Eventually(w, "deployed", harness.Data(w, w.C2, "default-storage", "app"), harness.ConfigMapData("one"))
 	if id := artifactOf(t, w, repo); !registry.Has(t, "fleet/"+id, "latest") {
 		t.Error("the registry has no such artifact")
 	}
