@@ -19,7 +19,7 @@ build: ## build all binaries into bin/ (static, without cgo)
 	@mkdir -p bin
 	@for b in $(BINARIES); do echo "build $$b"; CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/$$b ./cmd/$$b || exit 1; done
 
-test: ## all tests that need no root, stories on real API servers included
+test: ## all tests that need no root, those on API servers included
 	$(GO) run ./hack/test
 
 e2e: ## a fleet of real pods; needs root and, with E2E=-install, apt for what is missing
