@@ -48,7 +48,8 @@ func (e *budgets) repoLossOf(repo *fleet.GitRepo, own, marked []*fleet.Bundle) *
 // judgeRepoLoss decides what the Bundles of a GitRepo may remove. rest is the part of
 // the removal that the verdict v is about; all else is allowed. after is when to decide
 // again, 0 if the verdict is final: it is not while a commit is being written, or while
-// a deployment is in progress that may take over objects of the Bundles.
+// a Bundle that is not planned yet, or a deployment in progress, may take over objects of
+// the Bundles.
 func (e *budgets) judgeRepoLoss(l *repoLoss) (rest withdrawal.Removal, v withdrawal.Verdict, after time.Duration) {
 	age := e.now().Sub(l.newest)
 	if len(l.replaced) > 0 && (age < collectTime || age < claimGrace && !l.commitWritten()) {
@@ -64,7 +65,7 @@ func (e *budgets) judgeRepoLoss(l *repoLoss) (rest withdrawal.Removal, v withdra
 	r, undecided := e.removalOfRepo(l, since)
 	_, rest = withdrawal.Part(r)
 	v = withdrawal.DecideRemoval(rest)
-	if undecided && e.now().Sub(since) < claimGrace && heldForObjectsOnly(rest, v) {
+	if (undecided || l.unplanned) && e.now().Sub(since) < claimGrace && heldForObjectsOnly(rest, v) {
 		after = collectTime
 	}
 	return rest, v, after

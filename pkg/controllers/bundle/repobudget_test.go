@@ -97,6 +97,19 @@ func (d *testControllers) bundle(name, commit string) *fleet.Bundle {
 	return b
 }
 
+// deployed gives a Bundle a deployment on c1 with objects of these kinds.
+func (d *testControllers) deployed(name string, kinds ...string) {
+	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "c-c1", Name: name, UID: types.UID(name + "-c1"), ResourceVersion: "1",
+		Labels: map[string]string{
+			fleet.LabelBundleName: name, fleet.LabelBundleNamespace: "ns", fleet.LabelCluster: "c1", fleet.LabelClusterNamespace: "ns",
+		}}}
+	bd.Spec.DeploymentID, bd.Status.AppliedDeploymentID = "s-1:a", "s-1:a"
+	for _, kind := range kinds {
+		bd.Status.Resources = append(bd.Status.Resources, fleet.BundleDeploymentResource{Kind: kind, Namespace: "shop", Name: "data"})
+	}
+	d.table.SetDeployment(bd)
+}
+
 // moves has the planner find that a Bundle replaces its release on c1, where it has
 // deployed objects of these kinds.
 func (d *testControllers) moves(name, to string, kinds ...string) {
@@ -263,6 +276,17 @@ func TestLoss(t *testing.T) {
 			d.after(collectTime)
 			return d.judged()
 		}, "may b0; would replace the release of 1 of 2 bundles with 1 PersistentVolumeClaim"},
+		"HeirNotLookedAt": {"a Bundle that was not looked at yet may take over the volume of one that is removed", func(d *testControllers) string {
+			d.repo("new", fleet.AnnotationPrune, "1-x")
+			list := marks(d, "x")
+			d.deployed("x", "PersistentVolumeClaim")
+			heir := d.bundle("heir", "new").DeepCopy()
+			heir.Generation, heir.ResourceVersion = 2, "2"
+			d.table.SetBundle(heir)
+			waits := d.judged(list...)
+			d.after(claimGrace)
+			return waits + " | " + d.judged(list...)
+		}, "waits | may ; would remove 1 of 2 bundles with 1 PersistentVolumeClaim; prune false"},
 		"RemovedToo": {"what the commit removes counts as well", func(d *testControllers) string {
 			d.repo("new", fleet.AnnotationPrune, "2-x")
 			move(2)(d)
