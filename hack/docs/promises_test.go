@@ -10,13 +10,13 @@ import (
 // promises are the tests on running clusters that hold what the README's table "What
 // happens when" says, by the first cell of the row: "<folder> <test>".
 var promises = map[string][]string{
-	"the manager is down":            {"alone TestAlone", ". TestKilledManagerConverges"},
-	"an agent is down":               {". TestStoppedAgentCatchesUpWithTheLastCommit", ". TestClusterOffTheNet"},
+	"the manager is down":            {"alone TestAlone", "fleet TestKilledManagerConverges"},
+	"an agent is down":               {"fleet TestStoppedAgentCatchesUpWithTheLastCommit", "fleet TestClusterOffTheNet"},
 	"the management cluster is lost": {"recovery TestManagementClusterBurns", "recovery TestManagerCopied"},
 	"git is down":                    {"gitrepo TestGitRepo"},
 	"a namespace or kind of Fleet is deleted by mistake": {
 		"terminating TestDeletedByMistake", "terminating TestOthersDeleted", "terminating TestGroupsDeleted",
-		". TestDeletedClusterNamespaceComesBack", ". TestDeletedDeploymentComesBack",
+		"fleet TestDeletedClusterNamespaceComesBack", "fleet TestDeletedDeploymentComesBack",
 	},
 	"a GitRepo or Bundle is deleted by hand": {"terminating TestDeletedByHand", "terminating TestProtected"},
 	"the chart is uninstalled":               {"terminating TestChartsUninstalled"},
