@@ -155,10 +155,10 @@ func (s handler) read(req *http.Request, body []byte) (*call, answer) {
 		s.mu.Unlock()
 	}
 	switch {
-	case c.res == nil && scheme.IsGroupRegistered(gv.Group) && scheme.IsVersionRegistered(gv):
+	case c.res == nil && s.builtInGroup(gv):
 		return nil, refusal(s.refuse("does not serve %s of %s, see builtIn", c.Resource, gv))
 	case c.res == nil, c.Namespace != "" && !c.res.Namespaced:
-		return nil, refusal(apierrors.NewGenericServerResponse(http.StatusNotFound, req.Method, gv.WithResource(c.Resource).GroupResource(), c.Name, "", 0, true))
+		return nil, refusal(c.notServed())
 	}
 	if err := s.readMore(c, req); err != nil {
 		return nil, refusal(err)
@@ -255,6 +255,11 @@ func (s handler) serve(c *call) answer {
 }
 
 func (s handler) dispatch(c *call) (answer, error) {
+	if c.Kind != reviewKind.resource() {
+		if c.res = s.resources[c.Kind]; c.res == nil { // its definition was deleted meanwhile
+			return answer{}, c.notServed()
+		}
+	}
 	if c.res.Namespaced && c.Namespace == "" && c.Verb != "list" && c.Verb != "watch" {
 		return answer{}, apierrors.NewBadRequest("an empty namespace may not be set for an object of a namespaced kind")
 	}

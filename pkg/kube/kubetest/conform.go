@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -39,8 +40,8 @@ func Conform(t *testing.T, cfg *rest.Config, collect func()) {
 		"MergePatch": (*conformity).mergePatch, "JSONPatch": (*conformity).jsonPatch, "StrategicPatch": (*conformity).strategicPatch,
 		"Apply": (*conformity).apply, "ApplyConflict": (*conformity).applyConflict, "ManagedFields": (*conformity).managedFields,
 		"Delete": (*conformity).delete, "Finalizers": (*conformity).finalizers, "Owners": (*conformity).owners,
-		"Foreground": (*conformity).foreground,
-		"List":       (*conformity).list, "Pages": (*conformity).pages, "Metadata": (*conformity).metadata, "Discovery": (*conformity).discovery,
+		"Foreground": (*conformity).foreground, "Definitions": conformDefinitions, "Schemas": conformSchemas,
+		"List": (*conformity).list, "Pages": (*conformity).pages, "Metadata": (*conformity).metadata, "Discovery": (*conformity).discovery,
 		"FieldValidation": (*conformity).fieldValidation,
 		"Watch":           (*conformity).watch, "WatchSelected": (*conformity).watchSelected, "WatchInitial": (*conformity).watchInitial,
 		"FutureVersion": (*conformity).futureVersion,
@@ -222,6 +223,14 @@ func printed(e watch.Event) string {
 		return fmt.Sprintf("%s %s", e.Type, status.Message)
 	}
 	return fmt.Sprintf("%s %s", e.Type, metaOf(e.Object).GetName())
+}
+
+func printedJSON(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 func metaOf(o runtime.Object) metav1.Object {

@@ -27,8 +27,8 @@ import (
 
 // CollectGarbage does what the garbage collector and the namespace controller of a
 // cluster do, until nothing is left to do: it deletes dependents whose owners do not
-// exist, completes foreground and orphan deletions, and empties and deletes namespaces
-// that are being deleted.
+// exist, completes foreground and orphan deletions, and empties and deletes namespaces and
+// CustomResourceDefinitions that are being deleted.
 func (s *Server) CollectGarbage() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,6 +75,11 @@ func (s collector) collect(res *resource, r *record, owners map[types.UID]*recor
 	}
 	if res.isNamespace() && r.GetDeletionTimestamp() != nil {
 		return s.empty(res, r)
+	}
+	if res.isDefinition() {
+		if err := definitions(s).undefine(res, r); err != nil || res.objects[kube.KeyOf(r)] != r {
+			return err
+		}
 	}
 	if err := s.finish(res, r); err != nil {
 		return err
@@ -163,22 +168,33 @@ func (s collector) finish(res *resource, r *record) error {
 func (s collector) empty(res *resource, ns *record) error {
 	left := len(ns.GetFinalizers()) > 0
 	for _, other := range s.resources {
-		for key, r := range other.objects {
-			if key.Namespace != ns.GetName() {
-				continue
-			}
-			kept, err := s.remove(other, r, metav1.DeleteOptions{})
-			if err != nil {
-				return err
-			}
-			left = left || kept != nil
+		more, err := s.deleteAll(other, func(key kube.Key) bool { return key.Namespace == ns.GetName() })
+		if err != nil {
+			return err
 		}
+		left = left || more
 	}
 	if left {
 		return nil
 	}
 	_, err := s.commit(res, ns.DeepCopy(), true)
 	return err
+}
+
+// deleteAll deletes the objects of some keys, and reports whether one of them waits for
+// its finalizers.
+func (s collector) deleteAll(res *resource, of func(kube.Key) bool) (left bool, err error) {
+	for key, r := range res.objects {
+		if !of(key) {
+			continue
+		}
+		kept, err := s.remove(res, r, metav1.DeleteOptions{})
+		if err != nil {
+			return true, err
+		}
+		left = left || kept != nil
+	}
+	return left, nil
 }
 
 // InstallKinds creates the CRDs of Fleet's kinds, and lets an hour pass: objects as old

@@ -99,6 +99,9 @@ func (r *resource) normal(c *call, obj *unstructured.Unstructured) (*unstructure
 	if err := r.defaults(obj); err != nil {
 		return nil, err
 	}
+	if err := r.fit(obj); err != nil {
+		return nil, err
+	}
 	return obj, c.withinLimit(r, obj)
 }
 

@@ -66,6 +66,15 @@ func (s *Server) remove(res *resource, live *record, opts metav1.DeleteOptions) 
 			obj.SetFinalizers(append(obj.GetFinalizers(), f))
 		}
 	}
+	if res.isDefinition() && obj.GetDeletionTimestamp() == nil {
+		crd, _, err := definitions{s}.read(live)
+		if err != nil {
+			return nil, err
+		}
+		if crd != nil {
+			terminate(obj)
+		}
+	}
 	switch {
 	case len(obj.GetFinalizers()) == 0 && !res.isNamespace():
 		_, err = s.commit(res, obj, true)

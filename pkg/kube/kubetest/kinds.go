@@ -33,6 +33,8 @@ type Kind struct {
 	Status     bool // status is a subresource
 	Generation bool // changes outside of metadata and status are counted
 	Custom     bool // a CustomResourceDefinition brings it
+
+	schema *shape // of a kind whose definition was created; nil: every field is kept
 }
 
 // resource returns the resource of the kind.
@@ -100,9 +102,14 @@ type resource struct {
 	Kind
 	objects map[kube.Key]*record
 	log     []change
-	lost    int64         // changes up to this version cannot be watched any more
-	held    int           // watches get no event while it is above 0
-	cuts    int           // how often all watches were ended
+	lost    int64 // changes up to this version cannot be watched any more
+	held    int   // watches get no event while it is above 0
+	cuts    int   // how often all watches were ended
+	// definition is the name of the CustomResourceDefinition by which the kind is served;
+	// empty: it is always served. terminating means that the definition is being deleted.
+	definition  string
+	terminating bool
+
 	changes chan struct{} // closed with the next change of any of this
 
 	managers map[string]*managedfields.FieldManager // of subresources

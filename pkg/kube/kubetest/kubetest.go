@@ -11,15 +11,16 @@
 // What it does: discovery, get, list in pages, watch with bookmarks and initial events,
 // create, update, patch, server-side apply, delete, the status subresource,
 // resourceVersions, conflicts, UIDs, generations, finalizers, managed fields, metadata
-// alone (PartialObjectMetadata), dry runs, tokens of service accounts. What controllers
-// of a cluster do it does on request: see CollectGarbage and FillAccountTokens. Conform
-// is the test that it has in common with real servers.
+// alone (PartialObjectMetadata), dry runs, tokens of service accounts, kinds that come and go with their CustomResourceDefinitions. It always serves the kinds of Fleet and of
+// Rancher: see ServeByDefinition. What controllers of a cluster do it does on request: see
+// CollectGarbage and FillAccountTokens. Conform is the test that it has in common with real
+// servers.
 //
 // Handler serves it to clients over a network, and Guard makes it authenticate and
 // authorize them.
 //
 // What it does not do: validate (except names, labels and the size of data), default (except
-// Secrets and Namespaces) and admit. Test
+// Secrets, Namespaces and by the schemas of CustomResourceDefinitions) and admit. Test
 // what depends on these on a real API server. A request that it does not understand is
 // answered with 501 and fails the test.
 package kubetest
@@ -56,6 +57,8 @@ type Server struct {
 	requests  []Request
 	faults    []*Fault
 	closed    bool
+
+	byDefinition bool // see ServeByDefinition
 
 	guard guard
 }

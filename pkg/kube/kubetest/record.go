@@ -108,5 +108,8 @@ func (s *Server) commit(res *resource, obj *unstructured.Unstructured, gone bool
 	}
 	res.log = append(res.log, step)
 	res.report()
+	if res.isDefinition() {
+		return next, definitions{s}.define(next, gone)
+	}
 	return next, nil
 }

@@ -68,6 +68,9 @@ func (s handler) begin(res *resource, obj *unstructured.Unstructured) {
 	if res.Status {
 		delete(obj.Object, "status")
 	}
+	if res.isDefinition() {
+		established(obj)
+	}
 	if res.isNamespace() {
 		obj.Object["spec"] = map[string]any{"finalizers": []any{"kubernetes"}}
 		obj.Object["status"] = map[string]any{"phase": "Active"}
@@ -82,6 +85,9 @@ func now() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Se
 // admit refuses to create an object in a namespace that does not exist or is being
 // deleted.
 func (s handler) admit(c *call) error {
+	if err := c.refuseNew(); err != nil {
+		return err
+	}
 	if !c.res.Namespaced {
 		return nil
 	}
