@@ -32,6 +32,7 @@ type call struct {
 	body        []byte
 	content     map[string]any // of the body, where it was read already
 	manager     string         // of fields
+	who         user           // whose rights it needs
 	partial     bool           // metadata alone is asked for
 	dryRun      bool
 }
@@ -133,7 +134,7 @@ func bodyOf(req *http.Request) ([]byte, error) {
 
 // read parses a request. If it returns no call, the answer is final.
 func (s handler) read(req *http.Request, body []byte) (*call, answer) {
-	c := &call{ctx: req.Context(), query: req.URL.Query(), contentType: req.Header.Get("Content-Type"), body: body}
+	c := &call{who: user{"kubetest", []string{groupMasters}}, ctx: req.Context(), query: req.URL.Query(), contentType: req.Header.Get("Content-Type"), body: body}
 	c.At, c.Query = time.Now(), req.URL.RawQuery
 	c.UserAgent, c.User = req.Header.Get("User-Agent"), req.Header.Get("Impersonate-User")
 	c.Token = bearerToken(req)
@@ -242,16 +243,36 @@ func (s handler) refuse(format string, args ...any) error {
 	}}
 }
 
-// serve carries out a call.
+// serve carries out a call that webhooks allow. They are asked again if the object has
+// changed meanwhile.
 func (s handler) serve(c *call) answer {
+	for {
+		r, err := admission{s}.reviewOf(c)
+		if err == nil && r != nil {
+			err = admission{s}.ask(c.ctx, r)
+		}
+		if err != nil {
+			return refusal(err)
+		}
+		if a, done := s.carryOut(c, r); done {
+			return a
+		}
+	}
+}
+
+// carryOut carries out a call, unless the object is not the one that was reviewed.
+func (s handler) carryOut(c *call, reviewed *review) (_ answer, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if reviewed != nil && reviewed.live != c.res.objects[kube.Key{Namespace: c.Namespace, Name: c.Name}] {
+		return answer{}, false
+	}
 	a, err := s.dispatch(c)
 	c.Terminating = kube.IsTerminating(err)
 	if err != nil {
-		return refusal(err)
+		return refusal(err), true
 	}
-	return a
+	return a, true
 }
 
 func (s handler) dispatch(c *call) (answer, error) {

@@ -194,6 +194,7 @@ func (s handler) permit(c *call, req *http.Request) error {
 			who = accountUser(ask.namespace, ask.name)
 		}
 	}
+	c.who = who
 	if ask := c.attributes(); !s.allows(who, ask) {
 		return ask.forbidden(who)
 	}

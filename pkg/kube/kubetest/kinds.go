@@ -63,7 +63,8 @@ func builtIn() []Kind {
 		schedulingv1.SchemeGroupVersion:    "PriorityClass/cg",
 		apiextensionsv1.SchemeGroupVersion: "CustomResourceDefinition/csg",
 
-		admissionregistrationv1.SchemeGroupVersion: "ValidatingAdmissionPolicy/csg ValidatingAdmissionPolicyBinding/cg", // kept, not enforced
+		admissionregistrationv1.SchemeGroupVersion: "ValidatingWebhookConfiguration/cg " +
+			"ValidatingAdmissionPolicy/csg ValidatingAdmissionPolicyBinding/cg", // these are kept, not enforced
 	} {
 		for kind := range strings.FieldsSeq(kinds) {
 			name, flags, _ := strings.Cut(kind, "/")

@@ -11,7 +11,8 @@
 // What it does: discovery, get, list in pages, watch with bookmarks and initial events,
 // create, update, patch, server-side apply, delete, the status subresource,
 // resourceVersions, conflicts, UIDs, generations, finalizers, managed fields, metadata
-// alone (PartialObjectMetadata), dry runs, tokens of service accounts, kinds that come and go with their CustomResourceDefinitions. It always serves the kinds of Fleet and of
+// alone (PartialObjectMetadata), dry runs, tokens of service accounts, webhooks that
+// validate, kinds that come and go with their CustomResourceDefinitions. It always serves the kinds of Fleet and of
 // Rancher: see ServeByDefinition. What controllers of a cluster do it does on request: see
 // CollectGarbage and FillAccountTokens. Conform is the test that it has in common with real
 // servers.
@@ -58,7 +59,8 @@ type Server struct {
 	faults    []*Fault
 	closed    bool
 
-	byDefinition bool // see ServeByDefinition
+	byDefinition bool                    // see ServeByDefinition
+	clients      map[string]*http.Client // of webhooks, by their certificate authority
 
 	guard guard
 }
@@ -90,7 +92,7 @@ func NewDistinct(t testing.TB) *Server { return newServer(t, string(uuid.NewUUID
 
 func newServer(t testing.TB, mark string) *Server {
 	growHeap()
-	s := &Server{t: t, done: make(chan struct{}), made: counts{mark: mark}, resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}, guard: guard{owners: map[string]tokenOwner{}}}
+	s := &Server{t: t, done: make(chan struct{}), made: counts{mark: mark}, resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}, clients: map[string]*http.Client{}, guard: guard{owners: map[string]tokenOwner{}}}
 	for _, k := range builtIn() {
 		s.Serve(k)
 	}
@@ -140,6 +142,9 @@ func (s *Server) Close() {
 		if f.left > 0 && !f.lifted {
 			s.t.Errorf("kubetest: %d more %s", f.left, f)
 		}
+	}
+	for _, c := range s.clients {
+		c.CloseIdleConnections()
 	}
 	s.closed = true
 	close(s.done)
