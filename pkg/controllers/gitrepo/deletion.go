@@ -17,13 +17,14 @@ const lookAgain = 30 * time.Second
 // finalizer when they do not exist any more. It lists the Bundles at the API server,
 // because the cache may not have a new Bundle yet. It reads the GitRepo after the list:
 // if the GitRepo still exists, no listed Bundle belongs to a new GitRepo of the same
-// name.
+// name. An API server that does not serve Bundles, because their kind was deleted, has none:
+// the GitRepo must not wait for a kind that may never come back.
 func (w *Worker) remove(ctx context.Context, repo *fleet.GitRepo) (kube.Result, error) {
 	if !slices.Contains(repo.Finalizers, fleet.FinalizerGitRepo) {
 		return kube.Done, nil
 	}
 	own, err := w.bundles.List(ctx, repo.Namespace, fleet.LabelRepoName+"="+repo.Name)
-	if err != nil {
+	if err != nil && !kube.IsGone(err) {
 		return kube.Done, err
 	}
 	live, err := w.repos.Get(ctx, kube.KeyOf(repo))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -18,6 +19,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource/publish"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
@@ -75,6 +77,42 @@ func TestRemoveSparesTheSuccessor(t *testing.T) {
 				t.Errorf("the Bundle was removed: %v, want %v", removed, c.removes)
 			}
 		})
+	}
+}
+
+// The kind Bundle was deleted before the GitRepo, whose kind is being deleted too: the GitRepo
+// does not wait for Bundles.
+func TestRemoveWithoutKindOfBundles(t *testing.T) {
+	s := kubetest.New(t)
+	s.ServeByDefinition()
+	client := s.Connect("test")
+	_, err := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](client).Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "gitrepos." + fleet.Group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: fleet.Group, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "GitRepo", Plural: "gitrepos"}, Scope: apiextensionsv1.NamespaceScoped,
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: fleet.GroupVersion.Version, Served: true, Storage: true}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repos := kube.StoreOf[*fleet.GitRepo](client)
+	repo, err := repos.Create(t.Context(), &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "r", Finalizers: []string{fleet.FinalizerGitRepo}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := repos.Delete(t.Context(), kube.KeyOf(repo), kube.Precondition{}); err != nil {
+		t.Fatal(err)
+	}
+	if repo, err = repos.Get(t.Context(), kube.KeyOf(repo)); err != nil {
+		t.Fatal(err)
+	}
+	w := &Worker{repos: repos, bundles: kube.StoreOf[*fleet.Bundle](client)}
+	if _, err := w.remove(t.Context(), repo); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := repos.Get(t.Context(), kube.KeyOf(repo)); !kube.IsGone(err) {
+		t.Errorf("want the GitRepo gone, got %v", err)
 	}
 }
 
