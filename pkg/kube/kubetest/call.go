@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -171,6 +172,17 @@ func (s handler) read(req *http.Request, body []byte) (*call, answer) {
 func (s handler) readMore(c *call, req *http.Request) error {
 	c.Verb = verbOf(req.Method, c)
 	c.Body = string(c.body)
+	if strings.HasPrefix(c.contentType, runtime.ContentTypeProtobuf) { // a request is recorded as JSON
+		fields, err := s.fieldsOf(c)
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(fields)
+		if err != nil {
+			return err
+		}
+		c.Body = string(text)
+	}
 	if c.Verb == "create" && c.Subresource == "" {
 		var err error
 		if c.content, err = s.fieldsOf(c); err != nil {

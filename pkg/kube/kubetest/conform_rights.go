@@ -26,7 +26,7 @@ func ConformRights(t *testing.T, cfg *rest.Config, collect func()) {
 		"Tokens": (*rights).tokens, "AccountDeleted": (*rights).accountDeleted, "SecretToken": (*rights).secretToken,
 		"Role": (*rights).role, "Names": (*rights).names, "Subresource": (*rights).subresource,
 		"ClusterRoleInNamespace": (*rights).clusterRoleInNamespace, "ClusterRoleBinding": (*rights).clusterRoleBinding,
-		"Impersonation": (*rights).impersonation, "Review": (*rights).review, "Watch": (*rights).watch,
+		"Aggregated": (*rights).aggregated, "Impersonation": (*rights).impersonation, "Review": (*rights).review, "Watch": (*rights).watch,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -237,6 +237,34 @@ func (r *rights) clusterRoleBinding() {
 	if !apierrors.IsNotFound(err) {
 		r.Errorf("want the right in every namespace, got %v", err)
 	}
+}
+
+// An aggregated role has the rules of the roles that it selects, also of those that come
+// later.
+func (r *rights) aggregated() {
+	roles := r.admin.RbacV1().ClusterRoles()
+	part := map[string]string{"conform.example/into": r.ns}
+	_, err := roles.Create(r.Context(), &rbacv1.ClusterRole{
+		ObjectMeta:      metav1.ObjectMeta{Name: r.ns},
+		AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: part}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.bind(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: r.ns})
+	r.forbidden(r.get(r.account, "one"), "what no role adds")
+	_, err = roles.Create(r.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: r.ns + "-part", Labels: part},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.until("the account reads", func() bool { return r.get(r.account, "one") == nil })
+	if err := roles.Delete(r.Context(), r.ns+"-part", metav1.DeleteOptions{}); err != nil {
+		r.Fatal(err)
+	}
+	r.until("the right is gone with the part", func() bool { return apierrors.IsForbidden(r.get(r.account, "one")) })
 }
 
 func (r *rights) impersonation() {

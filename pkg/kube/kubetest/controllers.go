@@ -13,11 +13,13 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -211,6 +213,50 @@ func (s *Server) InstallKinds() {
 	time.Sleep(time.Hour)
 }
 
+// AggregateRoles does what the controller of aggregated ClusterRoles does: each has the rules
+// of the ClusterRoles that it selects.
+func (s *Server) AggregateRoles() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	roles := s.resources[rbacv1.SchemeGroupVersion.WithResource("clusterroles")]
+	if s.aggregated == len(roles.log) {
+		return
+	}
+	all := roles.sorted(func(*record) bool { return true })
+	for _, r := range all {
+		if r.Object["aggregationRule"] == nil {
+			continue
+		}
+		obj := r.DeepCopy()
+		rules := []any{}
+		for _, other := range all {
+			own, _, _ := unstructured.NestedSlice(other.Object, "rules")
+			if other != r && aggregates(r, other) {
+				rules = append(rules, own...)
+			}
+		}
+		if obj.Object["rules"] = rules; equality.Semantic.DeepEqual(r.Object["rules"], obj.Object["rules"]) {
+			continue
+		}
+		if _, err := s.commit(roles, obj, false); err != nil {
+			s.t.Errorf("kubetest: aggregate %s: %v", kube.KeyOf(obj), err)
+		}
+	}
+	s.aggregated = len(roles.log)
+}
+
+// aggregates reports whether a ClusterRole selects another one.
+func aggregates(role, other *record) bool {
+	var typed rbacv1.ClusterRole
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(role.Object, &typed); err != nil {
+		return false
+	}
+	return slices.ContainsFunc(typed.AggregationRule.ClusterRoleSelectors, func(l metav1.LabelSelector) bool {
+		selector, err := metav1.LabelSelectorAsSelector(&l)
+		return err == nil && selector.Matches(labels.Set(other.GetLabels()))
+	})
+}
+
 // FillAccountTokens does what the token controller of a cluster does: it fills each
 // Secret for the token of an existing service account, and deletes each whose account is
 // gone.
@@ -305,8 +351,9 @@ func (s handler) makeToken(c *call) (answer, error) {
 }
 
 // RunWorkloads does what the controllers of workloads and kubelets do, without pods: each
-// Deployment, DaemonSet and StatefulSet runs as its newest version says, and each Job is
-// complete. One that selects nodes waits until a Node has the labels.
+// Deployment, DaemonSet and StatefulSet runs as its newest version says, each Job is
+// complete, and each Node is ready. A workload that selects nodes waits until a Node has the
+// labels.
 func (s *Server) RunWorkloads() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -315,6 +362,7 @@ func (s *Server) RunWorkloads() {
 		appsv1.SchemeGroupVersion.WithResource("statefulsets"): runningReplicas,
 		appsv1.SchemeGroupVersion.WithResource("daemonsets"):   runningDaemons,
 		batchv1.SchemeGroupVersion.WithResource("jobs"):        completeJob,
+		corev1.SchemeGroupVersion.WithResource("nodes"):        readyNode,
 	} {
 		res := s.resources[kind]
 		for _, r := range res.sorted(func(*record) bool { return true }) {
@@ -367,6 +415,10 @@ func runningDaemons(obj *unstructured.Unstructured) map[string]any {
 		"observedGeneration": obj.GetGeneration(), "desiredNumberScheduled": int64(1), "currentNumberScheduled": int64(1),
 		"updatedNumberScheduled": int64(1), "numberAvailable": int64(1), "numberReady": int64(1),
 	}
+}
+
+func readyNode(*unstructured.Unstructured) map[string]any {
+	return map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}
 }
 
 func completeJob(*unstructured.Unstructured) map[string]any {

@@ -23,8 +23,8 @@ import (
 // their Roles and ClusterRoles. Requests by RoundTrip, without Handler, remain those of an
 // administrator.
 //
-// Rights count from the next request on. Aggregated ClusterRoles have no rules, and a user
-// who may write roles may write any role.
+// Rights count from the next request on, those of aggregated ClusterRoles after
+// AggregateRoles. A user who may write roles may write any role.
 func (s *Server) Guard(admin string) (token string) {
 	token = rand.Text()
 	s.mu.Lock()

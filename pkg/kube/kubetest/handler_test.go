@@ -17,5 +17,8 @@ func TestConformRights(t *testing.T) {
 		s.Close() // ends the watches, which the listener waits for
 		listening.Close()
 	})
-	kubetest.ConformRights(t, &rest.Config{Host: listening.URL, BearerToken: token, QPS: -1}, s.FillAccountTokens)
+	kubetest.ConformRights(t, &rest.Config{Host: listening.URL, BearerToken: token, QPS: -1}, func() {
+		s.FillAccountTokens()
+		s.AggregateRoles()
+	})
 }

@@ -14,7 +14,7 @@
 // alone (PartialObjectMetadata), dry runs, tokens of service accounts, webhooks that
 // validate, kinds that come and go with their CustomResourceDefinitions. It always serves the kinds of Fleet and of
 // Rancher: see ServeByDefinition. What controllers of a cluster do it does on request: see
-// CollectGarbage and FillAccountTokens. Conform is the test that it has in common with real
+// CollectGarbage, FillAccountTokens and AggregateRoles. Conform is the test that it has in common with real
 // servers.
 //
 // Handler serves it to clients over a network, and Guard makes it authenticate and
@@ -49,15 +49,16 @@ type Server struct {
 	t    testing.TB
 	done chan struct{} // closed by Close
 
-	mu        sync.Mutex
-	resources map[schema.GroupVersionResource]*resource
-	version   int64 // of the last change
-	collected int64 // the version at which no garbage was left
-	made      counts
-	pages     map[string]page
-	requests  []Request
-	faults    []*Fault
-	closed    bool
+	mu         sync.Mutex
+	resources  map[schema.GroupVersionResource]*resource
+	version    int64 // of the last change
+	collected  int64 // the version at which no garbage was left
+	aggregated int   // how many changes of ClusterRoles are in those that are aggregated
+	made       counts
+	pages      map[string]page
+	requests   []Request
+	faults     []*Fault
+	closed     bool
 
 	byDefinition bool                    // see ServeByDefinition
 	clients      map[string]*http.Client // of webhooks, by their certificate authority
@@ -179,7 +180,7 @@ type Request struct {
 	At          time.Time
 	Query       string // of the URL, as it was sent
 	Token       string // the bearer token that was shown
-	Body        string
+	Body        string // JSON, also where it was sent as protobuf
 	Code        int  // of the answer; 0: the connection was cut
 	Terminating bool // refused because the namespace is being deleted
 }
