@@ -52,7 +52,8 @@ type memory struct {
 
 // Memory starts an API server in memory (package kubetest) with service accounts and
 // rights, which other processes reach as they reach a real one. It stops with the test. It
-// neither validates nor runs admission, and no pods: a test that needs these takes Cluster.
+// validates no fields, and runs neither admission policies nor pods: a test that needs these
+// takes Cluster.
 func Memory(t testing.TB, name string) ControlPlane {
 	t.Helper()
 	m, err := newMemory(kubetest.NewDistinct(t), name, t.TempDir(), 0)
@@ -65,6 +66,7 @@ func Memory(t testing.TB, name string) ControlPlane {
 // Its kubeconfig is written to dir.
 func newMemory(server *kubetest.Server, name, dir string, number int) (*memory, error) {
 	m := &memory{Server: server, name: name, kubeconfig: filepath.Join(dir, name+".kubeconfig")}
+	m.ServeByDefinition()
 	m.token = m.Guard(cluster.AdminUser)
 	number, held, err := port.Hold(port.Loopback, number)
 	if err != nil {
@@ -121,6 +123,7 @@ func (m *memory) serve() (stop func(), err error) {
 func (m *memory) control(ctx context.Context) {
 	for ctx.Err() == nil {
 		m.FillAccountTokens()
+		m.AggregateRoles()
 		m.CollectGarbage()
 		m.RunWorkloads()
 		select {

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 )
 
 // Whole is the only field of a Writing that replaced a whole object.
@@ -39,11 +37,11 @@ func (w Writing) String() string {
 // notFields are parts of what is sent that no writer means to set.
 var notFields = []string{"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.resourceVersion", "metadata.uid", "metadata.creationTimestamp"}
 
-// Writings lists the changes that a cluster's API server has accepted since a
-// moment. The fields are known for API groups that the cluster is Audited for.
-func Writings(t testing.TB, c *cluster.Cluster, since time.Time) []Writing {
+// Writings lists the changes that an API server has accepted since a moment. The fields are
+// known for API groups that a real cluster is Audited for, and for all groups in memory.
+func Writings(t testing.TB, c ControlPlane, since time.Time) []Writing {
 	t.Helper()
-	list, err := ReadAudit("", c.AuditLog(), since)
+	list, err := RequestsOf(c, since)
 	must(t, err)
 	var out []Writing
 	for _, r := range list {
