@@ -26,7 +26,8 @@ func ConformRights(t *testing.T, cfg *rest.Config, collect func()) {
 		"Tokens": (*rights).tokens, "AccountDeleted": (*rights).accountDeleted, "SecretToken": (*rights).secretToken,
 		"Role": (*rights).role, "Names": (*rights).names, "Subresource": (*rights).subresource,
 		"ClusterRoleInNamespace": (*rights).clusterRoleInNamespace, "ClusterRoleBinding": (*rights).clusterRoleBinding,
-		"Aggregated": (*rights).aggregated, "Impersonation": (*rights).impersonation, "Review": (*rights).review, "Watch": (*rights).watch,
+		"Aggregated": (*rights).aggregated, "Escalation": (*rights).escalation,
+		"Impersonation": (*rights).impersonation, "Review": (*rights).review, "Watch": (*rights).watch,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -237,6 +238,76 @@ func (r *rights) clusterRoleBinding() {
 	if !apierrors.IsNotFound(err) {
 		r.Errorf("want the right in every namespace, got %v", err)
 	}
+}
+
+// A user who may write roles and bindings grants only the rights that the user has, without
+// the verbs escalate and bind.
+func (r *rights) escalation() {
+	rbac, maps := []string{rbacv1.GroupName}, []string{"configmaps"}
+	r.grant(rbacv1.PolicyRule{APIGroups: rbac, Resources: []string{"roles", "rolebindings"}, Verbs: []string{"create", "update"}})
+	extra := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "extra"}}
+	_, err := r.admin.RbacV1().Roles(r.ns).Create(r.Context(), extra, metav1.CreateOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	bound := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "extra"}, Subjects: r.subjects(),
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "extra"},
+	}
+	if _, err := r.admin.RbacV1().RoleBindings(r.ns).Create(r.Context(), bound, metav1.CreateOptions{}); err != nil {
+		r.Fatal(err)
+	}
+	set := func(rules ...rbacv1.PolicyRule) {
+		extra.Rules = rules
+		if _, err := r.admin.RbacV1().Roles(r.ns).Update(r.Context(), extra, metav1.UpdateOptions{}); err != nil {
+			r.Fatal(err)
+		}
+	}
+	made := 0
+	role := func(rule rbacv1.PolicyRule) error {
+		made++
+		_, err := r.account.RbacV1().Roles(r.ns).Create(r.Context(), &rbacv1.Role{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("role-%d", made)}, Rules: []rbacv1.PolicyRule{rule},
+		}, metav1.CreateOptions{})
+		return err
+	}
+	bind := func(name string) error {
+		made++
+		_, err := r.account.RbacV1().RoleBindings(r.ns).Create(r.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("binding-%d", made)}, Subjects: r.subjects(),
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		}, metav1.CreateOptions{})
+		return err
+	}
+	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: maps, Verbs: []string{"get"}}
+	all := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: maps, Verbs: []string{"*"}}
+	r.until("the account writes roles", func() bool {
+		return role(rbacv1.PolicyRule{APIGroups: rbac, Resources: []string{"roles"}, Verbs: []string{"create"}}) == nil
+	})
+	r.forbidden(role(read), "to grant what the account may not do")
+	set(read)
+	r.until("the account grants what it may do", func() bool { return role(read) == nil })
+	r.until("the account binds a role whose rights it has", func() bool { return bind("extra") == nil })
+	r.forbidden(role(all), "to grant more verbs")
+	other := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Rules: []rbacv1.PolicyRule{all}}
+	if other, err = r.admin.RbacV1().Roles(r.ns).Create(r.Context(), other, metav1.CreateOptions{}); err != nil {
+		r.Fatal(err)
+	}
+	r.forbidden(bind("other"), "to bind a role with more rights")
+	other.Finalizers = []string{"conform.example/hold"}
+	if other, err = r.account.RbacV1().Roles(r.ns).Update(r.Context(), other, metav1.UpdateOptions{}); err != nil {
+		r.Fatalf("the account may change finalizers, got %v", err)
+	}
+	other.Finalizers, other.Labels = nil, map[string]string{"any": "label"}
+	_, err = r.account.RbacV1().Roles(r.ns).Update(r.Context(), other, metav1.UpdateOptions{})
+	r.forbidden(err, "to change a role with more rights")
+	if _, err = r.admin.RbacV1().Roles(r.ns).Update(r.Context(), other, metav1.UpdateOptions{}); err != nil {
+		r.Fatal(err)
+	}
+	set(rbacv1.PolicyRule{APIGroups: rbac, Resources: []string{"roles"}, ResourceNames: []string{"other"}, Verbs: []string{"bind"}},
+		rbacv1.PolicyRule{APIGroups: rbac, Resources: []string{"roles"}, Verbs: []string{"escalate"}})
+	r.until("the account may bind", func() bool { return bind("other") == nil })
+	r.until("the account may escalate", func() bool { return role(all) == nil })
 }
 
 // An aggregated role has the rules of the roles that it selects, also of those that come

@@ -24,7 +24,7 @@ import (
 // administrator.
 //
 // Rights count from the next request on, those of aggregated ClusterRoles after
-// AggregateRoles. A user who may write roles may write any role.
+// AggregateRoles.
 func (s *Server) Guard(admin string) (token string) {
 	token = rand.Text()
 	s.mu.Lock()

@@ -181,8 +181,8 @@ type Request struct {
 	Query       string // of the URL, as it was sent
 	Token       string // the bearer token that was shown
 	Body        string // JSON, also where it was sent as protobuf
-	Code        int  // of the answer; 0: the connection was cut
-	Terminating bool // refused because the namespace is being deleted
+	Code        int    // of the answer; 0: the connection was cut
+	Terminating bool   // refused because the namespace is being deleted
 }
 
 // writes reports whether a request is a write.

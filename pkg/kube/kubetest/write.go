@@ -236,6 +236,9 @@ func setOrDrop(in map[string]any, name string, value any) {
 // write commits an object, except in a dry run. An object with a deletion timestamp and
 // without finalizers is deleted.
 func (s handler) write(c *call, obj *unstructured.Unstructured) (*record, error) {
+	if err := c.refuseEscalation(s.Server, obj); err != nil {
+		return nil, err
+	}
 	if c.dryRun {
 		return newRecord(obj)
 	}
