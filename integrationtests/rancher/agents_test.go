@@ -2,7 +2,6 @@ package rancher_test
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
@@ -36,10 +34,7 @@ import (
 // more.
 func (w *world) away(t *testing.T) *harness.Hub {
 	t.Helper()
-	c, err := cluster.Start(t.Context(), cluster.Config{Name: "away", Dir: filepath.Join(t.TempDir(), "away"), Binary: harness.Kubernetes(t)})
-	w.must(err)
-	t.Cleanup(c.Stop)
-	return harness.ConnectHub(t, c)
+	return harness.ConnectHub(t, harness.Memory(t, "away"))
 }
 
 // manage runs agent management and the controllers, by the settings of a chart,

@@ -1,5 +1,5 @@
 // Package rancher_test tests what Rancher's people, settings and features mean to
-// Fleet, on real API servers: rights in workspaces, the addresses that agents
+// Fleet, on API servers in memory: rights in workspaces, the addresses that agents
 // get, and how they are deployed. Rancher's kinds and Rancher's part are those of
 // integrationtests/harness/rancher; the manager has the rights of its chart.
 package rancher_test
@@ -56,7 +56,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{TB: t, hub: harness.NewHub(t, harness.Cluster(t, "rancher")), life: &life{TB: t, manager: func() {}}}
+	w := &world{TB: t, hub: harness.NewHub(t, harness.Memory(t, "rancher")), life: &life{TB: t, manager: func() {}}}
 	t.Cleanup(w.life.end)
 	for _, name := range []string{fleet.NamespaceSystem, fleet.NamespaceDefault, fleet.NamespaceLocal} {
 		w.hub.Namespace(t, name)

@@ -24,7 +24,7 @@ var chartValues = map[string]map[string]any{
 // workload stays, also when everything is installed again and adopts it.
 func TestChartsUninstalled(t *testing.T) {
 	t.Parallel()
-	all := realWorld(t, func(h *harness.Hub) { installCharts(t, h) })
+	all := newWorld(t, func(h *harness.Hub) { installCharts(t, h) })
 	for _, order := range [][]string{{"fleet-crd", "fleet"}, {"fleet", "fleet-crd"}} {
 		t.Run(order[0]+"First", func(t *testing.T) {
 			w := all.in(t)

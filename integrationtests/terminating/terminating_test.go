@@ -36,12 +36,12 @@ var mistakes = []mistake{
 // what is made again, and what the person approves is removed.
 func TestDeletedByMistake(t *testing.T) {
 	t.Parallel()
-	t.Run("Memory", func(t *testing.T) { t.Parallel(); deletedByMistake(t, newWorld, mistakes[:1]) })
-	t.Run("Real", func(t *testing.T) { t.Parallel(); deletedByMistake(t, realWorld, mistakes[1:]) })
+	t.Run("Namespaces", func(t *testing.T) { t.Parallel(); deletedByMistake(t, mistakes[:1]) })
+	t.Run("Kinds", func(t *testing.T) { t.Parallel(); deletedByMistake(t, mistakes[1:]) })
 }
 
-func deletedByMistake(t *testing.T, make worldMaker, mistakes []mistake) {
-	all := make(t, fromFiles(t))
+func deletedByMistake(t *testing.T, mistakes []mistake) {
+	all := newWorld(t, fromFiles(t))
 	for _, m := range mistakes {
 		for _, down := range []bool{false, true} {
 			name := m.name + "/Up"
@@ -119,12 +119,12 @@ func TestOthersDeleted(t *testing.T) {
 			w.loseNamespace(registration.System{Namespace: fleet.NamespaceSystem}.RegistrationNamespace())
 		},
 	}
-	t.Run("Memory", func(t *testing.T) { t.Parallel(); othersDeleted(t, newWorld, ofNamespaces) })
-	t.Run("Real", func(t *testing.T) { t.Parallel(); othersDeleted(t, realWorld, ofKinds) })
+	t.Run("Namespaces", func(t *testing.T) { t.Parallel(); othersDeleted(t, ofNamespaces) })
+	t.Run("Kinds", func(t *testing.T) { t.Parallel(); othersDeleted(t, ofKinds) })
 }
 
-func othersDeleted(t *testing.T, make worldMaker, cases map[string]func(*world)) {
-	all := make(t, fromFiles(t))
+func othersDeleted(t *testing.T, cases map[string]func(*world)) {
+	all := newWorld(t, fromFiles(t))
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		for _, down := range []bool{false, true} {
 			way := name + "/Up"
@@ -157,7 +157,7 @@ func othersDeleted(t *testing.T, make worldMaker, cases map[string]func(*world))
 // A Bundle that goes to a group keeps its one deployment, which is within every budget,
 // when the kind of groups is deleted, and until the group is there again.
 func TestGroupsDeleted(t *testing.T) {
-	w := realWorld(t, fromFiles(t))
+	w := newWorld(t, fromFiles(t))
 	const name = "web"
 	key := kube.Key{Namespace: workspace, Name: name}
 	group := func() {

@@ -1,6 +1,7 @@
 // Package terminating runs what happens when a namespace or a kind of Fleet's is
 // deleted: no workload is removed until a person approves it. The manager with the rights
-// of its chart and the agent are real; where kinds are deleted, so is the API server.
+// of its chart and the agent are real; the API server, which is also that of the agent's
+// cluster, is in memory.
 package terminating
 
 import (
@@ -54,27 +55,11 @@ type world struct {
 	tokens         int
 }
 
-// A worldMaker is newWorld or realWorld.
-type worldMaker func(t *testing.T, kinds func(*harness.Hub)) *world
-
 // newWorld starts the manager and an agent on an API server in memory, with everything
 // deployed. kinds brings Fleet's kinds and the manager's rights.
 func newWorld(t *testing.T, kinds func(*harness.Hub)) *world {
 	t.Helper()
-	return startWorld(t, harness.Memory(t, "management"), kinds)
-}
-
-// realWorld is newWorld on a real API server, for tests that delete
-// CustomResourceDefinitions or install charts: the one in memory serves a kind whether it
-// has a definition or not, and Helm needs its OpenAPI.
-func realWorld(t *testing.T, kinds func(*harness.Hub)) *world {
-	t.Helper()
-	return startWorld(t, harness.Cluster(t, "management"), kinds)
-}
-
-func startWorld(t *testing.T, server harness.ControlPlane, kinds func(*harness.Hub)) *world {
-	t.Helper()
-	w := &world{TB: t, hub: harness.ConnectHub(t, server)}
+	w := &world{TB: t, hub: harness.ConnectHub(t, harness.Memory(t, "management"))}
 	kinds(w.hub)
 	w.managerProcess = &harness.ManagerProcess{Hub: w.hub, Beside: beside(t.TempDir()), Settings: registration.Settings{
 		APIServerURL: w.hub.Cluster.URL(), APIServerCA: w.hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,

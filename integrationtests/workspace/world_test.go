@@ -1,7 +1,7 @@
-// Package workspace tests Rancher's clusters and workspaces on a real API server.
-// harness/rancher plays Rancher, where there is one; the manager works by the
-// account and with the rights of the chart. The tests read from the API server's
-// audit log who has written what.
+// Package workspace tests Rancher's clusters and workspaces on an API server in memory.
+// harness/rancher plays Rancher, where there is one, and its webhook; the manager works by
+// the account and with the rights of the chart. The tests read from what the API server was
+// asked who has written what.
 package workspace
 
 import (
@@ -66,7 +66,7 @@ func newWorld(t *testing.T) *world { return newWorldFor(t, plan.Auto) }
 // rights for that.
 func newWorldFor(t *testing.T, mode plan.Mode) *world {
 	t.Helper()
-	hub := harness.NewHub(t, harness.Audited(t, "rancher", "", "fleet.cattle.io", "management.cattle.io", "provisioning.cattle.io", "rbac.authorization.k8s.io"))
+	hub := harness.NewHub(t, harness.Memory(t, "rancher"))
 	hub.Namespace(t, fleet.NamespaceSystem)
 	hub.Rights(t, map[string]any{"workspace": map[string]any{"mode": string(mode)}})
 	return &world{TB: t, hub: hub, ahead: &atomic.Int64{}, part: &atomic.Value{}, now: &running{test: t}}
@@ -200,7 +200,7 @@ func (w *world) text(what schema.GroupVersionResource, namespace, name string, p
 // log are all writes since a moment.
 func (w *world) log(since time.Time) []harness.Writing {
 	w.Helper()
-	return harness.Writings(w.TB, w.hub.Real(), since)
+	return harness.Writings(w.TB, w.hub.Cluster, since)
 }
 
 // writes are those of the manager.
