@@ -14,6 +14,7 @@ import (
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
@@ -115,6 +116,21 @@ func parseDocument(doc []byte) ([]*unstructured.Unstructured, error) {
 	if !bytes.HasPrefix(data, []byte("{")) {
 		return nil, errors.New("a manifest must be a map, with apiVersion and kind")
 	}
+	// The usual document is read once: a large one is expensive to read.
+	var fields map[string]any
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, err
+	}
+	kind, isText := fields["kind"].(string)
+	if _, isList := fields["items"]; isText && kind != "" && !isList {
+		return flattenLists(&unstructured.Unstructured{Object: fields})
+	}
+	return parseUnusual(data)
+}
+
+// parseUnusual is parseDocument, from JSON, for lists and for documents without a proper
+// kind.
+func parseUnusual(data []byte) ([]*unstructured.Unstructured, error) {
 	head := struct {
 		Kind string `json:"kind"`
 	}{}

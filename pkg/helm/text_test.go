@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
@@ -140,6 +141,44 @@ items:
 	}
 	if diff := cmp.Diff([]string{"Secret", "ConfigMap", "ConfigMap", "Service"}, order); diff != "" {
 		t.Errorf("order of kinds: -want +got\n%s", diff)
+	}
+}
+
+// A document that is read once gives what the reading of unusual documents gives.
+func TestParseDocument(t *testing.T) {
+	for _, text := range []string{
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {n: 1.0, big: 12345678901234567890, no: yes}\n",
+		"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Secret, metadata: {name: b}}]\n",
+		"apiVersion: v1\nkind: ConfigMapList\nitems: null\nmetadata: {name: c}\n",
+		"apiVersion: v1\nKind: ConfigMap\nmetadata: {name: d}\n",
+		"kind: 5\nmetadata: {name: e}\n",
+		"kind: {}\nmetadata: {name: f}\n",
+		"kind: ''\nmetadata: {name: g}\n",
+		"no: kind\n",
+	} {
+		data, err := yaml.YAMLToJSON([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, wantErr := parseUnusual(data)
+		got, gotErr := parseDocument([]byte(text))
+		if diff := cmp.Diff(want, got); diff != "" || fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
+			t.Errorf("%s\nwant %v, got %v\n-want +got\n%s", text, wantErr, gotErr, diff)
+		}
+	}
+}
+
+// BenchmarkParse reads a manifest with 8 MiB of data.
+func BenchmarkParse(b *testing.B) {
+	var text strings.Builder
+	for i := range 16 {
+		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a%d}\ndata: {k: %q}\n", i, strings.Repeat("text", 128<<10))
+	}
+	b.SetBytes(int64(text.Len()))
+	for b.Loop() {
+		if _, err := parseObjects([]byte(text.String()), "f.yaml"); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
