@@ -49,6 +49,16 @@ func (w *World) Repository(name string) *Repository {
 	return r
 }
 
+// Uncompressed lets git keep and send contents as they are: to compress what does not
+// compress costs much time.
+func (r *Repository) Uncompressed() {
+	r.w.t.Helper()
+	for _, dir := range []string{r.tree, r.bare} {
+		_, err := gitserver.Git(dir, "config", "core.compression", "0")
+		r.w.must(err)
+	}
+}
+
 // URL is where the repository is served over HTTP.
 func (r *Repository) URL() string { return r.server.URL(r.Name) }
 

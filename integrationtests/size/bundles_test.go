@@ -23,56 +23,68 @@ import (
 // each is how much data one ConfigMap of the tests has.
 const each = 512 << 10
 
-// fill writes a directory of ConfigMaps with that much data.
-func fill(repo *harness.Repository, dir string, seed, mib int) {
-	repo.Write(dir+"/fleet.yaml", "defaultNamespace: "+repo.Name+"-"+dir+"\n")
+// onlyC1 leaves out c2: it would read the largest bundle as it reads the others.
+const onlyC1 = "targetCustomizations: [{name: c2, clusterSelector: {matchLabels: {env: prod}}, doNotDeploy: true}]\n"
+
+// fill writes a directory of ConfigMaps with that much data, and what else its fleet.yaml
+// is to say.
+func fill(repo *harness.Repository, dir string, seed, mib int, more string) {
+	repo.Write(dir+"/fleet.yaml", "defaultNamespace: "+repo.Name+"-"+dir+"\n"+more)
 	for i := range mib << 20 / each {
 		r := configMap(fmt.Sprintf("cm-%02d", i), seed+i, each)
 		repo.Write(dir+"/"+r.Name, r.Content)
 	}
 }
 
-// Bundles of 1, 5 and 20 MiB of data that does not compress get from git to two
-// clusters without any registry. No object is above 1 MiB, and the controller
-// never holds what is in them.
+// Bundles of 1, 2 and 10 MiB of data that does not compress get from git to clusters
+// without any registry, the smaller ones to two. No object is above 1 MiB, and the
+// controller never holds what is in them: it would need 10 MiB, or 7 packed.
 func TestLargeBundles(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("large")
-	for i, mib := range []int{1, 5, 20} {
-		fill(repo, fmt.Sprintf("data%02d", mib), 100*i, mib)
+	repo.Uncompressed()
+	for i, mib := range []int{1, 2, 10} {
+		more := ""
+		if mib == 10 {
+			more = onlyC1
+		}
+		fill(repo, fmt.Sprintf("data%02d", mib), 100*i, mib, more)
 	}
 	before := w.AnonymousMiB(nil)
 	watching := watchMemory(w)
 	start := time.Now()
 	commit := repo.Commit("first")
 	repo.Deploy()
-	ready(w, repo, commit, 6)
-	t.Logf("26 MiB on two clusters after %s", time.Since(start).Round(time.Second))
+	ready(w, repo, commit, 5)
+	t.Logf("13 MiB are deployed after %s", time.Since(start).Round(time.Second))
 	controller, agent := watching()
 	t.Logf("anonymous memory: controller %d MiB before and %d MiB at most, agent of c1 %d MiB at most", before, controller, agent)
-	if controller-before >= 16 {
+	if controller-before >= 5 {
 		t.Errorf("the controller grew by %d MiB", controller-before)
 	}
 	largest(t, w)
+	if got := harness.Data(w, w.C1, "large-data10", "cm-19")()["k"]; got != noise(219, each) {
+		t.Errorf("the last of 20 ConfigMaps is %.20q", got)
+	}
 	for _, m := range w.Downstream() {
-		if got := harness.Data(w, m, "large-data20", "cm-39")()["k"]; got != noise(239, each) {
-			t.Errorf("%s: the last of 40 ConfigMaps is %.20q", m.Name, got)
+		if got := harness.Data(w, m, "large-data02", "cm-03")()["k"]; got != noise(103, each) {
+			t.Errorf("%s: the last of 4 ConfigMaps is %.20q", m.Name, got)
 		}
 	}
 
 	// Of the next commit only what has changed is read, written and deployed again.
-	revision := repo.Release(w.C1, "large-data20").Revision
-	fill(repo, "data05", 7, 5)
-	repo.Remove("data05/cm-09.yaml")
+	revision := repo.Release(w.C1, "large-data10").Revision
+	fill(repo, "data02", 7, 2, "")
+	repo.Remove("data02/cm-03.yaml")
 	commit = repo.Commit("second")
 	ready(w, repo, commit, 2)
 	w.Until("the removed object goes", func() string {
-		if harness.Data(w, w.C1, "large-data05", "cm-09")() != nil {
+		if harness.Data(w, w.C1, "large-data02", "cm-03")() != nil {
 			return "not yet"
 		}
 		return ""
 	})
-	if got := repo.Release(w.C1, "large-data20").Revision; got != revision {
+	if got := repo.Release(w.C1, "large-data10").Revision; got != revision {
 		t.Errorf("what did not change is now revision %d", got)
 	}
 	largest(t, w)
@@ -180,7 +192,7 @@ func oldAgent(t *testing.T, w *harness.World, repo *harness.Repository) {
 		return ""
 	})
 	bundle := func() string {
-		b, _ := harness.Get[*fleet.Bundle](w, w.Local, repo.Workspace, "large-data20")
+		b, _ := harness.Get[*fleet.Bundle](w, w.Local, repo.Workspace, "large-data10")
 		for _, r := range b.Status.Summary.NonReadyResources {
 			if r.Name == repo.Workspace+"/old" {
 				return string(r.State) + " " + r.Message
@@ -207,7 +219,7 @@ func oldAgent(t *testing.T, w *harness.World, repo *harness.Repository) {
 		}
 		return ""
 	})
-	if _, there := harness.Get[*fleet.BundleDeployment](w, w.Local, namespace, "large-data20"); there {
+	if _, there := harness.Get[*fleet.BundleDeployment](w, w.Local, namespace, "large-data10"); there {
 		t.Error("what the agent cannot read was given to it")
 	}
 	for _, d := range repo.Deployments(w.C1) {
@@ -217,7 +229,7 @@ func oldAgent(t *testing.T, w *harness.World, repo *harness.Repository) {
 	}
 	report(2, time.Now().Add(time.Second))
 	w.Until("the new agent gets it without another commit", func() string {
-		if _, there := harness.Get[*fleet.BundleDeployment](w, w.Local, namespace, "large-data20"); !there {
+		if _, there := harness.Get[*fleet.BundleDeployment](w, w.Local, namespace, "large-data10"); !there {
 			return "not yet: " + bundle()
 		}
 		return ""

@@ -9,6 +9,7 @@
 package helm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -46,6 +47,9 @@ type Config struct {
 	// AgentScope distinguishes the objects of several agents in one cluster; it is part
 	// of their object set id. Usually empty.
 	AgentScope string
+	// RecordBytes is the longest record that is kept in one Secret. 0 is as much as a
+	// Secret takes; tests of what happens above the limit set less.
+	RecordBytes int
 }
 
 // A Client deploys to one cluster. It may be used by several goroutines, but
@@ -78,7 +82,7 @@ func Connect(cfg Config) (*Client, error) {
 	return &Client{
 		cfg: cfg, admin: admin,
 		api:      &kindCache{discovery: disco, mapper: restmapper.NewDeferredDiscoveryRESTMapper(disco)},
-		store:    &recordStore{admin: admin, bodies: newBodies(), agentNamespace: cfg.AgentNamespace},
+		store:    &recordStore{admin: admin, bodies: newBodies(), agentNamespace: cfg.AgentNamespace, recordBytes: cmp.Or(cfg.RecordBytes, recordLimit)},
 		reserved: &reservations{holders: map[string]release.ID{}},
 	}, nil
 }

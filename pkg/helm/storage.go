@@ -103,6 +103,7 @@ type recordStore struct {
 	admin          kubernetes.Interface
 	bodies         *bodyCache
 	agentNamespace string
+	recordBytes    int // the longest record in one Secret
 }
 
 // records are all revisions of a release, oldest first. One whose body was found
@@ -307,5 +308,5 @@ func (s *recordStore) driver(ctx context.Context, client kubernetes.Interface, n
 }
 
 func (s *recordStore) bodyStoreFor(client kubernetes.Interface, namespace string) *bodyStore {
-	return &bodyStore{api: client.CoreV1().Secrets(namespace), agent: s.agentNamespace, memory: s.bodies, now: time.Now}
+	return &bodyStore{api: client.CoreV1().Secrets(namespace), agent: s.agentNamespace, memory: s.bodies, now: time.Now, recordBytes: s.recordBytes}
 }

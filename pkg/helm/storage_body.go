@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// partBytes is how much of a body one Secret holds: as JSON, with base64, it
+	// partBytes is how much of a body one Secret holds at most: as JSON, with base64, it
 	// stays below 1 MiB.
 	partBytes = 700 << 10
 	// maxBody is how large a body may be, unpacked.
@@ -147,7 +147,12 @@ type bodyStore struct {
 	agent  string // namespace of the agent, whose mark the parts bear
 	memory *bodyCache
 	now    func() time.Time
+
+	recordBytes int // the longest record in one Secret
 }
+
+// bytesPerPart is how much of a body one Secret holds.
+func (d *bodyStore) bytesPerPart() int { return min(partBytes, d.recordBytes/10*7) }
 
 // put writes a body, unless it is stored already. It writes one part at a time; if that
 // fails, the written parts stay, and are found again or swept.
@@ -182,15 +187,15 @@ type partWriter struct {
 func (w *partWriter) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
-		if len(w.open) == partBytes {
+		if len(w.open) == w.depot.bytesPerPart() {
 			if err := w.flush(); err != nil {
 				return 0, err
 			}
 		}
 		if w.open == nil {
-			w.open = make([]byte, 0, partBytes)
+			w.open = make([]byte, 0, w.depot.bytesPerPart())
 		}
-		take := min(len(p), partBytes-len(w.open))
+		take := min(len(p), w.depot.bytesPerPart()-len(w.open))
 		w.open = append(w.open, p[:take]...)
 		p = p[take:]
 	}

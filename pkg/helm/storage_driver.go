@@ -264,7 +264,7 @@ func (s *secrets) dropBody(releaseName string, ref bodyRef) error {
 func (s *secrets) splitBody(key string, r *helmrelease.Release) (*driver.Secrets, *helmrelease.Release, error) {
 	ref, same := s.storedBody(key, r)
 	if !same {
-		small, err := fitsSecret(r)
+		small, err := fitsSecret(r, s.depot.recordBytes)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -323,8 +323,8 @@ func (a annotated) Update(ctx context.Context, secret *corev1.Secret, o metav1.U
 }
 
 // fitsSecret reports whether a record, as Helm's driver writes it, is at most
-// recordLimit long.
-func fitsSecret(r *helmrelease.Release) (bool, error) {
+// longest long.
+func fitsSecret(r *helmrelease.Release, longest int) (bool, error) {
 	size := len(r.Manifest)
 	for _, h := range r.Hooks {
 		size += len(h.Manifest)
@@ -342,15 +342,15 @@ func fitsSecret(r *helmrelease.Release) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if size+len(values) < recordSmall {
+	if size+len(values) < min(recordSmall, longest/8) {
 		return true, nil
 	}
-	const limit = recordLimit / 4 * 3 // before base64
+	limit := int64(longest / 4 * 3) // before base64
 	if n, err := packedSize(limit+limit/8, func(w io.Writer) error { _, err := io.WriteString(w, r.Manifest); return err }); err != nil || n > limit+limit/8 {
 		return false, err // there is no need to make the JSON of all
 	}
 	n, err := packedSize(limit, func(w io.Writer) error { return json.NewEncoder(w).Encode(r) })
-	return n <= limit && base64.StdEncoding.EncodedLen(int(n)) <= recordLimit, err
+	return n <= limit && base64.StdEncoding.EncodedLen(int(n)) <= longest, err
 }
 
 // errLong ends a measurement: it is more than what matters.
