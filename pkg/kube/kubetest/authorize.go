@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -167,6 +168,23 @@ func each[T any](s *Server, resource string, f func(*T)) {
 
 // reviewKind is the kind of questions for rights. The server keeps none of them.
 var reviewKind = Kind{GroupVersionKind: authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview")}
+
+// selfReviewKind is the kind of the question who asks. Every authenticated user may ask.
+var selfReviewKind = Kind{GroupVersionKind: authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview")}
+
+// selfReview answers a SelfSubjectReview.
+func (s handler) selfReview(c *call) (answer, error) {
+	if c.Verb != "create" {
+		return answer{}, s.refuse("does not serve %s", c.Request)
+	}
+	var r authenticationv1.SelfSubjectReview
+	if err := s.typed(c, &r); err != nil {
+		return answer{}, err
+	}
+	r.Status.UserInfo = authenticationv1.UserInfo{Username: c.who.name, Groups: c.who.groups}
+	out, err := json.Marshal(r)
+	return jsonAnswer(http.StatusCreated, out), err
+}
 
 // review answers a SubjectAccessReview. The caller holds s.mu.
 func (s handler) review(c *call) (answer, error) {

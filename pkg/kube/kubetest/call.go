@@ -26,6 +26,7 @@ import (
 // A call is a request that was understood.
 type call struct {
 	Request
+	who         user // who has the rights: who sends the request, or who is impersonated
 	ctx         context.Context
 	res         *resource
 	query       url.Values
@@ -33,7 +34,6 @@ type call struct {
 	body        []byte
 	content     map[string]any // of the body, where it was read already
 	manager     string         // of fields
-	who         user           // whose rights it needs
 	partial     bool           // metadata alone is asked for
 	dryRun      bool
 }
@@ -149,9 +149,12 @@ func (s handler) read(req *http.Request, body []byte) (*call, answer) {
 		c.Name = rest[1]
 	}
 	c.Subresource = strings.Join(rest[min(2, len(rest)):], "/")
-	if c.Kind == reviewKind.resource() {
+	switch c.Kind {
+	case reviewKind.resource():
 		c.res = newResource(reviewKind)
-	} else {
+	case selfReviewKind.resource():
+		c.res = newResource(selfReviewKind)
+	default:
 		s.mu.Lock()
 		c.res = s.resources[gv.WithResource(c.Resource)]
 		s.mu.Unlock()
@@ -307,8 +310,11 @@ func (s handler) dispatch(c *call) (answer, error) {
 	default:
 		return answer{}, s.refuse("does not serve the subresource %s", c.Request)
 	}
-	if c.Kind == reviewKind.resource() {
+	switch c.Kind {
+	case reviewKind.resource():
 		return s.review(c)
+	case selfReviewKind.resource():
+		return s.selfReview(c)
 	}
 	switch c.Verb {
 	case "get":

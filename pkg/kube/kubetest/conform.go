@@ -26,7 +26,7 @@ const timeout = time.Minute
 
 // Conform tests what the server of this package and real API servers have in common.
 // cfg is of a server with Fleet's kinds. collect runs its garbage collector, namespace
-// controller and token controller; nil: they run by themselves. Each test has its own
+// controller, token controller and the controllers of workloads; nil: they run by themselves. Each test has its own
 // namespace.
 func Conform(t *testing.T, cfg *rest.Config, collect func()) {
 	if collect == nil {
@@ -37,7 +37,7 @@ func Conform(t *testing.T, cfg *rest.Config, collect func()) {
 		"Validation": conformValidation, "DryRun": (*conformity).dryRun, "Secrets": (*conformity).secrets, "DataLimit": (*conformity).dataLimit, "Tokens": (*conformity).tokens, "Events": (*conformity).events,
 		"AccountTokens": (*conformity).accountTokens,
 		"Update":        (*conformity).update, "Status": (*conformity).status, "Generation": (*conformity).generation,
-		"MergePatch": (*conformity).mergePatch, "JSONPatch": (*conformity).jsonPatch, "StrategicPatch": (*conformity).strategicPatch,
+		"MergePatch": (*conformity).mergePatch, "JSONPatch": (*conformity).jsonPatch, "StrategicPatch": (*conformity).strategicPatch, "Revision": revision,
 		"Apply": (*conformity).apply, "ApplyConflict": (*conformity).applyConflict, "ManagedFields": (*conformity).managedFields,
 		"Delete": (*conformity).delete, "Finalizers": (*conformity).finalizers, "Owners": (*conformity).owners,
 		"Foreground": (*conformity).foreground, "Definitions": conformDefinitions, "Schemas": conformSchemas,

@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func ConformRights(t *testing.T, cfg *rest.Config, collect func()) {
 		"Role": (*rights).role, "Names": (*rights).names, "Subresource": (*rights).subresource,
 		"ClusterRoleInNamespace": (*rights).clusterRoleInNamespace, "ClusterRoleBinding": (*rights).clusterRoleBinding,
 		"Aggregated": (*rights).aggregated, "Escalation": (*rights).escalation,
-		"Impersonation": (*rights).impersonation, "Review": (*rights).review, "Watch": (*rights).watch,
+		"Impersonation": (*rights).impersonation, "SelfReview": (*rights).selfReview, "Review": (*rights).review, "Watch": (*rights).watch,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -371,6 +372,23 @@ func (r *rights) review() {
 	}
 	r.grant(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}})
 	r.until("the right is granted", allowed)
+}
+
+// Every user may ask who he is.
+func (r *rights) selfReview() {
+	ask := func(who kubernetes.Interface) (*authenticationv1.SelfSubjectReview, error) {
+		return who.AuthenticationV1().SelfSubjectReviews().Create(r.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	}
+	out, err := ask(r.account)
+	if err != nil {
+		r.Fatal(err)
+	}
+	want := []string{"system:serviceaccounts", "system:serviceaccounts:" + r.ns, groupAuthenticated}
+	if u := out.Status.UserInfo; u.Username != fmt.Sprintf("system:serviceaccount:%s:account", r.ns) || !slices.Equal(u.Groups, want) {
+		r.Errorf("got %+v", u)
+	}
+	_, err = ask(r.with(""))
+	r.forbidden(err, "a user who does not say who he is")
 }
 
 // An event reaches a watch over the network at once.

@@ -21,6 +21,7 @@ func TestConform(t *testing.T) {
 	kubetest.Conform(t, s.REST(), func() {
 		s.FillAccountTokens()
 		s.CollectGarbage()
+		s.RunWorkloads()
 	})
 }
 

@@ -124,6 +124,20 @@ func (c *conformity) jsonPatch() {
 
 // A strategic merge patch merges lists of a built-in kind by their keys.
 func (c *conformity) strategicPatch() {
+	makeDeployment(c)
+	now, err := c.dynamic.Resource(deploymentKind).Namespace(c.ns).Patch(c.Context(), "made", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"second","image":"b:v1"}]}}}}`), metav1.PatchOptions{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	if list, _, _ := unstructured.NestedSlice(now.Object, "spec", "template", "spec", "containers"); len(list) != 2 {
+		c.Errorf("want both containers, got %v", list)
+	}
+}
+
+// makeDeployment makes the Deployment "made", which has no pods.
+func makeDeployment(c *conformity) {
+	c.Helper()
 	pod := map[string]any{"containers": []any{map[string]any{"name": "first", "image": "a:v1"}}}
 	_, err := c.dynamic.Resource(deploymentKind).Namespace(c.ns).Create(c.Context(), &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "made"},
@@ -135,13 +149,34 @@ func (c *conformity) strategicPatch() {
 	if err != nil {
 		c.Fatal(err)
 	}
-	now, err := c.dynamic.Resource(deploymentKind).Namespace(c.ns).Patch(c.Context(), "made", types.StrategicMergePatchType,
-		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"second","image":"b:v1"}]}}}}`), metav1.PatchOptions{})
-	if err != nil {
-		c.Fatal(err)
-	}
-	if list, _, _ := unstructured.NestedSlice(now.Object, "spec", "template", "spec", "containers"); len(list) != 2 {
-		c.Errorf("want both containers, got %v", list)
+}
+
+// revision: a Deployment has another revision when its template is another one, and only then.
+func revision(c *conformity) {
+	makeDeployment(c)
+	for _, step := range []struct{ patch, revision string }{
+		{`{"metadata":{"labels":{"step":"0"}}}`, "1"},
+		{`{"spec":{"template":{"metadata":{"labels":{"version":"2"}}}}}`, "2"},
+		{`{"spec":{"paused":false,"minReadySeconds":1}}`, "2"},
+		{`{"spec":{"template":{"metadata":{"labels":{"version":"3"}}}}}`, "3"},
+	} {
+		changed, err := c.dynamic.Resource(deploymentKind).Namespace(c.ns).Patch(c.Context(), "made", types.MergePatchType, []byte(step.patch), metav1.PatchOptions{})
+		if err != nil {
+			c.Fatal(err)
+		}
+		var got string
+		waitFor(c, c.collect, "the Deployment is at work after "+step.patch, func() bool {
+			now, err := c.dynamic.Resource(deploymentKind).Namespace(c.ns).Get(c.Context(), "made", metav1.GetOptions{})
+			if err != nil {
+				c.Fatal(err)
+			}
+			seen, _, _ := unstructured.NestedInt64(now.Object, "status", "observedGeneration")
+			got = now.GetAnnotations()[revisionMark]
+			return seen >= changed.GetGeneration() && got != ""
+		})
+		if got != step.revision {
+			c.Errorf("want revision %s after %s, got %s", step.revision, step.patch, got)
+		}
 	}
 }
 

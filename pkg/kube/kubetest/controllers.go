@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -353,7 +354,7 @@ func (s handler) makeToken(c *call) (answer, error) {
 // RunWorkloads does what the controllers of workloads and kubelets do, without pods: each
 // Deployment, DaemonSet and StatefulSet runs as its newest version says, each Job is
 // complete, and each Node is ready. A workload that selects nodes waits until a Node has the
-// labels.
+// labels. A Deployment shows how often its template has changed: its revision.
 func (s *Server) RunWorkloads() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -369,12 +370,23 @@ func (s *Server) RunWorkloads() {
 			if !s.hasNode(r.Unstructured) {
 				continue
 			}
-			now := status(r.Unstructured)
-			if equality.Semantic.DeepEqual(now, r.Object["status"]) {
+			now, revision := status(r.Unstructured), ""
+			if res.Kind.Kind == "Deployment" {
+				revision = s.revision(r.Unstructured)
+			}
+			if equality.Semantic.DeepEqual(now, r.Object["status"]) && r.GetAnnotations()[revisionMark] == revision {
 				continue
 			}
 			obj := r.DeepCopy()
 			obj.Object["status"] = now
+			if revision != "" {
+				annotations := obj.GetAnnotations()
+				if annotations == nil {
+					annotations = map[string]string{}
+				}
+				annotations[revisionMark] = revision
+				obj.SetAnnotations(annotations)
+			}
 			if _, err := s.commit(res, obj, false); err != nil {
 				s.t.Errorf("kubetest: run %s: %v", kube.KeyOf(obj), err)
 			}
@@ -394,6 +406,26 @@ func (s *Server) hasNode(obj *unstructured.Unstructured) bool {
 		}
 	}
 	return false
+}
+
+// revisionMark is where the Deployment controller notes the revision of a Deployment.
+const revisionMark = "deployment.kubernetes.io/revision"
+
+// A rollout is the newest template of a Deployment, and its number.
+type rollout struct {
+	template any
+	revision int
+}
+
+// revision returns the number of the newest template of a Deployment.
+func (s *Server) revision(d *unstructured.Unstructured) string {
+	template, _, _ := unstructured.NestedFieldNoCopy(d.Object, "spec", "template")
+	last := s.rollouts[d.GetUID()]
+	if last.revision == 0 || !equality.Semantic.DeepEqual(last.template, template) {
+		last = rollout{template: template, revision: last.revision + 1}
+		s.rollouts[d.GetUID()] = last
+	}
+	return strconv.Itoa(last.revision)
 }
 
 func runningReplicas(obj *unstructured.Unstructured) map[string]any {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -100,11 +101,13 @@ const (
 	anonymous     = "system:anonymous"
 	groupMasters  = "system:masters"
 	accountPrefix = "system:serviceaccount:"
+
+	groupAuthenticated = "system:authenticated" // all users but anonymous
 )
 
 // accountUser is the user that a service account is.
 func accountUser(namespace, name string) user {
-	return user{accountPrefix + namespace + ":" + name, []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}}
+	return user{accountPrefix + namespace + ":" + name, []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, groupAuthenticated}}
 }
 
 // A tokenOwner is the service account that a token was made for.
@@ -117,7 +120,7 @@ type tokenOwner struct {
 // authenticate returns the user of a token. The caller holds s.mu.
 func (s handler) authenticate(token string) (user, error) {
 	if token == s.guard.adminToken {
-		return user{s.guard.admin, []string{groupMasters, "system:authenticated"}}, nil
+		return user{s.guard.admin, []string{groupMasters, groupAuthenticated}}, nil
 	}
 	if token == "" {
 		return user{anonymous, []string{"system:unauthenticated"}}, nil
@@ -189,12 +192,15 @@ func (s handler) permit(c *call, req *http.Request) error {
 		if !s.allows(who, ask) {
 			return ask.forbidden(who)
 		}
-		who = user{impersonated, []string{"system:authenticated"}}
+		who = user{impersonated, []string{groupAuthenticated}}
 		if ask.resource == "serviceaccounts" {
 			who = accountUser(ask.namespace, ask.name)
 		}
 	}
 	c.who = who
+	if c.Kind == selfReviewKind.resource() && slices.Contains(who.groups, groupAuthenticated) {
+		return nil
+	}
 	if ask := c.attributes(); !s.allows(who, ask) {
 		return ask.forbidden(who)
 	}

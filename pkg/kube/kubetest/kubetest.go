@@ -38,6 +38,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 
@@ -59,6 +60,7 @@ type Server struct {
 	requests   []Request
 	faults     []*Fault
 	closed     bool
+	rollouts   map[types.UID]rollout // of Deployments
 
 	byDefinition bool                    // see ServeByDefinition
 	clients      map[string]*http.Client // of webhooks, by their certificate authority
@@ -93,7 +95,7 @@ func NewDistinct(t testing.TB) *Server { return newServer(t, string(uuid.NewUUID
 
 func newServer(t testing.TB, mark string) *Server {
 	growHeap()
-	s := &Server{t: t, done: make(chan struct{}), made: counts{mark: mark}, resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}, clients: map[string]*http.Client{}, guard: guard{owners: map[string]tokenOwner{}}}
+	s := &Server{t: t, done: make(chan struct{}), made: counts{mark: mark}, resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}, rollouts: map[types.UID]rollout{}, clients: map[string]*http.Client{}, guard: guard{owners: map[string]tokenOwner{}}}
 	for _, k := range builtIn() {
 		s.Serve(k)
 	}
