@@ -66,7 +66,7 @@ func (d *Shell) Clusters(names ...string) []*cluster.Cluster {
 	for i, name := range names {
 		dir := d.root.TempDir()
 		all.Go(func() (err error) {
-			out[i], err = cluster.Start(d.Context(), cluster.Config{Name: name, Dir: dir, Binary: binary})
+			out[i], err = start(d.Context(), cluster.Config{Name: name, Dir: dir, Binary: binary})
 			return err
 		})
 	}
