@@ -8,11 +8,11 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
 // installChart installs one of the charts as Helm does.
-func installChart(t *testing.T, c *cluster.Cluster, name, namespace string, values map[string]any) {
+func installChart(t *testing.T, c harness.ControlPlane, name, namespace string, values map[string]any) {
 	t.Helper()
 	flags := genericclioptions.NewConfigFlags(false)
 	path, cache := c.Kubeconfig(), t.TempDir()

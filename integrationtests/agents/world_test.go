@@ -1,8 +1,8 @@
 // Package agents_test tests how the manager keeps the agents of its fleet up to
-// date: a real API server with the charts installed by Helm, the real loops of the
+// date: an API server in memory with the charts installed by Helm, the real loops of the
 // manager with the rights of its chart, and real agents that register, deploy
-// their own bundle and check in. Pods are played: the simulated node calls every
-// pod ready, and a kubelet of this package runs the agent of each Deployment in
+// their own bundle and check in. Pods are played: the API server calls every
+// Deployment ready, and a kubelet of this package runs the agent of each Deployment in
 // this process, as the version that its image is tagged with.
 package agents_test
 
@@ -27,7 +27,6 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/agent"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
@@ -46,7 +45,7 @@ const checkin = time.Second
 // fleet are, each with an agent in a namespace of its own.
 type world struct {
 	*testing.T
-	cluster *cluster.Cluster
+	cluster harness.ControlPlane
 	admin   *kube.Client
 	client  kubernetes.Interface
 	ahead   atomic.Int64 // of the manager's clock, in nanoseconds
@@ -59,7 +58,7 @@ type world struct {
 // open starts a world with the charts fleet-crd and fleet, and no manager.
 func open(t *testing.T, values map[string]any) *world {
 	t.Helper()
-	w := &world{T: t, cluster: harness.Cluster(t, "agents"), broken: map[string]bool{}, halt: func() {}}
+	w := &world{T: t, cluster: harness.Memory(t, "agents"), broken: map[string]bool{}, halt: func() {}}
 	config := w.cluster.REST()
 	config.UserAgent = harness.TestAgent
 	var err error
@@ -189,20 +188,8 @@ func (w *world) join(name, tag string, values map[string]any) *site {
 		all[k] = v
 	}
 	installChart(w.T, w.cluster, "fleet-agent", s.namespace, all)
-	// The simulated node has no pods to look after for 5 s.
-	w.timeout(s.namespace)
 	s.play()
 	return s
-}
-
-// timeout lets a Deployment call its pods available at once.
-func (w *world) timeout(namespace string) {
-	w.Helper()
-	_, err := w.client.AppsV1().Deployments(namespace).Patch(w.Context(), "fleet-agent", "application/merge-patch+json",
-		[]byte(`{"spec":{"minReadySeconds":0}}`), metav1.PatchOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
 }
 
 // tokenValues are those of a registration token for workspace fleet-default.

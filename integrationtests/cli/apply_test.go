@@ -29,7 +29,6 @@ func TestCommands(t *testing.T) {
 		"target":       targetOffline,
 		"deploy":       deployTwice,
 		"deploy-names": deployRefusals,
-		"scopes":       scopes,
 		"paused":       pausedIsShown,
 		"target-true":  targetIsTrue,
 	} {

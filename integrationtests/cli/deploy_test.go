@@ -6,8 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
@@ -150,29 +148,4 @@ func deployRefusals(s *fixture) {
 	s.ok("apply", "-o", "web.yaml", "-n", s.ns, "--commit", "c1", "shop", "web")
 	s.put("deployments.yaml", s.ok("target", "-b", "web.yaml"))
 	s.fails(5, "exists and does not belong to this release", "deploy", "-i", "deployments.yaml")
-}
-
-// What is known of kinds without a cluster is what the API server says.
-func scopes(s *fixture) {
-	client, err := discovery.NewDiscoveryClientForConfig(s.cluster.REST())
-	s.must(err)
-	_, lists, err := client.ServerGroupsAndResources()
-	s.must(err)
-	seen := 0
-	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		s.must(err)
-		for _, r := range list.APIResources {
-			if strings.Contains(r.Name, "/") {
-				continue
-			}
-			seen++
-			if got := helm.BuiltIn(schema.GroupKind{Group: gv.Group, Kind: r.Kind}); got != r.Namespaced {
-				s.t.Errorf("%s of %q: namespaced is %t there", r.Kind, gv.Group, r.Namespaced)
-			}
-		}
-	}
-	if seen < 50 {
-		s.t.Errorf("only %d kinds were looked at", seen)
-	}
 }

@@ -1,4 +1,4 @@
-// Package cli_test tests what the commands that write do to a real API server:
+// Package cli_test tests what the commands that write do to an API server in memory:
 // the real program, with a kubeconfig, as a person runs it.
 package cli_test
 
@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -26,14 +25,14 @@ import (
 // A world is one API server with Fleet's CRDs, and the program.
 type world struct {
 	t       *testing.T
-	cluster *cluster.Cluster
+	cluster harness.ControlPlane
 	admin   *kube.Client
 	program string
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, cluster: harness.Cluster(t, "cli")}
+	w := &world{t: t, cluster: harness.Memory(t, "cli")}
 	var err error
 	if w.admin, err = kube.Connect(kube.Config{REST: w.cluster.REST(), UserAgent: "test", FieldManager: "test"}); err != nil {
 		t.Fatal(err)

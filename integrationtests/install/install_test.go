@@ -18,11 +18,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 
 	sandbox "github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
@@ -49,6 +52,7 @@ var agentValues = map[string]any{
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "install")
+	t.Run("Scopes", func(t *testing.T) { w.part(t).knowsScopes() })
 	w.apply(system)
 	w.install(w.ours("fleet-crd"), nil)
 	w.until("the kinds are served", w.serves)
@@ -64,6 +68,31 @@ func TestInstall(t *testing.T) {
 	t.Run("Uninstall", func(t *testing.T) { w.part(t).leavesEverything() })
 	t.Run("Again", func(t *testing.T) { w.part(t).installsAgain() })
 	t.Run("KindsToo", func(t *testing.T) { w.part(t).removesKindsIfAsked() })
+}
+
+// knowsScopes: what is known of kinds without a cluster is what the API server says.
+func (w *world) knowsScopes() {
+	client, err := discovery.NewDiscoveryClientForConfig(w.config)
+	w.must(err)
+	_, lists, err := client.ServerGroupsAndResources()
+	w.must(err)
+	seen := 0
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		w.must(err)
+		for _, r := range list.APIResources {
+			if strings.Contains(r.Name, "/") {
+				continue
+			}
+			seen++
+			if got := helm.BuiltIn(schema.GroupKind{Group: gv.Group, Kind: r.Kind}); got != r.Namespaced {
+				w.Errorf("%s of %q: namespaced is %t there", r.Kind, gv.Group, r.Namespaced)
+			}
+		}
+	}
+	if seen < 50 {
+		w.Errorf("only %d kinds were looked at", seen)
+	}
 }
 
 // refusesOthers: the namespace would not have admitted pods with less.

@@ -1,8 +1,8 @@
 // Package takeover_test tests how two managers of the same API share a cluster,
-// on a real API server and with real git repositories: each by its shard or its
+// on an API server in memory and with real git repositories: each by its shard or its
 // workspaces, and how objects are passed from one to the other and back with the
-// program fleet. Agents are played by the test, by the rules of the wire. Who has
-// written what stands in the audit log.
+// program fleet. Agents are played by the test, by the rules of the wire. The API server
+// notes who has written what.
 package takeover_test
 
 import (
@@ -20,7 +20,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/installation"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -40,14 +39,14 @@ const timeout = harness.Timeout
 // world is an API server with clusters whose agents are played.
 type world struct {
 	*harness.Shell
-	hub   *cluster.Cluster
+	hub   harness.ControlPlane
 	admin *kube.Client
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	d := harness.OpenShell(t)
-	w := &world{Shell: d, hub: d.Clusters("hub")[0]}
+	w := &world{Shell: d, hub: harness.Memory(t, "hub")}
 	w.admin = w.connect(harness.TestAgent, "test")
 	harness.InstallCRDs(t, w.admin)
 	w.namespace(fleet.NamespaceSystem)
@@ -358,7 +357,7 @@ func (w *world) writers(since time.Time, keep func(harness.Request) bool) []stri
 // writes are the requests that have changed something of Fleet's since a moment.
 func (w *world) writes(since time.Time) []harness.Request {
 	w.Helper()
-	all, err := harness.ReadAudit("hub", w.hub.AuditLog(), since)
+	all, err := harness.RequestsOf(w.hub, since)
 	w.must(err)
 	return slices.DeleteFunc(all, func(r harness.Request) bool {
 		return !r.Writes() || r.Code >= 300 || r.Group != fleet.Group
