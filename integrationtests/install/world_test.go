@@ -1,4 +1,4 @@
-// Package install reports how Fleet's charts are installed, take over an
+// Package install tests how Fleet's charts are installed, take over an
 // installation of the reference, and go: with Helm, on a real API server.
 package install
 
