@@ -38,7 +38,7 @@ func TestHarvester(t *testing.T) {
 }
 
 func harvester(t *testing.T, without []string) {
-	w := newWorld(t, "harvester", func(hub *harness.Hub, values map[string]any) {
+	w := newWorld(t, harness.Cluster(t, "harvester"), func(hub *harness.Hub, values map[string]any) {
 		values["agentTLSMode"], values["agentCheckinInterval"] = "strict", "1s"
 		if without != nil {
 			values["workspace"] = map[string]any{"mode": "standalone"}

@@ -25,7 +25,7 @@ const other = "fleet-b"
 // over.
 func TestAnotherManager(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "managers")
+	w := newWorld(t, harness.Memory(t, "managers"))
 	w.hub.Namespace(t, other)
 	for _, s := range []struct {
 		name   string

@@ -29,7 +29,7 @@ const manager = "fleet-workspace-lock"
 // and no others.
 func TestBesideRancher(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "beside")
+	w := newWorld(t, harness.Cluster(t, "beside"))
 	r := w.start("fleet-controller", "pod")
 	w.until("the role begins", func() bool { return w.holder(fleet.NamespaceSystem, manager) == "pod" })
 	rancher.Install(t, w.hub) // the kinds alone: it wakes up by itself

@@ -42,9 +42,9 @@ type world struct {
 	pods     map[string]*corev1.PodSpec // of its Deployments, by their names
 }
 
-func newWorld(t testing.TB, name string, more ...func(*harness.Hub, map[string]any)) *world {
+func newWorld(t testing.TB, server harness.ControlPlane, more ...func(*harness.Hub, map[string]any)) *world {
 	t.Helper()
-	w := &world{TB: t, hub: harness.ConnectHub(t, harness.Cluster(t, name)), pods: map[string]*corev1.PodSpec{}}
+	w := &world{TB: t, hub: harness.ConnectHub(t, server), pods: map[string]*corev1.PodSpec{}}
 	harness.InstallCRDs(t, w.hub.Admin)
 	w.hub.Namespace(t, fleet.NamespaceSystem)
 	root, err := source.Root()
