@@ -3,7 +3,6 @@ package terminal_test
 import (
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,9 +11,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
@@ -27,7 +28,8 @@ const older = "801e3397d319cf5665ba1b819f1c62776da14bb0"
 // gives it back, without touching a workload.
 func TestOlderAgent(t *testing.T) {
 	agent := harness.Older(t, older, "fleet-agent")
-	d := sit(t, "east")
+	d := sit(t)
+	d.hub, d.east = harness.Memory(t, "hub"), harness.Cluster(t, "east") // which has pods
 	if err := os.Symlink(agent, filepath.Join(d.tools, "fleet-agent-older")); err != nil {
 		t.Fatal(err)
 	}
@@ -70,20 +72,24 @@ EOF`, name, word, options)
 // word returns the value that the chart of a Bundle sets on the cluster; empty if
 // it is not there.
 func (d *shell) word(bundle string) string {
-	return d.tries(d.east, "kubectl -n "+bundle+" get configmap word -o jsonpath='{.data.word}'").out
+	m, err := d.connect(d.east).Client.CoreV1().ConfigMaps(bundle).Get(d.Context(), "word", metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	return m.Data["word"]
 }
 
-// bundle reads a Bundle of fleet-default; false: there is none.
-func (d *shell) bundle(name string) (b fleet.Bundle, there bool) {
+// bundle reads a Bundle of fleet-default; the zero Bundle if there is none.
+func (d *shell) bundle(name string) fleet.Bundle {
 	d.Helper()
-	s := d.types(d.hub, "kubectl -n fleet-default get bundles.fleet.cattle.io "+name+" --ignore-not-found -o json")
-	if s.out == "" {
-		return b, false
+	b, err := kube.StoreOf[*fleet.Bundle](d.connect(d.hub).Admin).Get(d.Context(), kube.Key{Namespace: fleet.NamespaceDefault, Name: name})
+	if kube.IsGone(err) {
+		return fleet.Bundle{}
 	}
-	if err := json.Unmarshal([]byte(s.out), &b); err != nil {
+	if err != nil {
 		d.Fatal(err)
 	}
-	return b, true
+	return *b
 }
 
 // ready waits until a Bundle is Ready, as it was asked for last.
@@ -96,7 +102,7 @@ func (d *shell) ready(name string) {
 		}
 	}()
 	d.until("the bundle "+name+" is Ready", func() bool {
-		last, _ = d.bundle(name)
+		last = d.bundle(name)
 		c := condition.Find(last.Status.Conditions, fleet.ConditionReady)
 		return last.Status.ObservedGeneration == last.Generation && last.Status.Summary.Ready == 1 && c != nil && c.Status == corev1.ConditionTrue
 	})
@@ -114,7 +120,13 @@ func (d *shell) joined() *fleet.Cluster {
 // speaks are the protocols of the agents that have written to the Cluster.
 func (d *shell) speaks() string {
 	d.Helper()
-	return d.types(d.hub, "kubectl -n fleet-default get clusters.fleet.cattle.io --show-managed-fields -o jsonpath='{.items[*].metadata.managedFields[*].manager}'").out
+	var out []string
+	for _, c := range d.clusters() {
+		for _, f := range c.ManagedFields {
+			out = append(out, f.Manager)
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 // asksForProd configures the labels that the agent asks for: the chart's value
@@ -160,8 +172,7 @@ func (d *shell) drift(bundles ...string) {
 	says("closed")
 	for _, name := range bundles {
 		d.until("the drift of "+name+" is reported", func() bool {
-			b, _ := d.bundle(name)
-			return b.Status.Summary.Modified == 1
+			return d.bundle(name).Status.Summary.Modified == 1
 		})
 	}
 	says("open")
@@ -248,8 +259,7 @@ func (d *shell) olderCannotReadParts() {
 	d.types(d.hub, `echo '{"targets": [{"clusterSelector": {"matchLabels": {"env": "prod"}}}]}' > targets.yaml
 fleet apply -n fleet-default --targets-file targets.yaml goods depot`)
 	d.until("the bundle says why it is not deployed", func() bool {
-		return strings.Contains(d.types(d.hub, "kubectl -n fleet-default get bundles.fleet.cattle.io goods-depot -o jsonpath='{.status.conditions}'").out,
-			"above 1 MiB, the limit of this agent (protocol 1): upgrade the agent")
+		return strings.Contains(fmt.Sprint(d.bundle("goods-depot").Status.Conditions), "above 1 MiB, the limit of this agent (protocol 1): upgrade the agent")
 	})
 	d.ready("shop") // the others are not held up
 }

@@ -1,21 +1,24 @@
 package terminal_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
 // A fleet is installed and grown by nothing but what the program prints and
 // kubectl applies.
 func TestFromATerminal(t *testing.T) {
-	d := sit(t, "east", "west")
+	d := sit(t)
+	real := harness.Clusters(t, "hub", "east") // which say whether what is applied is valid
+	d.hub, d.east, d.west = real[0].Cluster, real[1].Cluster, harness.Memory(t, "west")
 	t.Run("ThePipelineTwice", d.installsTwice)
 	if t.Failed() {
 		return
@@ -66,7 +69,7 @@ func (d *shell) installsTwice(t *testing.T) {
 }
 
 // startAgent starts the agent of a cluster to which its file was applied.
-func (d *shell) startAgent(at *cluster.Cluster) {
+func (d *shell) startAgent(at harness.ControlPlane) {
 	d.Helper()
 	d.runs(at, "fleet-agent", "fleet-agent", "--checkin-interval=1s")
 }
@@ -178,6 +181,10 @@ func (d *shell) checks() {
 	}
 	if s.code != 0 {
 		d.Errorf("exit code %d\n%s%s", s.code, s.out, s.notes)
+	}
+	var shown fleet.ClusterList
+	if err := json.Unmarshal([]byte(d.types(d.hub, "fleet get clusters -n fleet-default -o json").out), &shown); err != nil || len(shown.Items) != len(d.clusters()) {
+		d.Errorf("want all Clusters, got %v: %v", shown.Items, err)
 	}
 	config, err := os.ReadFile(d.hub.Kubeconfig())
 	if err != nil {

@@ -36,7 +36,7 @@ type counter struct {
 // Rancher's.
 func TestWorkspacesFromATerminal(t *testing.T) {
 	c := &counter{hub: harness.NewHub(t, harness.Cluster(t, "rancher"))}
-	c.shell = &shell{TB: t, root: t, stop: &sync.Map{}, dir: t.TempDir(), group: process.NewGroup()}
+	c.shell = &shell{TB: t, root: t, stop: &sync.Map{}, hubs: &sync.Map{}, dir: t.TempDir(), group: process.NewGroup()}
 	c.shell.hub = c.hub.Real()
 	var err error
 	c.tools = filepath.Join(c.dir, "bin")

@@ -6,7 +6,6 @@ package terminal_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,15 +16,17 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	sandbox "github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
+
+// lookEvery is how often a test looks whether something has happened: some look with programs,
+// each of which takes a tenth of a second of processor time.
+const lookEvery = 100 * time.Millisecond
 
 // timeout is how long anything may take to happen.
 const timeout = harness.Timeout
@@ -39,34 +40,18 @@ type shell struct {
 	group *process.Group
 	root  testing.TB // outlives parts of the test
 	stop  *sync.Map  // what ends the program that runs on a cluster, by its name
+	hubs  *sync.Map  // connections to the clusters, by their names
 
-	hub, east, west *cluster.Cluster
+	hub, east, west harness.ControlPlane
 }
 
-// sit starts the manager's cluster and those of some names, and prepares the
-// programs. Nothing of Fleet's is on any cluster.
-func sit(t *testing.T, names ...string) *shell {
+// sit prepares the programs, with clusters on which nothing of Fleet's is.
+func sit(t *testing.T) *shell {
 	t.Helper()
-	binary := harness.Kubernetes(t)
-	d := &shell{TB: t, root: t, stop: &sync.Map{}, dir: t.TempDir(), group: process.NewGroup()}
+	d := &shell{TB: t, root: t, stop: &sync.Map{}, hubs: &sync.Map{}, dir: t.TempDir(), group: process.NewGroup()}
 	t.Cleanup(func() { d.group.Close(5 * time.Second) })
-	var all errgroup.Group
-	into := map[string]**cluster.Cluster{"hub": &d.hub, "east": &d.east, "west": &d.west}
-	for _, name := range append(names, "hub") {
-		all.Go(func() (err error) {
-			*into[name], err = cluster.Start(t.Context(), cluster.Config{Name: name, Dir: filepath.Join(d.dir, name), Binary: binary})
-			return err
-		})
-	}
 	d.tools = filepath.Join(d.dir, "bin")
-	all.Go(func() error { return harness.Tools(t.Context(), binary, d.tools) })
-	err := all.Wait()
-	for _, c := range []*cluster.Cluster{d.hub, d.east, d.west} {
-		if c != nil {
-			t.Cleanup(c.Stop)
-		}
-	}
-	if err != nil {
+	if err := harness.Tools(t.Context(), harness.Kubernetes(t), d.tools); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -79,7 +64,7 @@ type said struct {
 }
 
 // tries runs a command line in a shell, with a cluster as the current context.
-func (d *shell) tries(at *cluster.Cluster, line string) said {
+func (d *shell) tries(at harness.ControlPlane, line string) said {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), 2*timeout)
 	defer cancel()
@@ -97,7 +82,7 @@ func (d *shell) tries(at *cluster.Cluster, line string) said {
 }
 
 // types is tries, and the command line has to succeed.
-func (d *shell) types(at *cluster.Cluster, line string) said {
+func (d *shell) types(at harness.ControlPlane, line string) said {
 	d.Helper()
 	s := d.tries(at, line)
 	if s.code != 0 {
@@ -108,7 +93,7 @@ func (d *shell) types(at *cluster.Cluster, line string) said {
 
 // runs starts a program as a pod of a Deployment would: under an account of the
 // cluster, and with nothing of this machine's. What ran there before is stopped.
-func (d *shell) runs(at *cluster.Cluster, account, program string, args ...string) {
+func (d *shell) runs(at harness.ControlPlane, account, program string, args ...string) {
 	d.Helper()
 	d.ends(at)
 	var token string
@@ -144,7 +129,7 @@ func (d *shell) runs(at *cluster.Cluster, account, program string, args ...strin
 }
 
 // ends stops what runs on a cluster.
-func (d *shell) ends(at *cluster.Cluster) {
+func (d *shell) ends(at harness.ControlPlane) {
 	if stop, ok := d.stop.LoadAndDelete(at.Name()); ok {
 		stop.(func())()
 	}
@@ -167,7 +152,7 @@ func (d *shell) until(what string, f func() bool) {
 		select {
 		case <-d.Context().Done():
 			return
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(lookEvery):
 		}
 	}
 }
@@ -175,14 +160,24 @@ func (d *shell) until(what string, f func() bool) {
 // clusters are the Clusters of fleet-default, by name.
 func (d *shell) clusters() map[string]fleet.Cluster {
 	d.Helper()
-	var list fleet.ClusterList
-	s := d.types(d.hub, "fleet get clusters -n fleet-default -o json")
-	if err := json.Unmarshal([]byte(s.out), &list); err != nil {
+	list, err := kube.StoreOf[*fleet.Cluster](d.connect(d.hub).Admin).List(d.Context(), fleet.NamespaceDefault, "")
+	if err != nil {
 		d.Fatal(err)
 	}
 	out := map[string]fleet.Cluster{}
-	for _, c := range list.Items {
-		out[c.Name] = c
+	for _, c := range list {
+		out[c.Name] = *c
 	}
 	return out
+}
+
+// connect returns connections to a cluster, for what a test looks at again and again:
+// there a program would take most of the processor time.
+func (d *shell) connect(at harness.ControlPlane) *harness.Hub {
+	d.Helper()
+	hub, known := d.hubs.Load(at.Name())
+	if !known {
+		hub, _ = d.hubs.LoadOrStore(at.Name(), harness.ConnectHub(d.root, at))
+	}
+	return hub.(*harness.Hub)
 }
