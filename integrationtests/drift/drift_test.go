@@ -55,9 +55,9 @@ func newWorld(site *harness.Site, mark string) *world {
 // named is a text about the corpus with this world's names.
 func (w *world) named(text string) string { return strings.ReplaceAll(text, "corpus", w.mark) }
 
-// TestDrift runs all tests on one API server, each with an agent of its own.
+// TestDrift runs all tests on the shared API server, each with an agent of its own.
 func TestDrift(t *testing.T) {
-	hub := harness.NewHub(t, harness.Cluster(t, "drift"))
+	hub := harness.SharedHub(t)
 	for name, test := range map[string]func(*world){
 		"corpus": corpus, "hot": hot, "writes": writes, "fight": fight, "correction": correction, "takenover": takenOver,
 		"failing": failing,

@@ -15,6 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	harness.StopSharedHub()
 	harness.RemoveProgram()
 	os.Exit(code)
 }
@@ -33,7 +34,7 @@ var sampled = map[string]harness.Point{
 // it corrects. A usual run takes a sample; with FLEET_TEST_SOAK every piece is
 // killed at every write, before and after, until a run ends without a kill.
 func TestKilled(t *testing.T) {
-	hub := harness.NewHub(t, harness.Cluster(t, "killed"))
+	hub := harness.SharedHub(t)
 	if soak() {
 		for _, p := range pieces {
 			if p.name != "kinds" { // goes with things

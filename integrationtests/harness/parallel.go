@@ -17,5 +17,6 @@ func Parallel(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	defer StopSharedHub()
 	return m.Run()
 }

@@ -17,7 +17,7 @@ import (
 // An upgrade that would change an immutable field names the object and says what
 // helps. helm.force does not help: it replaces an object, which keeps the field.
 func TestImmutableFields(t *testing.T) {
-	hub := harness.NewHub(t, harness.Cluster(t, "immutable"))
+	hub := harness.SharedHub(t)
 	client, err := helm.Connect(helm.Config{REST: hub.Cluster.REST(), AgentNamespace: "agent-immutable"})
 	if err != nil {
 		t.Fatal(err)

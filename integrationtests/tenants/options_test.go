@@ -94,7 +94,7 @@ spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name
 
 // Every option of a deployment does what fleet-api.md 10 says.
 func TestOptions(t *testing.T) {
-	hub := harness.NewHub(t, harness.Cluster(t, "options"))
+	hub := harness.SharedHub(t)
 	client, err := helm.Connect(helm.Config{REST: hub.Cluster.REST(), AgentNamespace: "agent-options"})
 	if err != nil {
 		t.Fatal(err)

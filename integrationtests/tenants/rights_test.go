@@ -18,7 +18,7 @@ import (
 
 // TestTenants runs the tests of agents on one API server.
 func TestTenants(t *testing.T) {
-	hub := harness.NewHub(t, harness.Cluster(t, "tenants"))
+	hub := harness.SharedHub(t)
 	cases := map[string]func(*testing.T, *harness.Hub){
 		"Forbidden": forbidden, "Lifecycle": lifecycle, "DefaultAccount": defaultAccount, "Tampered": tampered,
 		"LostRights": lostRights, "Blind": blind, "Fenced": fenced, "Dressed": dressed, "DropNamespace": dropNamespace, "Values": values,
