@@ -291,7 +291,7 @@ func (s handler) carryOut(c *call, reviewed *review) (_ answer, done bool) {
 }
 
 func (s handler) dispatch(c *call) (answer, error) {
-	if c.Kind != reviewKind.resource() {
+	if c.Kind != reviewKind.resource() && c.Kind != selfReviewKind.resource() {
 		if c.res = s.resources[c.Kind]; c.res == nil { // its definition was deleted meanwhile
 			return answer{}, c.notServed()
 		}
