@@ -63,7 +63,7 @@ func printRequests(f *fleet.Fleet, begin time.Time, window time.Duration, text s
 	measure.Row("---", "---", "---:", "---")
 	total := 0
 	for _, m := range f.Members() {
-		list, err := harness.ReadAudit(m.Name, m.Cluster.AuditLog(), begin)
+		list, err := harness.RequestsOf(m.Cluster, begin)
 		if err != nil {
 			return err
 		}

@@ -358,6 +358,7 @@ func (s handler) makeToken(c *call) (answer, error) {
 func (s *Server) RunWorkloads() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	nodes := s.resources[corev1.SchemeGroupVersion.WithResource("nodes")]
 	for kind, status := range map[schema.GroupVersionResource]func(*unstructured.Unstructured) map[string]any{
 		appsv1.SchemeGroupVersion.WithResource("deployments"):  runningReplicas,
 		appsv1.SchemeGroupVersion.WithResource("statefulsets"): runningReplicas,
@@ -367,12 +368,12 @@ func (s *Server) RunWorkloads() {
 	} {
 		res := s.resources[kind]
 		for _, r := range res.sorted(func(*record) bool { return true }) {
-			if !s.hasNode(r.Unstructured) {
+			if !findsNode(nodes, r.Unstructured) {
 				continue
 			}
 			now, revision := status(r.Unstructured), ""
 			if res.Kind.Kind == "Deployment" {
-				revision = s.revision(r.Unstructured)
+				revision = s.made.revision(r.Unstructured)
 			}
 			if equality.Semantic.DeepEqual(now, r.Object["status"]) && r.GetAnnotations()[revisionMark] == revision {
 				continue
@@ -394,13 +395,13 @@ func (s *Server) RunWorkloads() {
 	}
 }
 
-// hasNode reports whether the pods of a workload find a node.
-func (s *Server) hasNode(obj *unstructured.Unstructured) bool {
+// findsNode reports whether the pods of a workload find one of the nodes.
+func findsNode(nodes *resource, obj *unstructured.Unstructured) bool {
 	selector, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "template", "spec", "nodeSelector")
 	if len(selector) == 0 {
 		return true
 	}
-	for _, node := range s.resources[corev1.SchemeGroupVersion.WithResource("nodes")].objects {
+	for _, node := range nodes.objects {
 		if labels.SelectorFromSet(selector).Matches(labels.Set(node.GetLabels())) {
 			return true
 		}
@@ -418,12 +419,12 @@ type rollout struct {
 }
 
 // revision returns the number of the newest template of a Deployment.
-func (s *Server) revision(d *unstructured.Unstructured) string {
+func (m *counts) revision(d *unstructured.Unstructured) string {
 	template, _, _ := unstructured.NestedFieldNoCopy(d.Object, "spec", "template")
-	last := s.rollouts[d.GetUID()]
+	last := m.rollouts[d.GetUID()]
 	if last.revision == 0 || !equality.Semantic.DeepEqual(last.template, template) {
 		last = rollout{template: template, revision: last.revision + 1}
-		s.rollouts[d.GetUID()] = last
+		m.rollouts[d.GetUID()] = last
 	}
 	return strconv.Itoa(last.revision)
 }

@@ -60,7 +60,6 @@ type Server struct {
 	requests   []Request
 	faults     []*Fault
 	closed     bool
-	rollouts   map[types.UID]rollout // of Deployments
 
 	byDefinition bool                    // see ServeByDefinition
 	clients      map[string]*http.Client // of webhooks, by their certificate authority
@@ -82,6 +81,8 @@ type counts struct {
 	uids   int
 	names  int // generated
 	tokens int // of service accounts
+
+	rollouts map[types.UID]rollout // the newest of each Deployment
 }
 
 // New makes a server with only the namespaces default and kube-system. It is closed
@@ -95,7 +96,7 @@ func NewDistinct(t testing.TB) *Server { return newServer(t, string(uuid.NewUUID
 
 func newServer(t testing.TB, mark string) *Server {
 	growHeap()
-	s := &Server{t: t, done: make(chan struct{}), made: counts{mark: mark}, resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}, rollouts: map[types.UID]rollout{}, clients: map[string]*http.Client{}, guard: guard{owners: map[string]tokenOwner{}}}
+	s := &Server{t: t, done: make(chan struct{}), made: counts{mark: mark, rollouts: map[types.UID]rollout{}}, resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}, clients: map[string]*http.Client{}, guard: guard{owners: map[string]tokenOwner{}}}
 	for _, k := range builtIn() {
 		s.Serve(k)
 	}
