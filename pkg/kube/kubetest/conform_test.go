@@ -54,5 +54,6 @@ func TestServeByDefinition(t *testing.T) {
 	kubetest.Conform(t, s.REST(), func() {
 		s.FillAccountTokens()
 		s.CollectGarbage()
+		s.RunWorkloads()
 	})
 }

@@ -151,7 +151,8 @@ func makeDeployment(c *conformity) {
 	}
 }
 
-// revision: a Deployment has another revision when its template is another one, and only then.
+// revision checks that a Deployment has another revision if its template has changed, and only
+// then.
 func revision(c *conformity) {
 	makeDeployment(c)
 	for _, step := range []struct{ patch, revision string }{
