@@ -18,13 +18,16 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// refused renders files and demands that nothing was sent, and an error if
-// the kustomization loads something elsewhere.
+// refused renders files and demands that nothing was sent, that no temporary folder
+// is left, and an error if the kustomization loads something elsewhere.
 func (o *outside) refused(t *testing.T, what string, class string, files map[string]string) {
 	t.Helper()
 	_, err := Render(rendered(fleet.BundleDeploymentOptions{}, files), RenderOptions{})
 	if n, started := o.count(); n > 0 || started {
 		t.Errorf("%s: %d requests, program started: %v (%v)", what, n, started, err)
+	}
+	if dirs := o.kept(t); len(dirs) > 0 {
+		t.Errorf("%s: %q left (%v)", what, dirs, err)
 	}
 	switch {
 	case class == loads && !errors.Is(err, ErrRemote), class == starts && !errors.Is(err, ErrProgram),
@@ -34,7 +37,8 @@ func (o *outside) refused(t *testing.T, what string, class string, files map[str
 }
 
 // unguarded reports whether kustomize alone, as the agent configures it, sends a
-// request or starts a program for these files.
+// request or starts a program for these files. Kustomize leaves a folder for each clone
+// that fails.
 func (o *outside) unguarded(t *testing.T, files map[string]string) bool {
 	t.Helper()
 	fs := filesys.MakeFsInMemory()
@@ -44,6 +48,7 @@ func (o *outside) unguarded(t *testing.T, files map[string]string) bool {
 		}
 	}
 	_, _ = krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(fs, "/")
+	_ = o.kept(t)
 	n, started := o.count()
 	return n > 0 || started
 }

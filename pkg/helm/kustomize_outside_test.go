@@ -21,6 +21,7 @@ type outside struct {
 	url      string
 	requests atomic.Int32
 	programs string // file that git and helm of PATH write
+	temp     string // the folder for temporary files, in which kustomize clones
 }
 
 // RoundTrip counts a request. It answers those to the server only.
@@ -32,11 +33,27 @@ func (o *outside) RoundTrip(r *http.Request) (*http.Response, error) {
 	return (&http.Transport{}).RoundTrip(r)
 }
 
-// count returns how many requests and programs there were, and forgets them.
+// count returns how many requests there were and whether a program was started, and
+// forgets them.
 func (o *outside) count() (requests int, programs bool) {
 	_, err := os.Stat(o.programs)
 	_ = os.Remove(o.programs)
 	return int(o.requests.Swap(0)), err == nil
+}
+
+// kept returns the temporary folders that kustomize has left, and removes them.
+func (o *outside) kept(t *testing.T) []string {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(o.temp, "kustomize-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dirs
 }
 
 func newOutside(t *testing.T) *outside {
@@ -48,6 +65,8 @@ func newOutside(t *testing.T) *outside {
 	t.Cleanup(server.Close)
 	o.url = server.URL
 	o.programs = filepath.Join(t.TempDir(), "started")
+	o.temp = t.TempDir()
+	t.Setenv("TMPDIR", o.temp)
 	bin := t.TempDir()
 	for _, name := range []string{"git", "helm", "helmV3", "evil"} {
 		script := "#!/bin/sh\necho >" + o.programs + "\nexit 1\n"
