@@ -9,7 +9,8 @@
 //	                                      those tests on API servers that run manager and agents in one process
 //	go run ./hack/test -soak              with the tests that take their time
 //
-// It exits with go test's exit code. It counts the tests that are skipped. With
+// It refuses to begin where the disk has too little free space. It exits with go test's
+// exit code. It counts the tests that are skipped. With
 // -strict, and where CI is set in the environment, it exits with 1 if they are not
 // those of skipped.txt (with -race: of skipped_race.txt), unless -run, -unit or -soak
 // is given.
@@ -134,6 +135,9 @@ func (o options) stages(all []string) []stage {
 }
 
 func run(ctx context.Context, o options) error {
+	if err := o.checkSpace(ctx); err != nil {
+		return err
+	}
 	if !o.unit {
 		fmt.Println("test: Kubernetes for the tests")
 		began := time.Now()
