@@ -25,7 +25,7 @@ test: ## all tests that need no root, those on API servers included
 e2e: ## a fleet of real pods; needs root and, with E2E=-install, apt for what is missing
 	$(GO) run ./hack/e2e $(E2E)
 
-race: ## unit tests, and the loops of manager and agent, under the race detector
+race: ## unit tests of what starts goroutines, and the loops of manager and agent, under the race detector
 	$(GO) run ./hack/test -race
 
 mutants: ## break one rule after the other, and see that the unit tests notice each

@@ -5,8 +5,9 @@
 //	go run ./hack/test                    everything that needs no root
 //	go run ./hack/test -run Withdraw      only tests whose name matches
 //	go run ./hack/test -unit              without tests on API servers, and without Kubernetes
-//	go run ./hack/test -race              under the race detector (needs a C compiler): unit tests, and
-//	                                      those tests on API servers that run manager and agents in one process
+//	go run ./hack/test -race              under the race detector (needs a C compiler): unit tests of packages
+//	                                      that start goroutines, and those tests on API servers that run
+//	                                      manager and agents in one process
 //	go run ./hack/test -soak              with the tests that take their time
 //
 // It refuses to begin where the disk has too little free space. It exits with go test's
@@ -146,13 +147,13 @@ func run(ctx context.Context, o options) error {
 		}
 		printTook("Kubernetes", began)
 	}
-	list, err := exec.CommandContext(ctx, "go", "list", "./...").Output()
+	packages, err := o.packages(ctx)
 	if err != nil {
-		return fmt.Errorf("list packages: %w", err)
+		return err
 	}
 	var failed error
 	tests := newReport(os.Stdout, o.v)
-	for _, s := range o.stages(strings.Fields(string(list))) {
+	for _, s := range o.stages(packages) {
 		began := time.Now()
 		if err := o.goTest(ctx, s, tests); err != nil {
 			failed = err
@@ -166,6 +167,19 @@ func run(ctx context.Context, o options) error {
 		failed = err
 	}
 	return failed
+}
+
+// packages are those that a run tests: all, or with the race detector those in which it
+// can find something.
+func (o options) packages(ctx context.Context) ([]string, error) {
+	if o.race {
+		return concurrentPackages(ctx)
+	}
+	list, err := exec.CommandContext(ctx, "go", "list", "./...").Output()
+	if err != nil {
+		return nil, fmt.Errorf("list packages: %w", err)
+	}
+	return strings.Fields(string(list)), nil
 }
 
 // printTook prints how long a part of the run took.
