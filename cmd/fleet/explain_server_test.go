@@ -20,10 +20,9 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// TestExplainOnRealServer explains the fleet of explain.yaml on a real API
-// server: as its administrator, and as a user who may see a part of it.
-func TestExplainOnRealServer(t *testing.T) {
-	r := newReal(t)
+// explains adds the fleet of explain.yaml and explains it: as the administrator, and as a
+// user who may see a part of it.
+func (r *real) explains(t *testing.T) {
 	_, steps := readScenario(t, "testdata/fleets/explain.yaml")
 	giveIDs(t, steps[0].objects)
 	spaces := map[string]bool{"cattle-fleet-system": true}

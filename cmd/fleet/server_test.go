@@ -160,7 +160,8 @@ func (r *real) kubectl(args ...string) string {
 	return string(out)
 }
 
-// TestRealServer runs the commands against a real API server.
+// TestRealServer runs the commands against a real API server. Explain is the last: it adds
+// another fleet, which the parts before it would list.
 func TestRealServer(t *testing.T) {
 	r := newReal(t)
 	t.Run("SameAsKubectl", r.sameAsKubectl)
@@ -170,6 +171,7 @@ func TestRealServer(t *testing.T) {
 	t.Run("Suspends", r.suspends)
 	t.Run("Brake", r.brake)
 	t.Run("FewRights", r.fewRights)
+	t.Run("Explain", r.explains)
 }
 
 // Objects are what kubectl prints, to the byte.
