@@ -20,7 +20,7 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(programs, "fleet")
-	cmd := exec.Command("go", "build", "-ldflags=-s", "-o", path, "./cmd/fleet")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s", "-o", path, "./cmd/fleet")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	cmd.Stderr = os.Stderr

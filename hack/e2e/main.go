@@ -57,9 +57,9 @@ func skip(missing error, getenv func(string) string) int {
 	return 1
 }
 
-// report runs the tests.
+// report runs the tests, with what go run ./hack/test has compiled.
 func report(ctx context.Context, update bool) error {
-	args := []string{"test", "-count=1", "-v", "-timeout=60m", "./integrationtests/pods"}
+	args := []string{"test", "-count=1", "-v", "-timeout=60m", "-vet=off", "-trimpath", "-ldflags=-s", "./integrationtests/pods"}
 	if update {
 		args = append(args, "-update")
 	}

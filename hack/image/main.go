@@ -42,7 +42,6 @@ type options struct {
 	commit       string
 	epoch        time.Time
 	certificates string
-	local        bool
 	root         string // of the clone
 	log          io.Writer
 }
@@ -66,7 +65,6 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	f.StringVar(&o.commit, "commit", "unknown", "commit that the programs say they are from")
 	since := f.String("epoch", getenv("SOURCE_DATE_EPOCH"), "time of creation in the images, in seconds since 1970; 0 where not given (env SOURCE_DATE_EPOCH)")
 	f.StringVar(&o.certificates, "certificates", "", "PEM `file` of certificate authorities for the images; else this machine's")
-	f.BoolVar(&o.local, "local", false, "share compiled packages with the tests: faster, but folders of this machine stay in the programs")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -216,11 +214,8 @@ const variables = "github.com/fleetworkspace/fleet/pkg/plan/version"
 // build compiles the programs of images for one architecture into a folder.
 func (o options) build(ctx context.Context, arch, into string, images []recipe) error {
 	args := []string{
-		"build", "-buildvcs=false", "-o", into + string(filepath.Separator),
+		"build", "-trimpath", "-buildvcs=false", "-o", into + string(filepath.Separator),
 		"-ldflags", fmt.Sprintf("-s -w -X %s.Version=%s -X %s.Commit=%s", variables, o.version, variables, o.commit),
-	}
-	if !o.local {
-		args = append(args, "-trimpath")
 	}
 	for _, r := range images {
 		for _, p := range r.programs {

@@ -33,9 +33,9 @@ func built(t *testing.T, o options, r recipe, arch string) image {
 	return i
 }
 
-func realOptions(t *testing.T, args ...string) options {
+func realOptions(t *testing.T) options {
 	t.Helper()
-	o, err := parse(append([]string{"-out=unused"}, args...), func(string) string { return "" })
+	o, err := parse([]string{"-out=unused"}, func(string) string { return "" })
 	if err != nil {
 		t.Skip(err)
 	}
@@ -49,7 +49,7 @@ func TestAgent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the agent twice")
 	}
-	o := realOptions(t, "-local")
+	o := realOptions(t)
 	agent := recipes[1]
 	first := built(t, o, agent, "amd64")
 	if first.layer.Size > agentLimitBytes {

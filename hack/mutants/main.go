@@ -197,7 +197,7 @@ func writeOverlay(dir, file, text string) (string, error) {
 
 // goTest runs the tests of packages with an overlay and returns what go test prints.
 func goTest(ctx context.Context, overlay string, packages []string) (string, error) {
-	args := []string{"test", "-count=1", "-failfast", "-timeout=10m", "-ldflags=-s", "-overlay=" + overlay}
+	args := []string{"test", "-count=1", "-failfast", "-timeout=10m", "-trimpath", "-ldflags=-s", "-overlay=" + overlay}
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()

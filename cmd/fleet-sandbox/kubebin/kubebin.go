@@ -20,6 +20,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 )
 
 // A Builder builds from one clone into one cache folder.
@@ -115,8 +117,8 @@ func (b Builder) Kubernetes(ctx context.Context) (string, error) {
 }
 
 // Fleet brings Fleet's programs up to date and returns their folder. Like the
-// launcher and tests they are built without -trimpath, so that all of them
-// share what was compiled.
+// launcher and tests they are built with -trimpath, so that all of them, in all
+// clones, share what was compiled.
 func (b Builder) Fleet(ctx context.Context) (string, error) {
 	dir := b.programs()
 	unlock, err := lock(ctx, dir+".lock")
@@ -127,7 +129,7 @@ func (b Builder) Fleet(ctx context.Context) (string, error) {
 	j := job{
 		what: strings.Join(Programs, ", "),
 		dir:  b.Root,
-		args: []string{"-buildvcs=false", "-o", dir + string(filepath.Separator)},
+		args: []string{"-trimpath", "-buildvcs=false", "-o", dir + string(filepath.Separator)},
 	}
 	for _, name := range Programs {
 		j.packages = append(j.packages, "./cmd/"+name)
@@ -149,7 +151,7 @@ func (b Builder) Launcher(ctx context.Context) (string, error) {
 		what:     "fleet-sandbox",
 		dir:      b.Root,
 		packages: []string{"./cmd/fleet-sandbox/launcher"},
-		args:     []string{"-buildvcs=false", "-o", path},
+		args:     []string{"-trimpath", "-buildvcs=false", "-ldflags", source.Compiled(b.Root), "-o", path},
 		counted:  err != nil, // the first time takes long
 	})
 }

@@ -16,6 +16,16 @@ const module = "module github.com/fleetworkspace/fleet"
 // ErrNoClone is returned where no clone can be found.
 var ErrNoClone = errors.New("no clone of fleet here: run this inside one")
 
+// compiled is the clone that this program was compiled from, where the linker was given
+// Compiled.
+var compiled string
+
+// Compiled is the value of -ldflags with which a program that is built with -trimpath
+// knows the clone that it was compiled from.
+func Compiled(root string) string {
+	return "-X 'github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source.compiled=" + root + "'"
+}
+
 // Root returns the clone's absolute path: the nearest folder above the
 // working directory, or else the one this program was compiled from.
 func Root() (string, error) {
@@ -24,6 +34,9 @@ func Root() (string, error) {
 		return "", fmt.Errorf("find the clone: %w", err)
 	}
 	if root, ok := above(dir); ok {
+		return root, nil
+	}
+	if root, ok := above(compiled); ok {
 		return root, nil
 	}
 	if _, file, _, ok := runtime.Caller(0); ok {
