@@ -13,10 +13,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/disk"
 )
 
-// How much a run writes at most, with some reserve. Measured were 2 GiB of test programs,
-// compiled packages and etcd's data in the folder for temporary files, and 2 GiB of
-// compiled packages in the build cache, where it was empty. Kubernetes' source adds to
-// the build cache once.
+// How much a run writes at most, with some reserve. All compiled packages of the unit
+// tests are 1.8 GiB: that much the build cache grows where it was empty, and until go
+// ends they are in the folder for temporary files as well. Test programs and files of
+// the unit tests are 0.3 GiB at once, the data of API servers is about as much.
+// Kubernetes' source adds to the build cache once.
 const (
 	tempBytes       int64 = 3 << 30
 	cacheBytes      int64 = 3 << 30
