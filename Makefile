@@ -9,6 +9,11 @@ LDFLAGS   := -s -w -X github.com/fleetworkspace/fleet/pkg/plan/version.Version=$
 BINARIES  := fleet fleet-controller fleet-agent fleet-sandbox
 TOOL      := $(GO) tool -modfile=tools/go.mod
 
+# As go run ./hack/test compiles, so that all targets share the build cache: without cgo,
+# and without the folder of the clone in compiled packages.
+export CGO_ENABLED := 0
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+
 .DEFAULT_GOAL := help
 .PHONY: help build test e2e race mutants lint generate golden verify bench bench-fanout bench-agent soak images chart-repo clean
 
@@ -17,7 +22,7 @@ help: ## list the targets
 
 build: ## build all binaries into bin/ (static, without cgo)
 	@mkdir -p bin
-	@for b in $(BINARIES); do echo "build $$b"; CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/$$b ./cmd/$$b || exit 1; done
+	@for b in $(BINARIES); do echo "build $$b"; $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/$$b ./cmd/$$b || exit 1; done
 
 test: ## all tests that need no root, those on API servers included
 	$(GO) run ./hack/test
