@@ -38,14 +38,22 @@ type reporter struct {
 	unseen map[kube.Key]string // versions that were written and that the cache has not shown yet
 }
 
-// writeRecord writes the result of an import to its Cluster.
+// writeRecord writes the result of an import to its Cluster. It returns a
+// reconcile.RequeueAfter if that was deleted and created again meanwhile: the agent has
+// nothing to register with the new one.
 func (l *reporter) writeRecord(ctx context.Context, c *fleet.Cluster, r clusterimport.Record) error {
 	for try := 1; ; try++ {
 		noted, err := l.clusters.Patch(ctx, c, r.Annotate(c))
 		if kube.IsConflict(err) && try < tries {
-			if c, err = l.clusters.Get(ctx, kube.KeyOf(c)); err == nil {
-				continue
+			live, err := l.clusters.Get(ctx, kube.KeyOf(c))
+			if err != nil {
+				return err
 			}
+			if live.UID != c.UID {
+				return reconcile.RequeueError(fleet.ReasonProgressing, lookSoon, errors.New("record the import: the Cluster was created again"))
+			}
+			c = live
+			continue
 		}
 		l.setWritten(c, noted, err)
 		if err != nil {
