@@ -41,7 +41,7 @@ func Conform(t *testing.T, cfg *rest.Config, collect func()) {
 		"Apply": (*conformity).apply, "ApplyConflict": (*conformity).applyConflict, "ManagedFields": (*conformity).managedFields,
 		"Delete": (*conformity).delete, "Finalizers": (*conformity).finalizers, "Owners": (*conformity).owners,
 		"Foreground": (*conformity).foreground, "Definitions": conformDefinitions, "Schemas": conformSchemas,
-		"Webhook": conformWebhook, "WebhookIgnored": conformWebhookIgnored,
+		"Pods": conformPods, "Webhook": conformWebhook, "WebhookIgnored": conformWebhookIgnored,
 		"List": (*conformity).list, "Pages": (*conformity).pages, "Metadata": (*conformity).metadata, "Discovery": (*conformity).discovery,
 		"FieldValidation": (*conformity).fieldValidation,
 		"Watch":           (*conformity).watch, "WatchSelected": (*conformity).watchSelected, "WatchInitial": (*conformity).watchInitial,

@@ -20,6 +20,7 @@ func TestConform(t *testing.T) {
 	s := kubetest.New(t)
 	kubetest.Conform(t, s.REST(), func() {
 		s.FillAccountTokens()
+		kubetest.RunPods(s)
 		s.CollectGarbage()
 		s.RunWorkloads()
 	})
@@ -53,6 +54,7 @@ func TestServeByDefinition(t *testing.T) {
 	}
 	kubetest.Conform(t, s.REST(), func() {
 		s.FillAccountTokens()
+		kubetest.RunPods(s)
 		s.CollectGarbage()
 		s.RunWorkloads()
 	})

@@ -14,7 +14,7 @@
 // alone (PartialObjectMetadata), dry runs, tokens of service accounts, webhooks that
 // validate, kinds that come and go with their CustomResourceDefinitions. It always serves the kinds of Fleet and of
 // Rancher: see ServeByDefinition. What controllers of a cluster do it does on request: see
-// CollectGarbage, FillAccountTokens and AggregateRoles. Conform is the test that it has in common with real
+// CollectGarbage, FillAccountTokens, AggregateRoles, RunWorkloads and RunPods. Conform is the test that it has in common with real
 // servers.
 //
 // Handler serves it to clients over a network, and Guard makes it authenticate and
