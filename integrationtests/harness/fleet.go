@@ -158,12 +158,12 @@ func startShared(binary string) error {
 
 // memoryControlPlane starts an API server in memory for the shared fleet. It has one node.
 func memoryControlPlane(name string, port int) (sandbox.ControlPlane, error) {
-	m, err := newMemory(kubetest.NewDistinct(processTB{}), name, shared.folder.path, port)
-	if err != nil {
+	m := &memory{Server: kubetest.NewDistinct(processTB{}), name: name}
+	if err := m.start(shared.folder.path, port); err != nil {
 		return nil, err
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
-	_, err = kube.StoreOf[*corev1.Node](m.Connect("harness")).Create(context.Background(), node)
+	_, err := kube.StoreOf[*corev1.Node](m.Connect("harness")).Create(context.Background(), node)
 	return m, err
 }
 

@@ -48,6 +48,7 @@ type memory struct {
 	port                         int
 	ca                           []byte
 	stop                         func() // may be called more than once
+	pods                         bool   // of Deployments are there
 }
 
 // Memory starts an API server in memory (package kubetest) with service accounts and
@@ -56,26 +57,38 @@ type memory struct {
 // takes Cluster.
 func Memory(t testing.TB, name string) ControlPlane {
 	t.Helper()
-	m, err := newMemory(kubetest.NewDistinct(t), name, t.TempDir(), 0)
-	must(t, err)
+	return startMemory(t, &memory{name: name})
+}
+
+// MemoryWithPods is Memory with the ReplicaSets and pods of Deployments. The pods run
+// nothing.
+func MemoryWithPods(t testing.TB, name string) ControlPlane {
+	t.Helper()
+	return startMemory(t, &memory{name: name, pods: true})
+}
+
+func startMemory(t testing.TB, m *memory) ControlPlane {
+	t.Helper()
+	m.Server = kubetest.NewDistinct(t)
+	must(t, m.start(t.TempDir(), 0))
 	t.Cleanup(m.Stop)
 	return m
 }
 
-// newMemory lets an API server in memory listen on a port, on any free one where that is 0.
-// Its kubeconfig is written to dir.
-func newMemory(server *kubetest.Server, name, dir string, number int) (*memory, error) {
-	m := &memory{Server: server, name: name, kubeconfig: filepath.Join(dir, name+".kubeconfig")}
+// start lets the server listen on a port, on any free one where that is 0. It writes the
+// kubeconfig to dir.
+func (m *memory) start(dir string, number int) error {
+	m.kubeconfig = filepath.Join(dir, m.name+".kubeconfig")
 	m.ServeByDefinition()
 	m.token = m.Guard(cluster.AdminUser)
 	number, held, err := port.Hold(port.Loopback, number)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	m.port, m.url = number, "https://"+net.JoinHostPort(port.Loopback, strconv.Itoa(number))
 	stop, err := m.serve()
 	if err != nil {
-		return nil, errors.Join(err, held.Close())
+		return errors.Join(err, held.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -86,7 +99,7 @@ func newMemory(server *kubetest.Server, name, dir string, number int) (*memory, 
 		stop()
 		_ = held.Close()
 	})
-	return m, os.WriteFile(m.kubeconfig, Kubeconfig(m.url, m.ca, m.token), 0o600)
+	return os.WriteFile(m.kubeconfig, Kubeconfig(m.url, m.ca, m.token), 0o600)
 }
 
 // serve listens at the server's port until stop is called.
@@ -126,6 +139,9 @@ func (m *memory) control(ctx context.Context) {
 		m.AggregateRoles()
 		m.CollectGarbage()
 		m.RunWorkloads()
+		if m.pods {
+			kubetest.RunPods(m.Server)
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(controllersEvery):

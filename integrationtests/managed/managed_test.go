@@ -45,7 +45,7 @@ func TestTwoManagers(t *testing.T) {
 	t.Parallel()
 	w := world{t, t}
 	hubs := harness.MemoryHubs(w, "upper", "other")
-	meeting := harness.Clusters(w, "meeting")[0] // real: the agents' pods run there, and Helm installs charts beside them
+	meeting := harness.ConnectHub(w, harness.MemoryWithPods(w, "meeting"))
 	s := &sharedCluster{world: w, meet: meeting, other: hubs[1]}
 	s.upper = w.newManager(hubs[0], fleet.NamespaceSystem, map[string]any{"bootstrap": map[string]any{"enabled": false}})
 	s.kubelet = w.agentsOf(s.meet, downstreamAgent, localAgent, otherSystem)

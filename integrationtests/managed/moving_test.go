@@ -42,7 +42,7 @@ type movingManager struct {
 func TestT5LocalAgentMoves(t *testing.T) {
 	t.Parallel()
 	w := world{t, t}
-	hub := harness.Clusters(w, "home")[0] // real: its pods are not to be replaced
+	hub := harness.ConnectHub(w, harness.MemoryWithPods(w, "home"))
 	s := &movingManager{world: w}
 	s.home = w.newManager(hub, homeSystem, map[string]any{"bootstrap": map[string]any{"agentNamespace": downstreamAgent}})
 	s.kubelet = w.agentsOf(hub, downstreamAgent, localAgent, awayAgent)

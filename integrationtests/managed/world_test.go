@@ -1,9 +1,8 @@
 // Package managed tests how Fleets meet in one cluster: an upper manager has an
 // agent there, and a lower manager lives there, with an agent of its own. The
 // managers are real ones, installed by their charts with Helm and run with the
-// rights of their accounts; so are the agents. The cluster in which they meet is
-// real, and its audit log records who wrote what; those in which a manager lives
-// without an agent are API servers in memory.
+// rights of their accounts; so are the agents. The clusters are API servers in
+// memory, which record who wrote what, but for those of TestThreeTiers.
 package managed
 
 import (
