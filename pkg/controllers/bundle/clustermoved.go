@@ -4,9 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -130,10 +131,13 @@ func (e *moveController) movedAway(ctx context.Context, old *fleet.Cluster, to k
 	if !hasOpenMove(have) {
 		return nil
 	}
-	changed := have.DeepCopy()
-	changed.Annotations = maps.Clone(have.Annotations)
-	changed.Annotations[workspace.AnnotationWithdrawnIn] = to.String()
-	if _, err := e.clusters.Patch(ctx, have, changed); err != nil {
+	// After a conflict it is written again: another run would find the withdrawn deployments, and
+	// report that there are none.
+	_, err = e.clusters.Mutate(ctx, have, func(c *fleet.Cluster) error {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, workspace.AnnotationWithdrawnIn, to.String())
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("note the move of cluster %q: %w", kube.KeyOf(old), err)
 	}
 	log := e.log.WithField("workspace", to.Namespace).WithField("cluster", to.Name)
