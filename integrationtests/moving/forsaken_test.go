@@ -25,7 +25,7 @@ import (
 // are deleted, where Fleet is in Rancher's place.
 func TestForsaken(t *testing.T) {
 	t.Parallel()
-	hub := harness.NewHub(t, harness.Cluster(t, "alone"))
+	hub := harness.NewHub(t, harness.Memory(t, "alone"))
 	people := hub.Cluster.REST()
 	people.UserAgent = harness.TestAgent
 	w := &world{TB: t, hub: hub, rancher: rancher.New(t, hub), objects: dynamic.NewForConfigOrDie(people)} // Rancher does not run

@@ -357,11 +357,12 @@ func twice(w *world) {
 		return c == nil || c.UID != first.UID
 	})
 	// Rancher gets no event when there is room for the next one: it looks when its own
-	// cluster changes, as a connected one does all the time.
-	m.patch(rancher.Clusters, "", m.id, `{"metadata":{"annotations":{"field.cattle.io/seen":"again"}}}`)
+	// cluster changes, as a connected one does all the time. It makes the next one of its
+	// provisioning Cluster in the other workspace first, which goes with that.
 	m.until("there is another Cluster in the first workspace", func() bool {
+		m.patch(rancher.Clusters, "", m.id, fmt.Sprintf(`{"metadata":{"annotations":{"field.cattle.io/seen":%q}}}`, time.Now()))
 		c := m.cluster(fleet.NamespaceDefault, m.id)
-		return c != nil && c.UID != first.UID
+		return c != nil && c.UID != first.UID && c.DeletionTimestamp == nil && c.Spec.KubeConfigSecretNamespace == fleet.NamespaceDefault
 	})
 	m.online(fleet.NamespaceDefault, m.id)
 	m.ready(fleet.NamespaceDefault, "app")

@@ -1,8 +1,7 @@
 // Package moving tests how clusters change their workspace: with Rancher, played by
 // package harness/rancher, with the real manager, which has the rights of the chart,
 // with real agents that the manager installs through Rancher's proxy and that reach the
-// manager through Rancher as well, with a real API server for the manager and one in memory
-// for the agents. Both record who did what.
+// manager through Rancher as well, with API servers in memory, which record who did what.
 package moving
 
 import (
@@ -56,8 +55,7 @@ var chartValues = map[string]any{"bootstrap": map[string]any{"enabled": false}}
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	// Rancher's webhook needs a real API server that asks it.
-	hub, down := harness.Cluster(t, "management"), harness.Memory(t, "downstream")
+	hub, down := harness.Memory(t, "management"), harness.Memory(t, "downstream")
 	w := &world{TB: t, hub: harness.ConnectHub(t, hub), down: harness.ConnectHub(t, down)}
 	harness.InstallCRDs(t, w.hub.Admin)
 	people := w.hub.Cluster.REST()
