@@ -36,7 +36,7 @@ type Request struct {
 	Query       string // of the URL, as it was sent
 	Code        int
 	Ending      bool   // refused because the namespace is being deleted
-	Body        string // what was sent, JSON; where the audit log has it (Audited)
+	Body        string // what was sent, JSON; of an API server in memory
 }
 
 // What is the resource with its subresource, "bundledeployments/status", or
@@ -106,8 +106,7 @@ type auditEvent struct {
 		Namespace   string `json:"namespace"`
 		Name        string `json:"name"`
 	} `json:"objectRef"`
-	Response metav1.Status   `json:"responseStatus"`
-	Body     json.RawMessage `json:"requestObject"`
+	Response metav1.Status `json:"responseStatus"`
 }
 
 // ReadAudit reads the requests that an API server has received since a
@@ -164,7 +163,7 @@ func readAuditFile(cluster, path string, since time.Time) ([]Request, error) {
 			Cluster: cluster, At: e.Received, User: e.User.Username, As: e.Impersonated.Username, Agent: e.UserAgent, Verb: e.Verb,
 			Group: e.Object.Group, Resource: e.Object.Resource, Subresource: e.Object.Subresource,
 			Namespace: e.Object.Namespace, Name: e.Object.Name, Path: path, Query: query, Code: int(e.Response.Code),
-			Ending: kube.IsTerminating(&apierrors.StatusError{ErrStatus: e.Response}), Body: string(e.Body),
+			Ending: kube.IsTerminating(&apierrors.StatusError{ErrStatus: e.Response}),
 		})
 	}
 }

@@ -41,14 +41,10 @@ func findKubernetes(t testing.TB) (string, error) {
 }
 
 // Cluster starts one real control plane for t and stops it after t.
-func Cluster(t testing.TB, name string) *cluster.Cluster { return Audited(t, name) }
-
-// Audited is Cluster with an audit log in which stands what was sent to write
-// objects of some API groups: see Writings.
-func Audited(t testing.TB, name string, groups ...string) *cluster.Cluster {
+func Cluster(t testing.TB, name string) *cluster.Cluster {
 	t.Helper()
 	binary := Kubernetes(t)
-	c, err := start(t.Context(), cluster.Config{Name: name, Dir: t.TempDir(), Binary: binary, Bodies: groups})
+	c, err := start(t.Context(), cluster.Config{Name: name, Dir: t.TempDir(), Binary: binary})
 	if err != nil {
 		t.Fatal(err)
 	}

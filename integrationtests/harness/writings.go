@@ -37,8 +37,8 @@ func (w Writing) String() string {
 // notFields are parts of what is sent that no writer means to set.
 var notFields = []string{"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.resourceVersion", "metadata.uid", "metadata.creationTimestamp"}
 
-// Writings lists the changes that an API server has accepted since a moment. The fields are
-// known for API groups that a real cluster is Audited for, and for all groups in memory.
+// Writings lists the changes that an API server in memory has accepted since a moment: a real
+// one does not log which fields were sent.
 func Writings(t testing.TB, c ControlPlane, since time.Time) []Writing {
 	t.Helper()
 	list, err := RequestsOf(c, since)

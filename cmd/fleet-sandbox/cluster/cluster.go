@@ -37,10 +37,6 @@ type Config struct {
 	Binary string // the multi-call executable (package kubebin)
 	Port   int    // of the API server on 127.0.0.1; any free one where 0
 
-	// Bodies are API groups: what is sent to write objects of theirs stands in the
-	// audit log.
-	Bodies []string
-
 	// GOGC, where not 0, is by how many percent the heaps of its parts may grow before
 	// they are collected: the more, the less processor time and the more memory.
 	GOGC int
