@@ -14,13 +14,11 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -212,50 +210,6 @@ func (s *Server) InstallKinds() {
 		}
 	}
 	time.Sleep(time.Hour)
-}
-
-// AggregateRoles does what the controller of aggregated ClusterRoles does: each has the rules
-// of the ClusterRoles that it selects.
-func (s *Server) AggregateRoles() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	roles := s.resources[rbacv1.SchemeGroupVersion.WithResource("clusterroles")]
-	if s.aggregated == len(roles.log) {
-		return
-	}
-	all := roles.sorted(func(*record) bool { return true })
-	for _, r := range all {
-		if r.Object["aggregationRule"] == nil {
-			continue
-		}
-		obj := r.DeepCopy()
-		rules := []any{}
-		for _, other := range all {
-			own, _, _ := unstructured.NestedSlice(other.Object, "rules")
-			if other != r && aggregates(r, other) {
-				rules = append(rules, own...)
-			}
-		}
-		if obj.Object["rules"] = rules; equality.Semantic.DeepEqual(r.Object["rules"], obj.Object["rules"]) {
-			continue
-		}
-		if _, err := s.commit(roles, obj, false); err != nil {
-			s.t.Errorf("kubetest: aggregate %s: %v", kube.KeyOf(obj), err)
-		}
-	}
-	s.aggregated = len(roles.log)
-}
-
-// aggregates reports whether a ClusterRole selects another one.
-func aggregates(role, other *record) bool {
-	var typed rbacv1.ClusterRole
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(role.Object, &typed); err != nil {
-		return false
-	}
-	return slices.ContainsFunc(typed.AggregationRule.ClusterRoleSelectors, func(l metav1.LabelSelector) bool {
-		selector, err := metav1.LabelSelectorAsSelector(&l)
-		return err == nil && selector.Matches(labels.Set(other.GetLabels()))
-	})
 }
 
 // FillAccountTokens does what the token controller of a cluster does: it fills each
