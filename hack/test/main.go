@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 )
 
 // module is the path of the module whose tests these are.
@@ -135,10 +136,28 @@ func (o options) stages(all []string) []stage {
 	return stages
 }
 
+// programsEnv is where tests on API servers look for the folder of Fleet's programs. Without it
+// each package asks go whether something has changed.
+const programsEnv = "FLEET_TEST_PROGRAMS"
+
+// buildPrograms brings Fleet's programs up to date and returns their folder.
+func buildPrograms(ctx context.Context) (string, error) {
+	root, err := source.Root()
+	if err != nil {
+		return "", err
+	}
+	builder, err := kubebin.Default(root)
+	if err != nil {
+		return "", err
+	}
+	return builder.Fleet(ctx)
+}
+
 func run(ctx context.Context, o options) error {
 	if err := o.checkSpace(ctx); err != nil {
 		return err
 	}
+	programs := ""
 	if !o.unit {
 		fmt.Println("test: Kubernetes for the tests")
 		began := time.Now()
@@ -146,6 +165,12 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 		printTook("Kubernetes", began)
+		began = time.Now()
+		var err error
+		if programs, err = buildPrograms(ctx); err != nil {
+			return err
+		}
+		printTook("Fleet's programs", began)
 	}
 	packages, err := o.packages(ctx)
 	if err != nil {
@@ -155,6 +180,9 @@ func run(ctx context.Context, o options) error {
 	tests := newReport(os.Stdout, o.v)
 	for _, s := range o.stages(packages) {
 		began := time.Now()
+		if programs != "" {
+			s.env = append(s.env, programsEnv+"="+programs)
+		}
 		if err := o.goTest(ctx, s, tests); err != nil {
 			failed = err
 		}

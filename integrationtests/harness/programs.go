@@ -14,10 +14,18 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 )
 
+// programsEnv, in the environment of tests, is the folder of kubebin.Programs that are up to
+// date: hack/test has built them. To ask go whether something has changed takes seconds of
+// processor time in each package.
+const programsEnv = "FLEET_TEST_PROGRAMS"
+
 // Programs is the folder of kubebin.Programs. They are built where something has
 // changed, once for all packages, and stay until something changes again: what runs
 // for long takes a copy.
 func Programs(ctx context.Context) (string, error) {
+	if built := os.Getenv(programsEnv); built != "" {
+		return built, nil
+	}
 	root, err := source.Root()
 	if err != nil {
 		return "", err
