@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"path"
 	"regexp"
 	"strings"
 
@@ -54,13 +53,6 @@ func ReleaseName(s string) string {
 		return md5Hex(s, 24)
 	}
 	return Limit(name, fleet.ReleaseNameLimit)
-}
-
-// BundleName returns the name of the bundle made from a path of a repository. options is
-// the file of its options if that is not fleet.yaml, else empty.
-func BundleName(repo, dir, options string) string {
-	options = strings.TrimSuffix(options, path.Ext(options))
-	return ReleaseName(path.Join(repo, dir, options))
 }
 
 // SafeConcat joins parts with dashes, and shortens what gets longer than 63

@@ -1,8 +1,17 @@
 package naming
 
 import (
+	"path"
 	"strconv"
+	"strings"
 )
+
+// BundleName returns the name of the bundle made from a path of a repository. options is
+// the file of its options if that is not fleet.yaml, else empty.
+func BundleName(repo, dir, options string) string {
+	options = strings.TrimSuffix(options, path.Ext(options))
+	return ReleaseName(path.Join(repo, dir, options))
+}
 
 // ClusterNamespace returns the namespace for the deployments of a new Cluster. That of an
 // existing one is in its status.

@@ -22,14 +22,6 @@ const (
 // CredentialLifetime is how long an agent has to fetch its credential.
 const CredentialLifetime = 40 * time.Minute
 
-// AbandonedAfter is when a request that was never granted is deleted. Its agent gave up
-// long before. ExternalAfter is the same for a request that says that another program
-// answers it, which any requester may say.
-const (
-	AbandonedAfter = 2 * time.Hour
-	ExternalAfter  = 24 * time.Hour
-)
-
 // A Grant is what the agent of a Cluster may do on the management cluster.
 //
 // The account is not in the cluster's namespace: deleting the namespace would delete it
@@ -131,16 +123,6 @@ func (h Handover) Fill(c *fleet.Cluster, namespace string, s System, token []byt
 // is over.
 func CredentialLeft(made, now time.Time) time.Duration {
 	return max(made.Add(CredentialLifetime).Sub(now), 0)
-}
-
-// IsAbandoned reports whether a request was never granted and its agent has given
-// it up.
-func IsAbandoned(r *fleet.ClusterRegistration, now time.Time) bool {
-	after := AbandonedAfter
-	if External(r) {
-		after = ExternalAfter
-	}
-	return !r.Status.Granted && now.Sub(r.CreationTimestamp.Time) > after
 }
 
 // metaFor is the metadata of an object that is made for a request.
