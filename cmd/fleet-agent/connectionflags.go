@@ -15,15 +15,15 @@ import (
 // the manager writes into the agent's ConfigMap takes precedence.
 type connectionFlags struct{ fleet.ClusterCheckIn }
 
-func (t *connectionFlags) flags(fs *pflag.FlagSet) {
-	fs.StringVar(&t.Mode, "checkin-mode", heartbeat.ModeWatch, "`watch`: always be connected to the manager; poll: connect at the times of checkin-schedule alone")
-	fs.StringVar(&t.Schedule, "checkin-schedule", "", "when to connect with checkin-mode poll, as `cron` has it: minute, hour, day, month, day of week")
-	fs.StringVar(&t.TimeZone, "checkin-timezone", heartbeat.DefaultTimeZone, "time `zone` of checkin-schedule, for example Europe/Berlin")
+func (c *connectionFlags) flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.Mode, "checkin-mode", heartbeat.ModeWatch, "`watch`: always be connected to the manager; poll: connect at the times of checkin-schedule alone")
+	fs.StringVar(&c.Schedule, "checkin-schedule", "", "when to connect with checkin-mode poll, as `cron` has it: minute, hour, day, month, day of week")
+	fs.StringVar(&c.TimeZone, "checkin-timezone", heartbeat.DefaultTimeZone, "time `zone` of checkin-schedule, for example Europe/Berlin")
 }
 
 // schedule is when the agent connects; nil: it is always connected.
-func (t *connectionFlags) schedule() (*heartbeat.Schedule, error) {
-	s, err := heartbeat.Read(&t.ClusterCheckIn, time.LoadLocation, time.Now())
+func (c *connectionFlags) schedule() (*heartbeat.Schedule, error) {
+	s, err := heartbeat.Read(&c.ClusterCheckIn, time.LoadLocation, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("checkin-mode, checkin-schedule and checkin-timezone: %w", err)
 	}

@@ -105,21 +105,21 @@ func startIn(t *testing.T, fleet *fake, args ...string) *liveCommand {
 }
 
 // next is what the command has printed since the last call.
-func (f *liveCommand) next() string {
-	f.t.Helper()
+func (l *liveCommand) next() string {
+	l.t.Helper()
 	time.Sleep(2 * time.Second) // of the bubble's clock: all that was changed is worked on
 	synctest.Wait()
-	text := f.out.String()[f.read:]
-	f.read += len(text)
+	text := l.out.String()[l.read:]
+	l.read += len(text)
 	return text
 }
 
 // end interrupts the command, which must be no error.
-func (f *liveCommand) end() {
-	f.t.Helper()
-	f.stop()
-	if err := <-f.ended; err != nil && !errors.Is(err, context.Canceled) {
-		f.t.Errorf("want an end without an error, got %v", err)
+func (l *liveCommand) end() {
+	l.t.Helper()
+	l.stop()
+	if err := <-l.ended; err != nil && !errors.Is(err, context.Canceled) {
+		l.t.Errorf("want an end without an error, got %v", err)
 	}
 }
 

@@ -184,7 +184,7 @@ func TestContentsAreSwept(t *testing.T) {
 		"orphans-0", "orphans-1", "touched", "touched-0", "touched-1", "unused", "unused-0", "unused-1"}
 	w.is("all is there", everything...)
 	w.until("the engine has seen all", func() bool {
-		return len(w.engine.Table().BundlesNaming(named)) == 2 && w.engine.Table().InUse(held) && len(w.seen()) == len(everything)
+		return len(w.engine.Table().BundlesWithContent(named)) == 2 && w.engine.Table().InUse(held) && len(w.seen()) == len(everything)
 	})
 	w.settle(all)
 
@@ -211,7 +211,9 @@ func TestContentsAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.until("one of two names it, and no Bundle holds the other", func() bool { return len(w.engine.Table().BundlesNaming(named)) == 1 && !w.engine.Table().InUse(held) })
+	w.until("one of two names it, and no Bundle holds the other", func() bool {
+		return len(w.engine.Table().BundlesWithContent(named)) == 1 && !w.engine.Table().InUse(held)
+	})
 	w.settle(all)
 	w.later(11*time.Minute, all...)
 	w.is("what two Bundles share stays as long as one of them", "foreign", "foreign-0", "foreign-1", "named", "named-0", "named-1")

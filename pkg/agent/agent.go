@@ -298,4 +298,4 @@ type signal struct {
 func newSignal() *signal { return &signal{done: make(chan struct{})} }
 
 // set makes the event happen; later calls do nothing.
-func (o *signal) set() { o.Do(func() { close(o.done) }) }
+func (s *signal) set() { s.Do(func() { close(s.done) }) }

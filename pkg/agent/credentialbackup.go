@@ -41,10 +41,10 @@ func newCredentialBackup(b *base) *credentialBackup {
 }
 
 // observeSecret stores the content of the Secret; nil: the Secret was deleted.
-func (s *credentialBackup) observeSecret(secret *corev1.Secret) {
+func (c *credentialBackup) observeSecret(secret *corev1.Secret) {
 	if secret == nil {
 		select {
-		case s.gone <- struct{}{}:
+		case c.gone <- struct{}{}:
 		default:
 		}
 		return
@@ -52,45 +52,45 @@ func (s *credentialBackup) observeSecret(secret *corev1.Secret) {
 	if len(secret.Data[registration.KeyKubeconfig]) == 0 {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last = secret
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = secret
 }
 
 // deletedSecret returns the Secret to create; nil if the agent had no credential, or if
 // the manager refuses the credential.
-func (s *credentialBackup) deletedSecret() *corev1.Secret {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.last == nil || s.contact.isRefused() {
+func (c *credentialBackup) deletedSecret() *corev1.Secret {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil || c.contact.isRefused() {
 		return nil
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.last.Namespace, Name: s.last.Name, Labels: s.last.Labels, Annotations: s.last.Annotations,
+			Namespace: c.last.Namespace, Name: c.last.Name, Labels: c.last.Labels, Annotations: c.last.Annotations,
 		},
-		Type: s.last.Type, Data: s.last.Data,
+		Type: c.last.Type, Data: c.last.Data,
 	}
 }
 
 // rewriteDeleted creates the Secret after each deletion, until ctx ends. The delay
 // grows if the Secret is deleted repeatedly.
-func (s *credentialBackup) rewriteDeleted(ctx context.Context) error {
+func (c *credentialBackup) rewriteDeleted(ctx context.Context) error {
 	var delays kube.Backoff
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.gone:
+		case <-c.gone:
 		}
 		for reported := ""; ; {
-			err := s.writeSecret(ctx)
+			err := c.writeSecret(ctx)
 			if err == nil {
 				break
 			}
 			if text := err.Error(); text != reported {
 				reported = text
-				s.log.WithField("error", text).Warn("deleted credential not written again")
+				c.log.WithField("error", text).Warn("deleted credential not written again")
 			}
 			if delays.Wait(ctx) != nil {
 				return nil
@@ -103,22 +103,22 @@ func (s *credentialBackup) rewriteDeleted(ctx context.Context) error {
 }
 
 // writeSecret creates the Secret if it does not exist.
-func (s *credentialBackup) writeSecret(ctx context.Context) error {
-	secret := s.deletedSecret()
+func (c *credentialBackup) writeSecret(ctx context.Context) error {
+	secret := c.deletedSecret()
 	if secret == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, contactTime)
 	defer cancel()
-	_, err := kube.StoreOf[*corev1.Secret](s.down.Loop("credential")).Create(ctx, secret)
+	_, err := kube.StoreOf[*corev1.Secret](c.down.Loop("credential")).Create(ctx, secret)
 	if kube.IsExists(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	s.log.WithField("reason", reasonCredentialKept).Warn("the Secret with the credential was deleted and is written again")
-	s.events.record(kube.Warning, reasonCredentialKept, "the Secret "+fleet.SecretAgent+" with the credential for the manager was deleted; the agent has written it again. "+
+	c.log.WithField("reason", reasonCredentialKept).Warn("the Secret with the credential was deleted and is written again")
+	c.events.record(kube.Warning, reasonCredentialKept, "the Secret "+fleet.SecretAgent+" with the credential for the manager was deleted; the agent has written it again. "+
 		"To let the agent leave its manager, delete the Cluster there or uninstall the agent")
 	return nil
 }

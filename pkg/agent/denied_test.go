@@ -35,7 +35,7 @@ func TestFailedCheckIn(t *testing.T) {
 			if got := troubleOf(err, "ns"); got.reason != c.reason || got.refused() != c.refused || got.hint == "" {
 				t.Errorf("%s: got %+v", c.why, got)
 			}
-			s := &session{sessions: &sessions{identity: &identityCheck{}}, alone: newSignal()}
+			s := &session{sessions: &sessions{identity: &identityCheck{}}, identityChecked: newSignal()}
 			s.onFailedCheckIn(err)
 			if got := s.isAlone(); got != c.alone {
 				t.Errorf("%s: it may act: %t", c.why, got)

@@ -31,41 +31,41 @@ type identityCheck struct {
 }
 
 // claimsCluster reports whether check-ins contain the UID of the agent's cluster.
-func (s *identityCheck) claimsCluster() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.claim
+func (i *identityCheck) claimsCluster() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.claim
 }
 
 // hasJoined records that the agent has registered itself: its credential is no copy.
-func (s *identityCheck) hasJoined() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.joined = true
+func (i *identityCheck) hasJoined() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.joined = true
 }
 
 // onAnswer handles an answer of the manager. act: the agent may act for the Cluster.
 // claim: the agent must check in again at once, with the UID of its cluster. warn: the
 // agent has just found out that its credential belongs to another cluster.
-func (s *identityCheck) onAnswer(ans checkin.Answer, now time.Time) (act, claim, warn bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before := s.claim
-	act, s.claim = s.judge.Observe(registration.IdentityAnswer{
-		Known: ans.ClusterUID, Rival: ans.Rival, Joined: s.joined, Interval: ans.Interval,
+func (i *identityCheck) onAnswer(ans checkin.Answer, now time.Time) (act, claim, warn bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	before := i.claim
+	act, i.claim = i.judge.Observe(registration.IdentityAnswer{
+		Known: ans.ClusterUID, Rival: ans.Rival, Joined: i.joined, Interval: ans.Interval,
 	}, now)
-	if act && !s.claim {
-		s.joined = false
+	if act && !i.claim {
+		i.joined = false
 	}
-	warn, s.warned = !act && !s.warned, !act
-	return act, s.claim && !before, warn
+	warn, i.warned = !act && !i.warned, !act
+	return act, i.claim && !before, warn
 }
 
 // hasFoundOther reports whether the credential belongs to another cluster.
-func (s *identityCheck) hasFoundOther() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.warned
+func (i *identityCheck) hasFoundOther() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.warned
 }
 
 // onFailedCheckIn handles a failed check-in. If the manager answers that the Cluster
@@ -74,7 +74,7 @@ func (s *identityCheck) hasFoundOther() bool {
 // the agent waits: the Cluster exists, and may be another cluster's.
 func (s *session) onFailedCheckIn(err error) {
 	if !kube.IsDenied(err) && (kube.IsGone(err) || kube.IsForbidden(err) || kube.IsUnauthorized(err)) && !s.identity.hasFoundOther() {
-		s.alone.set()
+		s.identityChecked.set()
 	}
 }
 
@@ -100,7 +100,7 @@ func (s *session) mayAct(ans checkin.Answer) bool {
 		s.soon()
 	}
 	if act {
-		s.alone.set()
+		s.identityChecked.set()
 	}
 	if warn {
 		text := "the credential of this agent is that of Cluster " + s.cred.Cluster.String() + ", which works in another cluster: was the Secret copied, or the cluster built anew? " +

@@ -45,15 +45,15 @@ func newJournal(down *kube.Client, namespace string) *agentJournal {
 }
 
 // load reads what the previous run has stored.
-func (d *agentJournal) load(ctx context.Context) error {
-	lines, err := readJournal(ctx, d.maps, d.namespace)
+func (a *agentJournal) load(ctx context.Context) error {
+	lines, err := readJournal(ctx, a.maps, a.namespace)
 	if err != nil {
 		return err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lines = journal.Journal{}
-	d.lines.Restore(lines)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lines = journal.Journal{}
+	a.lines.Restore(lines)
 	return nil
 }
 
@@ -71,22 +71,22 @@ func readJournal(ctx context.Context, maps *kube.Store[*corev1.ConfigMap], names
 
 // add adds an entry. It returns false for an entry that exists already: then its
 // counter grows.
-func (d *agentJournal) add(e journal.Entry) (changes bool) {
+func (a *agentJournal) add(e journal.Entry) (changes bool) {
 	if e.At.IsZero() {
-		e.At = d.now()
+		e.At = a.now()
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	changes = d.lines.Add(e)
-	d.changes = d.changes || changes
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	changes = a.lines.Add(e)
+	a.changes = a.changes || changes
 	return changes
 }
 
 // packed returns the journal in the form that a check-in carries.
-func (d *agentJournal) packed() []byte {
-	d.mu.Lock()
-	lines := d.lines.Entries()
-	d.mu.Unlock()
+func (a *agentJournal) packed() []byte {
+	a.mu.Lock()
+	lines := a.lines.Entries()
+	a.mu.Unlock()
 	out, err := journal.Pack(lines, journal.PackedLimit)
 	if err != nil {
 		return nil // gzip into memory does not fail
@@ -96,23 +96,23 @@ func (d *agentJournal) packed() []byte {
 
 // store writes the journal to the agent's cluster if it has new entries. After an error
 // it is written with the next check-in.
-func (d *agentJournal) store() {
-	d.mu.Lock()
-	lines, changes := d.lines.Entries(), d.changes
-	d.changes = false
-	d.mu.Unlock()
+func (a *agentJournal) store() {
+	a.mu.Lock()
+	lines, changes := a.lines.Entries(), a.changes
+	a.changes = false
+	a.mu.Unlock()
 	if !changes {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), contactTime)
 	defer cancel()
-	_, err := d.maps.Apply(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: journalName},
+	_, err := a.maps.Apply(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: journalName},
 		Data:       map[string]string{keyJournal: journal.Text(lines)},
 	})
 	if err != nil {
-		d.mu.Lock()
-		d.changes = true
-		d.mu.Unlock()
+		a.mu.Lock()
+		a.changes = true
+		a.mu.Unlock()
 	}
 }

@@ -70,12 +70,12 @@ func (s *session) isManagerRestored(version string) bool {
 }
 
 // setRestored records that the manager was restored from a backup.
-func (c *managerState) setRestored() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	want := maps.Clone(c.data)
-	want[keyRestored] = c.timestamp()
-	return c.writeConfigMap(want)
+func (ms *managerState) setRestored() error {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	want := maps.Clone(ms.data)
+	want[keyRestored] = ms.timestamp()
+	return ms.writeConfigMap(want)
 }
 
 // versionPace is how often the version of the manager's objects is written at most.
@@ -83,65 +83,65 @@ const versionPace = 10 * time.Second
 
 // keepVersion records the highest resourceVersion of the manager, at most once per
 // versionPace.
-func (c *managerState) keepVersion(text string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := c.now(); now.Sub(c.versioned) >= versionPace {
-		c.versioned = now
-		want := maps.Clone(c.data)
+func (ms *managerState) keepVersion(text string) error {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if now := ms.now(); now.Sub(ms.versioned) >= versionPace {
+		ms.versioned = now
+		want := maps.Clone(ms.data)
 		want[keyVersion] = text
-		return c.writeConfigMap(want)
+		return ms.writeConfigMap(want)
 	}
 	return nil
 }
 
 // managerVersion returns what keepVersion recorded last.
-func (c *managerState) managerVersion() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.data[keyVersion]
+func (ms *managerState) managerVersion() string {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.data[keyVersion]
 }
 
 // isRefused reports whether the manager answered the last check-in by refusing the
 // credential.
-func (c *managerState) isRefused() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.current && c.data[keyReached] == "false" && c.data[keyRefused] == "true"
+func (ms *managerState) isRefused() bool {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.current && ms.data[keyReached] == "false" && ms.data[keyRefused] == "true"
 }
 
 // isReached reports whether the manager answered the last check-in.
-func (c *managerState) isReached() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.current && c.data[keyReached] == "true"
+func (ms *managerState) isReached() bool {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.current && ms.data[keyReached] == "true"
 }
 
 // orphanApproval reads which removal of orphans a user has approved, and when the
 // manager was restored.
-func (c *managerState) orphanApproval(ctx context.Context) (orphanApproval, restored string, err error) {
-	cm, err := c.maps.Get(ctx, kube.KeyOf(c.object()))
+func (ms *managerState) orphanApproval(ctx context.Context) (orphanApproval, restored string, err error) {
+	cm, err := ms.maps.Get(ctx, kube.KeyOf(ms.object()))
 	if err != nil && !kube.IsGone(err) {
 		return "", "", err
 	}
 	if err == nil {
 		orphanApproval = cm.Annotations[annotationCollect]
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return orphanApproval, c.data[keyRestored], nil
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return orphanApproval, ms.data[keyRestored], nil
 }
 
 // markOf returns the mark of the manager at a URL: mark m of its last answer, or the
 // former mark if the Cluster has lost it. Only a manager that never had a mark counts
 // as one that gives no orders.
-func (c *managerState) markOf(url string, m registration.Mark) registration.Mark {
+func (ms *managerState) markOf(url string, m registration.Mark) registration.Mark {
 	if m.ID != "" {
 		return m
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if before, err := registration.ParseMark(c.data[keyManager]); err == nil && c.data[keyURL] == url {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if before, err := registration.ParseMark(ms.data[keyManager]); err == nil && ms.data[keyURL] == url {
 		return before
 	}
 	return m

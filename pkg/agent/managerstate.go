@@ -64,162 +64,162 @@ func newManagerState(down *kube.Client, namespace string) *managerState {
 }
 
 // load reads what the previous run has stored.
-func (c *managerState) load(ctx context.Context) error {
-	cm, err := c.maps.Get(ctx, kube.Key{Namespace: c.namespace, Name: contactName})
+func (ms *managerState) load(ctx context.Context) error {
+	cm, err := ms.maps.Get(ctx, kube.Key{Namespace: ms.namespace, Name: contactName})
 	if err != nil && !kube.IsGone(err) {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
 	if err == nil && cm.Data != nil {
-		c.data = cm.Data
+		ms.data = cm.Data
 	}
 	return nil
 }
 
 // lastManager returns the mark of the manager that answered last.
-func (c *managerState) lastManager() (registration.Mark, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m, err := registration.ParseMark(c.data[keyManager])
+func (ms *managerState) lastManager() (registration.Mark, bool) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	m, err := registration.ParseMark(ms.data[keyManager])
 	return m, err == nil
 }
 
 // isAway reports whether the manager did not answer the last check-in, of this process
 // or of the previous one.
-func (c *managerState) isAway() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.data[keyReached] == "false"
+func (ms *managerState) isAway() bool {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.data[keyReached] == "false"
 }
 
 // setReached records that the manager answered. back reports that it did not answer
 // before, or that this is the first answer since the start.
-func (c *managerState) setReached(url string, m registration.Mark) (back bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	back = !c.current || c.data[keyReached] != "true"
-	c.current = true
+func (ms *managerState) setReached(url string, m registration.Mark) (back bool, err error) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	back = !ms.current || ms.data[keyReached] != "true"
+	ms.current = true
 	if back {
-		defer c.signalChange()
+		defer ms.signalChange()
 	}
-	want := c.persistentData(url)
+	want := ms.persistentData(url)
 	want[keyReached], want[keyManager] = "true", ""
 	if m.ID != "" {
 		want[keyManager] = m.String()
 	}
-	if c.data[keyReached] != "true" {
-		want[keySince] = c.timestamp()
+	if ms.data[keyReached] != "true" {
+		want[keySince] = ms.timestamp()
 	}
-	return back, c.writeConfigMap(want)
+	return back, ms.writeConfigMap(want)
 }
 
 // setLost records why the agent cannot work with the manager. changes reports that it
 // could before, or that the reason was another one.
-func (c *managerState) setLost(url string, t trouble, cause error) (changes bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	changes = !c.current || c.data[keyReached] != "false" || c.data[keyReason] != t.reason
-	c.current = true
+func (ms *managerState) setLost(url string, t trouble, cause error) (changes bool, err error) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	changes = !ms.current || ms.data[keyReached] != "false" || ms.data[keyReason] != t.reason
+	ms.current = true
 	if !changes {
 		return false, nil
 	}
-	defer c.signalChange()
-	want := c.persistentData(url)
+	defer ms.signalChange()
+	want := ms.persistentData(url)
 	want[keyReached], want[keyRefused] = "false", strconv.FormatBool(t.refused())
 	want[keyReason], want[keyError], want[keyHint] = t.reason, cause.Error(), t.hint
-	if c.data[keyReached] != "false" {
-		want[keySince] = c.timestamp()
+	if ms.data[keyReached] != "false" {
+		want[keySince] = ms.timestamp()
 	}
-	return true, c.writeConfigMap(want)
+	return true, ms.writeConfigMap(want)
 }
 
 // state returns whether the manager is reached, as far as this process knows.
-func (c *managerState) state() registration.Contact {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (ms *managerState) state() registration.Contact {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
 	switch {
-	case !c.current:
+	case !ms.current:
 		return registration.ContactUnknown
-	case c.data[keyReached] == "true":
+	case ms.data[keyReached] == "true":
 		return registration.ContactReached
 	}
 	return registration.ContactLost
 }
 
 // setUntried records that the agent has another credential that it has not used yet.
-func (c *managerState) setUntried() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.current = false
+func (ms *managerState) setUntried() {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.current = false
 }
 
-func (c *managerState) signalChange() {
+func (ms *managerState) signalChange() {
 	select {
-	case c.changes <- struct{}{}:
+	case ms.changes <- struct{}{}:
 	default:
 	}
 }
 
 // persistentData returns the data that stays valid whether the manager at a URL is
 // reached or not.
-func (c *managerState) persistentData(url string) map[string]string {
+func (ms *managerState) persistentData(url string) map[string]string {
 	want := map[string]string{keyURL: url}
 	for _, k := range []string{keyManager, keySince, keyNext, keyRestored, keyVersion} {
-		want[k] = c.data[k]
+		want[k] = ms.data[k]
 	}
 	return want
 }
 
 // setNextConnection records when the agent connects next; the zero time: as soon as it
 // can.
-func (c *managerState) setNextConnection(next time.Time) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	want := maps.Clone(c.data)
+func (ms *managerState) setNextConnection(next time.Time) error {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	want := maps.Clone(ms.data)
 	want[keyNext] = ""
 	if !next.IsZero() {
 		want[keyNext] = next.UTC().Format(time.RFC3339)
 	}
-	return c.writeConfigMap(want)
+	return ms.writeConfigMap(want)
 }
 
 // nextConnection returns what setNextConnection recorded; the zero time for an agent
 // that was always connected.
-func (c *managerState) nextConnection() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at, _ := time.Parse(time.RFC3339, c.data[keyNext]) // the zero time where there is none
+func (ms *managerState) nextConnection() time.Time {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	at, _ := time.Parse(time.RFC3339, ms.data[keyNext]) // the zero time where there is none
 	return at
 }
 
 // timestamp returns the current time in the form of the ConfigMap.
-func (c *managerState) timestamp() string { return c.now().UTC().Format(time.RFC3339) }
+func (ms *managerState) timestamp() string { return ms.now().UTC().Format(time.RFC3339) }
 
 // writeConfigMap writes the ConfigMap if its content changes.
-func (c *managerState) writeConfigMap(want map[string]string) error {
+func (ms *managerState) writeConfigMap(want map[string]string) error {
 	for k, v := range want {
 		if v == "" {
 			delete(want, k)
 		}
 	}
-	if maps.Equal(want, c.data) {
+	if maps.Equal(want, ms.data) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), contactTime)
 	defer cancel()
-	cm := c.object()
+	cm := ms.object()
 	cm.Data = want
-	if _, err := c.maps.Apply(ctx, cm); err != nil {
+	if _, err := ms.maps.Apply(ctx, cm); err != nil {
 		return err
 	}
-	c.data = want
+	ms.data = want
 	return nil
 }
 
 // object returns the ConfigMap without data, as the subject of events.
-func (c *managerState) object() *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: contactName}}
+func (ms *managerState) object() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ms.namespace, Name: contactName}}
 }
 
 // logNotStored logs an error of writing the managerState; nil is none.

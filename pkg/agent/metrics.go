@@ -149,20 +149,20 @@ var (
 )
 
 // Describe sends the metric families that Collect may send.
-func (v stateCollector) Describe(ch chan<- *prometheus.Desc) {
+func (sc stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- releasesDesc
 	ch <- contactDesc
 }
 
 // Collect collects the states of deployments, and when the manager last answered.
-func (v stateCollector) Collect(ch chan<- prometheus.Metric) {
-	if states := v.metrics.states.Load(); states != nil {
+func (sc stateCollector) Collect(ch chan<- prometheus.Metric) {
+	if states := sc.metrics.states.Load(); states != nil {
 		counts := (*states)()
 		for _, s := range fleet.States {
 			ch <- prometheus.MustNewConstMetric(releasesDesc, prometheus.GaugeValue, float64(counts[s]), string(s))
 		}
 	}
-	if heard := v.metrics.heard.Load(); heard != nil {
-		ch <- prometheus.MustNewConstMetric(contactDesc, prometheus.GaugeValue, v.metrics.now().Sub(*heard).Seconds())
+	if heard := sc.metrics.heard.Load(); heard != nil {
+		ch <- prometheus.MustNewConstMetric(contactDesc, prometheus.GaugeValue, sc.metrics.now().Sub(*heard).Seconds())
 	}
 }

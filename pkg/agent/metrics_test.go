@@ -73,7 +73,7 @@ func TestNoMetrics(t *testing.T) {
 
 type trip func(*http.Request) (*http.Response, error)
 
-func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (t trip) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
 func TestRequestsAreCounted(t *testing.T) {
 	m := NewMetrics()

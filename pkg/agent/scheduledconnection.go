@@ -111,7 +111,7 @@ func (ss *sessions) connectOnce(ctx context.Context, cred register.Credential, r
 // isAlone reports whether the agent may act for its Cluster: no other agent does.
 func (s *session) isAlone() bool {
 	select {
-	case <-s.alone.done:
+	case <-s.identityChecked.done:
 		return true
 	default:
 		return false

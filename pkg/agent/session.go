@@ -34,7 +34,7 @@ type sessions struct {
 
 // open returns a session that has no connection yet.
 func (ss *sessions) open(cred register.Credential, rotator *credential.Rotator) *session {
-	return &session{sessions: ss, cred: cred, rotator: rotator, known: newSignal(), alone: newSignal()}
+	return &session{sessions: ss, cred: cred, rotator: rotator, managerKnown: newSignal(), identityChecked: newSignal()}
 }
 
 // managerLost records that the agent cannot work with the manager, and logs it if that
@@ -83,13 +83,13 @@ func (ss *sessions) run(ctx context.Context, cred register.Credential, rotator *
 		select {
 		case <-join.Done():
 			return nil
-		case <-s.known.done:
+		case <-s.managerKnown.done:
 		}
 		// Nothing is deployed for a Cluster that may be another cluster's.
 		select {
 		case <-join.Done():
 			return nil
-		case <-s.alone.done:
+		case <-s.identityChecked.done:
 		}
 		s.attached.Store(true)
 		ss.deploy.Attach(work)
@@ -114,19 +114,19 @@ func (s *session) dial() (*managerclient.Client, error) {
 func (s *session) useLastManager() {
 	if m, ok := s.contact.lastManager(); ok {
 		s.deploy.SetManager(m)
-		s.known.set()
+		s.managerKnown.set()
 	}
 }
 
 // session is one connection to the manager.
 type session struct {
 	*sessions
-	cred    register.Credential
-	rotator *credential.Rotator // of that
-	known   *signal             // the manager's id
-	alone   *signal             // the agent may act for the Cluster
-	relist  func()              // ends the session, so that a new one begins
-	soon    func()              // checks in at once
+	cred            register.Credential
+	rotator         *credential.Rotator // of that
+	managerKnown    *signal             // the manager's id
+	identityChecked *signal             // the agent may act for the Cluster
+	relist          func()              // ends the session, so that a new one begins
+	soon            func()              // checks in at once
 
 	version uint64 // of the Cluster, as answered last
 
@@ -156,7 +156,7 @@ func (s *session) onAnswer(ans checkin.Answer) {
 	s.restores.reportCopy(mark)
 	s.deploy.Answered(mark)
 	s.orphans.setManager(mark)
-	s.known.set()
+	s.managerKnown.set()
 	if s.mode.setInterval(ans.Interval) {
 		s.log.WithField("manager", s.cred.URL()).Info("checks in every " + heartbeat.FormatInterval(ans.Interval))
 	}

@@ -47,7 +47,7 @@ func quiet() *logrus.Entry {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip sends a request.
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
 
 // start returns a function that makes the process of an agent. Its requests to the manager
 // are those of the process too.

@@ -115,7 +115,7 @@ func compose(cfg Config, c *kube.Client, log *logrus.Entry, via http.RoundTrippe
 }
 
 // Runnables returns the caches and loops of the manager, for kube.Run.
-func (h *Manager) Runnables() []kube.Runner { return h.runnables }
+func (m *Manager) Runnables() []kube.Runner { return m.runnables }
 
 // NewCleanup makes what runs in the role cleanup; it sends no request before its
 // Runnables run.

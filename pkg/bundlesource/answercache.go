@@ -40,25 +40,25 @@ type answer struct {
 // answersKept bounds the answer cache; the oldest go first.
 const answersKept = 20_000
 
-func (l *answerCache) lookup(c claim) (answer, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a, ok := l.answers[c]
+func (ac *answerCache) lookup(c claim) (answer, bool) {
+	ac.mu.Lock()
+	defer ac.mu.Unlock()
+	a, ok := ac.answers[c]
 	return a, ok
 }
 
-func (l *answerCache) store(c claim, a answer) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.answers == nil {
-		l.answers = map[claim]answer{}
+func (ac *answerCache) store(c claim, a answer) {
+	ac.mu.Lock()
+	defer ac.mu.Unlock()
+	if ac.answers == nil {
+		ac.answers = map[claim]answer{}
 	}
-	if _, known := l.answers[c]; !known {
-		if len(l.order) >= answersKept {
-			delete(l.answers, l.order[0])
-			l.order = l.order[1:]
+	if _, known := ac.answers[c]; !known {
+		if len(ac.order) >= answersKept {
+			delete(ac.answers, ac.order[0])
+			ac.order = ac.order[1:]
 		}
-		l.order = append(l.order, c)
+		ac.order = append(ac.order, c)
 	}
-	l.answers[c] = a
+	ac.answers[c] = a
 }

@@ -33,91 +33,91 @@ func newWork(s *session, in Input, dirs []bundle.Dir) *assemblyRun {
 
 // tenant is who asks for what a directory needs. Directories with the same
 // credentials are one.
-func (w *assemblyRun) tenant(dir bundle.Dir) *tenant {
+func (a *assemblyRun) tenant(dir bundle.Dir) *tenant {
 	id := claim("all")
-	if w.input.Access.ByPath != nil {
-		id = claimOf(w.input.Access.For(dir.Path))
+	if a.input.Access.ByPath != nil {
+		id = claimOf(a.input.Access.For(dir.Path))
 	}
-	p := w.parties[id]
+	p := a.parties[id]
 	if p == nil {
-		p = &tenant{credentials: w.input.Access.For(dir.Path)}
-		w.parties[id] = p
+		p = &tenant{credentials: a.input.Access.For(dir.Path)}
+		a.parties[id] = p
 	}
 	return p
 }
 
 // reuseResults takes over results that cannot have changed. It asks first for what they need
 // besides the tree, so that it sees a new version within a range.
-func (w *assemblyRun) reuseResults(ctx context.Context, m *Memory) error {
+func (a *assemblyRun) reuseResults(ctx context.Context, m *Memory) error {
 	var all []download
-	for i, dir := range w.dirs {
+	for i, dir := range a.dirs {
 		if before, ok := m.results[dir]; ok {
-			w.addRequests(i, before.Inputs.Requests())
-			all = append(all, w.missing[i]...)
+			a.addRequests(i, before.Inputs.Requests())
+			all = append(all, a.missing[i]...)
 		}
 	}
-	if err := w.s.fetchAll(ctx, uniqueDownloads(all)); err != nil {
+	if err := a.s.fetchAll(ctx, uniqueDownloads(all)); err != nil {
 		return err
 	}
 	comparisons := map[*tenant]*bundle.Comparison{}
 	fetched := map[*tenant]map[chart.Request]chart.Fetched{}
-	for i, dir := range w.dirs {
+	for i, dir := range a.dirs {
 		before, ok := m.results[dir]
 		if !ok {
 			continue
 		}
-		who := w.tenant(dir)
+		who := a.tenant(dir)
 		if comparisons[who] == nil {
-			o := w.input.Options
+			o := a.input.Options
 			o.Fetched = map[chart.Request]chart.Fetched{}
-			comparisons[who], fetched[who] = bundle.Compare(w.input.Tree, o), o.Fetched
+			comparisons[who], fetched[who] = bundle.Compare(a.input.Tree, o), o.Fetched
 		}
-		for _, e := range w.missing[i] {
-			fetched[who][e.request] = w.s.label(e)
+		for _, e := range a.missing[i] {
+			fetched[who][e.request] = a.s.label(e)
 		}
 		if r, same := comparisons[who].Reuse(before); same {
-			w.setResult(i, r)
+			a.setResult(i, r)
 		}
 	}
 	return ctx.Err()
 }
 
 // setResult keeps the result of a directory.
-func (w *assemblyRun) setResult(i int, r bundle.Result) {
-	w.results[i], w.done[i] = r, true
-	w.bytes += memorySize(r)
+func (a *assemblyRun) setResult(i int, r bundle.Result) {
+	a.results[i], a.done[i] = r, true
+	a.bytes += memorySize(r)
 }
 
 // addRequests adds to what a directory needs.
-func (w *assemblyRun) addRequests(i int, list []chart.Request) {
-	who := w.tenant(w.dirs[i])
+func (a *assemblyRun) addRequests(i int, list []chart.Request) {
+	who := a.tenant(a.dirs[i])
 	for _, q := range list {
-		if e := (download{request: q, tenant: who}); !slices.Contains(w.missing[i], e) {
-			w.missing[i] = append(w.missing[i], e)
+		if e := (download{request: q, tenant: who}); !slices.Contains(a.missing[i], e) {
+			a.missing[i] = append(a.missing[i], e)
 		}
 	}
 }
 
 // assemble makes the results that are left: each as far as it goes, then all
 // that they miss is fetched, and so on.
-func (w *assemblyRun) assemble(ctx context.Context) error {
+func (a *assemblyRun) assemble(ctx context.Context) error {
 	for round := 0; ; round++ {
 		var missing []download
-		for i := range w.dirs {
+		for i := range a.dirs {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if limit := w.s.r.cfg.Limits.ReadingBytes; w.bytes > limit {
+			if limit := a.s.r.cfg.Limits.ReadingBytes; a.bytes > limit {
 				return permanentf(reasonTooLarge, "the bundles have more than %d MiB together; let several GitRepos read parts of the repository (paths)", limit>>20)
 			}
-			if !w.done[i] {
-				missing = append(missing, w.advanceDirectory(ctx, i, round)...)
+			if !a.done[i] {
+				missing = append(missing, a.advanceDirectory(ctx, i, round)...)
 			}
 		}
 		if len(missing) == 0 {
 			return nil
 		}
-		if err := w.s.fetchAll(ctx, uniqueDownloads(missing)); err != nil {
+		if err := a.s.fetchAll(ctx, uniqueDownloads(missing)); err != nil {
 			return err
 		}
 	}
@@ -125,12 +125,12 @@ func (w *assemblyRun) assemble(ctx context.Context) error {
 
 // advanceDirectory brings one directory as far as it goes with what is there, and returns
 // what it misses.
-func (w *assemblyRun) advanceDirectory(ctx context.Context, i, round int) []download {
-	r := w.assembleDirectory(ctx, i)
-	before := len(w.missing[i])
-	w.addRequests(i, r.Missing)
-	fresh := w.missing[i][before:]
-	if len(fresh) > 0 && round < w.s.r.cfg.Limits.Rounds {
+func (a *assemblyRun) advanceDirectory(ctx context.Context, i, round int) []download {
+	r := a.assembleDirectory(ctx, i)
+	before := len(a.missing[i])
+	a.addRequests(i, r.Missing)
+	fresh := a.missing[i][before:]
+	if len(fresh) > 0 && round < a.s.r.cfg.Limits.Rounds {
 		return fresh
 	}
 	if len(r.Missing) > 0 {
@@ -140,22 +140,22 @@ func (w *assemblyRun) advanceDirectory(ctx context.Context, i, round int) []down
 			Hint: "put the charts into the repository",
 		})
 	}
-	w.setResult(i, r)
+	a.setResult(i, r)
 	return nil
 }
 
 // assembleDirectory assembles one directory with what was fetched for it.
-func (w *assemblyRun) assembleDirectory(ctx context.Context, i int) bundle.Result {
-	o := w.input.Options
+func (a *assemblyRun) assembleDirectory(ctx context.Context, i int) bundle.Result {
+	o := a.input.Options
 	o.Fetched = map[chart.Request]chart.Fetched{}
-	left := w.s.r.cfg.Limits.DependencyBytes
-	for _, e := range w.missing[i] {
-		f, closing := w.s.open(ctx, e, left)
+	left := a.s.r.cfg.Limits.DependencyBytes
+	for _, e := range a.missing[i] {
+		f, closing := a.s.open(ctx, e, left)
 		defer closing()
 		left -= int64(len(f.Archive))
 		o.Fetched[e.request] = f
 	}
-	return bundle.Assemble(w.input.Tree, w.dirs[i], o)
+	return bundle.Assemble(a.input.Tree, a.dirs[i], o)
 }
 
 // uniqueDownloads is a list without repetitions, in its order.

@@ -34,59 +34,59 @@ type memoryLimit struct {
 
 // memoryFor is the memory of an earlier reading, or an empty one where that was for
 // other paths or credentials.
-func (s *memoryLimit) memoryFor(in Input) *Memory {
+func (ml *memoryLimit) memoryFor(in Input) *Memory {
 	access := claimOf(in.Access)
 	m := in.Previous
 	if m == nil || m.access != access || !slices.Equal(m.paths, in.Paths) || !slices.Equal(m.entries, in.Entries) {
-		s.release(m)
+		ml.release(m)
 		return &Memory{access: access, paths: slices.Clone(in.Paths), entries: slices.Clone(in.Entries)}
 	}
 	taken := &Memory{access: m.access, paths: m.paths, entries: m.entries, discovery: m.discovery}
-	s.mu.Lock()
+	ml.mu.Lock()
 	taken.results = m.results
-	s.mu.Unlock()
-	s.release(m)
+	ml.mu.Unlock()
+	ml.release(m)
 	return taken
 }
 
 // keepResults puts the results of a reading into its memory, as far as there is room.
-func (s *memoryLimit) keepResults(m *Memory, results []bundle.Result) {
+func (ml *memoryLimit) keepResults(m *Memory, results []bundle.Result) {
 	m.results, m.bytes = make(map[bundle.Dir]bundle.Result, len(results)), 0
 	for _, r := range results {
 		n := memorySize(r)
-		if m.bytes+n > s.limit {
+		if m.bytes+n > ml.limit {
 			continue
 		}
 		m.bytes += n
 		m.results[r.Dir] = r
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.memories = append(s.memories, m)
-	s.bytes += m.bytes
-	for len(s.memories) > 1 && s.bytes > s.limit {
-		s.subtract(s.memories[0])
+	ml.mu.Lock()
+	defer ml.mu.Unlock()
+	ml.memories = append(ml.memories, m)
+	ml.bytes += m.bytes
+	for len(ml.memories) > 1 && ml.bytes > ml.limit {
+		ml.subtract(ml.memories[0])
 	}
 }
 
 // release releases a memory. The nil Memory holds nothing.
-func (s *memoryLimit) release(m *Memory) {
+func (ml *memoryLimit) release(m *Memory) {
 	if m == nil {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.subtract(m)
+	ml.mu.Lock()
+	defer ml.mu.Unlock()
+	ml.subtract(m)
 }
 
 // subtract takes what a memory holds off the memory limit. The caller holds the lock.
-func (s *memoryLimit) subtract(m *Memory) {
-	i := slices.Index(s.memories, m)
+func (ml *memoryLimit) subtract(m *Memory) {
+	i := slices.Index(ml.memories, m)
 	if i < 0 {
 		return
 	}
-	s.memories = slices.Delete(s.memories, i, i+1)
-	s.bytes -= m.bytes
+	ml.memories = slices.Delete(ml.memories, i, i+1)
+	ml.bytes -= m.bytes
 	m.results, m.bytes = nil, 0
 }
 

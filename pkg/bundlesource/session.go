@@ -42,11 +42,11 @@ type download struct {
 }
 
 // sourceName names the source of a download, as it may stand in messages.
-func (e download) sourceName() string {
-	if e.request.Repo != "" {
-		return chart.Redact(e.request.Repo)
+func (d download) sourceName() string {
+	if d.request.Repo != "" {
+		return chart.Redact(d.request.Repo)
 	}
-	return chart.Redact(e.request.Chart)
+	return chart.Redact(d.request.Chart)
 }
 
 // A tenant is the directories that ask with the same credentials.

@@ -92,39 +92,39 @@ func (s *store) newPartialBlob() (*partialBlob, error) {
 }
 
 // Write implements io.Writer.
-func (d *partialBlob) Write(p []byte) (int, error) {
-	n, err := d.file.Write(p)
-	d.sum.Write(p[:n])
-	d.bytes += int64(n)
+func (pb *partialBlob) Write(p []byte) (int, error) {
+	n, err := pb.file.Write(p)
+	pb.sum.Write(p[:n])
+	pb.bytes += int64(n)
 	if err != nil {
 		err = diskFault(err)
 	}
 	return n, err
 }
 
-func (d *partialBlob) discard() {
-	_ = d.file.Close()
-	_ = os.Remove(d.file.Name())
+func (pb *partialBlob) discard() {
+	_ = pb.file.Close()
+	_ = os.Remove(pb.file.Name())
 }
 
 // keep makes a blob of the file, for one user.
-func (d *partialBlob) keep() (*blob, error) {
-	sum := digest("sha256:" + hex.EncodeToString(d.sum.Sum(nil)))
-	s := d.store
+func (pb *partialBlob) keep() (*blob, error) {
+	sum := digest("sha256:" + hex.EncodeToString(pb.sum.Sum(nil)))
+	s := pb.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b := s.there(sum); b != nil {
 		return s.retain(b), nil
 	}
-	b := &blob{digest: sum, dir: filepath.Join(s.dir, sum.hex()), packed: d.bytes, bytes: d.bytes, trees: map[string]*tree{}}
+	b := &blob{digest: sum, dir: filepath.Join(s.dir, sum.hex()), packed: pb.bytes, bytes: pb.bytes, trees: map[string]*tree{}}
 	if err := os.Mkdir(b.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, diskFault(err)
 	}
-	if err := os.Rename(d.file.Name(), b.file()); err != nil {
+	if err := os.Rename(pb.file.Name(), b.file()); err != nil {
 		return nil, diskFault(err)
 	}
 	s.blobs[sum] = b
-	s.bytes += d.bytes
+	s.bytes += pb.bytes
 	s.retain(b)
 	s.evict()
 	return b, nil

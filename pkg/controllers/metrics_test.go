@@ -58,7 +58,7 @@ type oneRepo struct{ repo *fleet.GitRepo }
 
 func (oneRepo) Describe(chan<- *prometheus.Desc) {}
 
-func (c oneRepo) Collect(ch chan<- prometheus.Metric) { (&samples{ch: ch}).repo(c.repo) }
+func (o oneRepo) Collect(ch chan<- prometheus.Metric) { (&samples{ch: ch}).repo(o.repo) }
 
 // docs/metrics.md lists each family that the manager serves, with its type and
 // its labels.

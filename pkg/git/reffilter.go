@@ -27,32 +27,32 @@ func filterRefs(r io.Reader, keep func(name string) bool) io.Reader {
 }
 
 // Read implements io.Reader.
-func (s *refFilterReader) Read(p []byte) (int, error) {
-	for s.out.Len() == 0 {
-		if !s.lines.Scan() {
-			if err := s.lines.Err(); err != nil {
+func (r *refFilterReader) Read(p []byte) (int, error) {
+	for r.out.Len() == 0 {
+		if !r.lines.Scan() {
+			if err := r.lines.Err(); err != nil {
 				return 0, err
 			}
 			return 0, io.EOF
 		}
-		line := s.lines.Bytes()
-		to := pktline.NewEncoder(&s.out)
+		line := r.lines.Bytes()
+		to := pktline.NewEncoder(&r.out)
 		var err error
 		switch {
 		case len(line) == 0:
 			err = to.Flush()
-		case s.isNeeded(line):
+		case r.isNeeded(line):
 			err = to.Encode(line)
 		}
 		if err != nil {
 			return 0, err
 		}
 	}
-	return s.out.Read(p)
+	return r.out.Read(p)
 }
 
 // isNeeded reports whether a line is needed: a line that is no plain reference always is.
-func (s *refFilterReader) isNeeded(line []byte) bool {
+func (r *refFilterReader) isNeeded(line []byte) bool {
 	if bytes.IndexByte(line, 0) >= 0 || bytes.HasPrefix(line, []byte("#")) || bytes.HasPrefix(line, []byte("ERR ")) {
 		return true
 	}
@@ -60,5 +60,5 @@ func (s *refFilterReader) isNeeded(line []byte) bool {
 	if !ok || !isHash(hash) {
 		return true
 	}
-	return s.keep(strings.TrimSuffix(name, "^{}"))
+	return r.keep(strings.TrimSuffix(name, "^{}"))
 }

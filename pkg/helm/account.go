@@ -159,13 +159,13 @@ func (a account) impersonated() bool { return a.user != "" }
 // forUser returns the same knowledge of the cluster's kinds for another user. It uses what
 // the agent knows already, since that is the same for every user, and asks for the rest
 // with the user's rights.
-func (a *kindCache) forUser(user string, client kubernetes.Interface) *kindCache {
+func (k *kindCache) forUser(user string, client kubernetes.Interface) *kindCache {
 	disco := memory.NewMemCacheClient(client.Discovery())
 	own := restmapper.NewDeferredDiscoveryRESTMapper(disco)
 	return &kindCache{
-		discovery: disco, user: user, shared: a,
+		discovery: disco, user: user, shared: k,
 		mapper: sharedMapper{
-			FirstHitRESTMapper: meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{a.mapper, own}},
+			FirstHitRESTMapper: meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{k.mapper, own}},
 			own:                own,
 		},
 	}
@@ -183,23 +183,23 @@ func (m sharedMapper) Reset() { m.own.Reset() }
 // capabilities returns the capabilities of the cluster for templates. An account other
 // than the agent's needs the right to list the API groups. That right is checked once
 // until the kinds change.
-func (a *kindCache) capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
-	if a.shared == nil {
-		return a.knownCapabilities()
+func (k *kindCache) capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
+	if k.shared == nil {
+		return k.knownCapabilities()
 	}
-	s := a.shared
+	s := k.shared
 	s.mu.Lock()
-	allowed := s.users[a.user]
+	allowed := s.users[k.user]
 	s.mu.Unlock()
 	if !allowed {
-		if err := a.discovery.RESTClient().Get().AbsPath("/apis").Do(ctx).Error(); err != nil {
+		if err := k.discovery.RESTClient().Get().AbsPath("/apis").Do(ctx).Error(); err != nil {
 			return nil, fmt.Errorf("ask the cluster for its kinds: %w", err)
 		}
 		s.mu.Lock()
 		if s.users == nil {
 			s.users = map[string]bool{}
 		}
-		s.users[a.user] = true
+		s.users[k.user] = true
 		s.mu.Unlock()
 	}
 	return s.knownCapabilities()

@@ -190,27 +190,27 @@ func (c *Client) copier(who account, ref CopyRef) copier {
 
 // applyCopy makes the object what it should be. It is gone if the namespace is not
 // there.
-func (k copier) applyCopy(ctx context.Context, want Copy, labels map[string]string, take bool) error {
-	there, meta, err := k.get(ctx)
+func (c copier) applyCopy(ctx context.Context, want Copy, labels map[string]string, take bool) error {
+	there, meta, err := c.get(ctx)
 	if isGone(err) {
-		return k.writeCopy(ctx, want, metav1.ObjectMeta{Namespace: k.ref.Namespace, Name: k.ref.Name, Labels: labels}, true)
+		return c.writeCopy(ctx, want, metav1.ObjectMeta{Namespace: c.ref.Namespace, Name: c.ref.Name, Labels: labels}, true)
 	}
 	if err != nil {
 		return err
 	}
 	owner, agent := meta.Labels[fleet.LabelBundleDeployment], meta.Labels[fleet.LabelAgentNamespace]
 	switch {
-	case (owner == "" || agent != "" && agent != k.agent) && !take:
+	case (owner == "" || agent != "" && agent != c.agent) && !take:
 		return reconcile.RequeueError(release.ReasonNotOwned, waitForOthers, fmt.Errorf(
-			"%s exists and is no copy that this agent made; remove or rename it, or set helm.takeOwnership", k.ref))
+			"%s exists and is no copy that this agent made; remove or rename it, or set helm.takeOwnership", c.ref))
 	case owner != "" && owner != labels[fleet.LabelBundleDeployment]:
 		labels = meta.Labels // of another deployment that names it too
 	}
 	if there.Type != want.Type && want.Kind == CopySecret {
-		if err := k.remove(ctx, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &meta.UID}}); err != nil {
+		if err := c.remove(ctx, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &meta.UID}}); err != nil {
 			return err
 		}
-		return k.writeCopy(ctx, want, metav1.ObjectMeta{Namespace: k.ref.Namespace, Name: k.ref.Name, Labels: labels}, true)
+		return c.writeCopy(ctx, want, metav1.ObjectMeta{Namespace: c.ref.Namespace, Name: c.ref.Name, Labels: labels}, true)
 	}
 	before := maps.Clone(meta.Labels)
 	if meta.Labels == nil {
@@ -220,7 +220,7 @@ func (k copier) applyCopy(ctx context.Context, want Copy, labels map[string]stri
 	if maps.Equal(before, meta.Labels) && there.equal(want) {
 		return nil
 	}
-	return k.writeCopy(ctx, want, meta, false)
+	return c.writeCopy(ctx, want, meta, false)
 }
 
 // equal reports whether two copies hold the same.
@@ -228,55 +228,55 @@ func (c Copy) equal(other Copy) bool {
 	return (len(c.Data) == 0 && len(other.Data) == 0 || reflect.DeepEqual(c.Data, other.Data)) && maps.Equal(c.Text, other.Text)
 }
 
-func (k copier) get(ctx context.Context) (Copy, metav1.ObjectMeta, error) {
-	if k.ref.Kind == CopyConfigMap {
-		m, err := k.account.client.CoreV1().ConfigMaps(k.ref.Namespace).Get(ctx, k.ref.Name, metav1.GetOptions{})
+func (c copier) get(ctx context.Context) (Copy, metav1.ObjectMeta, error) {
+	if c.ref.Kind == CopyConfigMap {
+		m, err := c.account.client.CoreV1().ConfigMaps(c.ref.Namespace).Get(ctx, c.ref.Name, metav1.GetOptions{})
 		if err != nil {
 			return Copy{}, metav1.ObjectMeta{}, err
 		}
 		return Copy{Kind: CopyConfigMap, Name: m.Name, Data: m.BinaryData, Text: m.Data}, m.ObjectMeta, nil
 	}
-	s, err := k.account.client.CoreV1().Secrets(k.ref.Namespace).Get(ctx, k.ref.Name, metav1.GetOptions{})
+	s, err := c.account.client.CoreV1().Secrets(c.ref.Namespace).Get(ctx, c.ref.Name, metav1.GetOptions{})
 	if err != nil {
 		return Copy{}, metav1.ObjectMeta{}, err
 	}
 	return Copy{Kind: CopySecret, Name: s.Name, Type: s.Type, Data: s.Data}, s.ObjectMeta, nil
 }
 
-func (k copier) writeCopy(ctx context.Context, want Copy, meta metav1.ObjectMeta, fresh bool) error {
+func (c copier) writeCopy(ctx context.Context, want Copy, meta metav1.ObjectMeta, fresh bool) error {
 	create, update := metav1.CreateOptions{FieldManager: fleet.FieldManagerRelease}, metav1.UpdateOptions{FieldManager: fleet.FieldManagerRelease}
 	var err error
-	if k.ref.Kind == CopyConfigMap {
+	if c.ref.Kind == CopyConfigMap {
 		m := &corev1.ConfigMap{ObjectMeta: meta, Data: want.Text, BinaryData: want.Data}
 		if fresh {
-			_, err = k.account.client.CoreV1().ConfigMaps(k.ref.Namespace).Create(ctx, m, create)
+			_, err = c.account.client.CoreV1().ConfigMaps(c.ref.Namespace).Create(ctx, m, create)
 		} else {
-			_, err = k.account.client.CoreV1().ConfigMaps(k.ref.Namespace).Update(ctx, m, update)
+			_, err = c.account.client.CoreV1().ConfigMaps(c.ref.Namespace).Update(ctx, m, update)
 		}
 		return err
 	}
 	s := &corev1.Secret{ObjectMeta: meta, Type: want.Type, Data: want.Data}
 	if fresh {
-		_, err = k.account.client.CoreV1().Secrets(k.ref.Namespace).Create(ctx, s, create)
+		_, err = c.account.client.CoreV1().Secrets(c.ref.Namespace).Create(ctx, s, create)
 	} else {
-		_, err = k.account.client.CoreV1().Secrets(k.ref.Namespace).Update(ctx, s, update)
+		_, err = c.account.client.CoreV1().Secrets(c.ref.Namespace).Update(ctx, s, update)
 	}
 	return err
 }
 
 // handOver makes the copy that of another deployment.
-func (k copier) handOver(ctx context.Context, heir string) error {
-	there, meta, err := k.get(ctx)
+func (c copier) handOver(ctx context.Context, heir string) error {
+	there, meta, err := c.get(ctx)
 	if err != nil {
 		return err
 	}
 	meta.Labels[fleet.LabelBundleDeployment] = heir
-	return k.writeCopy(ctx, there, meta, false)
+	return c.writeCopy(ctx, there, meta, false)
 }
 
-func (k copier) remove(ctx context.Context, o metav1.DeleteOptions) error {
-	if k.ref.Kind == CopyConfigMap {
-		return k.account.client.CoreV1().ConfigMaps(k.ref.Namespace).Delete(ctx, k.ref.Name, o)
+func (c copier) remove(ctx context.Context, o metav1.DeleteOptions) error {
+	if c.ref.Kind == CopyConfigMap {
+		return c.account.client.CoreV1().ConfigMaps(c.ref.Namespace).Delete(ctx, c.ref.Name, o)
 	}
-	return k.account.client.CoreV1().Secrets(k.ref.Namespace).Delete(ctx, k.ref.Name, o)
+	return c.account.client.CoreV1().Secrets(c.ref.Namespace).Delete(ctx, c.ref.Name, o)
 }

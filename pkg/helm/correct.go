@@ -49,7 +49,7 @@ func (c *Client) Correct(ctx context.Context, id release.ID, rights Rights, how 
 	if err != nil {
 		return err
 	}
-	good, ok := goodOf(list)
+	good, ok := deployedRecord(list)
 	if !ok {
 		return nil
 	}
@@ -97,17 +97,17 @@ type corrector struct {
 }
 
 // Update puts objects back to what they are to be. Nothing is removed.
-func (k *corrector) Update(_, wanted helmkube.ResourceList, force bool) (*helmkube.Result, error) {
+func (c *corrector) Update(_, wanted helmkube.ResourceList, force bool) (*helmkube.Result, error) {
 	var was, list helmkube.ResourceList
 	for _, info := range wanted {
 		namespace := ""
 		if info.Namespaced() {
 			namespace = info.Namespace
 		}
-		if k.correction.Only != nil && !k.correction.Only(info.Mapping.GroupVersionKind, namespace, info.Name) {
+		if c.correction.Only != nil && !c.correction.Only(info.Mapping.GroupVersionKind, namespace, info.Name) {
 			continue
 		}
-		target, err := k.target(info, force)
+		target, err := c.target(info, force)
 		if err != nil {
 			return nil, err
 		}
@@ -121,18 +121,18 @@ func (k *corrector) Update(_, wanted helmkube.ResourceList, force bool) (*helmku
 	if len(list) == 0 {
 		return &helmkube.Result{}, nil
 	}
-	return k.UpdateThreeWayMerge(was, list, force)
+	return c.UpdateThreeWayMerge(was, list, force)
 }
 
 // target returns an object as it should be; nil if the live one is so.
-func (k *corrector) target(info *resource.Info, force bool) (*unstructured.Unstructured, error) {
+func (c *corrector) target(info *resource.Info, force bool) (*unstructured.Unstructured, error) {
 	obj, ok := info.Object.(*unstructured.Unstructured)
 	if !ok {
 		return nil, fmt.Errorf("unexpected type %T", info.Object)
 	}
 	live, err := get(info)
 	if isGone(err) {
-		if drift.MayBeMissing(obj, k.correction.Patches) {
+		if drift.MayBeMissing(obj, c.correction.Patches) {
 			return nil, nil
 		}
 		return obj, nil
@@ -140,11 +140,11 @@ func (k *corrector) target(info *resource.Info, force bool) (*unstructured.Unstr
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", describe(obj), err)
 	}
-	if owner := OwnerOf(live); owner.Name != "" && owner != k.id && (k.correction.Reclaim == nil || !k.correction.Reclaim(identityOf(info))) {
-		return nil, k.noteRefusal(reconcile.TerminalError(release.ReasonNotOwned,
+	if owner := OwnerOf(live); owner.Name != "" && owner != c.id && (c.correction.Reclaim == nil || !c.correction.Reclaim(identityOf(info))) {
+		return nil, c.noteRefusal(reconcile.TerminalError(release.ReasonNotOwned,
 			fmt.Errorf("%s belongs to release %s by now", describe(live), owner)))
 	}
-	return drift.Restore(obj, live, k.correction.Patches, force), nil
+	return drift.Restore(obj, live, c.correction.Patches, force), nil
 }
 
 // undoCorrection gives the newest revision before the correction its status

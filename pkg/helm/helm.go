@@ -116,34 +116,34 @@ type kindCache struct {
 	users map[string]bool // that were found to be allowed to know
 }
 
-func (a *kindCache) refresh() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.caps, a.users = nil, nil
-	a.mapper.Reset()
+func (k *kindCache) refresh() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.caps, k.users = nil, nil
+	k.mapper.Reset()
 }
 
 // knownCapabilities returns what templates see as .Capabilities.
-func (a *kindCache) knownCapabilities() (*chartutil.Capabilities, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.caps != nil {
-		return a.caps.Copy(), nil
+func (k *kindCache) knownCapabilities() (*chartutil.Capabilities, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.caps != nil {
+		return k.caps.Copy(), nil
 	}
-	version, err := a.discovery.ServerVersion()
+	version, err := k.discovery.ServerVersion()
 	if err != nil {
 		return nil, fmt.Errorf("ask the cluster for its version: %w", err)
 	}
-	versions, err := action.GetVersionSet(a.discovery)
+	versions, err := action.GetVersionSet(k.discovery)
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("ask the cluster for its kinds: %w", err)
 	}
-	a.caps = &chartutil.Capabilities{
+	k.caps = &chartutil.Capabilities{
 		APIVersions: versions,
 		KubeVersion: chartutil.KubeVersion{Version: version.GitVersion, Major: version.Major, Minor: version.Minor},
 		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
 	}
-	return a.caps.Copy(), nil
+	return k.caps.Copy(), nil
 }
 
 // getter hands an identity to Helm's library, with the shared knowledge of the

@@ -44,7 +44,7 @@ func revisions(list []record) []release.Revision {
 
 // goodOf is the revision that runs, or is to run again; see
 // release.Observed.Good.
-func goodOf(list []record) (record, bool) {
+func deployedRecord(list []record) (record, bool) {
 	good := release.Summarize(release.ID{}, revisions(list)).Good
 	for _, r := range list {
 		if r.Version == good && r.readable {
@@ -82,7 +82,7 @@ func (c *Client) RepairStatus(ctx context.Context, id release.ID) error {
 	if err != nil {
 		return err
 	}
-	good, ok := goodOf(list)
+	good, ok := deployedRecord(list)
 	if !ok || good.Info.Status == release.Deployed {
 		return nil
 	}

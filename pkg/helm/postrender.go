@@ -194,18 +194,18 @@ func (p *postRenderer) forceNamespace(o renderedObject, crds map[schema.GroupKin
 }
 
 // mapping finds how a kind is served, asking the cluster again once if it is not known.
-func (a *kindCache) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	m, err := a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+func (k *kindCache) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	m, err := k.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
-		a.refresh()
-		m, err = a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		k.refresh()
+		m, err = k.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
 	return m, err
 }
 
 // namespaced reports whether a kind that the cluster serves is namespaced.
-func (a *kindCache) namespaced(gvk schema.GroupVersionKind) (bool, error) {
-	m, err := a.mapping(gvk)
+func (k *kindCache) namespaced(gvk schema.GroupVersionKind) (bool, error) {
+	m, err := k.mapping(gvk)
 	if err != nil {
 		return false, err
 	}

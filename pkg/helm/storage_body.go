@@ -156,8 +156,8 @@ func (d *bodyStore) bytesPerPart() int { return min(partBytes, d.recordBytes/10*
 
 // put writes a body, unless it is stored already. It writes one part at a time; if that
 // fails, the written parts stay, and are found again or swept.
-func (d *bodyStore) put(ctx context.Context, releaseName string, b body) (bodyRef, error) {
-	w := &partWriter{ctx: ctx, depot: d, release: releaseName, ref: bodyRef{digest: b.digest()}}
+func (bs *bodyStore) put(ctx context.Context, releaseName string, b body) (bodyRef, error) {
+	w := &partWriter{ctx: ctx, depot: bs, release: releaseName, ref: bodyRef{digest: b.digest()}}
 	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {
 		return bodyRef{}, err
@@ -171,7 +171,7 @@ func (d *bodyStore) put(ctx context.Context, releaseName string, b body) (bodyRe
 	if err != nil {
 		return bodyRef{}, fmt.Errorf("write parts of the record: %w", err)
 	}
-	d.memory.keep(w.ref.digest, b)
+	bs.memory.keep(w.ref.digest, b)
 	return w.ref, nil
 }
 
@@ -224,35 +224,35 @@ func (w *partWriter) flush() error {
 
 // putPart writes a part. An existing part, from an attempt that was interrupted, is
 // written again: that shows to the sweep that it is needed.
-func (d *bodyStore) putPart(ctx context.Context, secret *corev1.Secret) error {
-	_, err := d.api.Create(ctx, secret, metav1.CreateOptions{})
+func (bs *bodyStore) putPart(ctx context.Context, secret *corev1.Secret) error {
+	_, err := bs.api.Create(ctx, secret, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	secret.Annotations = map[string]string{fleet.AnnotationContentRenewed: d.now().UTC().Format(time.RFC3339)}
-	_, err = d.api.Update(ctx, secret, metav1.UpdateOptions{})
+	secret.Annotations = map[string]string{fleet.AnnotationContentRenewed: bs.now().UTC().Format(time.RFC3339)}
+	_, err = bs.api.Update(ctx, secret, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = d.api.Create(ctx, secret, metav1.CreateOptions{})
+		_, err = bs.api.Create(ctx, secret, metav1.CreateOptions{})
 	}
 	return err
 }
 
 // get reads a body. One that is not there in full, or is not what it was, is
 // errNoBody.
-func (d *bodyStore) get(ctx context.Context, releaseName string, ref bodyRef) (body, error) {
-	if b, ok := d.memory.find(ref.digest); ok {
+func (bs *bodyStore) get(ctx context.Context, releaseName string, ref bodyRef) (body, error) {
+	if b, ok := bs.memory.find(ref.digest); ok {
 		return b, nil
 	}
-	r := &partReader{ctx: ctx, depot: d, release: releaseName, ref: ref}
+	r := &partReader{ctx: ctx, depot: bs, release: releaseName, ref: ref}
 	b, err := readBody(r, ref.digest)
 	if r.err != nil {
 		err = r.err // what the API said, and not what followed from it
 	}
-	d.memory.setUnreadable(ref.digest, errors.Is(err, errNoBody))
+	bs.memory.setUnreadable(ref.digest, errors.Is(err, errNoBody))
 	if err != nil {
 		return body{}, fmt.Errorf("read parts of the record: %w", err)
 	}
-	d.memory.keep(ref.digest, b)
+	bs.memory.keep(ref.digest, b)
 	return b, nil
 }
 
@@ -323,9 +323,9 @@ func (r *partReader) Read(p []byte) (int, error) {
 }
 
 // remove removes the parts of a body, if they are there.
-func (d *bodyStore) remove(ctx context.Context, releaseName string, ref bodyRef) error {
+func (bs *bodyStore) remove(ctx context.Context, releaseName string, ref bodyRef) error {
 	for i := range ref.parts {
-		err := d.api.Delete(ctx, partName(releaseName, ref, i), metav1.DeleteOptions{})
+		err := bs.api.Delete(ctx, partName(releaseName, ref, i), metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("remove parts of the record: %w", err)
 		}
@@ -351,26 +351,26 @@ func newBodies() *bodyCache {
 }
 
 // setUnreadable notes whether a body could not be read for what it is.
-func (m *bodyCache) setUnreadable(digest string, yes bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (bc *bodyCache) setUnreadable(digest string, yes bool) {
+	bc.mu.Lock()
+	defer bc.mu.Unlock()
 	if yes {
-		m.unreadable[digest] = true
+		bc.unreadable[digest] = true
 		return
 	}
-	delete(m.unreadable, digest)
+	delete(bc.unreadable, digest)
 }
 
-func (m *bodyCache) isUnreadable(digest string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.unreadable[digest]
+func (bc *bodyCache) isUnreadable(digest string) bool {
+	bc.mu.Lock()
+	defer bc.mu.Unlock()
+	return bc.unreadable[digest]
 }
 
-func (m *bodyCache) find(digest string) (body, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, ok := m.known[digest]
+func (bc *bodyCache) find(digest string) (body, bool) {
+	bc.mu.Lock()
+	defer bc.mu.Unlock()
+	r, ok := bc.known[digest]
 	if !ok {
 		return body{}, false
 	}
@@ -378,16 +378,16 @@ func (m *bodyCache) find(digest string) (body, bool) {
 	return r.body, true
 }
 
-func (m *bodyCache) keep(digest string, b body) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if r, ok := m.known[digest]; ok {
+func (bc *bodyCache) keep(digest string, b body) {
+	bc.mu.Lock()
+	defer bc.mu.Unlock()
+	if r, ok := bc.known[digest]; ok {
 		r.timer.Reset(bodyMemory)
 		return
 	}
-	m.known[digest] = &cachedBody{b, time.AfterFunc(bodyMemory, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.known, digest)
+	bc.known[digest] = &cachedBody{b, time.AfterFunc(bodyMemory, func() {
+		bc.mu.Lock()
+		defer bc.mu.Unlock()
+		delete(bc.known, digest)
 	})}
 }

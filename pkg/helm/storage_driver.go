@@ -375,8 +375,8 @@ func packedSize(limit int64, write func(io.Writer) error) (int64, error) {
 
 type countingWriter struct{ bytes, limit int64 }
 
-func (m *countingWriter) Write(p []byte) (int, error) {
-	if m.bytes += int64(len(p)); m.bytes > m.limit {
+func (c *countingWriter) Write(p []byte) (int, error) {
+	if c.bytes += int64(len(p)); c.bytes > c.limit {
 		return 0, errLong
 	}
 	return len(p), nil

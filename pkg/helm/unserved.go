@@ -91,8 +91,8 @@ func broughtBy(crd renderedObject, gk schema.GroupKind) (versions []string, brin
 }
 
 // versions are those in which the cluster serves a kind, in its order.
-func (a *kindCache) versions(gk schema.GroupKind) []string {
-	list, err := a.mapper.RESTMappings(gk)
+func (k *kindCache) versions(gk schema.GroupKind) []string {
+	list, err := k.mapper.RESTMappings(gk)
 	if err != nil {
 		return nil
 	}

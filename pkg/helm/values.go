@@ -96,34 +96,34 @@ const defaultValuesKey = "values.yaml"
 // valuesSource is where values come from.
 type valuesSource struct{ kind, namespace, name, key string }
 
-func (p valuesSource) String() string { return fmt.Sprintf("%s %s/%s", p.kind, p.namespace, p.name) }
+func (v valuesSource) String() string { return fmt.Sprintf("%s %s/%s", v.kind, v.namespace, v.name) }
 
 // missingWait returns a wait: the object may be created later.
-func (p valuesSource) missingWait(format string, args ...any) error {
+func (v valuesSource) missingWait(format string, args ...any) error {
 	return reconcile.RequeueError(release.ReasonNoValues, waitForOthers,
-		errors.New(release.MissingValues(p.kind, p.namespace, p.name, fmt.Sprintf(format, args...))))
+		errors.New(release.MissingValues(v.kind, v.namespace, v.name, fmt.Sprintf(format, args...))))
 }
 
-func (p valuesSource) description() string { return fmt.Sprintf("%s %q", p.kind, p.name) }
+func (v valuesSource) description() string { return fmt.Sprintf("%s %q", v.kind, v.name) }
 
 // readError says why an object with values cannot be read. An account that may not
 // read it waits for the right, like one that may not write.
-func (p valuesSource) readError(err error) error {
+func (v valuesSource) readError(err error) error {
 	if isGone(err) {
-		return p.missingWait("does not exist; its key %q is wanted", p.key)
+		return v.missingWait("does not exist; its key %q is wanted", v.key)
 	}
 	if words, ok := deniedText(err); ok {
-		return forbidden("helm.valuesFrom: "+p.description(), words)
+		return forbidden("helm.valuesFrom: "+v.description(), words)
 	}
-	return fmt.Errorf("helm.valuesFrom: read %s: %w", p, err)
+	return fmt.Errorf("helm.valuesFrom: read %s: %w", v, err)
 }
 
 // parseValues parses values. Its errors do not show them. One is a wait: no new deployment
 // shows to the agent that the object was repaired.
-func (p valuesSource) parseValues(data []byte) (map[string]any, error) {
+func (v valuesSource) parseValues(data []byte) (map[string]any, error) {
 	out := map[string]any{}
 	if err := yaml.Unmarshal(data, &out); err != nil {
-		return nil, reconcile.RequeueError(release.ReasonBadValues, waitForOthers, fmt.Errorf("helm.valuesFrom: %s, key %q: not a YAML map", p, p.key))
+		return nil, reconcile.RequeueError(release.ReasonBadValues, waitForOthers, fmt.Errorf("helm.valuesFrom: %s, key %q: not a YAML map", v, v.key))
 	}
 	return out, nil
 }

@@ -76,15 +76,15 @@ func (c *Client) with(m connMode) *Client {
 }
 
 // retry sends a request until its answer is final, or its context ends.
-func (l *Conn) retry(req *http.Request) (*http.Response, error) {
+func (cn *Conn) retry(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	var delays Backoff
 	for {
-		changes, err := l.waitUntilUp(ctx)
+		changes, err := cn.waitUntilUp(ctx)
 		if err != nil {
 			return nil, err
 		}
-		resp, err := l.send(req, patient)
+		resp, err := cn.send(req, patient)
 		if ctx.Err() != nil {
 			if err == nil {
 				_ = resp.Body.Close()
@@ -113,11 +113,11 @@ func (l *Conn) retry(req *http.Request) (*http.Response, error) {
 
 // waitUntilUp waits until the Conn is up, and returns a channel that is closed when its
 // state changes next.
-func (l *Conn) waitUntilUp(ctx context.Context) (<-chan struct{}, error) {
+func (cn *Conn) waitUntilUp(ctx context.Context) (<-chan struct{}, error) {
 	for {
-		l.mu.Lock()
-		cause, changes, ended := l.cause, l.changed, l.ended
-		l.mu.Unlock()
+		cn.mu.Lock()
+		cause, changes, ended := cn.cause, cn.changed, cn.ended
+		cn.mu.Unlock()
 		switch {
 		case ended:
 			return nil, &awayError{cause: ErrConnClosed}

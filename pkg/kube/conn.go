@@ -85,82 +85,82 @@ func NewConn(cfg *rest.Config, proxy func(*http.Request) (*url.URL, error), onLo
 }
 
 // Down returns why the Conn is down; nil: it is not.
-func (l *Conn) Down() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cause
+func (cn *Conn) Down() error {
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	return cn.cause
 }
 
 // Close closes all connections permanently: every later request fails.
-func (l *Conn) Close() {
-	l.mu.Lock()
-	l.cause, l.ended = ErrConnClosed, true
-	open := l.conns
-	l.conns = map[*wire]bool{}
-	l.notifyWaiters()
-	l.mu.Unlock()
+func (cn *Conn) Close() {
+	cn.mu.Lock()
+	cn.cause, cn.ended = ErrConnClosed, true
+	open := cn.conns
+	cn.conns = map[*wire]bool{}
+	cn.notifyWaiters()
+	cn.mu.Unlock()
 	for c := range open {
 		_ = c.Conn.Close()
 	}
-	l.transport.CloseIdleConnections()
+	cn.transport.CloseIdleConnections()
 }
 
 // Open returns the number of open connections.
-func (l *Conn) Open() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.conns)
+func (cn *Conn) Open() int {
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	return len(cn.conns)
 }
 
 // use returns a configuration that sends its requests over the Conn.
-func (l *Conn) use(cfg *rest.Config, m connMode) *rest.Config {
+func (cn *Conn) use(cfg *rest.Config, m connMode) *rest.Config {
 	out := rest.CopyConfig(cfg)
 	if !strings.Contains(out.Host, "://") {
 		out.Host = "https://" + out.Host // else the scheme follows from TLS options
 	}
 	out.TLSClientConfig, out.Dial, out.Proxy, out.WrapTransport = rest.TLSClientConfig{}, nil, nil, nil
-	out.Transport = roundTripper{conn: l, mode: m}
+	out.Transport = roundTripper{conn: cn, mode: m}
 	return out
 }
 
 // notifyWaiters wakes all waiters. The caller holds l.mu.
-func (l *Conn) notifyWaiters() {
-	close(l.changed)
-	l.changed = make(chan struct{})
+func (cn *Conn) notifyWaiters() {
+	close(cn.changed)
+	cn.changed = make(chan struct{})
 }
 
 // markDown records that a request got no answer.
-func (l *Conn) markDown(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	first := l.cause == nil
-	if !l.ended {
-		l.cause = err
+func (cn *Conn) markDown(err error) {
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	first := cn.cause == nil
+	if !cn.ended {
+		cn.cause = err
 	}
-	if first && l.onLost != nil {
-		go l.onLost()
+	if first && cn.onLost != nil {
+		go cn.onLost()
 	}
 }
 
 // onAnswer records the status of an answer.
-func (l *Conn) onAnswer(status int, m connMode) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended {
+func (cn *Conn) onAnswer(status int, m connMode) {
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	if cn.ended {
 		return
 	}
 	changes := false
 	if m == probing {
 		good := status < http.StatusMultipleChoices
-		changes = good && l.bad
-		l.bad = !good
+		changes = good && cn.bad
+		cn.bad = !good
 	}
 	if status < http.StatusInternalServerError {
-		changes = changes || l.cause != nil
-		l.cause = nil
+		changes = changes || cn.cause != nil
+		cn.cause = nil
 	}
 	if changes {
-		l.notifyWaiters()
+		cn.notifyWaiters()
 	}
 }
 
@@ -195,10 +195,10 @@ func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // send sends a request once, and records the result.
-func (l *Conn) send(req *http.Request, m connMode) (*http.Response, error) {
+func (cn *Conn) send(req *http.Request, m connMode) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	timeout := time.AfterFunc(l.limit, func() { cancel(errSilent) })
-	resp, err := l.trip.RoundTrip(req.WithContext(ctx))
+	timeout := time.AfterFunc(cn.limit, func() { cancel(errSilent) })
+	resp, err := cn.trip.RoundTrip(req.WithContext(ctx))
 	timeout.Stop()
 	if err != nil {
 		if context.Cause(ctx) == errSilent { //nolint:errorlint // this very value
@@ -208,17 +208,17 @@ func (l *Conn) send(req *http.Request, m connMode) (*http.Response, error) {
 		// A caller who gave up says nothing about the line, unless it was the
 		// limit of a probe that was reached.
 		if caller := req.Context().Err(); caller == nil || m == probing && errors.Is(caller, context.DeadlineExceeded) {
-			l.markDown(err)
+			cn.markDown(err)
 		}
 		return nil, err
 	}
-	l.onAnswer(resp.StatusCode, m)
+	cn.onAnswer(resp.StatusCode, m)
 	if m == probing {
 		resp.Header.Del("Retry-After") // else client-go tries again and again, and the probe never sees why
 	}
 	body := &answer{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, watch: isWatch(req)}
 	if m != patient {
-		body.limit = l.limit
+		body.limit = cn.limit
 	}
 	resp.Body = body
 	return resp, nil
@@ -273,20 +273,20 @@ func (a *answer) Close() error {
 }
 
 // dial opens a connection that Conn.Close closes.
-func (l *Conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (cn *Conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTime, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}}
 	conn, err := d.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	w := &wire{Conn: conn, line: l}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended {
+	w := &wire{Conn: conn, line: cn}
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	if cn.ended {
 		_ = conn.Close()
 		return nil, ErrConnClosed
 	}
-	l.conns[w] = true
+	cn.conns[w] = true
 	return w, nil
 }
 

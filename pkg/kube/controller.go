@@ -66,36 +66,36 @@ func NewController(name string, workers int, reconcile func(context.Context, Key
 }
 
 // Name returns the controller's name in logs, metrics and User-Agents.
-func (l *Controller) Name() string { return l.name }
+func (c *Controller) Name() string { return c.name }
 
 // OnDone sets a function that gets the result ("ok", "wait", "permanent" or "error")
 // and the duration of each reconciliation. It must be called before Run.
-func (l *Controller) OnDone(f func(result string, took time.Duration)) { l.onDone = f }
+func (c *Controller) OnDone(f func(result string, took time.Duration)) { c.onDone = f }
 
 // Add enqueues a key.
-func (l *Controller) Add(key Key) { l.queue.Add(key) }
+func (c *Controller) Add(key Key) { c.queue.Add(key) }
 
 // AddFirst enqueues a key ahead of all keys that Add enqueued: it is for changes by
 // users.
-func (l *Controller) AddFirst(key Key) {
-	l.priorities.markFirst(key)
-	l.queue.Add(key)
+func (c *Controller) AddFirst(key Key) {
+	c.priorities.markFirst(key)
+	c.queue.Add(key)
 }
 
 // AddAfter enqueues a key after a delay. If a key has several delays, the earliest
 // applies.
-func (l *Controller) AddAfter(key Key, after time.Duration) { l.queue.AddAfter(key, after) }
+func (c *Controller) AddAfter(key Key, after time.Duration) { c.queue.AddAfter(key, after) }
 
 // Len returns how many keys wait for a worker.
-func (l *Controller) Len() int { return l.queue.Len() }
+func (c *Controller) Len() int { return c.queue.Len() }
 
 // Run reconciles keys until ctx ends, and then waits for the workers.
-func (l *Controller) Run(ctx context.Context) error {
-	defer l.shutDownAfter(ctx)()
+func (c *Controller) Run(ctx context.Context) error {
+	defer c.shutDownAfter(ctx)()
 	var group errgroup.Group
-	for range l.workers {
+	for range c.workers {
 		group.Go(func() error {
-			for l.processNext(ctx) {
+			for c.processNext(ctx) {
 			}
 			return nil
 		})
@@ -104,67 +104,67 @@ func (l *Controller) Run(ctx context.Context) error {
 }
 
 // shutDownAfter shuts the queue down when ctx ends, unless cancel is called before.
-func (l *Controller) shutDownAfter(ctx context.Context) (cancel func() bool) {
-	return context.AfterFunc(ctx, l.queue.ShutDown)
+func (c *Controller) shutDownAfter(ctx context.Context) (cancel func() bool) {
+	return context.AfterFunc(ctx, c.queue.ShutDown)
 }
 
 // processNext reconciles one key; false: the queue is shut down.
-func (l *Controller) processNext(ctx context.Context) bool {
-	key, over := l.queue.Get()
+func (c *Controller) processNext(ctx context.Context) bool {
+	key, over := c.queue.Get()
 	if over {
 		return false
 	}
-	defer l.queue.Done(key)
+	defer c.queue.Done(key)
 	if ctx.Err() != nil {
 		return true
 	}
 	start := time.Now()
-	next, err := l.reconcileSafely(ctx, key)
-	result := l.schedule(ctx, key, next, err)
-	if l.onDone != nil {
-		l.onDone(result, time.Since(start))
+	next, err := c.reconcileSafely(ctx, key)
+	result := c.schedule(ctx, key, next, err)
+	if c.onDone != nil {
+		c.onDone(result, time.Since(start))
 	}
 	return true
 }
 
 // reconcileSafely calls reconcile and turns a panic into an error: one broken object
 // must not stop the others.
-func (l *Controller) reconcileSafely(ctx context.Context, key Key) (next Result, err error) {
+func (c *Controller) reconcileSafely(ctx context.Context, key Key) (next Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic in loop %s: %v\n%s", l.name, p, debug.Stack())
+			err = fmt.Errorf("panic in loop %s: %v\n%s", c.name, p, debug.Stack())
 		}
 	}()
-	return l.reconcile(ctx, key)
+	return c.reconcile(ctx, key)
 }
 
 // schedule decides from the result of a reconciliation when the key is enqueued again.
 // It returns the result for OnDone.
-func (l *Controller) schedule(ctx context.Context, key Key, next Result, err error) string {
+func (c *Controller) schedule(ctx context.Context, key Key, next Result, err error) string {
 	var wait *reconcile.RequeueAfter
 	var permanent *reconcile.Terminal
 	result := "ok"
 	switch {
 	case err == nil:
-		l.queue.Forget(key)
+		c.queue.Forget(key)
 	case errors.As(err, &permanent):
-		l.queue.Forget(key)
+		c.queue.Forget(key)
 		result = "permanent"
 	case errors.As(err, &wait):
-		l.queue.Forget(key)
+		c.queue.Forget(key)
 		next.After = wait.After
 		result = "wait"
 	case ctx.Err() != nil:
 		return "error"
 	default:
-		l.queue.AddRateLimited(key)
+		c.queue.AddRateLimited(key)
 		result = "error"
 	}
 	if next.After > 0 {
-		l.queue.AddAfter(key, next.After)
+		c.queue.AddAfter(key, next.After)
 	}
-	if err != nil && l.onError != nil && !IsConflict(err) {
-		l.onError(key, err)
+	if err != nil && c.onError != nil && !IsConflict(err) {
+		c.onError(key, err)
 	}
 	return result
 }
@@ -186,46 +186,46 @@ type ranked struct {
 
 func newPriorityQueue() *priorityQueue { return &priorityQueue{marked: map[Key]bool{}} }
 
-func (o *priorityQueue) markFirst(key Key) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i := range o.items {
-		if o.items[i].key == key {
-			o.items[i].first = true
-			heap.Fix(o.heap(), i)
+func (p *priorityQueue) markFirst(key Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.items {
+		if p.items[i].key == key {
+			p.items[i].first = true
+			heap.Fix(p.heap(), i)
 			return
 		}
 	}
-	o.marked[key] = true
+	p.marked[key] = true
 }
 
 // Touch is called when a key that waits already is added again.
-func (o *priorityQueue) Touch(Key) {}
+func (p *priorityQueue) Touch(Key) {}
 
 // Push is called when a key joins the queue.
-func (o *priorityQueue) Push(key Key) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.count++
-	heap.Push(o.heap(), ranked{key: key, first: o.marked[key], turn: o.count})
-	delete(o.marked, key)
+func (p *priorityQueue) Push(key Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count++
+	heap.Push(p.heap(), ranked{key: key, first: p.marked[key], turn: p.count})
+	delete(p.marked, key)
 }
 
 // Len returns how many keys wait.
-func (o *priorityQueue) Len() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.items)
+func (p *priorityQueue) Len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.items)
 }
 
 // Pop removes and returns the next key.
-func (o *priorityQueue) Pop() Key {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return heap.Pop(o.heap()).(ranked).key
+func (p *priorityQueue) Pop() Key {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return heap.Pop(p.heap()).(ranked).key
 }
 
-func (o *priorityQueue) heap() *rankedHeap { return (*rankedHeap)(&o.items) }
+func (p *priorityQueue) heap() *rankedHeap { return (*rankedHeap)(&p.items) }
 
 type rankedHeap []ranked
 

@@ -28,14 +28,14 @@ type fastDecoder struct {
 
 // SupportedMediaTypes returns the media types of the wrapped serializer; JSON has our
 // decoders.
-func (s fastDecoder) SupportedMediaTypes() []runtime.SerializerInfo {
-	infos := append([]runtime.SerializerInfo(nil), s.NegotiatedSerializer.SupportedMediaTypes()...)
+func (f fastDecoder) SupportedMediaTypes() []runtime.SerializerInfo {
+	infos := append([]runtime.SerializerInfo(nil), f.NegotiatedSerializer.SupportedMediaTypes()...)
 	for i := range infos {
 		info := &infos[i]
 		if info.MediaType != runtime.ContentTypeJSON {
 			continue
 		}
-		info.Serializer = fastObject{info.Serializer, s.scheme}
+		info.Serializer = fastObject{info.Serializer, f.scheme}
 		if stream := info.StreamSerializer; stream != nil {
 			of := *stream
 			of.Serializer, of.Framer = fastEvent{of.Serializer}, lineFramer{of.Framer}
@@ -52,19 +52,19 @@ type fastObject struct {
 }
 
 // Decode decodes an object as the wrapped serializer does. into may be nil.
-func (s fastObject) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (f fastObject) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	gvk, ok := kindIn(data)
 	if !ok {
-		return s.Serializer.Decode(data, defaults, into)
+		return f.Serializer.Decode(data, defaults, into)
 	}
 	if into == nil {
-		made, err := s.scheme.New(gvk)
+		made, err := f.scheme.New(gvk)
 		if err != nil {
-			return s.Serializer.Decode(data, defaults, into)
+			return f.Serializer.Decode(data, defaults, into)
 		}
 		into = made
-	} else if known, _, err := s.scheme.ObjectKinds(into); err != nil || len(known) != 1 || known[0] != gvk {
-		return s.Serializer.Decode(data, defaults, into)
+	} else if known, _, err := f.scheme.ObjectKinds(into); err != nil || len(known) != 1 || known[0] != gvk {
+		return f.Serializer.Decode(data, defaults, into)
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, into); err != nil {
 		return nil, &gvk, err
@@ -110,22 +110,22 @@ type fastEvent struct{ runtime.Serializer }
 
 // Decode decodes a watch event as the wrapped serializer does, except that the event
 // shares its bytes with data. The caller uses them before the next event arrives.
-func (s fastEvent) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (f fastEvent) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	event, ok := into.(*metav1.WatchEvent)
 	if !ok {
-		return s.Serializer.Decode(data, defaults, into)
+		return f.Serializer.Decode(data, defaults, into)
 	}
 	kind, rest, ok := readMember(data, `{"type":"`)
 	if !ok {
-		return s.Serializer.Decode(data, defaults, into)
+		return f.Serializer.Decode(data, defaults, into)
 	}
 	object, ok := bytes.CutPrefix(rest, []byte(`,"object":{`))
 	if !ok {
-		return s.Serializer.Decode(data, defaults, into)
+		return f.Serializer.Decode(data, defaults, into)
 	}
 	object = bytes.TrimRight(rest[len(rest)-len(object)-1:], " \t\r\n")
 	if !bytes.HasSuffix(object, []byte("}}")) {
-		return s.Serializer.Decode(data, defaults, into)
+		return f.Serializer.Decode(data, defaults, into)
 	}
 	event.Type, event.Object = kind, runtime.RawExtension{Raw: object[:len(object)-1]}
 	gvk := metav1.SchemeGroupVersion.WithKind(metav1.WatchEventKind)

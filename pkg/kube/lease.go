@@ -191,27 +191,27 @@ type leaseWatch struct {
 
 // isReleased reports whether another holder has released the lease since the previous
 // call.
-func (s *leaseWatch) isReleased(l *coordinationapi.Lease) (back bool) {
-	s.version = l.ResourceVersion
+func (lw *leaseWatch) isReleased(l *coordinationapi.Lease) (back bool) {
+	lw.version = l.ResourceVersion
 	holder := ""
 	if l.Spec.HolderIdentity != nil {
 		holder = *l.Spec.HolderIdentity
 	}
-	back = s.taken && holder == ""
-	s.taken = holder != "" && holder != s.identity
+	back = lw.taken && holder == ""
+	lw.taken = holder != "" && holder != lw.identity
 	return back
 }
 
 // waitReleased waits until the lease is released (back) or the watch ends. ok is false
 // if the version to watch from is too old: then the elector's next try finds out.
-func (s *leaseWatch) waitReleased(w watch.Interface) (back, ok bool) {
+func (lw *leaseWatch) waitReleased(w watch.Interface) (back, ok bool) {
 	defer w.Stop()
 	for e := range w.ResultChan() {
 		l, ok := e.Object.(*coordinationapi.Lease)
 		if !ok || e.Type == watch.Error {
 			return false, false
 		}
-		if s.isReleased(l) || e.Type == watch.Deleted && s.taken {
+		if lw.isReleased(l) || e.Type == watch.Deleted && lw.taken {
 			return true, true
 		}
 	}

@@ -83,7 +83,7 @@ type emptyWatch struct {
 func newEmptyWatch() *emptyWatch { return &emptyWatch{events: make(chan watch.Event)} }
 
 // Stop ends the watch.
-func (s *emptyWatch) Stop() { s.once.Do(func() { close(s.events) }) }
+func (e *emptyWatch) Stop() { e.once.Do(func() { close(e.events) }) }
 
 // ResultChan returns the channel that Stop closes.
-func (s *emptyWatch) ResultChan() <-chan watch.Event { return s.events }
+func (e *emptyWatch) ResultChan() <-chan watch.Event { return e.events }

@@ -96,10 +96,10 @@ type writerErrorRecorder struct {
 	err    error
 }
 
-func (s *writerErrorRecorder) Write(p []byte) (int, error) {
-	n, err := s.writer.Write(p)
+func (w *writerErrorRecorder) Write(p []byte) (int, error) {
+	n, err := w.writer.Write(p)
 	if err != nil {
-		s.err = err
+		w.err = err
 	}
 	return n, err
 }

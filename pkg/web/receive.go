@@ -136,17 +136,17 @@ type progressReader struct {
 	stall time.Duration
 }
 
-func (w *progressReader) Read(p []byte) (int, error) {
-	if w.limit < 0 {
+func (pr *progressReader) Read(p []byte) (int, error) {
+	if pr.limit < 0 {
 		return 0, errTooMuch
 	}
-	if int64(len(p)) > w.limit+1 {
-		p = p[:w.limit+1]
+	if int64(len(p)) > pr.limit+1 {
+		p = p[:pr.limit+1]
 	}
-	n, err := w.from.Read(p)
-	w.limit -= int64(n)
+	n, err := pr.from.Read(p)
+	pr.limit -= int64(n)
 	if n > 0 {
-		w.watch.Reset(w.stall)
+		pr.watch.Reset(pr.stall)
 	}
 	return n, err
 }

@@ -70,16 +70,16 @@ func newCaches(c *kube.Client) *caches {
 }
 
 // runnables returns all caches except that of workspaces, whose kind may not exist.
-func (v *caches) runnables() []kube.Runner {
+func (c *caches) runnables() []kube.Runner {
 	return []kube.Runner{
-		v.management, v.provisioning, v.clusters, v.groups, v.settings, v.features, v.leases, v.nodes, v.namespaces, v.bundles,
+		c.management, c.provisioning, c.clusters, c.groups, c.settings, c.features, c.leases, c.nodes, c.namespaces, c.bundles,
 	}
 }
 
 // setting returns the effective value of one of Rancher's settings; empty if it does
 // not exist.
-func (v *caches) setting(name string) string {
-	s, ok := v.settings.Get(kube.Key{Name: name})
+func (c *caches) setting(name string) string {
+	s, ok := c.settings.Get(kube.Key{Name: name})
 	if !ok {
 		return ""
 	}
@@ -88,14 +88,14 @@ func (v *caches) setting(name string) string {
 
 // surroundings returns the settings and nodes that the mapping of each cluster
 // depends on.
-func (v *caches) surroundings() plan.Surroundings {
-	list := v.nodes.List("")
+func (c *caches) surroundings() plan.Surroundings {
+	list := c.nodes.List("")
 	nodes := make([]corev1.Node, 0, len(list))
 	for _, n := range list {
 		nodes = append(nodes, *n)
 	}
 	return plan.Surroundings{
-		Registry: v.setting(plan.SettingRegistry), Secrets: v.setting(plan.SettingPullSecrets), Affinity: v.setting(plan.SettingAffinity),
+		Registry: c.setting(plan.SettingRegistry), Secrets: c.setting(plan.SettingPullSecrets), Affinity: c.setting(plan.SettingAffinity),
 		Taints: plan.ControlPlaneTaints(nodes),
 	}
 }

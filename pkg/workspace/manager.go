@@ -79,19 +79,19 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 }
 
 // Runnables returns what kube.Run runs.
-func (h *Manager) Runnables() []kube.Runner { return []kube.Runner{h.crds, h.events, h} }
+func (m *Manager) Runnables() []kube.Runner { return []kube.Runner{m.crds, m.events, m} }
 
 // Run runs the loops while Rancher's kinds exist, until ctx ends.
-func (h *Manager) Run(ctx context.Context) error {
+func (m *Manager) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		seen := h.servedKinds()
+		seen := m.servedKinds()
 		if seen == nil {
-			if !waitSignal(ctx, h.change) {
+			if !waitSignal(ctx, m.change) {
 				return nil
 			}
 			continue
 		}
-		if err := h.runLoops(ctx, seen); err != nil {
+		if err := m.runLoops(ctx, seen); err != nil {
 			return err
 		}
 	}
@@ -100,16 +100,16 @@ func (h *Manager) Run(ctx context.Context) error {
 
 // servedKinds returns the kinds that exist, by the names of their CRDs; nil if a
 // required kind is missing.
-func (h *Manager) servedKinds() map[string]bool {
+func (m *Manager) servedKinds() map[string]bool {
 	out := map[string]bool{}
 	for _, name := range kinds {
-		if _, ok := h.crds.Get(kube.Key{Name: name}); !ok {
+		if _, ok := m.crds.Get(kube.Key{Name: name}); !ok {
 			return nil
 		}
 		out[name] = true
 	}
 	for _, name := range optional {
-		if _, ok := h.crds.Get(kube.Key{Name: name}); ok {
+		if _, ok := m.crds.Get(kube.Key{Name: name}); ok {
 			out[name] = true
 		}
 	}
@@ -117,29 +117,29 @@ func (h *Manager) servedKinds() map[string]bool {
 }
 
 // runLoops runs the loops until ctx ends, or until a kind is created or deleted.
-func (h *Manager) runLoops(ctx context.Context, seen map[string]bool) error {
+func (m *Manager) runLoops(ctx context.Context, seen map[string]bool) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
-		for maps.Equal(seen, h.servedKinds()) {
-			if !waitSignal(ctx, h.change) {
+		for maps.Equal(seen, m.servedKinds()) {
+			if !waitSignal(ctx, m.change) {
 				return
 			}
 		}
-		h.log.Info("Rancher's kinds have changed")
+		m.log.Info("Rancher's kinds have changed")
 		stop()
 	})
 	defer watcher.Wait()
 	defer stop()
-	s, err := h.open(ctx, seen)
+	s, err := m.open(ctx, seen)
 	if err != nil {
-		h.log.WithError(err).Warn("Rancher's kinds cannot be read yet")
+		m.log.WithError(err).Warn("Rancher's kinds cannot be read yet")
 		_ = kube.Sleep(ctx, lookAgain) // ends early if the manager ends
 		return nil
 	}
-	h.log.Info("Rancher's kinds are there")
-	return kube.Run(ctx, h.cfg.Fail, s.runnables()...)
+	m.log.Info("Rancher's kinds are there")
+	return kube.Run(ctx, m.cfg.Fail, s.runnables()...)
 }
 
 // ports are the dependencies of the loops: each takes those that it needs.
@@ -169,11 +169,11 @@ type loopSet struct {
 
 // open makes the loops for the kinds that exist. The loops do nothing before part is
 // set.
-func (h *Manager) open(ctx context.Context, seen map[string]bool) (*loopSet, error) {
-	c := h.client.Loop(process)
+func (m *Manager) open(ctx context.Context, seen map[string]bool) (*loopSet, error) {
+	c := m.client.Loop(process)
 	s := &loopSet{view: newCaches(c)}
 	p := ports{
-		client: h.client, log: h.log, events: h.events, mode: h.cfg.Mode, now: h.cfg.Now, served: seen,
+		client: m.client, log: m.log, events: m.events, mode: m.cfg.Mode, now: m.cfg.Now, served: seen,
 		part: newPart(), view: s.view, wake: s.enqueueAll,
 	}
 	var err error
@@ -184,10 +184,10 @@ func (h *Manager) open(ctx context.Context, seen map[string]bool) (*loopSet, err
 	if seen[kindWorkspace] {
 		s.namespaces = newNamespaceLoop(p, s.capi)
 	}
-	if h.cfg.Mode != plan.WithRancher { // the loops give no rights then, and may not read roles
+	if m.cfg.Mode != plan.WithRancher { // the loops give no rights then, and may not read roles
 		s.rights = newRightsLoops(p)
 	}
-	s.presence = newPresence(p, h.cfg.Look, s.rights.enqueueAll)
+	s.presence = newPresence(p, m.cfg.Look, s.rights.enqueueAll)
 	return s, nil
 }
 

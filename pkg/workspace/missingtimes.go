@@ -22,19 +22,19 @@ func newMissingTimes(now func() time.Time) *missingTimes {
 }
 
 // missingFor returns how long an object has been missing: since the first call for it.
-func (a *missingTimes) missingFor(key kube.Key) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := a.now()
-	if _, ok := a.since[key]; !ok {
-		a.since[key] = now
+func (m *missingTimes) missingFor(key kube.Key) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	if _, ok := m.since[key]; !ok {
+		m.since[key] = now
 	}
-	return now.Sub(a.since[key])
+	return now.Sub(m.since[key])
 }
 
 // forget records that an object exists, or that nothing needs it any more.
-func (a *missingTimes) forget(key kube.Key) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.since, key)
+func (m *missingTimes) forget(key kube.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.since, key)
 }

@@ -26,8 +26,8 @@ type lack struct {
 
 // remaining returns how long an object need not be written again: it lacks only the
 // fields that the API server drops. wanted is the digest of the desired object.
-func (s *prunedFields) remaining(key kube.Key, wanted string, live any) time.Duration {
-	known, ok := s.known.Load(key)
+func (p *prunedFields) remaining(key kube.Key, wanted string, live any) time.Duration {
+	known, ok := p.known.Load(key)
 	if !ok {
 		return 0
 	}
@@ -36,18 +36,18 @@ func (s *prunedFields) remaining(key kube.Key, wanted string, live any) time.Dur
 	if err != nil || before.wanted != wanted || before.kept != kept {
 		return 0
 	}
-	return before.again.Sub(s.now())
+	return before.again.Sub(p.now())
 }
 
 // set records what the API server has stored of an object.
-func (s *prunedFields) set(key kube.Key, wanted string, written any) error {
+func (p *prunedFields) set(key kube.Key, wanted string, written any) error {
 	kept, err := plan.Digest(written)
 	if err != nil {
 		return err
 	}
-	s.known.Store(key, lack{wanted, kept, s.now().Add(prunedAgain)})
+	p.known.Store(key, lack{wanted, kept, p.now().Add(prunedAgain)})
 	return nil
 }
 
 // forget drops the record of an object that is complete, or was deleted.
-func (s *prunedFields) forget(key kube.Key) { s.known.Delete(key) }
+func (p *prunedFields) forget(key kube.Key) { p.known.Delete(key) }

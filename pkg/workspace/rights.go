@@ -34,26 +34,26 @@ func newRightsLoops(p ports) *rightsLoops {
 	return g
 }
 
-func (g *rightsLoops) runnables() []kube.Runner {
-	if g == nil {
+func (r *rightsLoops) runnables() []kube.Runner {
+	if r == nil {
 		return nil
 	}
-	parts := append(g.creators.runnables(), g.defaults.loop)
-	if g.global != nil {
-		parts = append(parts, g.global.runnables()...)
+	parts := append(r.creators.runnables(), r.defaults.loop)
+	if r.global != nil {
+		parts = append(parts, r.global.runnables()...)
 	}
 	return parts
 }
 
 // enqueueAll enqueues all objects of every loop.
-func (g *rightsLoops) enqueueAll() {
-	if g == nil {
+func (r *rightsLoops) enqueueAll() {
+	if r == nil {
 		return
 	}
-	g.creators.enqueueAll()
-	g.defaults.enqueueAll()
-	if g.global != nil {
-		g.global.enqueueAll()
+	r.creators.enqueueAll()
+	r.defaults.enqueueAll()
+	if r.global != nil {
+		r.global.enqueueAll()
 	}
 }
 
@@ -100,15 +100,15 @@ func (t *nameTaken) first(what string) *nameTaken {
 // apply creates roles first, then bindings, and deletes unwanted ones in the opposite
 // order. It does not change an object of another owner with a desired name; the error
 // names that object after everything else is done.
-func (s *ownedKinds) apply(ctx context.Context, want, live plan.Rights) error {
+func (o *ownedKinds) apply(ctx context.Context, want, live plan.Rights) error {
 	var other *nameTaken
 	for _, err := range []error{
-		s.roles.ensureAll(ctx, want.ClusterRoles, live.ClusterRoles, &other),
-		s.everywhere.ensureAll(ctx, want.ClusterRoleBindings, live.ClusterRoleBindings, &other),
-		s.bindings.ensureAll(ctx, want.RoleBindings, live.RoleBindings, &other),
-		s.bindings.deleteUnwanted(ctx, want.RoleBindings, live.RoleBindings),
-		s.everywhere.deleteUnwanted(ctx, want.ClusterRoleBindings, live.ClusterRoleBindings),
-		s.roles.deleteUnwanted(ctx, want.ClusterRoles, live.ClusterRoles),
+		o.roles.ensureAll(ctx, want.ClusterRoles, live.ClusterRoles, &other),
+		o.everywhere.ensureAll(ctx, want.ClusterRoleBindings, live.ClusterRoleBindings, &other),
+		o.bindings.ensureAll(ctx, want.RoleBindings, live.RoleBindings, &other),
+		o.bindings.deleteUnwanted(ctx, want.RoleBindings, live.RoleBindings),
+		o.everywhere.deleteUnwanted(ctx, want.ClusterRoleBindings, live.ClusterRoleBindings),
+		o.roles.deleteUnwanted(ctx, want.ClusterRoles, live.ClusterRoles),
 	} {
 		if err != nil {
 			return err
@@ -121,18 +121,18 @@ func (s *ownedKinds) apply(ctx context.Context, want, live plan.Rights) error {
 }
 
 // ensureAll creates and repairs the desired objects.
-func (s *ownedKind[P]) ensureAll(ctx context.Context, want, live []P, other **nameTaken) error {
+func (o *ownedKind[P]) ensureAll(ctx context.Context, want, live []P, other **nameTaken) error {
 	have := byKey(live)
 	for _, w := range want {
 		if l, ok := have[kube.KeyOf(w)]; ok {
-			if err := s.repair(ctx, l, w); err != nil {
+			if err := o.repair(ctx, l, w); err != nil {
 				return err
 			}
 			continue
 		}
-		made, err := s.create(ctx, w)
+		made, err := o.create(ctx, w)
 		if err == nil && !made {
-			err = s.adoptExisting(ctx, w, other)
+			err = o.adoptExisting(ctx, w, other)
 		}
 		if err != nil {
 			return err
@@ -143,36 +143,36 @@ func (s *ownedKind[P]) ensureAll(ctx context.Context, want, live []P, other **na
 
 // adoptExisting handles an existing object with a desired name that the cache did not
 // have.
-func (s *ownedKind[P]) adoptExisting(ctx context.Context, want P, other **nameTaken) error {
-	live, err := s.store.Get(ctx, kube.KeyOf(want))
+func (o *ownedKind[P]) adoptExisting(ctx context.Context, want P, other **nameTaken) error {
+	live, err := o.store.Get(ctx, kube.KeyOf(want))
 	if err != nil {
 		return err // the object was deleted meanwhile: try again
 	}
-	if plan.MayChange(live, want) && !plan.IsRancherManaged(s.mode, live.GetAnnotations()) {
-		return s.repair(ctx, live, want)
+	if plan.MayChange(live, want) && !plan.IsRancherManaged(o.mode, live.GetAnnotations()) {
+		return o.repair(ctx, live, want)
 	}
-	if !s.grantsSame(live, want) {
-		*other = (*other).first(fmt.Sprintf("%s %q", s.kind, kube.KeyOf(want)))
+	if !o.grantsSame(live, want) {
+		*other = (*other).first(fmt.Sprintf("%s %q", o.kind, kube.KeyOf(want)))
 	}
 	return nil
 }
 
 // grantsSame reports whether an object of another owner grants what is desired.
-func (s *ownedKind[P]) grantsSame(live, want P) bool {
+func (o *ownedKind[P]) grantsSame(live, want P) bool {
 	like, ok := live.DeepCopyObject().(P)
 	if !ok {
 		return false
 	}
 	like.SetLabels(want.GetLabels())
 	like.SetOwnerReferences(want.GetOwnerReferences())
-	_, deed := s.mend(like, want)
+	_, deed := o.mend(like, want)
 	return deed == plan.Fits
 }
 
 // create creates an object; false: one of its name exists. In a namespace that is being
 // deleted it creates nothing.
-func (s *ownedKind[P]) create(ctx context.Context, want P) (bool, error) {
-	_, err := s.store.Create(ctx, want)
+func (o *ownedKind[P]) create(ctx context.Context, want P) (bool, error) {
+	_, err := o.store.Create(ctx, want)
 	switch {
 	case err == nil, kube.IsTerminating(err), kube.IsGone(err):
 		return true, nil
@@ -183,17 +183,17 @@ func (s *ownedKind[P]) create(ctx context.Context, want P) (bool, error) {
 }
 
 // repair patches an object that differs from the desired one.
-func (s *ownedKind[P]) repair(ctx context.Context, live, want P) error {
-	changed, deed := s.mend(live, want)
+func (o *ownedKind[P]) repair(ctx context.Context, live, want P) error {
+	changed, deed := o.mend(live, want)
 	switch deed {
 	case plan.Mend:
-		_, err := s.store.Patch(ctx, live, changed)
+		_, err := o.store.Patch(ctx, live, changed)
 		return err
 	case plan.Remake:
-		if err := s.store.Delete(ctx, kube.KeyOf(live), exactly(live)); err != nil {
+		if err := o.store.Delete(ctx, kube.KeyOf(live), exactly(live)); err != nil {
 			return err
 		}
-		if _, err := s.store.Create(ctx, want); err != nil && !kube.IsExists(err) {
+		if _, err := o.store.Create(ctx, want); err != nil && !kube.IsExists(err) {
 			return fmt.Errorf("give rights: %w", err)
 		}
 	}
@@ -201,13 +201,13 @@ func (s *ownedKind[P]) repair(ctx context.Context, live, want P) error {
 }
 
 // deleteUnwanted deletes existing objects that are not desired.
-func (s *ownedKind[P]) deleteUnwanted(ctx context.Context, want, live []P) error {
+func (o *ownedKind[P]) deleteUnwanted(ctx context.Context, want, live []P) error {
 	keep := byKey(want)
 	for _, l := range live {
 		if _, ok := keep[kube.KeyOf(l)]; ok || l.GetDeletionTimestamp() != nil {
 			continue
 		}
-		if err := s.store.Delete(ctx, kube.KeyOf(l), exactly(l)); err != nil {
+		if err := o.store.Delete(ctx, kube.KeyOf(l), exactly(l)); err != nil {
 			return err
 		}
 	}
@@ -240,18 +240,18 @@ type eventReporter struct {
 }
 
 // report emits an event about a problem of an object.
-func (s *eventReporter) report(o kube.Object, reason, text string) {
-	if was, ok := s.said.Swap(o.GetUID(), text); ok && was == text {
+func (e *eventReporter) report(o kube.Object, reason, text string) {
+	if was, ok := e.said.Swap(o.GetUID(), text); ok && was == text {
 		return
 	}
-	s.events.Event(o, kube.Warning, reason, text)
-	log := s.log.WithField("reason", reason)
-	if s.key != "" {
-		log = log.WithField(s.key, o.GetName())
+	e.events.Event(o, kube.Warning, reason, text)
+	log := e.log.WithField("reason", reason)
+	if e.key != "" {
+		log = log.WithField(e.key, o.GetName())
 	}
 	log.Warn(text)
 }
 
 // clear drops what was reported about an object, which has no problem any more, or was
 // deleted.
-func (s *eventReporter) clear(o kube.Object) { s.said.Delete(o.GetUID()) }
+func (e *eventReporter) clear(o kube.Object) { e.said.Delete(o.GetUID()) }

@@ -119,16 +119,16 @@ func signal(c chan struct{}) {
 }
 
 // follow watches the settings while their kind exists.
-func (t *settingsWatch) follow(ctx context.Context) error {
+func (sw *settingsWatch) follow(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if _, ok := t.crd.Get(kube.Key{Name: kindSettings}); !ok {
-			t.set(plan.Reported{})
-			if !waitSignal(ctx, t.change) {
+		if _, ok := sw.crd.Get(kube.Key{Name: kindSettings}); !ok {
+			sw.set(plan.Reported{})
+			if !waitSignal(ctx, sw.change) {
 				return nil
 			}
 			continue
 		}
-		if err := t.watch(ctx); err != nil {
+		if err := sw.watch(ctx); err != nil {
 			return err
 		}
 	}
@@ -136,12 +136,12 @@ func (t *settingsWatch) follow(ctx context.Context) error {
 }
 
 // watch watches the settings until ctx ends or their kind is deleted.
-func (t *settingsWatch) watch(ctx context.Context) error {
+func (sw *settingsWatch) watch(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	settings := kube.NewCache[*management.Setting](t.client, kube.Watch{}, nil)
+	settings := kube.NewCache[*management.Setting](sw.client, kube.Watch{}, nil)
 	look := func() {
-		t.set(plan.ReportedBy(func(name string) string {
+		sw.set(plan.ReportedBy(func(name string) string {
 			if s, ok := settings.Get(kube.Key{Name: name}); ok {
 				return s.Effective()
 			}
@@ -157,49 +157,49 @@ func (t *settingsWatch) watch(ctx context.Context) error {
 	settings.OnError(func(err error) { // tried again by the cache, with a growing delay
 		if kube.IsForbidden(err) && err.Error() != said {
 			said = err.Error()
-			t.log.WithError(err).Warn("Rancher's settings cannot be read: what is known of them counts, and without any no agent is told anything")
+			sw.log.WithError(err).Warn("Rancher's settings cannot be read: what is known of them counts, and without any no agent is told anything")
 		}
 	})
 	return kube.Run(ctx, nil, settings, kube.RunnerFunc(func(ctx context.Context) error {
 		look()
 		for {
-			if _, ok := t.crd.Get(kube.Key{Name: kindSettings}); !ok {
+			if _, ok := sw.crd.Get(kube.Key{Name: kindSettings}); !ok {
 				stop()
 				return nil
 			}
-			if !waitSignal(ctx, t.change) {
+			if !waitSignal(ctx, sw.change) {
 				return nil
 			}
 		}
 	}))
 }
 
-func (t *settingsWatch) set(said plan.Reported) {
-	t.mu.Lock()
-	changed := !t.known || t.said != said
-	t.known, t.said = true, said
-	t.mu.Unlock()
+func (sw *settingsWatch) set(said plan.Reported) {
+	sw.mu.Lock()
+	changed := !sw.known || sw.said != said
+	sw.known, sw.said = true, said
+	sw.mu.Unlock()
 	if changed {
-		signal(t.fresh)
+		signal(sw.fresh)
 	}
 }
 
-func (t *settingsWatch) get() plan.Reported {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.said
+func (sw *settingsWatch) get() plan.Reported {
+	sw.mu.Lock()
+	defer sw.mu.Unlock()
+	return sw.said
 }
 
 // waitFirst waits until the settings are known; false: ctx has ended.
-func (t *settingsWatch) waitFirst(ctx context.Context) bool {
+func (sw *settingsWatch) waitFirst(ctx context.Context) bool {
 	for {
-		t.mu.Lock()
-		known := t.known
-		t.mu.Unlock()
+		sw.mu.Lock()
+		known := sw.known
+		sw.mu.Unlock()
 		if known {
 			return true
 		}
-		if !waitSignal(ctx, t.fresh) {
+		if !waitSignal(ctx, sw.fresh) {
 			return false
 		}
 	}
@@ -207,12 +207,12 @@ func (t *settingsWatch) waitFirst(ctx context.Context) bool {
 
 // waitUnchanged waits until the settings have not changed for a while; false: ctx has
 // ended.
-func (t *settingsWatch) waitUnchanged(ctx context.Context, quiet time.Duration) bool {
-	for said := t.get(); ; {
+func (sw *settingsWatch) waitUnchanged(ctx context.Context, quiet time.Duration) bool {
+	for said := sw.get(); ; {
 		if kube.Sleep(ctx, quiet) != nil {
 			return false
 		}
-		now := t.get()
+		now := sw.get()
 		if now == said {
 			return true
 		}

@@ -43,65 +43,65 @@ func newProgressPrinter(out io.Writer, now func() string) *progressPrinter {
 	return t
 }
 
-func (t *progressPrinter) run() {
+func (p *progressPrinter) run() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		select {
-		case <-t.done:
+		case <-p.done:
 			return
 		case <-tick.C:
-			t.wait()
+			p.wait()
 		}
 	}
 }
 
 // wait says what is being waited for, if it is time to.
-func (t *progressPrinter) wait() {
-	text := t.now()
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (p *progressPrinter) wait() {
+	text := p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch {
 	case text == "":
-	case t.moving:
-		fmt.Fprintf(t.out, "\r\x1b[K%s", t.line("wait", clip(text, 60)))
-		t.open = true
-	case time.Since(t.last) >= silence:
-		fmt.Fprintln(t.out, t.line("wait", text))
-		t.last = time.Now()
+	case p.moving:
+		fmt.Fprintf(p.out, "\r\x1b[K%s", p.line("wait", clip(text, 60)))
+		p.open = true
+	case time.Since(p.last) >= silence:
+		fmt.Fprintln(p.out, p.line("wait", text))
+		p.last = time.Now()
 	}
 }
 
 // step prints one line of progress.
-func (t *progressPrinter) step(step, text string) { t.print(t.line(step, text)) }
+func (p *progressPrinter) step(step, text string) { p.print(p.line(step, text)) }
 
 // print prints a line as it is.
-func (t *progressPrinter) print(line string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.clear()
-	fmt.Fprintln(t.out, line)
-	t.last = time.Now()
+func (p *progressPrinter) print(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	fmt.Fprintln(p.out, line)
+	p.last = time.Now()
 }
 
 // close takes the moving line off the screen and ends the progressPrinter.
-func (t *progressPrinter) close() {
-	close(t.done)
-	t.wg.Wait()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.clear()
+func (p *progressPrinter) close() {
+	close(p.done)
+	p.wg.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
 }
 
-func (t *progressPrinter) clear() {
-	if t.open {
-		fmt.Fprint(t.out, "\r\x1b[K")
-		t.open = false
+func (p *progressPrinter) clear() {
+	if p.open {
+		fmt.Fprint(p.out, "\r\x1b[K")
+		p.open = false
 	}
 }
 
-func (t *progressPrinter) line(step, text string) string {
-	return fmt.Sprintf("%s  %-8s  %s", kubebin.Elapsed(time.Since(t.begin)), step, text)
+func (p *progressPrinter) line(step, text string) string {
+	return fmt.Sprintf("%s  %-8s  %s", kubebin.Elapsed(time.Since(p.begin)), step, text)
 }
 
 // clip cuts text to n runes.

@@ -85,9 +85,9 @@ func (s *session) document(snap fleet.Snapshot) document {
 }
 
 // rounded keeps one digit behind the point.
-func (t seconds) rounded() seconds {
+func (s seconds) rounded() seconds {
 	round := func(x float64) float64 { return float64(int(x*10+0.5)) / 10 }
-	return seconds{round(t.Build), round(t.Start), round(t.FirstReady)}
+	return seconds{round(s.Build), round(s.Start), round(s.FirstReady)}
 }
 
 // show prints the result of up; unready is why not everything is Ready.

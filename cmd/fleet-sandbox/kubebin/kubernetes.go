@@ -163,15 +163,15 @@ type lines struct {
 func lineWriter(f func(string)) io.Writer { return &lines{f: f} }
 
 // Write implements io.Writer and never fails.
-func (w *lines) Write(data []byte) (int, error) {
-	w.rest = append(w.rest, data...)
+func (l *lines) Write(data []byte) (int, error) {
+	l.rest = append(l.rest, data...)
 	for {
-		advance, line, err := bufio.ScanLines(w.rest, false)
+		advance, line, err := bufio.ScanLines(l.rest, false)
 		if err != nil || advance == 0 {
 			return len(data), nil
 		}
-		w.f(strings.TrimSpace(string(line)))
-		w.rest = w.rest[advance:]
+		l.f(strings.TrimSpace(string(line)))
+		l.rest = l.rest[advance:]
 	}
 }
 

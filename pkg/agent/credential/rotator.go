@@ -86,73 +86,73 @@ func New(cfg Config) *Rotator {
 }
 
 // REST returns a configuration that always uses the present token.
-func (k *Rotator) REST() *rest.Config { return rest.CopyConfig(k.rest) }
+func (r *Rotator) REST() *rest.Config { return rest.CopyConfig(r.rest) }
 
 // Uses returns the digest of the accepted offer, and when the present token expires.
 // The check-in reports both.
-func (k *Rotator) Uses() (digest string, expires time.Time) {
-	if k == nil {
+func (r *Rotator) Uses() (digest string, expires time.Time) {
+	if r == nil {
 		return "", time.Time{}
 	}
-	k.state.Lock()
-	defer k.state.Unlock()
-	return k.uses, k.span.Expires
+	r.state.Lock()
+	defer r.state.Unlock()
+	return r.uses, r.span.Expires
 }
 
 // setToken sets the present token and the offer that it belongs to.
-func (k *Rotator) setToken(token, offer string) {
-	k.bearer.set(token)
-	k.state.Lock()
-	defer k.state.Unlock()
-	k.uses, k.span = plan.Digest(offer), plan.SpanOf(token)
+func (r *Rotator) setToken(token, offer string) {
+	r.bearer.set(token)
+	r.state.Lock()
+	defer r.state.Unlock()
+	r.uses, r.span = plan.Digest(offer), plan.SpanOf(token)
 }
 
 // Observe handles the credential that the manager offers in an answer; next is when the
 // agent connects next. It accepts a new offer, or renews a token that is due. It
 // returns true if the agent must check in at once.
-func (k *Rotator) Observe(ctx context.Context, offer string, next time.Time) bool {
-	if k == nil {
+func (r *Rotator) Observe(ctx context.Context, offer string, next time.Time) bool {
+	if r == nil {
 		return false
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.refused = time.Time{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused = time.Time{}
 	switch {
-	case offer != "" && offer != k.offer:
-		return k.acceptOffer(ctx, offer)
-	case k.renewalDue(next):
-		k.renew(ctx)
+	case offer != "" && offer != r.offer:
+		return r.acceptOffer(ctx, offer)
+	case r.renewalDue(next):
+		r.renew(ctx)
 	}
 	return false
 }
 
 // renewalDue reports whether the present token must be renewed before the next
 // connection.
-func (k *Rotator) renewalDue(next time.Time) bool {
-	k.state.Lock()
-	defer k.state.Unlock()
-	return k.span.Renew(k.cfg.Cluster.String(), k.cfg.Now(), next)
+func (r *Rotator) renewalDue(next time.Time) bool {
+	r.state.Lock()
+	defer r.state.Unlock()
+	return r.span.Renew(r.cfg.Cluster.String(), r.cfg.Now(), next)
 }
 
 // acceptOffer fetches the tokens of an offer with the present credential, and stores
 // them.
-func (k *Rotator) acceptOffer(ctx context.Context, text string) bool {
+func (r *Rotator) acceptOffer(ctx context.Context, text string) bool {
 	offer, err := plan.ParseOffer(text)
 	var got tokens
 	if err == nil {
-		got, err = k.fetchTokens(ctx, offer)
+		got, err = r.fetchTokens(ctx, offer)
 	}
 	if err == nil {
-		err = k.tryToken(ctx, got.token)
+		err = r.tryToken(ctx, got.token)
 	}
 	if err == nil {
-		err = k.storeTokens(ctx, text, got)
+		err = r.storeTokens(ctx, text, got)
 	}
 	if err != nil {
-		k.cfg.Log.WithField("error", err.Error()).Warn("credential not taken")
-		if k.untaken != text {
-			k.untaken = text
-			k.cfg.Report(kube.Warning, ReasonNotTaken, "the manager offers another credential, which could not be taken ("+err.Error()+"); the present one is used on, and it is tried again")
+		r.cfg.Log.WithField("error", err.Error()).Warn("credential not taken")
+		if r.untaken != text {
+			r.untaken = text
+			r.cfg.Report(kube.Warning, ReasonNotTaken, "the manager offers another credential, which could not be taken ("+err.Error()+"); the present one is used on, and it is tried again")
 		}
 		return false
 	}
@@ -160,9 +160,9 @@ func (k *Rotator) acceptOffer(ctx context.Context, text string) bool {
 	if !offer.IsLasting() {
 		lasts = "it lasts " + plan.FormatDuration(offer.Life.TTL) + " and is renewed by this agent"
 	}
-	k.untaken = ""
-	k.cfg.Log.WithField("agent", offer.Account).Info("credential taken")
-	k.cfg.Report(kube.Normal, ReasonTaken, "this agent uses another credential of its manager; "+lasts)
+	r.untaken = ""
+	r.cfg.Log.WithField("agent", offer.Account).Info("credential taken")
+	r.cfg.Report(kube.Normal, ReasonTaken, "this agent uses another credential of its manager; "+lasts)
 	return true
 }
 
@@ -172,13 +172,13 @@ type tokens struct {
 }
 
 // fetchTokens fetches the tokens of an offer with the present token.
-func (k *Rotator) fetchTokens(ctx context.Context, o plan.Offer) (tokens, error) {
-	up, err := k.connect(k.bearer.get())
+func (r *Rotator) fetchTokens(ctx context.Context, o plan.Offer) (tokens, error) {
+	up, err := r.connect(r.bearer.get())
 	if err != nil {
 		return tokens{}, err
 	}
 	if o.IsLasting() {
-		return k.fetchPermanent(ctx, up, o)
+		return r.fetchPermanent(ctx, up, o)
 	}
 	return fetchBoth(ctx, up, o)
 }
@@ -203,14 +203,14 @@ func requestToken(ctx context.Context, up *kube.Client, account kube.Key, ttl ti
 
 // tryToken checks that a token has the rights of an agent, by an empty patch of the
 // Cluster's status.
-func (k *Rotator) tryToken(ctx context.Context, token string) error {
-	up, err := k.connect(token)
+func (r *Rotator) tryToken(ctx context.Context, token string) error {
+	up, err := r.connect(token)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	_, err = kube.StoreOf[*fleet.Cluster](up).PatchRaw(ctx, k.cfg.Cluster, types.MergePatchType, []byte(`{"status":{}}`), "status")
+	_, err = kube.StoreOf[*fleet.Cluster](up).PatchRaw(ctx, r.cfg.Cluster, types.MergePatchType, []byte(`{"status":{}}`), "status")
 	if err != nil {
 		return fmt.Errorf("try the new credential: %w", err)
 	}
@@ -218,69 +218,69 @@ func (k *Rotator) tryToken(ctx context.Context, token string) error {
 }
 
 // renew fetches new tokens while the present one is valid.
-func (k *Rotator) renew(ctx context.Context) {
-	offer, err := plan.ParseOffer(k.offer)
+func (r *Rotator) renew(ctx context.Context) {
+	offer, err := plan.ParseOffer(r.offer)
 	if err != nil {
 		return // no offered credential: the token has another source
 	}
-	got, err := k.fetchTokens(ctx, offer)
+	got, err := r.fetchTokens(ctx, offer)
 	if err == nil {
-		err = k.storeTokens(ctx, k.offer, got)
+		err = r.storeTokens(ctx, r.offer, got)
 	}
 	if err != nil {
-		k.cfg.Log.WithField("error", err.Error()).Warn("credential not renewed")
+		r.cfg.Log.WithField("error", err.Error()).Warn("credential not renewed")
 		return
 	}
-	k.cfg.Log.WithField("agent", offer.Account).Debug("credential renewed")
+	r.cfg.Log.WithField("agent", offer.Account).Debug("credential renewed")
 }
 
 // Recover fetches another token if the present one was refused because it has expired.
 // It returns false and no error if the present token has not expired, or never does. If
 // admission denied the token, the next check-in tries it again: the account for renewal
 // has its rights.
-func (k *Rotator) Recover(ctx context.Context) (bool, error) {
-	if k == nil {
+func (r *Rotator) Recover(ctx context.Context) (bool, error) {
+	if r == nil {
 		return false, nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, ends := k.Uses(); ends.IsZero() || !k.refused.IsZero() && k.cfg.Now().Sub(k.refused) < againAfter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ends := r.Uses(); ends.IsZero() || !r.refused.IsZero() && r.cfg.Now().Sub(r.refused) < againAfter {
 		return false, nil
 	}
-	offer, err := plan.ParseOffer(k.offer)
-	if err != nil || k.renewal == "" {
+	offer, err := plan.ParseOffer(r.offer)
+	if err != nil || r.renewal == "" {
 		return false, nil //nolint:nilerr // nothing to fetch another one with
 	}
-	token, err := k.fetchWithRenewal(ctx, offer)
+	token, err := r.fetchWithRenewal(ctx, offer)
 	if err != nil {
 		if !kube.IsDenied(err) && (kube.IsUnauthorized(err) || kube.IsForbidden(err)) {
-			k.refused = k.cfg.Now()
+			r.refused = r.cfg.Now()
 		}
 		return false, err
 	}
-	if err := k.storeTokens(ctx, k.offer, token); err != nil {
+	if err := r.storeTokens(ctx, r.offer, token); err != nil {
 		return false, err
 	}
-	k.cfg.Log.WithField("agent", offer.Account).Info("credential recovered")
-	k.cfg.Report(kube.Normal, ReasonRecovered, "the credential had ended while the manager was away; this agent has fetched a new one")
+	r.cfg.Log.WithField("agent", offer.Account).Info("credential recovered")
+	r.cfg.Report(kube.Normal, ReasonRecovered, "the credential had ended while the manager was away; this agent has fetched a new one")
 	return true, nil
 }
 
 // Ended reports whether the present credential has expired and the manager offers no
 // other one.
-func (k *Rotator) Ended() bool {
-	if k == nil {
+func (r *Rotator) Ended() bool {
+	if r == nil {
 		return false
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return !k.refused.IsZero()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.refused.IsZero()
 }
 
 // fetchWithRenewal fetches a token with the renewal token, and with that new token both
 // tokens.
-func (k *Rotator) fetchWithRenewal(ctx context.Context, o plan.Offer) (tokens, error) {
-	up, err := k.connect(k.renewal)
+func (r *Rotator) fetchWithRenewal(ctx context.Context, o plan.Offer) (tokens, error) {
+	up, err := r.connect(r.renewal)
 	if err != nil {
 		return tokens{}, err
 	}
@@ -288,22 +288,22 @@ func (k *Rotator) fetchWithRenewal(ctx context.Context, o plan.Offer) (tokens, e
 	if err != nil {
 		return tokens{}, err
 	}
-	if up, err = k.connect(token); err != nil {
+	if up, err = r.connect(token); err != nil {
 		return tokens{}, err
 	}
 	renewal, err := requestToken(ctx, up, kube.Key{Namespace: o.Namespace, Name: o.Renewal}, o.Life.RenewalTTL())
 	if err != nil { // the present renewal token may work the next time
-		k.cfg.Log.WithField("error", err.Error()).Warn("renewal token not renewed")
-		renewal = k.renewal
+		r.cfg.Log.WithField("error", err.Error()).Warn("renewal token not renewed")
+		renewal = r.renewal
 	}
 	return tokens{token: token, renewal: renewal}, nil
 }
 
 // connect returns a connection to the manager with a token.
-func (k *Rotator) connect(token string) (*kube.Client, error) {
-	cfg := rest.CopyConfig(k.cfg.REST)
+func (r *Rotator) connect(token string) (*kube.Client, error) {
+	cfg := rest.CopyConfig(r.cfg.REST)
 	cfg.BearerToken = token
-	up, err := kube.Connect(kube.Config{REST: cfg, UserAgent: k.cfg.UserAgent, FieldManager: fleet.FieldManagerAgent})
+	up, err := kube.Connect(kube.Config{REST: cfg, UserAgent: r.cfg.UserAgent, FieldManager: fleet.FieldManagerAgent})
 	if err != nil {
 		return nil, err
 	}

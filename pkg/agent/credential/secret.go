@@ -45,15 +45,15 @@ func readRecord(data []byte, token string) (offer, renewal string) {
 
 // readSecret reads the Secret fleet-agent. It must have the present token, or a token
 // that storeTokens wrote without getting the answer.
-func (k *Rotator) readSecret(ctx context.Context) (*corev1.Secret, error) {
+func (r *Rotator) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	s, err := kube.StoreOf[*corev1.Secret](k.cfg.Down).Get(ctx, kube.Key{Namespace: k.cfg.Namespace, Name: fleet.SecretAgent})
+	s, err := kube.StoreOf[*corev1.Secret](r.cfg.Down).Get(ctx, kube.Key{Namespace: r.cfg.Namespace, Name: fleet.SecretAgent})
 	if err != nil {
 		return nil, err
 	}
 	cfg, err := clientcmd.RESTConfigFromKubeConfig(s.Data[registration.KeyKubeconfig])
-	if err != nil || cfg.BearerToken != k.bearer.get() && !k.sent[tokenDigest(cfg.BearerToken)] {
+	if err != nil || cfg.BearerToken != r.bearer.get() && !r.sent[tokenDigest(cfg.BearerToken)] {
 		return nil, errOther
 	}
 	return s, nil
@@ -61,8 +61,8 @@ func (k *Rotator) readSecret(ctx context.Context) (*corev1.Secret, error) {
 
 // storeTokens writes fetched tokens to the Secret, and then uses them. It writes
 // nothing if the agent has registered again in the meantime.
-func (k *Rotator) storeTokens(ctx context.Context, offer string, got tokens) error {
-	s, err := k.readSecret(ctx)
+func (r *Rotator) storeTokens(ctx context.Context, offer string, got tokens) error {
+	s, err := r.readSecret(ctx)
 	if err != nil {
 		return fmt.Errorf("keep the credential: %w", err)
 	}
@@ -76,13 +76,13 @@ func (k *Rotator) storeTokens(ctx context.Context, offer string, got tokens) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	k.sent[tokenDigest(got.token)] = true
-	if _, err := kube.StoreOf[*corev1.Secret](k.cfg.Down).Patch(ctx, s, changed); err != nil {
+	r.sent[tokenDigest(got.token)] = true
+	if _, err := kube.StoreOf[*corev1.Secret](r.cfg.Down).Patch(ctx, s, changed); err != nil {
 		return fmt.Errorf("keep the credential: %w", err)
 	}
-	clear(k.sent)
-	k.offer, k.renewal = offer, got.renewal
-	k.setToken(got.token, offer)
+	clear(r.sent)
+	r.offer, r.renewal = offer, got.renewal
+	r.setToken(got.token, offer)
 	return nil
 }
 
@@ -101,7 +101,7 @@ func replaceToken(kubeconfig []byte, token string) ([]byte, error) {
 }
 
 // fetchPermanent reads the Secret with a token that does not expire.
-func (k *Rotator) fetchPermanent(ctx context.Context, up *kube.Client, o plan.Offer) (tokens, error) {
+func (r *Rotator) fetchPermanent(ctx context.Context, up *kube.Client, o plan.Offer) (tokens, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	s, err := kube.StoreOf[*corev1.Secret](up).Get(ctx, kube.Key{Namespace: o.Namespace, Name: o.Token})

@@ -34,9 +34,9 @@ const (
 
 // accept gets everything that a deployment needs, verifies it and stores it before the
 // first step. If the deployment depends on others, it then waits for them.
-func (l *releases) accept(ctx context.Context, s *snapshot) (helm.Deployment, error) {
-	d := l.helmDeployment(s)
-	p, err := l.payloads.get(ctx, s)
+func (r *releases) accept(ctx context.Context, s *snapshot) (helm.Deployment, error) {
+	d := r.helmDeployment(s)
+	p, err := r.payloads.get(ctx, s)
 	if err != nil {
 		return d, err
 	}
@@ -46,10 +46,10 @@ func (l *releases) accept(ctx context.Context, s *snapshot) (helm.Deployment, er
 	if d.Options, err = options.WithValues(s.spec.Options, p.values); err != nil {
 		return d, reconcile.TerminalError(release.ReasonBadValues, err)
 	}
-	if err := l.dependencies.waitForDependencies(s); err != nil {
+	if err := r.dependencies.waitForDependencies(s); err != nil {
 		return d, err
 	}
-	return d, l.copies.copyToRelease(ctx, s, &d, p.copies)
+	return d, r.copies.copyToRelease(ctx, s, &d, p.copies)
 }
 
 // payloads get what deployments are made of, from the store or from where the manager
@@ -62,14 +62,14 @@ type payloads struct {
 
 // get returns the payload of a deployment: from the store if it was accepted before,
 // else from the manager.
-func (l *payloads) get(ctx context.Context, s *snapshot) (versionPayload, error) {
-	if p, ok := l.accepted(ctx, s); ok {
+func (pl *payloads) get(ctx context.Context, s *snapshot) (versionPayload, error) {
+	if p, ok := pl.accepted(ctx, s); ok {
 		return p, nil
 	}
 	if s.session == nil || s.bd == nil {
 		return versionPayload{}, reconcile.RequeueError(reasonManagerAway, 0, errors.New("the manager is away"))
 	}
-	p, err := l.fetchVersion(ctx, s)
+	p, err := pl.fetchVersion(ctx, s)
 	if err != nil {
 		return p, err
 	}
@@ -83,22 +83,22 @@ func (l *payloads) get(ctx context.Context, s *snapshot) (versionPayload, error)
 	if len(p.copies) > 0 {
 		s.rec.Copies = copiesOpen
 	}
-	if err := l.records.Accept(ctx, s.rec, payload); err != nil {
+	if err := pl.records.Accept(ctx, s.rec, payload); err != nil {
 		return p, err
 	}
-	s.rec, s.hasRecord = l.records.recordOf(s.name, s.mark)
-	return p, l.records.dropOld(ctx, s, old)
+	s.rec, s.hasRecord = pl.records.recordOf(s.name, s.mark)
+	return p, pl.records.dropOld(ctx, s, old)
 }
 
 // accepted returns the stored payload, if the BundleDeployment still asks for exactly
 // that.
-func (l *payloads) accepted(ctx context.Context, s *snapshot) (versionPayload, bool) {
+func (pl *payloads) accepted(ctx context.Context, s *snapshot) (versionPayload, bool) {
 	had := s.rec.Spec
 	if !s.hasRecord || had.DeploymentID != s.spec.DeploymentID || had.ValuesHash != s.spec.ValuesHash ||
 		had.DownstreamResourcesGeneration != s.spec.DownstreamResourcesGeneration {
 		return versionPayload{}, false
 	}
-	payload, there, err := l.records.Payload(ctx, s.rec.Key)
+	payload, there, err := pl.records.Payload(ctx, s.rec.Key)
 	if err != nil || !there {
 		return versionPayload{}, false
 	}
@@ -114,8 +114,8 @@ func (s *snapshot) contentID() string {
 
 // fetchVersion gets content, values and copies of a version from the manager, and
 // verifies them.
-func (l *payloads) fetchVersion(ctx context.Context, s *snapshot) (versionPayload, error) {
-	p, err := l.fetchFiles(ctx, s)
+func (pl *payloads) fetchVersion(ctx context.Context, s *snapshot) (versionPayload, error) {
+	p, err := pl.fetchFiles(ctx, s)
 	if err != nil {
 		return p, err
 	}
@@ -127,13 +127,13 @@ func (l *payloads) fetchVersion(ctx context.Context, s *snapshot) (versionPayloa
 }
 
 // fetchFiles gets the content from a Content, a registry or the source of a chart.
-func (l *payloads) fetchFiles(ctx context.Context, s *snapshot) (p versionPayload, err error) {
+func (pl *payloads) fetchFiles(ctx context.Context, s *snapshot) (p versionPayload, err error) {
 	p.id = s.contentID()
 	switch {
 	case p.id == "" && s.spec.HelmChartOptions != nil:
-		return l.chart(ctx, s)
+		return pl.chart(ctx, s)
 	case s.spec.OCIContents:
-		p.content, err = l.pull(ctx, s, p.id)
+		p.content, err = pl.pull(ctx, s, p.id)
 	default:
 		p.content, err = download(ctx, s.session, p.id)
 	}

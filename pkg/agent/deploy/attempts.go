@@ -33,36 +33,36 @@ func newAttempts(now func() time.Time) *attempts {
 
 // setTried records that the agent has tried the desired version without a failure that
 // counts.
-func (t *attempts) setTried(s *snapshot) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	a := t.attemptOf(s.name)
+func (at *attempts) setTried(s *snapshot) {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	a := at.attemptOf(s.name)
 	a.id, a.failed = s.spec.DeploymentID, 0
 }
 
 // addFailure records another failed try, and returns the delay before the next.
-func (t *attempts) addFailure(s *snapshot) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	a := t.attemptOf(s.name)
+func (at *attempts) addFailure(s *snapshot) time.Duration {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	a := at.attemptOf(s.name)
 	a.id, a.failed = s.spec.DeploymentID, a.failed+1
 	return backOff(a.failed)
 }
 
 // lastTriedIs reports whether a deployment id is the one that was tried last.
-func (t *attempts) lastTriedIs(name, id string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	a := t.last[name]
+func (at *attempts) lastTriedIs(name, id string) bool {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	a := at.last[name]
 	return a != nil && a.id == id
 }
 
 // failedDeployments returns the deployments whose last try has failed.
-func (t *attempts) failedDeployments() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (at *attempts) failedDeployments() []string {
+	at.mu.Lock()
+	defer at.mu.Unlock()
 	var out []string
-	for name, a := range t.last {
+	for name, a := range at.last {
 		if a.failed > 0 {
 			out = append(out, name)
 		}
@@ -71,49 +71,49 @@ func (t *attempts) failedDeployments() []string {
 }
 
 // forget removes what is known of a deployment.
-func (t *attempts) forget(name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.last, name)
+func (at *attempts) forget(name string) {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	delete(at.last, name)
 }
 
 // attemptOf returns the last try of a deployment. The caller holds t.mu.
-func (t *attempts) attemptOf(name string) *attempt {
-	a := t.last[name]
+func (at *attempts) attemptOf(name string) *attempt {
+	a := at.last[name]
 	if a == nil {
 		a = &attempt{}
-		t.last[name] = a
+		at.last[name] = a
 	}
 	return a
 }
 
 // setPermanentFailure records a permanent failure. It keeps the payload for another
 // try.
-func (t *attempts) setPermanentFailure(s *snapshot, f *store.Failure) {
+func (at *attempts) setPermanentFailure(s *snapshot, f *store.Failure) {
 	s.rec.Failed = f
 	if !release.MayPass(f.Reason) {
-		t.setTried(s)
+		at.setTried(s)
 		s.rec.Chunks = 0
 		return
 	}
-	delay := t.addFailure(s)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.attemptOf(s.name).next = t.now().Add(delay)
+	delay := at.addFailure(s)
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	at.attemptOf(s.name).next = at.now().Add(delay)
 	s.requeueAfter(delay)
 }
 
 // reportEarlierFailure reports the permanent failure of an earlier run.
-func (t *attempts) reportEarlierFailure(s *snapshot) {
+func (at *attempts) reportEarlierFailure(s *snapshot) {
 	f := s.rec.Failed
 	if f == nil || !release.MayPass(f.Reason) {
-		t.setTried(s)
+		at.setTried(s)
 	} else {
-		t.mu.Lock()
-		a := t.attemptOf(s.name)
+		at.mu.Lock()
+		a := at.attemptOf(s.name)
 		a.id = s.spec.DeploymentID
-		s.requeueAfter(a.next.Sub(t.now()))
-		t.mu.Unlock()
+		s.requeueAfter(a.next.Sub(at.now()))
+		at.mu.Unlock()
 	}
 	if f != nil {
 		s.fail(report.Failure{Reason: f.Reason, Message: f.Message, Permanent: true})
@@ -122,12 +122,12 @@ func (t *attempts) reportEarlierFailure(s *snapshot) {
 
 // retryDue reports whether another try is due although the last one has failed
 // permanently. It is due after a start of the agent.
-func (t *attempts) retryDue(s *snapshot) bool {
+func (at *attempts) retryDue(s *snapshot) bool {
 	f := s.rec.Failed
 	if s.bd == nil || f == nil || f.ID != s.spec.DeploymentID || !release.MayPass(f.Reason) {
 		return false
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.now().Before(t.attemptOf(s.name).next)
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	return !at.now().Before(at.attemptOf(s.name).next)
 }

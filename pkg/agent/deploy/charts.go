@@ -36,17 +36,17 @@ type reportedRetry struct {
 	within time.Duration // after which it is tried again at the latest; 0: not without a change
 }
 
-func (b *reportedRetry) Unwrap() error { return b.error }
+func (r *reportedRetry) Unwrap() error { return r.error }
 
 // chart gets the files of a deployment that names a chart. No error of the chart's
 // source is permanent: a user may repair the source, or the Secret.
-func (l *payloads) chart(ctx context.Context, s *snapshot) (versionPayload, error) {
+func (pl *payloads) chart(ctx context.Context, s *snapshot) (versionPayload, error) {
 	request := chart.RequestOf(s.spec.Options.Helm)
 	c, err := s.chartCredentials(ctx)
 	if err != nil {
 		return versionPayload{}, err
 	}
-	m, err := l.charts.Chart(ctx, request, c)
+	m, err := pl.charts.Chart(ctx, request, c)
 	switch {
 	case err == nil:
 		raw := content.Encode(m)

@@ -60,7 +60,7 @@ func getContent(ctx context.Context, s *Session, name string) (*fleet.Content, e
 // pull reads a packed content from the registry that the Secret of its name locates. No
 // error of a registry is permanent: a user may repair the registry or the Secret, and
 // no watch shows that to the agent.
-func (l *payloads) pull(ctx context.Context, s *snapshot, id string) ([]byte, error) {
+func (pl *payloads) pull(ctx context.Context, s *snapshot, id string) ([]byte, error) {
 	secret, err := s.session.Secrets.Get(ctx, kube.Key{Namespace: s.session.Namespace, Name: id})
 	switch {
 	case kube.IsGone(err):
@@ -72,7 +72,7 @@ func (l *payloads) pull(ctx context.Context, s *snapshot, id string) ([]byte, er
 	if err != nil {
 		return nil, reconcile.RequeueError(reconcile.ReasonOf(err), managerDelay, err)
 	}
-	raw, err := l.registry.Pull(ctx, storage.Read(), id)
+	raw, err := pl.registry.Pull(ctx, storage.Read(), id)
 	if reconcile.IsTerminal(err) {
 		return nil, reconcile.RequeueError(reconcile.ReasonOf(err), managerDelay, err)
 	}

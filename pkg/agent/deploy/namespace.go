@@ -96,7 +96,7 @@ func (n *namespaces) checkAllowed(s *snapshot) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	why := options.Refused(s.spec.Options, name, labels, exists)
+	why := options.TargetNamespaceRefusal(s.spec.Options, name, labels, exists)
 	if why == "" {
 		return true, nil
 	}

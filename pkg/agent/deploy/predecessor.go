@@ -27,17 +27,17 @@ type predecessor struct {
 
 // waitForPredecessor returns a wait if another agent, which this one replaces and which
 // made the release, still exists.
-func (l *releases) waitForPredecessor(ctx context.Context, s *snapshot) error {
+func (r *releases) waitForPredecessor(ctx context.Context, s *snapshot) error {
 	from := s.wanted.Predecessor.Namespace
 	if from == "" || s.observed.Memory.Owner.AgentNamespace != from {
 		return nil
 	}
-	p := &l.before
+	p := &r.before
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := l.now()
+	now := r.now()
 	if p.asked.IsZero() || now.Sub(p.asked) >= predecessorFor {
-		lives, err := agentLives(ctx, l.live, from, now)
+		lives, err := agentLives(ctx, r.live, from, now)
 		if err != nil {
 			return err
 		}

@@ -32,89 +32,89 @@ type releases struct {
 }
 
 // observe reads the state of the release that a deployment wants.
-func (l *releases) observe(ctx context.Context, s *snapshot) (err error) {
-	s.observed, err = l.helm.Observe(ctx, s.wanted.ID)
+func (r *releases) observe(ctx context.Context, s *snapshot) (err error) {
+	s.observed, err = r.helm.Observe(ctx, s.wanted.ID)
 	return err
 }
 
 // takeStep carries out one action.
-func (l *releases) takeStep(ctx context.Context, s *snapshot, a release.Action) error {
+func (r *releases) takeStep(ctx context.Context, s *snapshot, a release.Action) error {
 	id := s.wanted.ID
 	if a.Verb == release.Install || a.Verb == release.Upgrade {
-		return l.deploy(ctx, s, a)
+		return r.deploy(ctx, s, a)
 	}
-	l.log(s, a).Info("release action")
+	r.log(s, a).Info("release action")
 	switch a.Verb {
 	case release.Fail:
-		return l.helm.Fail(ctx, id)
+		return r.helm.Fail(ctx, id)
 	case release.Resume:
-		return l.resumeCorrection(ctx, s)
+		return r.resumeCorrection(ctx, s)
 	case release.Mend:
-		return l.helm.RepairStatus(ctx, id)
+		return r.helm.RepairStatus(ctx, id)
 	case release.Purge:
-		return l.helm.Purge(ctx, id)
+		return r.helm.Purge(ctx, id)
 	case release.Forget:
-		return l.helm.Forget(ctx, id)
+		return r.helm.Forget(ctx, id)
 	case release.Uninstall:
-		return l.helm.Uninstall(ctx, id, s.rights())
+		return r.helm.Uninstall(ctx, id, s.rights())
 	}
 	return fmt.Errorf("unknown action %q", a.Verb)
 }
 
 // deploy installs or upgrades the release.
-func (l *releases) deploy(ctx context.Context, s *snapshot, a release.Action) error {
+func (r *releases) deploy(ctx context.Context, s *snapshot, a release.Action) error {
 	defer s.session.timeout()()
-	d, err := l.accept(ctx, s)
+	d, err := r.accept(ctx, s)
 	if err != nil {
 		return err
 	}
-	l.log(s, a).Info("release action")
+	r.log(s, a).Info("release action")
 	if a.Verb == release.Install {
-		err = l.helm.Install(ctx, d)
+		err = r.helm.Install(ctx, d)
 	} else {
-		err = l.helm.Upgrade(ctx, d)
+		err = r.helm.Upgrade(ctx, d)
 	}
-	l.sharing.setAwaited(s, err)
+	r.sharing.setAwaited(s, err)
 	if err != nil {
 		return err
 	}
 	s.rec.Applied, s.rec.Failed, s.rec.Chunks = s.spec.DeploymentID, nil, 0
 	s.rec.Carried = s.spec.DownstreamResourcesGeneration
 	s.wanted.Applied, s.wanted.Settled = s.spec.DeploymentID, ""
-	l.drift.LookAtAll(s.name)
+	r.drift.LookAtAll(s.name)
 	return nil
 }
 
 // resumeCorrection repeats a correction of drift that was interrupted. If it fails, it
 // counts as a failed correction.
-func (l *releases) resumeCorrection(ctx context.Context, s *snapshot) error {
-	if err := l.helm.Fail(ctx, s.wanted.ID); err != nil {
+func (r *releases) resumeCorrection(ctx context.Context, s *snapshot) error {
+	if err := r.helm.Fail(ctx, s.wanted.ID); err != nil {
 		return err
 	}
 	how := drift.CorrectionOf(s.spec)
 	if how == nil {
 		return nil
 	}
-	if err := l.helm.Correct(ctx, s.wanted.ID, s.rights(), drift.InterruptedCorrection(s.spec, *how)); err != nil && ctx.Err() == nil {
+	if err := r.helm.Correct(ctx, s.wanted.ID, s.rights(), drift.InterruptedCorrection(s.spec, *how)); err != nil && ctx.Err() == nil {
 		s.correction = summary.NotCorrected + err.Error()
 	}
-	l.drift.LookAtAll(s.name)
+	r.drift.LookAtAll(s.name)
 	return nil
 }
 
 // log returns a log entry for an action.
-func (l *releases) log(s *snapshot, a release.Action) *logrus.Entry {
-	return l.to.WithFields(logrus.Fields{
+func (r *releases) log(s *snapshot, a release.Action) *logrus.Entry {
+	return r.to.WithFields(logrus.Fields{
 		"deployment": s.name, "action": string(a.Verb), "reason": a.Reason, "commit": s.labels[fleet.LabelCommit],
 	})
 }
 
 // helmDeployment returns the input of package helm.
-func (l *releases) helmDeployment(s *snapshot) helm.Deployment {
+func (r *releases) helmDeployment(s *snapshot) helm.Deployment {
 	_, admin := s.labels[fleet.LabelAdminNamespace]
 	return helm.Deployment{
 		ID: s.wanted.ID, Options: s.spec.Options, AdminNamespace: admin,
-		Claim: s.claimOf, Shared: s.addConflict, Awaited: l.sharing.awaitedByOthers(s),
+		Claim: s.claimOf, Shared: s.addConflict, Awaited: r.sharing.awaitedByOthers(s),
 		Memory: release.Record{
 			Owner: s.wanted.Self, Manager: restoreguard.MarkText(s.mark), BundleUID: string(s.uid()),
 			DeploymentID: s.spec.DeploymentID, Commit: s.labels[fleet.LabelCommit],

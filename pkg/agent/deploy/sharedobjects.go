@@ -46,20 +46,20 @@ func newSharing(now func() time.Time, enqueue func(name string)) *sharing {
 }
 
 // awaitedObjects returns what a deployment waits for. The caller holds h.mu.
-func (h *sharing) awaitedObjects(name string) *shared {
-	w := h.waits[name]
+func (sh *sharing) awaitedObjects(name string) *shared {
+	w := sh.waits[name]
 	if w == nil {
 		w = &shared{}
-		h.waits[name] = w
+		sh.waits[name] = w
 	}
 	return w
 }
 
 // forget removes what is known of a deployment.
-func (h *sharing) forget(name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.waits, name)
+func (sh *sharing) forget(name string) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	delete(sh.waits, name)
 }
 
 // conflicts collects such objects during an attempt.
@@ -99,18 +99,18 @@ func (s *snapshot) release() release.ID {
 // failed before the objects were compared changes nothing: a withdrawn bundle keeps the
 // objects until they are taken over. A permanent failure ends the wait, unless that
 // would delete objects that always need an approval.
-func (h *sharing) setAwaited(s *snapshot, err error) {
+func (sh *sharing) setAwaited(s *snapshot, err error) {
 	s.conflicts.mu.Lock()
 	found := s.conflicts.list
 	s.conflicts.list = nil
 	s.conflicts.mu.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	w := h.awaitedObjects(s.name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	w := sh.awaitedObjects(s.name)
 	switch {
 	case reconcile.ReasonOf(err) == release.ReasonSharedObject:
 		if len(w.objects) == 0 {
-			w.since = h.now()
+			w.since = sh.now()
 		}
 		slices.SortFunc(found, func(a, b helm.SharedObject) int { return strings.Compare(a.Identity(), b.Identity()) })
 		w.objects = found
@@ -118,7 +118,7 @@ func (h *sharing) setAwaited(s *snapshot, err error) {
 		*w = shared{}
 	}
 	if err == nil {
-		h.enqueueAwaiting(s.release())
+		sh.enqueueAwaiting(s.release())
 	}
 }
 
@@ -128,34 +128,34 @@ func alwaysNeedsApproval(o helm.SharedObject) bool { return withdrawal.NeedsAppr
 
 // enqueueAwaiting enqueues the deployments that wait for objects of a release. The
 // caller holds h.mu.
-func (h *sharing) enqueueAwaiting(id release.ID) {
-	for name, w := range h.waits {
+func (sh *sharing) enqueueAwaiting(id release.ID) {
+	for name, w := range sh.waits {
 		if w.isFrom(id) {
-			h.enqueue(name)
+			sh.enqueue(name)
 		}
 	}
 }
 
 // isFrom reports whether one of the awaited objects is of a release.
-func (w shared) isFrom(id release.ID) bool {
-	return slices.ContainsFunc(w.objects, func(o helm.SharedObject) bool { return o.Owner == id })
+func (s shared) isFrom(id release.ID) bool {
+	return slices.ContainsFunc(s.objects, func(o helm.SharedObject) bool { return o.Owner == id })
 }
 
 // waitsFor reports whether a deployment waits for objects of a release.
-func (h *sharing) waitsFor(name string, id release.ID) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	w := h.waits[name]
+func (sh *sharing) waitsFor(name string, id release.ID) bool {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	w := sh.waits[name]
 	return w != nil && w.isFrom(id)
 }
 
 // awaitedByOthers returns a function that reports whether other bundles of the same
 // repository wait for an object of a deployment.
-func (h *sharing) awaitedByOthers(s *snapshot) func(object string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (sh *sharing) awaitedByOthers(s *snapshot) func(object string) bool {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
 	set := map[string]bool{}
-	for name, w := range h.waits {
+	for name, w := range sh.waits {
 		if p := s.wanted.Peers[name]; !p.Live || !p.SameRepository {
 			continue
 		}
@@ -170,24 +170,24 @@ func (h *sharing) awaitedByOthers(s *snapshot) func(object string) bool {
 
 // graceLeft returns how long the agent waits for the bundle that has the objects: it
 // may have been renamed and be withdrawn soon. At most 0: the time is over.
-func (h *sharing) graceLeft(s *snapshot) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return sharedGrace - h.now().Sub(h.awaitedObjects(s.name).since)
+func (sh *sharing) graceLeft(s *snapshot) time.Duration {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sharedGrace - sh.now().Sub(sh.awaitedObjects(s.name).since)
 }
 
 // uniquelyAwaited returns the objects that always need an approval and that the
 // deployment takes over when the only bundle that has them is withdrawn: the manager
 // need not count them as lost. If several bundles have an object, it is unknown which
 // of them stays.
-func (h *sharing) uniquelyAwaited(s *snapshot) []report.Object {
+func (sh *sharing) uniquelyAwaited(s *snapshot) []report.Object {
 	if s.failure == nil || s.failure.Reason != release.ReasonSharedObject {
 		return nil
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
 	var out []report.Object
-	objects := h.awaitedObjects(s.name).objects
+	objects := sh.awaitedObjects(s.name).objects
 	for _, o := range objects {
 		if o.Owner != objects[0].Owner {
 			return nil

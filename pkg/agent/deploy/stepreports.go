@@ -58,7 +58,7 @@ func newStepReporter(now func() time.Time, onAct func(Act)) *stepReporter {
 }
 
 // stepTaken reports a step and its result.
-func (l *stepReporter) stepTaken(s *snapshot, a release.Action, stepTaken time.Duration, err error) {
+func (sr *stepReporter) stepTaken(s *snapshot, a release.Action, stepTaken time.Duration, err error) {
 	act := Act{Took: stepTaken, Verb: a.Verb, Result: OK, Reason: a.Reason, Message: s.releaseAndCommit()}
 	if a.Verb != release.Install && a.Verb != release.Upgrade { // their reasons are sufficient
 		act.Message += ": " + a.Message
@@ -66,14 +66,14 @@ func (l *stepReporter) stepTaken(s *snapshot, a release.Action, stepTaken time.D
 	if err != nil {
 		act.Result, act.Reason, act.Message = resultOf(err), reconcile.ReasonOf(err), err.Error()
 	}
-	l.report(s, act)
+	sr.report(s, act)
 }
 
 // forget removes what is known of a deployment.
-func (l *stepReporter) forget(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.shown, name)
+func (sr *stepReporter) forget(name string) {
+	sr.mu.Lock()
+	defer sr.mu.Unlock()
+	delete(sr.shown, name)
 }
 
 // releaseAndCommit returns the release and the commit of a step as text.
@@ -86,24 +86,24 @@ func (s *snapshot) releaseAndCommit() string {
 }
 
 // decisionMade reports a decision to do nothing, or nothing more.
-func (l *stepReporter) decisionMade(s *snapshot, a release.Action) {
+func (sr *stepReporter) decisionMade(s *snapshot, a release.Action) {
 	act := Act{Verb: a.Verb, Result: Held, Reason: a.Reason, Message: a.Message}
 	if a.Verb == release.Acknowledge {
 		act.Result = OK
 	}
-	l.report(s, act)
+	sr.report(s, act)
 }
 
 // driftCorrected reports a try to revert changes of other clients. It reports only the
 // names of fields: their values may be secrets.
-func (l *stepReporter) driftCorrected(s *snapshot, a drift.Attempt) {
+func (sr *stepReporter) driftCorrected(s *snapshot, a drift.Attempt) {
 	act := Act{
 		Took: a.Took, Verb: VerbCorrect, Result: OK, Reason: string(fleet.Modified), Message: differences(a.Changed),
 	}
 	if a.Err != nil {
 		act.Result, act.Reason, act.Message = resultOf(a.Err), reconcile.ReasonOf(a.Err), a.Err.Error()
 	}
-	l.report(s, act)
+	sr.report(s, act)
 }
 
 // resultOf returns the result of a step that returned err.
@@ -118,14 +118,14 @@ func resultOf(err error) Result {
 }
 
 // report passes an Act to the function of the configuration, if there is one.
-func (l *stepReporter) report(s *snapshot, act Act) {
-	if l.onAct == nil {
+func (sr *stepReporter) report(s *snapshot, act Act) {
+	if sr.onAct == nil {
 		return
 	}
 	keep := []string{s.name, s.wanted.ID.Name, s.wanted.ID.Namespace, s.labels[fleet.LabelCommit]}
-	act.At, act.Deployment = l.now(), s.name
+	act.At, act.Deployment = sr.now(), s.name
 	act.Message = redact.New(keep, s.observed.Values).Text(act.Message)
-	l.onAct(act)
+	sr.onAct(act)
 }
 
 // Limits of a list of differences.
@@ -173,23 +173,23 @@ func difference(m fleet.ModifiedStatus) string {
 }
 
 // setState stores the state in which a run has ended.
-func (l *stepReporter) setState(s *snapshot, f report.Found) {
+func (sr *stepReporter) setState(s *snapshot, f report.Found) {
 	bd := s.bd
 	if bd == nil {
 		bd = &fleet.BundleDeployment{Spec: s.spec}
 	}
-	seen := &fleet.BundleDeployment{ObjectMeta: bd.ObjectMeta, Spec: bd.Spec, Status: report.Status(bd, f, l.now())}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.shown[s.name] = summary.State(seen, "")
+	seen := &fleet.BundleDeployment{ObjectMeta: bd.ObjectMeta, Spec: bd.Spec, Status: report.Status(bd, f, sr.now())}
+	sr.mu.Lock()
+	defer sr.mu.Unlock()
+	sr.shown[s.name] = summary.State(seen, "")
 }
 
 // states returns the number of deployments for each state.
-func (l *stepReporter) states() map[fleet.BundleState]int {
+func (sr *stepReporter) states() map[fleet.BundleState]int {
 	out := map[fleet.BundleState]int{}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, state := range l.shown {
+	sr.mu.Lock()
+	defer sr.mu.Unlock()
+	for _, state := range sr.shown {
 		out[state]++
 	}
 	return out

@@ -27,12 +27,12 @@ type stepper func(ctx context.Context, s *snapshot, a release.Action) (ending, e
 // steps observes the release, decides one action and calls next with it, until next
 // returns an end. Deploying, withdrawing and uninstalling a former release are three
 // steppers of this loop.
-func (l *releases) steps(ctx context.Context, s *snapshot, next stepper) (ending, error) {
+func (r *releases) steps(ctx context.Context, s *snapshot, next stepper) (ending, error) {
 	for range maxSteps {
-		if err := l.observe(ctx, s); err != nil {
+		if err := r.observe(ctx, s); err != nil {
 			return more, err
 		}
-		if err := l.waitForPredecessor(ctx, s); err != nil {
+		if err := r.waitForPredecessor(ctx, s); err != nil {
 			return more, err
 		}
 		if end, err := next(ctx, s, release.Decide(s.observed, s.wanted)); end != more || err != nil {
@@ -43,11 +43,11 @@ func (l *releases) steps(ctx context.Context, s *snapshot, next stepper) (ending
 }
 
 // runStep takes a step, and reports its result.
-func (l *releases) runStep(ctx context.Context, s *snapshot, a release.Action) error {
-	began := l.now()
-	err := l.takeStep(ctx, s, a)
+func (r *releases) runStep(ctx context.Context, s *snapshot, a release.Action) error {
+	began := r.now()
+	err := r.takeStep(ctx, s, a)
 	if ctx.Err() == nil {
-		l.acts.stepTaken(s, a, l.now().Sub(began), err)
+		r.acts.stepTaken(s, a, r.now().Sub(began), err)
 	}
 	return err
 }

@@ -30,12 +30,12 @@ type oneMap struct {
 var configMap = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 
 // live is the ConfigMap as it is.
-func (c *oneMap) live() *unstructured.Unstructured {
+func (om *oneMap) live() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"version": strconv.Itoa(c.version)},
+		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"version": strconv.Itoa(om.version)},
 		"metadata": map[string]any{
-			"name": "a", "namespace": "ns", "resourceVersion": strconv.Itoa(c.version),
-			"labels": map[string]any{fleet.LabelObjectSetHash: c.set},
+			"name": "a", "namespace": "ns", "resourceVersion": strconv.Itoa(om.version),
+			"labels": map[string]any{fleet.LabelObjectSetHash: om.set},
 			"managedFields": []any{map[string]any{
 				"manager": "x", "operation": "Update", "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1",
 				"fieldsV1": map[string]any{"f:data": map[string]any{}},
@@ -44,19 +44,19 @@ func (c *oneMap) live() *unstructured.Unstructured {
 	}}
 }
 
-func (c *oneMap) Get(context.Context, schema.GroupVersionKind, kube.Key) (*unstructured.Unstructured, error) {
-	o := c.live()
-	c.reads++
-	if f := c.onGet; f != nil {
-		c.onGet = nil
+func (om *oneMap) Get(context.Context, schema.GroupVersionKind, kube.Key) (*unstructured.Unstructured, error) {
+	o := om.live()
+	om.reads++
+	if f := om.onGet; f != nil {
+		om.onGet = nil
 		f()
 	}
 	return o, nil
 }
 
-func (c *oneMap) ScopeOf(context.Context, schema.GroupVersionKind) (bool, error) { return true, nil }
+func (om *oneMap) ScopeOf(context.Context, schema.GroupVersionKind) (bool, error) { return true, nil }
 
-func (c *oneMap) WatchMeta(context.Context, schema.GroupVersionKind, string,
+func (om *oneMap) WatchMeta(context.Context, schema.GroupVersionKind, string,
 	func(old, changed *metav1.PartialObjectMetadata),
 ) (func(), error) {
 	return func() {}, nil

@@ -75,15 +75,15 @@ func New(cfg Config) (*Client, error) {
 
 // Run checks in at the configured times and keeps the deployments current until ctx
 // ends. It begins when ready is closed.
-func (u *Client) Run(ctx context.Context, ready <-chan struct{}) error {
+func (c *Client) Run(ctx context.Context, ready <-chan struct{}) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return u.check.Run(ctx) })
+	group.Go(func() error { return c.check.Run(ctx) })
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ready:
-			return u.Deployments.Run(ctx)
+			return c.Deployments.Run(ctx)
 		}
 	})
 	return group.Wait()
@@ -91,28 +91,28 @@ func (u *Client) Run(ctx context.Context, ready <-chan struct{}) error {
 
 // List reads the deployments and keeps them current until ctx ends. It does not check
 // in.
-func (u *Client) List(ctx context.Context) error { return u.Deployments.Run(ctx) }
+func (c *Client) List(ctx context.Context) error { return c.Deployments.Run(ctx) }
 
 // CheckIn checks in one time.
-func (u *Client) CheckIn(ctx context.Context) (checkin.Answer, error) { return u.check.Once(ctx) }
+func (c *Client) CheckIn(ctx context.Context) (checkin.Answer, error) { return c.check.Once(ctx) }
 
 // Soon makes Run check in at once.
-func (u *Client) Soon() { u.check.Soon() }
+func (c *Client) Soon() { c.check.Soon() }
 
 // Down returns why the manager cannot be reached; nil: it can, as far as is known.
-func (u *Client) Down() error { return u.line.Down() }
+func (c *Client) Down() error { return c.line.Down() }
 
 // Open returns the number of open connections to the manager.
-func (u *Client) Open() int { return u.line.Open() }
+func (c *Client) Open() int { return c.line.Open() }
 
 // Close closes all connections. The cached deployments stay readable.
-func (u *Client) Close() { u.line.Close() }
+func (c *Client) Close() { c.line.Close() }
 
 // Synced waits for the first list of deployments.
-func (u *Client) Synced(ctx context.Context) error {
+func (c *Client) Synced(ctx context.Context) error {
 	t := time.NewTicker(20 * time.Millisecond)
 	defer t.Stop()
-	for !u.Deployments.HasSynced() {
+	for !c.Deployments.HasSynced() {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

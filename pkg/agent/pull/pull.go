@@ -104,35 +104,35 @@ type download struct {
 }
 
 // sourceName returns the source as the user wrote it.
-func (e *download) sourceName() string {
-	if e.request.Repo != "" {
-		return e.request.Repo
+func (d *download) sourceName() string {
+	if d.request.Repo != "" {
+		return d.request.Repo
 	}
-	return e.request.Chart
+	return d.request.Chart
 }
 
 // fetch downloads the packaged chart.
-func (e *download) fetch(ctx context.Context, l chart.Location) error {
-	e.as = archive.Options{Format: "tar.gz", Limits: archive.Limits{Bytes: unpackedBytes, Files: 2 * chart.MaxFiles}}
+func (d *download) fetch(ctx context.Context, l chart.Location) error {
+	d.as = archive.Options{Format: "tar.gz", Limits: archive.Limits{Bytes: unpackedBytes, Files: 2 * chart.MaxFiles}}
 	switch l.Kind {
 	case chart.Repository:
-		return e.fromRepository(ctx, l)
+		return d.fromRepository(ctx, l)
 	case chart.OCI:
-		c, err := e.access.Send(e.access.Default, e.sourceName())
+		c, err := d.access.Send(d.access.Default, d.sourceName())
 		if err != nil {
 			return err
 		}
-		return e.fromRegistry(ctx, l, c)
+		return d.fromRegistry(ctx, l, c)
 	case chart.Archive:
-		return e.fromArchive(ctx, l)
+		return d.fromArchive(ctx, l)
 	}
 	return reconcile.TerminalError(ReasonNotHere, errors.New("agents read Helm repositories, registries and archives, but no git repositories"))
 }
 
 // fromRepository finds the chart in the index of a Helm repository, which has the
 // address and the digest of the archive, and downloads it.
-func (e *download) fromRepository(ctx context.Context, l chart.Location) error {
-	c, err := e.access.Send(e.access.Default, l.URL)
+func (d *download) fromRepository(ctx context.Context, l chart.Location) error {
+	c, err := d.access.Send(d.access.Default, l.URL)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (e *download) fromRepository(ctx context.Context, l chart.Location) error {
 	}
 	var text bytes.Buffer
 	q := web.Request{URL: at, Credentials: credentials(c), MaxBytes: chart.MaxIndexBytes, Compressed: true}
-	if _, err := e.web.Get(ctx, q, &text); err != nil {
+	if _, err := d.web.Get(ctx, q, &text); err != nil {
 		return err
 	}
 	index, err := chart.ParseIndex(text.Bytes())
@@ -157,7 +157,7 @@ func (e *download) fromRepository(ctx context.Context, l chart.Location) error {
 	if err != nil {
 		return err
 	}
-	if c, err = e.access.SendOn(e.access.Default, l.URL, from); err != nil {
+	if c, err = d.access.SendOn(d.access.Default, l.URL, from); err != nil {
 		return err
 	}
 	if strings.HasPrefix(from, "oci://") {
@@ -165,21 +165,21 @@ func (e *download) fromRepository(ctx context.Context, l chart.Location) error {
 		if err != nil {
 			return err
 		}
-		return e.fromRegistry(ctx, inner, c)
+		return d.fromRegistry(ctx, inner, c)
 	}
-	_, err = e.web.Get(ctx, web.Request{URL: from, Credentials: credentials(c), MaxBytes: archiveBytes, Checksum: entry.Digest}, e.into)
+	_, err = d.web.Get(ctx, web.Request{URL: from, Credentials: credentials(c), MaxBytes: archiveBytes, Checksum: entry.Digest}, d.into)
 	return err
 }
 
 // fromRegistry downloads the artifact of a digest, or of the tag that equals or
 // satisfies the version.
-func (e *download) fromRegistry(ctx context.Context, l chart.Location, c chart.Credentials) error {
+func (d *download) fromRegistry(ctx context.Context, l chart.Location, c chart.Credentials) error {
 	from := oci.Registry{
 		Reference: strings.TrimPrefix(l.URL, "oci://"), Username: c.Username, Password: c.Password,
 		CABundle: c.CABundle, InsecureSkipVerify: c.InsecureSkipVerify, BasicHTTP: c.BasicHTTP,
 	}
 	save := func(tag string) error {
-		_, err := e.oci.SaveChart(ctx, from, tag, archiveBytes, e.into)
+		_, err := d.oci.SaveChart(ctx, from, tag, archiveBytes, d.into)
 		return err
 	}
 	if l.Ref != "" {
@@ -190,7 +190,7 @@ func (e *download) fromRegistry(ctx context.Context, l chart.Location, c chart.C
 			return err
 		}
 	}
-	tags, err := e.oci.Tags(ctx, from)
+	tags, err := d.oci.Tags(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -202,26 +202,26 @@ func (e *download) fromRegistry(ctx context.Context, l chart.Location, c chart.C
 }
 
 // fromArchive downloads one file over HTTP.
-func (e *download) fromArchive(ctx context.Context, l chart.Location) error {
-	c, err := e.access.Send(e.access.Default, e.sourceName())
+func (d *download) fromArchive(ctx context.Context, l chart.Location) error {
+	c, err := d.access.Send(d.access.Default, d.sourceName())
 	if err != nil {
 		return err
 	}
-	e.as.Format, e.subdir = l.Format, l.Subdir
+	d.as.Format, d.subdir = l.Format, l.Subdir
 	if u, err := url.Parse(l.URL); err == nil {
-		e.as.Name = u.Path
+		d.as.Name = u.Path
 	}
-	_, err = e.web.Get(ctx, web.Request{URL: l.URL, Credentials: credentials(c), MaxBytes: archiveBytes, Checksum: l.Checksum}, e.into)
+	_, err = d.web.Get(ctx, web.Request{URL: l.URL, Credentials: credentials(c), MaxBytes: archiveBytes, Checksum: l.Checksum}, d.into)
 	return err
 }
 
 // unpack makes the files of a bundle from the archive.
-func (e *download) unpack(ctx context.Context) (m content.Manifest, err error) {
-	size, err := e.into.Seek(0, io.SeekEnd)
+func (d *download) unpack(ctx context.Context) (m content.Manifest, err error) {
+	size, err := d.into.Seek(0, io.SeekEnd)
 	if err != nil {
 		return m, withoutPaths(err)
 	}
-	dir, err := os.MkdirTemp(e.cfg.Dir, "fleet-chart-*")
+	dir, err := os.MkdirTemp(d.cfg.Dir, "fleet-chart-*")
 	if err != nil {
 		return m, withoutPaths(err)
 	}
@@ -231,19 +231,19 @@ func (e *download) unpack(ctx context.Context) (m content.Manifest, err error) {
 		return m, withoutPaths(err)
 	}
 	defer func() { _ = root.Close() }()
-	if _, err := archive.Unpack(ctx, e.into, size, e.as, root); err != nil {
+	if _, err := archive.Unpack(ctx, d.into, size, d.as, root); err != nil {
 		return m, fmt.Errorf("unpack the chart: %w", err)
 	}
 	files := root.FS()
-	if e.subdir != "" {
-		if info, err := fs.Stat(files, e.subdir); err != nil || !info.IsDir() {
-			return m, reconcile.TerminalError(chart.ReasonInvalidSource, fmt.Errorf("the archive has no directory %q; name one that is there after //", e.subdir))
+	if d.subdir != "" {
+		if info, err := fs.Stat(files, d.subdir); err != nil || !info.IsDir() {
+			return m, reconcile.TerminalError(chart.ReasonInvalidSource, fmt.Errorf("the archive has no directory %q; name one that is there after //", d.subdir))
 		}
-		if files, err = fs.Sub(files, e.subdir); err != nil {
+		if files, err = fs.Sub(files, d.subdir); err != nil {
 			return m, withoutPaths(err)
 		}
 	}
-	m.Resources, err = chart.Resources(e.request.Dir(), files)
+	m.Resources, err = chart.Resources(d.request.Dir(), files)
 	return m, err
 }
 

@@ -65,11 +65,11 @@ func bootstrapOf(s *corev1.Secret) Bootstrap {
 
 // Settle waits until other writes to the bootstrap Secret at the same moment have
 // arrived. It returns the error of ctx if that ends before.
-func (l *BootstrapWatcher) Settle(ctx context.Context) error {
+func (b *BootstrapWatcher) Settle(ctx context.Context) error {
 	for {
-		l.mu.Lock()
-		left := settling - time.Since(l.came)
-		l.mu.Unlock()
+		b.mu.Lock()
+		left := settling - time.Since(b.came)
+		b.mu.Unlock()
 		if left <= 0 {
 			return ctx.Err()
 		}
@@ -79,21 +79,21 @@ func (l *BootstrapWatcher) Settle(ctx context.Context) error {
 	}
 }
 
-func (l *BootstrapWatcher) signalChange() {
+func (b *BootstrapWatcher) signalChange() {
 	select {
-	case l.changed <- struct{}{}:
+	case b.changed <- struct{}{}:
 	default:
 	}
 }
 
 // Changed returns a channel that has a value after each change. Only one goroutine may
 // read it.
-func (l *BootstrapWatcher) Changed() <-chan struct{} { return l.changed }
+func (b *BootstrapWatcher) Changed() <-chan struct{} { return b.changed }
 
 // Look returns the present content of the bootstrap Secret; false: there is none, or it
 // is not known yet.
-func (l *BootstrapWatcher) Look() (Bootstrap, bool) {
-	s, ok := l.Get(l.key)
+func (b *BootstrapWatcher) Look() (Bootstrap, bool) {
+	s, ok := b.Get(b.key)
 	if !ok {
 		return Bootstrap{}, false
 	}

@@ -164,7 +164,7 @@ func TestForget(t *testing.T) {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip sends a request.
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
 
 // A token that is replaced between the look and the deletion stays.
 func TestForgetLeavesReplacedToken(t *testing.T) {

@@ -20,25 +20,25 @@ const copiedWord = "copied/"
 // copied to another cluster, and the present object is not the accepted one. The
 // agent's own deployment is excluded: it follows from the manager's settings, not from
 // its backup.
-func (q Request) otherEpoch() bool {
-	return q.Known && q.Object != nil && !q.Agent && q.Mark.ID != "" &&
-		q.Record.Key.Manager == q.Mark.ID && q.Record.Epoch < q.Mark.Epoch && q.Record.UID != q.Object.UID
+func (r Request) otherEpoch() bool {
+	return r.Known && r.Object != nil && !r.Agent && r.Mark.ID != "" &&
+		r.Record.Key.Manager == r.Mark.ID && r.Record.Epoch < r.Mark.Epoch && r.Record.UID != r.Object.UID
 }
 
 // staleCopy reports whether a copied manager asks for something that may be from its
 // backup.
-func (q Request) staleCopy() bool {
-	if q.Order == "" && q.Object.Spec.DeploymentID == q.Record.Spec.DeploymentID {
+func (r Request) staleCopy() bool {
+	if r.Order == "" && r.Object.Spec.DeploymentID == r.Record.Spec.DeploymentID {
 		return false // it was accepted before
 	}
-	return !q.heldAsCopy() || q.Record.Held == requestDigest(q.Object)
+	return !r.heldAsCopy() || r.Record.Held == requestDigest(r.Object)
 }
 
 // heldAsCopy reports whether a request of the present epoch is held already.
-func (q Request) heldAsCopy() bool { return strings.HasPrefix(q.Record.Held, copiedWord) }
+func (r Request) heldAsCopy() bool { return strings.HasPrefix(r.Record.Held, copiedWord) }
 
 // holdsOther reports whether another request was held before, or none.
-func (q Request) holdsOther() bool { return q.otherEpoch() && !q.heldAsCopy() }
+func (r Request) holdsOther() bool { return r.otherEpoch() && !r.heldAsCopy() }
 
 // requestDigest returns a digest of what a manager asks for with an object. It leaves
 // out the staged version: a rollout may stage it long before it promotes it.
@@ -47,9 +47,9 @@ func requestDigest(bd *fleet.BundleDeployment) string {
 }
 
 // heldText returns what the record stores of a held request.
-func (q Request) heldText() string {
-	if q.otherEpoch() {
-		return requestDigest(q.Object)
+func (r Request) heldText() string {
+	if r.otherEpoch() {
+		return requestDigest(r.Object)
 	}
-	return requestText(q.Object)
+	return requestText(r.Object)
 }

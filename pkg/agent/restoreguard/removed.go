@@ -28,6 +28,6 @@ func reportedBehind(bd *fleet.BundleDeployment) bool {
 }
 
 // unknown reports whether the agent has no record of a deployment that the manager has.
-func (q Request) unknown() bool {
-	return q.Object != nil && !q.Known && q.Object.Annotations[fleet.AnnotationWithdrawn] == "" && q.Object.Spec.DeploymentID != ""
+func (r Request) unknown() bool {
+	return r.Object != nil && !r.Known && r.Object.Annotations[fleet.AnnotationWithdrawn] == "" && r.Object.Spec.DeploymentID != ""
 }

@@ -79,37 +79,37 @@ func New(c *kube.Client, system registration.System) *Shared {
 }
 
 // index adds the indexes to the caches.
-func (v *Shared) index() {
-	v.Clusters.Index(ByClient, func(c *fleet.Cluster) []string {
+func (sh *Shared) index() {
+	sh.Clusters.Index(ByClient, func(c *fleet.Cluster) []string {
 		return []string{ClientKey(c.Namespace, c.Spec.ClientID)}
 	})
-	v.Clusters.Index(ByUnseen, func(c *fleet.Cluster) []string {
+	sh.Clusters.Index(ByUnseen, func(c *fleet.Cluster) []string {
 		if !registration.NeverHadAgent(c) {
 			return nil
 		}
 		return []string{c.Namespace}
 	})
-	v.Requests.Index(ByClient, func(r *fleet.ClusterRegistration) []string {
+	sh.Requests.Index(ByClient, func(r *fleet.ClusterRegistration) []string {
 		return []string{ClientKey(r.Namespace, r.Spec.ClientID)}
 	})
-	v.Requests.Index(ByCluster, func(r *fleet.ClusterRegistration) []string {
+	sh.Requests.Index(ByCluster, func(r *fleet.ClusterRegistration) []string {
 		return []string{kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName}.String()}
 	})
-	v.Requests.Index(ByToken, func(r *fleet.ClusterRegistration) []string {
+	sh.Requests.Index(ByToken, func(r *fleet.ClusterRegistration) []string {
 		return []string{kube.Key{Namespace: r.Namespace, Name: r.Labels[fleet.LabelRegistrationToken]}.String()}
 	})
-	v.Namespaces.Index(ByCluster, func(n *Meta) []string { return []string{registration.NamespaceOwner(n)} })
-	v.Accounts.Index(ByRequest, func(a *corev1.ServiceAccount) []string { return RequestOf(a) })
-	v.Bindings.Index(ByRequest, func(b *rbacv1.RoleBinding) []string { return RequestOf(b) })
-	v.ClusterBindings.Index(ByRequest, func(b *rbacv1.ClusterRoleBinding) []string { return RequestOf(b) })
-	v.Credentials.Index(ByRequest, func(s *Meta) []string { return RequestOf(s) })
+	sh.Namespaces.Index(ByCluster, func(n *Meta) []string { return []string{registration.NamespaceOwner(n)} })
+	sh.Accounts.Index(ByRequest, func(a *corev1.ServiceAccount) []string { return RequestOf(a) })
+	sh.Bindings.Index(ByRequest, func(b *rbacv1.RoleBinding) []string { return RequestOf(b) })
+	sh.ClusterBindings.Index(ByRequest, func(b *rbacv1.ClusterRoleBinding) []string { return RequestOf(b) })
+	sh.Credentials.Index(ByRequest, func(s *Meta) []string { return RequestOf(s) })
 }
 
 // Runnables returns the caches, for kube.Run.
-func (v *Shared) Runnables() []kube.Runner {
+func (sh *Shared) Runnables() []kube.Runner {
 	return []kube.Runner{
-		v.Clusters, v.Requests, v.Tokens, v.Namespaces, v.Accounts, v.Roles, v.Bindings, v.ClusterBindings,
-		v.AccountTokens, v.Values, v.Credentials,
+		sh.Clusters, sh.Requests, sh.Tokens, sh.Namespaces, sh.Accounts, sh.Roles, sh.Bindings, sh.ClusterBindings,
+		sh.AccountTokens, sh.Values, sh.Credentials,
 	}
 }
 

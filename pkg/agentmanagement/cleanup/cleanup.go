@@ -65,7 +65,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Loop {
 }
 
 // Runnables returns what is to run, for kube.Run.
-func (s *Loop) Runnables() []kube.Runner { return []kube.Runner{s.loop} }
+func (l *Loop) Runnables() []kube.Runner { return []kube.Runner{l.loop} }
 
 // An orphan is something whose owner is gone, and how to delete it.
 type orphan struct {
@@ -78,10 +78,10 @@ type orphan struct {
 // 1. gather: metadata of namespaces and Secrets, and the names of owners
 // 2. decide: registration.Suspicion.Judge (pure)
 // 3. apply:  delete objects whose time is over, each after another check of its owner
-func (s *Loop) Sweep(ctx context.Context, _ kube.Key) (kube.Result, error) {
+func (l *Loop) Sweep(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	orphans := map[string]orphan{}
 	for _, gather := range []func(context.Context, map[string]orphan) error{
-		s.orphanNamespaces, s.orphanValues, s.abandonedRequests,
+		l.orphanNamespaces, l.orphanValues, l.abandonedRequests,
 	} {
 		if err := gather(ctx, orphans); err != nil {
 			return kube.Done, err
@@ -91,8 +91,8 @@ func (s *Loop) Sweep(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	for name, o := range orphans {
 		seen[name] = o.timeout
 	}
-	next, ripe := s.suspicion.Update(seen, s.now())
-	s.suspicion = next
+	next, ripe := l.suspicion.Update(seen, l.now())
+	l.suspicion = next
 	for _, name := range ripe {
 		if err := orphans[name].delete(ctx); err != nil {
 			return kube.Done, fmt.Errorf("sweep %s: %w", name, err)
@@ -105,30 +105,30 @@ func (s *Loop) Sweep(ctx context.Context, _ kube.Key) (kube.Result, error) {
 }
 
 // orphanNamespaces finds the namespaces of Clusters that do not exist any more.
-func (s *Loop) orphanNamespaces(ctx context.Context, orphans map[string]orphan) error {
-	namespaces, err := s.list(ctx, corev1.SchemeGroupVersion.WithKind("Namespace"), kube.Watch{Labels: cache.Managed})
+func (l *Loop) orphanNamespaces(ctx context.Context, orphans map[string]orphan) error {
+	namespaces, err := l.list(ctx, corev1.SchemeGroupVersion.WithKind("Namespace"), kube.Watch{Labels: cache.Managed})
 	if err != nil {
 		return err
 	}
-	clusters, err := s.keysOf(ctx, "Cluster")
+	clusters, err := l.keysOf(ctx, "Cluster")
 	if err != nil {
 		return err
 	}
 	for _, n := range namespaces {
 		owner := registration.NamespaceOwner(n)
-		if owner == "" || clusters[owner] || n.DeletionTimestamp != nil || s.ofOtherManager(n) || !s.scope.Holds(kube.ParseKey(owner).Namespace) {
+		if owner == "" || clusters[owner] || n.DeletionTimestamp != nil || l.ofOtherManager(n) || !l.scope.Holds(kube.ParseKey(owner).Namespace) {
 			continue
 		}
-		timeout, err := s.graceOf(ctx, n.Name)
+		timeout, err := l.graceOf(ctx, n.Name)
 		if err != nil {
 			return err
 		}
 		orphans["Namespace "+n.Name] = orphan{timeout, func(ctx context.Context) error {
-			if _, err := s.clusters.Get(ctx, kube.ParseKey(owner)); !kube.IsGone(err) {
+			if _, err := l.clusters.Get(ctx, kube.ParseKey(owner)); !kube.IsGone(err) {
 				return err
 			}
-			s.logDeleted("Namespace", n, "Cluster "+owner+" is gone")
-			return s.namespaces.Delete(ctx, kube.KeyOf(n), kube.Exactly(n))
+			l.logDeleted("Namespace", n, "Cluster "+owner+" is gone")
+			return l.namespaces.Delete(ctx, kube.KeyOf(n), kube.Exactly(n))
 		}}
 	}
 	return nil
@@ -136,8 +136,8 @@ func (s *Loop) orphanNamespaces(ctx context.Context, orphans map[string]orphan) 
 
 // graceOf returns how long an orphaned namespace is kept: longer if it has orders that
 // an agent may still answer.
-func (s *Loop) graceOf(ctx context.Context, namespace string) (time.Duration, error) {
-	deployments, err := s.deployments.List(ctx, namespace, "")
+func (l *Loop) graceOf(ctx context.Context, namespace string) (time.Duration, error) {
+	deployments, err := l.deployments.List(ctx, namespace, "")
 	if err != nil {
 		return 0, err
 	}
@@ -151,40 +151,40 @@ func (s *Loop) graceOf(ctx context.Context, namespace string) (time.Duration, er
 
 // orphanValues finds Secrets with values whose Bundle or BundleDeployment does not
 // exist.
-func (s *Loop) orphanValues(ctx context.Context, orphans map[string]orphan) error {
+func (l *Loop) orphanValues(ctx context.Context, orphans map[string]orphan) error {
 	for _, v := range []struct {
 		secretType, owner string
 		live              func(context.Context, kube.Key) error
 	}{
 		{fleet.SecretTypeBundleValues, "Bundle", func(ctx context.Context, key kube.Key) error {
-			_, err := s.bundles.Get(ctx, key)
+			_, err := l.bundles.Get(ctx, key)
 			return err
 		}},
 		{fleet.SecretTypeBundleDeployment, "BundleDeployment", func(ctx context.Context, key kube.Key) error {
-			_, err := s.deployments.Get(ctx, key)
+			_, err := l.deployments.Get(ctx, key)
 			return err
 		}},
 	} {
-		secrets, err := s.list(ctx, corev1.SchemeGroupVersion.WithKind("Secret"),
+		secrets, err := l.list(ctx, corev1.SchemeGroupVersion.WithKind("Secret"),
 			kube.Watch{Labels: cache.Managed, Fields: "type=" + v.secretType})
 		if err != nil {
 			return err
 		}
-		owners, err := s.keysOf(ctx, v.owner)
+		owners, err := l.keysOf(ctx, v.owner)
 		if err != nil {
 			return err
 		}
 		for _, secret := range secrets {
 			key := kube.KeyOf(secret)
-			if owners[key.String()] || s.ofOtherManager(secret) || !s.scope.Holds(workspaceOf(secret)) || s.now().Sub(secret.CreationTimestamp.Time) < registration.OrphanTimeout {
+			if owners[key.String()] || l.ofOtherManager(secret) || !l.scope.Holds(workspaceOf(secret)) || l.now().Sub(secret.CreationTimestamp.Time) < registration.OrphanTimeout {
 				continue
 			}
 			orphans["Secret "+key.String()] = orphan{registration.OrphanTimeout, func(ctx context.Context) error {
 				if err := v.live(ctx, key); !kube.IsGone(err) {
 					return err
 				}
-				s.logDeleted("Secret", secret, v.owner+" of that name is gone")
-				return s.secrets.Delete(ctx, key, kube.Exactly(secret))
+				l.logDeleted("Secret", secret, v.owner+" of that name is gone")
+				return l.secrets.Delete(ctx, key, kube.Exactly(secret))
 			}}
 		}
 	}
@@ -193,9 +193,9 @@ func (s *Loop) orphanValues(ctx context.Context, orphans map[string]orphan) erro
 
 // ofOtherManager reports whether an object has the ID of another manager. An object
 // without an ID was made by rancher/fleet, and is treated as this manager's.
-func (s *Loop) ofOtherManager(o *cache.Meta) bool {
+func (l *Loop) ofOtherManager(o *cache.Meta) bool {
 	id := o.Labels[fleet.LabelManagerID]
-	return id != "" && id != s.id
+	return id != "" && id != l.id
 }
 
 // workspaceOf returns the workspace of a Secret with values. The Secret of a deployment
@@ -209,30 +209,30 @@ func workspaceOf(secret *cache.Meta) string {
 
 // abandonedRequests finds ClusterRegistrations that were never granted and whose agents
 // have given up.
-func (s *Loop) abandonedRequests(ctx context.Context, orphans map[string]orphan) error {
-	requests, err := s.requests.List(ctx, "", "")
+func (l *Loop) abandonedRequests(ctx context.Context, orphans map[string]orphan) error {
+	requests, err := l.requests.List(ctx, "", "")
 	if err != nil {
 		return err
 	}
 	for _, r := range requests {
-		if !registration.IsAbandoned(r, s.now()) || !s.scope.Holds(r.Namespace) {
+		if !registration.IsAbandoned(r, l.now()) || !l.scope.Holds(r.Namespace) {
 			continue
 		}
 		orphans["ClusterRegistration "+kube.KeyOf(r).String()] = orphan{registration.OrphanTimeout, func(ctx context.Context) error {
-			live, err := s.requests.Get(ctx, kube.KeyOf(r))
-			if err != nil || !registration.IsAbandoned(live, s.now()) {
+			live, err := l.requests.Get(ctx, kube.KeyOf(r))
+			if err != nil || !registration.IsAbandoned(live, l.now()) {
 				return kube.IgnoreGone(err)
 			}
-			s.logDeleted("ClusterRegistration", r, "it was never granted")
-			return s.requests.Delete(ctx, kube.KeyOf(r), kube.Precondition{UID: live.UID, ResourceVersion: live.ResourceVersion})
+			l.logDeleted("ClusterRegistration", r, "it was never granted")
+			return l.requests.Delete(ctx, kube.KeyOf(r), kube.Precondition{UID: live.UID, ResourceVersion: live.ResourceVersion})
 		}}
 	}
 	return nil
 }
 
 // keysOf returns the keys of all objects of one of Fleet's kinds.
-func (s *Loop) keysOf(ctx context.Context, kind string) (map[string]bool, error) {
-	objects, err := s.list(ctx, fleet.GroupVersion.WithKind(kind), kube.Watch{})
+func (l *Loop) keysOf(ctx context.Context, kind string) (map[string]bool, error) {
+	objects, err := l.list(ctx, fleet.GroupVersion.WithKind(kind), kube.Watch{})
 	out := map[string]bool{}
 	for _, o := range objects {
 		out[kube.KeyOf(o).String()] = true
@@ -241,10 +241,10 @@ func (s *Loop) keysOf(ctx context.Context, kind string) (map[string]bool, error)
 }
 
 // list reads the metadata of a kind once, without keeping a watch.
-func (s *Loop) list(ctx context.Context, kind schema.GroupVersionKind, w kube.Watch) ([]*cache.Meta, error) {
+func (l *Loop) list(ctx context.Context, kind schema.GroupVersionKind, w kube.Watch) ([]*cache.Meta, error) {
 	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
 	defer stop()
-	c := kube.NewMetaCache(s.client, kind, w, cache.StripMeta)
+	c := kube.NewMetaCache(l.client, kind, w, cache.StripMeta)
 	var found []*cache.Meta
 	err := kube.Run(ctx, nil, c, kube.RunnerFunc(func(context.Context) error {
 		found = c.List("") // runs once the cache is full
@@ -257,6 +257,6 @@ func (s *Loop) list(ctx context.Context, kind schema.GroupVersionKind, w kube.Wa
 	return found, err
 }
 
-func (s *Loop) logDeleted(kind string, o metav1.Object, reason string) {
-	s.log.WithField("action", "delete "+kind+" "+kube.KeyOf(o).String()).WithField("reason", reason).Info("orphan deleted")
+func (l *Loop) logDeleted(kind string, o metav1.Object, reason string) {
+	l.log.WithField("action", "delete "+kind+" "+kube.KeyOf(o).String()).WithField("reason", reason).Info("orphan deleted")
 }

@@ -41,11 +41,11 @@ type reporter struct {
 // writeRecord writes the result of an import to its Cluster. It returns a
 // reconcile.RequeueAfter if that was deleted and created again meanwhile: the agent has
 // nothing to register with the new one.
-func (l *reporter) writeRecord(ctx context.Context, c *fleet.Cluster, r clusterimport.Record) error {
+func (rp *reporter) writeRecord(ctx context.Context, c *fleet.Cluster, r clusterimport.Record) error {
 	for try := 1; ; try++ {
-		noted, err := l.clusters.Patch(ctx, c, r.Annotate(c))
+		noted, err := rp.clusters.Patch(ctx, c, r.Annotate(c))
 		if kube.IsConflict(err) && try < tries {
-			live, err := l.clusters.Get(ctx, kube.KeyOf(c))
+			live, err := rp.clusters.Get(ctx, kube.KeyOf(c))
 			if err != nil {
 				return err
 			}
@@ -55,48 +55,48 @@ func (l *reporter) writeRecord(ctx context.Context, c *fleet.Cluster, r clusteri
 			c = live
 			continue
 		}
-		l.setWritten(c, noted, err)
+		rp.setWritten(c, noted, err)
 		if err != nil {
 			return err
 		}
-		return l.writeCondition(ctx, noted, noted, &r, nil)
+		return rp.writeCondition(ctx, noted, noted, &r, nil)
 	}
 }
 
 // report writes condition Imported of a Cluster: True unless failed is an error.
-func (l *reporter) report(ctx context.Context, judged *fleet.Cluster, failed error) error {
-	c, ok := l.caches.Clusters.Get(kube.KeyOf(judged))
+func (rp *reporter) report(ctx context.Context, judged *fleet.Cluster, failed error) error {
+	c, ok := rp.caches.Clusters.Get(kube.KeyOf(judged))
 	if !ok {
 		return nil
 	}
-	if l.mayBeOutdated(c) || !sameImport(judged, c) {
-		live, err := l.clusters.Get(ctx, kube.KeyOf(c))
+	if rp.mayBeOutdated(c) || !sameImport(judged, c) {
+		live, err := rp.clusters.Get(ctx, kube.KeyOf(c))
 		if err != nil {
 			return kube.IgnoreGone(err)
 		}
-		l.onLive(c, live)
+		rp.onLive(c, live)
 		c = live
 	}
 	var r *clusterimport.Record
 	if failed == nil {
 		r = clusterimport.RecordOf(judged)
 	}
-	return l.writeCondition(ctx, judged, c, r, failed)
+	return rp.writeCondition(ctx, judged, c, r, failed)
 }
 
 // writeCondition writes condition Imported, and repeats that if the Cluster has changed
 // meanwhile. It returns a reconcile.RequeueAfter if the Cluster asks for another import
 // now.
-func (l *reporter) writeCondition(ctx context.Context, judged, c *fleet.Cluster, r *clusterimport.Record, failed error) error {
+func (rp *reporter) writeCondition(ctx context.Context, judged, c *fleet.Cluster, r *clusterimport.Record, failed error) error {
 	for try := 1; ; try++ {
 		if !sameImport(judged, c) {
 			return reconcile.RequeueError(fleet.ReasonProgressing, lookSoon, errors.New("report the import: the Cluster has changed meanwhile"))
 		}
-		err := l.write(ctx, c, r, failed)
+		err := rp.write(ctx, c, r, failed)
 		if !kube.IsConflict(err) || try == tries {
 			return err
 		}
-		if c, err = l.clusters.Get(ctx, kube.KeyOf(c)); err != nil {
+		if c, err = rp.clusters.Get(ctx, kube.KeyOf(c)); err != nil {
 			return kube.IgnoreGone(err)
 		}
 	}
@@ -111,7 +111,7 @@ func sameImport(a, b *fleet.Cluster) bool {
 
 // write patches the record of an import, condition Imported and the status fields of a
 // Cluster.
-func (l *reporter) write(ctx context.Context, c *fleet.Cluster, r *clusterimport.Record, failed error) error {
+func (rp *reporter) write(ctx context.Context, c *fleet.Cluster, r *clusterimport.Record, failed error) error {
 	imported := fleet.Condition{
 		Type: fleet.ConditionImported, Status: corev1.ConditionTrue, ObservedGeneration: c.Generation,
 	}
@@ -120,18 +120,18 @@ func (l *reporter) write(ctx context.Context, c *fleet.Cluster, r *clusterimport
 		imported.Message = condition.Message(failed.Error())
 	}
 	changed := c.DeepCopy()
-	changed.Status.Conditions = condition.Set(c.Status.Conditions, imported, l.now())
+	changed.Status.Conditions = condition.Set(c.Status.Conditions, imported, rp.now())
 	if r != nil && !r.MadeByRancherFleet() {
 		r.NoteStatus(&changed.Status)
 	}
 	was := condition.Find(c.Status.Conditions, fleet.ConditionImported)
-	written, err := l.clusters.PatchStatus(ctx, c, changed)
-	l.setWritten(c, written, err)
+	written, err := rp.clusters.PatchStatus(ctx, c, changed)
+	rp.setWritten(c, written, err)
 	if err != nil {
 		return err
 	}
 	if failed != nil && (was == nil || was.Reason != imported.Reason || was.Message != imported.Message) {
-		l.events.Event(c, kube.Warning, imported.Reason, failed.Error())
+		rp.events.Event(c, kube.Warning, imported.Reason, failed.Error())
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ const unknownVersion = "?"
 
 // setWritten records that a Cluster was written: until the cache has that version, its
 // Cluster is outdated.
-func (l *reporter) setWritten(c, written *fleet.Cluster, err error) {
+func (rp *reporter) setWritten(c, written *fleet.Cluster, err error) {
 	version := unknownVersion
 	switch {
 	case err == nil:
@@ -152,41 +152,41 @@ func (l *reporter) setWritten(c, written *fleet.Cluster, err error) {
 	if version == c.ResourceVersion {
 		return // nothing was to be written
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.unseen[kube.KeyOf(c)] = version
+	rp.mu.Lock()
+	defer rp.mu.Unlock()
+	rp.unseen[kube.KeyOf(c)] = version
 }
 
 // mayBeOutdated reports whether a cached Cluster may be older than the last write.
-func (l *reporter) mayBeOutdated(c *fleet.Cluster) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	version, ok := l.unseen[kube.KeyOf(c)]
+func (rp *reporter) mayBeOutdated(c *fleet.Cluster) bool {
+	rp.mu.Lock()
+	defer rp.mu.Unlock()
+	version, ok := rp.unseen[kube.KeyOf(c)]
 	return ok && version != c.ResourceVersion
 }
 
 // onLive drops the record of setWritten if a cached Cluster equals the one of the API
 // server.
-func (l *reporter) onLive(c, live *fleet.Cluster) {
+func (rp *reporter) onLive(c, live *fleet.Cluster) {
 	if c.ResourceVersion != live.ResourceVersion {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.unseen, kube.KeyOf(c))
+	rp.mu.Lock()
+	defer rp.mu.Unlock()
+	delete(rp.unseen, kube.KeyOf(c))
 }
 
 // onCached drops the record of setWritten if the cache has the written version.
-func (l *reporter) onCached(c *fleet.Cluster) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if version := l.unseen[kube.KeyOf(c)]; version == c.ResourceVersion {
-		delete(l.unseen, kube.KeyOf(c))
+func (rp *reporter) onCached(c *fleet.Cluster) {
+	rp.mu.Lock()
+	defer rp.mu.Unlock()
+	if version := rp.unseen[kube.KeyOf(c)]; version == c.ResourceVersion {
+		delete(rp.unseen, kube.KeyOf(c))
 	}
 }
 
-func (l *reporter) forget(key kube.Key) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.unseen, key)
+func (rp *reporter) forget(key kube.Key) {
+	rp.mu.Lock()
+	defer rp.mu.Unlock()
+	delete(rp.unseen, key)
 }

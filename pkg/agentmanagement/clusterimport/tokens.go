@@ -43,19 +43,19 @@ type tokens struct {
 }
 
 // key returns the key of the registration token of a Cluster.
-func (l *tokens) key(c *fleet.Cluster) kube.Key {
+func (tk *tokens) key(c *fleet.Cluster) kube.Key {
 	return kube.Key{Namespace: c.Namespace, Name: naming.ImportToken(c.Name)}
 }
 
 // get returns the registration token of an import, and the content of its Secret. It
 // replaces a token that an agent has used, or that expires soon. Until a new one is
 // ready, the error is a reconcile.RequeueAfter.
-func (l *tokens) get(ctx context.Context, c *fleet.Cluster) (*fleet.ClusterRegistrationToken, registration.Bootstrapping, error) {
+func (tk *tokens) get(ctx context.Context, c *fleet.Cluster) (*fleet.ClusterRegistrationToken, registration.Bootstrapping, error) {
 	none := registration.Bootstrapping{}
-	key := l.key(c)
-	t, ok := l.caches.Tokens.Get(key)
+	key := tk.key(c)
+	t, ok := tk.caches.Tokens.Get(key)
 	if !ok {
-		_, err := l.tokens.Create(ctx, &fleet.ClusterRegistrationToken{
+		_, err := tk.tokens.Create(ctx, &fleet.ClusterRegistrationToken{
 			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, OwnerReferences: registration.OwnedByCluster(c)},
 			Spec:       fleet.ClusterRegistrationTokenSpec{TTL: &metav1.Duration{Duration: importTokenTTL}},
 		})
@@ -64,21 +64,21 @@ func (l *tokens) get(ctx context.Context, c *fleet.Cluster) (*fleet.ClusterRegis
 		}
 		return nil, none, inProgress("the registration token is made")
 	}
-	if l.isUsedUp(c, t) {
+	if tk.isUsedUp(c, t) {
 		// A request of the same second may be older: the one that is made now would be taken to
 		// be spent as well, and the next one.
-		if age := l.now().Sub(t.CreationTimestamp.Time); age >= 0 && age < lookSoon {
+		if age := tk.now().Sub(t.CreationTimestamp.Time); age >= 0 && age < lookSoon {
 			return nil, none, reconcile.RequeueError(fleet.ReasonProgressing, lookSoon, errors.New("install the agent: the registration token is replaced"))
 		}
-		if err := l.tokens.Delete(ctx, key, kube.Exactly(t)); err != nil {
+		if err := tk.tokens.Delete(ctx, key, kube.Exactly(t)); err != nil {
 			return nil, none, err
 		}
 		return nil, none, inProgress("the registration token is replaced")
 	}
-	if _, ready := l.caches.Values.Get(key); !ready {
+	if _, ready := tk.caches.Values.Get(key); !ready {
 		return nil, none, inProgress("the registration token is made")
 	}
-	values, err := l.secrets.Get(ctx, key)
+	values, err := tk.secrets.Get(ctx, key)
 	if err != nil {
 		return nil, none, err
 	}
@@ -92,25 +92,25 @@ func (l *tokens) get(ctx context.Context, c *fleet.Cluster) (*fleet.ClusterRegis
 }
 
 // isUsedUp reports whether a token cannot be used for another import.
-func (l *tokens) isUsedUp(c *fleet.Cluster, t *fleet.ClusterRegistrationToken) bool {
+func (tk *tokens) isUsedUp(c *fleet.Cluster, t *fleet.ClusterRegistrationToken) bool {
 	own := false
 	for _, ref := range t.OwnerReferences {
 		own = own || ref.UID == c.UID
 	}
-	left := t.CreationTimestamp.Add(importTokenTTL).Sub(l.now())
+	left := t.CreationTimestamp.Add(importTokenTTL).Sub(tk.now())
 	r := clusterimport.Record{Since: t.CreationTimestamp.Time}
-	return t.DeletionTimestamp == nil && (!own || left < tokenLeft || r.AgentRegistered(grantedRequests(l.caches, c)))
+	return t.DeletionTimestamp == nil && (!own || left < tokenLeft || r.AgentRegistered(grantedRequests(tk.caches, c)))
 }
 
 // deleteToken deletes the registration token of an agent that uses its own credential.
-func (l *tokens) deleteToken(ctx context.Context, f clusterimport.Facts) error {
-	t, ok := l.caches.Tokens.Get(l.key(f.Cluster))
+func (tk *tokens) deleteToken(ctx context.Context, f clusterimport.Facts) error {
+	t, ok := tk.caches.Tokens.Get(tk.key(f.Cluster))
 	if !ok {
 		return nil
 	}
-	for _, r := range grantedRequests(l.caches, f.Cluster) {
-		if r.Status.Granted && !r.CreationTimestamp.Before(&t.CreationTimestamp) && l.used(r) {
-			return l.tokens.Delete(ctx, kube.KeyOf(t), kube.Exactly(t))
+	for _, r := range grantedRequests(tk.caches, f.Cluster) {
+		if r.Status.Granted && !r.CreationTimestamp.Before(&t.CreationTimestamp) && tk.used(r) {
+			return tk.tokens.Delete(ctx, kube.KeyOf(t), kube.Exactly(t))
 		}
 	}
 	return nil

@@ -62,13 +62,13 @@ func newWaves(cfg Config, caches *cache.Shared, events *kube.Recorder, log *logr
 }
 
 // enqueue makes the loop decide again soon.
-func (t *waves) enqueue() { t.loop.AddAfter(wavesKey, wavesPause) }
+func (w *waves) enqueue() { w.loop.AddAfter(wavesKey, wavesPause) }
 
 // isNext reports whether a Cluster may get the address and certificates in terms now.
-func (t *waves) isNext(key kube.Key, terms clusterimport.Terms) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.given[key] == terms.Digest()
+func (w *waves) isNext(key kube.Key, terms clusterimport.Terms) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.given[key] == terms.Digest()
 }
 
 // Reconcile decides which clusters get the manager's address next.
@@ -78,61 +78,61 @@ func (t *waves) isNext(key kube.Key, terms clusterimport.Terms) bool {
 //  3. apply:  enqueue those that are next
 //
 // A Cluster whose Secret cannot be read stays next; the others go on.
-func (t *waves) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
+func (w *waves) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	var all []clusterimport.Candidate
 	keys := map[string]kube.Key{}
 	targets := map[string]string{}
 	clusters := map[string]*fleet.Cluster{}
 	unread := map[kube.Key]error{}
-	for _, c := range t.caches.Clusters.List("") {
-		if !t.cfg.Scope.Holds(c.Namespace) || !t.imports.installsAgentOf(c) {
+	for _, c := range w.caches.Clusters.List("") {
+		if !w.cfg.Scope.Holds(c.Namespace) || !w.imports.installsAgentOf(c) {
 			continue
 		}
-		facts, err := t.imports.facts(ctx, c)
+		facts, err := w.imports.facts(ctx, c)
 		if err != nil {
 			unread[kube.KeyOf(c)] = fmt.Errorf("cluster %q: %w", kube.KeyOf(c), err)
 		}
-		if candidate, ok := t.candidate(facts); ok {
+		if candidate, ok := w.candidate(facts); ok {
 			all = append(all, candidate)
 			keys[candidate.Name], targets[candidate.Name], clusters[candidate.Name] = kube.KeyOf(c), candidate.Target, c
 		}
 	}
-	schedule := clusterimport.Plan(all, t.cfg.Now(), t.pace)
+	schedule := clusterimport.Plan(all, w.cfg.Now(), w.pace)
 	given := map[kube.Key]string{}
 	for name, turn := range schedule.Turns {
 		if turn.Go {
 			given[keys[name]] = targets[name]
 		}
 	}
-	for _, key := range t.setNext(given, unread) {
-		t.imports.enqueue(key)
+	for _, key := range w.setNext(given, unread) {
+		w.imports.enqueue(key)
 	}
-	t.report(schedule, targets, clusters)
+	w.report(schedule, targets, clusters)
 	return kube.Result{After: schedule.After}, errors.Join(slices.Collect(maps.Values(unread))...)
 }
 
 // setNext replaces the Clusters that are next, except those whose Secret cannot be read
 // (unread), and returns the new ones.
-func (t *waves) setNext(given map[kube.Key]string, unread map[kube.Key]error) (fresh []kube.Key) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (w *waves) setNext(given map[kube.Key]string, unread map[kube.Key]error) (fresh []kube.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for key := range unread {
-		if turn, has := t.given[key]; has {
+		if turn, has := w.given[key]; has {
 			given[key] = turn
 		}
 	}
 	for key, target := range given {
-		if t.given[key] != target {
+		if w.given[key] != target {
 			fresh = append(fresh, key)
 		}
 	}
-	t.given = given
+	w.given = given
 	return fresh
 }
 
 // candidate returns the state of a Cluster; false if it has no agent yet, or waits for
 // a user.
-func (t *waves) candidate(f clusterimport.Facts) (clusterimport.Candidate, bool) {
+func (w *waves) candidate(f clusterimport.Facts) (clusterimport.Candidate, bool) {
 	c, r := f.Cluster, f.Record
 	if r == nil {
 		return clusterimport.Candidate{}, false
@@ -144,31 +144,31 @@ func (t *waves) candidate(f clusterimport.Facts) (clusterimport.Candidate, bool)
 	key := kube.KeyOf(c)
 	out := clusterimport.Candidate{
 		Name: key.String(), Target: r.Digest(), Canary: c.Labels[clusterimport.LabelCanary] == registration.True,
-		Online: online(c), Paused: c.Spec.Paused, Failed: t.imports.hasFailed(key),
+		Online: online(c), Paused: c.Spec.Paused, Failed: w.imports.hasFailed(key),
 		Reported: r.Since, Arrived: f.Arrived, WasOnline: r.WasOnline,
 	}
 	if need == clusterimport.InTurn {
 		terms := f.Offer.Terms()
 		out.Target, out.Due = terms.Digest(), true
 		out.Reported = time.Time{} // the failure was about other terms
-		out.Running = t.isNext(key, terms)
+		out.Running = w.isNext(key, terms)
 	}
 	return out, true
 }
 
 // report reports once that no cluster gets certain terms for now.
-func (t *waves) report(s clusterimport.Schedule, targets map[string]string, clusters map[string]*fleet.Cluster) {
+func (w *waves) report(s clusterimport.Schedule, targets map[string]string, clusters map[string]*fleet.Cluster) {
 	for target, reason := range s.Halted {
-		if t.halted[target] == reason {
+		if w.halted[target] == reason {
 			continue
 		}
-		t.log.WithField("reason", reason).Warn("clusters are not told where the manager is")
+		w.log.WithField("reason", reason).Warn("clusters are not told where the manager is")
 		for name, turn := range s.Turns {
 			if targets[name] == target && !turn.Go {
-				t.events.Event(clusters[name], kube.Warning, "ImportHalted", reason)
+				w.events.Event(clusters[name], kube.Warning, "ImportHalted", reason)
 				break // one event is enough for all clusters
 			}
 		}
 	}
-	t.halted = s.Halted
+	w.halted = s.Halted
 }

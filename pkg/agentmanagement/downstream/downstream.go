@@ -59,8 +59,8 @@ func New(own *kube.Client, m clusterimport.Mark) *Cluster {
 }
 
 // Identity returns the UID of the cluster: that of its namespace kube-system.
-func (d *Cluster) Identity(ctx context.Context) (string, error) {
-	n, err := d.namespaces.Get(ctx, kube.Key{Name: metav1.NamespaceSystem})
+func (cl *Cluster) Identity(ctx context.Context) (string, error) {
+	n, err := cl.namespaces.Get(ctx, kube.Key{Name: metav1.NamespaceSystem})
 	if err != nil {
 		return "", err
 	}
@@ -68,8 +68,8 @@ func (d *Cluster) Identity(ctx context.Context) (string, error) {
 }
 
 // agentObjects returns the objects of an agent, in the order in which they are created.
-func (d *Cluster) agentObjects(a registration.Agent, adoptFrom string) ([]agentObject, error) {
-	a.Labels = ensure.Merged(a.Labels, d.Mark.Labels())
+func (cl *Cluster) agentObjects(a registration.Agent, adoptFrom string) ([]agentObject, error) {
+	a.Labels = ensure.Merged(a.Labels, cl.Mark.Labels())
 	objects, err := a.Objects()
 	if err != nil {
 		return nil, err
@@ -79,8 +79,8 @@ func (d *Cluster) agentObjects(a registration.Agent, adoptFrom string) ([]agentO
 	}
 	var out []agentObject
 	for _, o := range objects.List() {
-		o.SetAnnotations(ensure.Merged(o.GetAnnotations(), d.Mark.Annotations()))
-		t, err := d.agentObject(o)
+		o.SetAnnotations(ensure.Merged(o.GetAnnotations(), cl.Mark.Annotations()))
+		t, err := cl.agentObject(o)
 		if err != nil {
 			return nil, err
 		}
@@ -90,24 +90,24 @@ func (d *Cluster) agentObjects(a registration.Agent, adoptFrom string) ([]agentO
 }
 
 // agentObject returns an object with its kind's functions.
-func (d *Cluster) agentObject(o registration.Object) (agentObject, error) {
+func (cl *Cluster) agentObject(o registration.Object) (agentObject, error) {
 	switch o := o.(type) {
 	case *corev1.ServiceAccount:
-		return newObject(d.Client, "ServiceAccount", o), nil
+		return newObject(cl.Client, "ServiceAccount", o), nil
 	case *rbacv1.ClusterRole:
-		return newObject(d.Client, "ClusterRole", o), nil
+		return newObject(cl.Client, "ClusterRole", o), nil
 	case *rbacv1.ClusterRoleBinding:
-		return newObject(d.Client, "ClusterRoleBinding", o), nil
+		return newObject(cl.Client, "ClusterRoleBinding", o), nil
 	case *networkingv1.NetworkPolicy:
-		return newObject(d.Client, "NetworkPolicy", o), nil
+		return newObject(cl.Client, "NetworkPolicy", o), nil
 	case *corev1.ConfigMap:
-		return newObject(d.Client, "ConfigMap", o), nil
+		return newObject(cl.Client, "ConfigMap", o), nil
 	case *schedulingv1.PriorityClass:
-		return newObject(d.Client, "PriorityClass", o), nil
+		return newObject(cl.Client, "PriorityClass", o), nil
 	case *policyv1.PodDisruptionBudget:
-		return newObject(d.Client, "PodDisruptionBudget", o), nil
+		return newObject(cl.Client, "PodDisruptionBudget", o), nil
 	case *appsv1.Deployment:
-		return newObject(d.Client, "Deployment", o), nil
+		return newObject(cl.Client, "Deployment", o), nil
 	}
 	return nil, fmt.Errorf("install the agent: a %T is none of its objects", o)
 }

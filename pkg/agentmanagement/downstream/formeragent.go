@@ -13,15 +13,15 @@ import (
 
 // isOwnAgent reports whether the agent in a namespace uses a credential that this
 // manager has issued for this Cluster, or for one that it replaces.
-func (d *Cluster) isOwnAgent(ctx context.Context, namespace string) (bool, error) {
-	of, err := d.clusterOfAgent(ctx, namespace)
-	return of != "" && (of == d.Mark.Workspace+"/"+d.Mark.Cluster || slices.Contains(d.Mark.Former, of)), err
+func (cl *Cluster) isOwnAgent(ctx context.Context, namespace string) (bool, error) {
+	of, err := cl.clusterOfAgent(ctx, namespace)
+	return of != "" && (of == cl.Mark.Workspace+"/"+cl.Mark.Cluster || slices.Contains(cl.Mark.Former, of)), err
 }
 
 // clusterOfAgent returns the Cluster, "<namespace>/<name>", for which the credential of
 // the agent in a namespace was issued; empty if this manager did not issue it.
-func (d *Cluster) clusterOfAgent(ctx context.Context, namespace string) (string, error) {
-	s, err := d.secrets.Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgent})
+func (cl *Cluster) clusterOfAgent(ctx context.Context, namespace string) (string, error) {
+	s, err := cl.secrets.Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgent})
 	if err != nil {
 		return "", kube.IgnoreGone(err)
 	}
@@ -33,27 +33,27 @@ func (d *Cluster) clusterOfAgent(ctx context.Context, namespace string) (string,
 	if account.UID == "" {
 		return "", nil
 	}
-	return d.Issued(ctx, account)
+	return cl.Issued(ctx, account)
 }
 
 // FormerCluster returns the Cluster among former for which an agent in one of the
 // namespaces has worked; nil if there is none. The credential of the agent, or the mark
 // on its Deployment, names the Cluster.
-func (d *Cluster) FormerCluster(ctx context.Context, former []*fleet.Cluster, namespaces []string) (*fleet.Cluster, error) {
+func (cl *Cluster) FormerCluster(ctx context.Context, former []*fleet.Cluster, namespaces []string) (*fleet.Cluster, error) {
 	for _, namespace := range namespaces {
-		of, err := d.clusterOfAgent(ctx, namespace)
+		of, err := cl.clusterOfAgent(ctx, namespace)
 		if err != nil {
 			return nil, err
 		}
 		if of == "" {
-			have, err := d.deployments.Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgent})
+			have, err := cl.deployments.Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgent})
 			if kube.IsGone(err) {
 				continue
 			}
 			if err != nil {
 				return nil, err
 			}
-			of = d.Mark.FormerOf(have)
+			of = cl.Mark.FormerOf(have)
 		}
 		for _, f := range former {
 			if kube.KeyOf(f).String() == of {

@@ -27,14 +27,14 @@ type Order struct {
 // writableObjects reads all objects of an agent, and returns those that may be written.
 // If another owner has a required object, it returns a terminal error before anything
 // is written.
-func (d *Cluster) writableObjects(ctx context.Context, namespace string, all []agentObject) ([]agentObject, error) {
-	known, err := d.isOwnAgent(ctx, namespace)
+func (cl *Cluster) writableObjects(ctx context.Context, namespace string, all []agentObject) ([]agentObject, error) {
+	known, err := cl.isOwnAgent(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
 	var ours []agentObject
 	for _, t := range all {
-		foreign, err := t.readOwner(ctx, d.Mark, known)
+		foreign, err := t.readOwner(ctx, cl.Mark, known)
 		switch {
 		case err != nil:
 			return nil, err
@@ -45,9 +45,9 @@ func (d *Cluster) writableObjects(ctx context.Context, namespace string, all []a
 				"install the agent: %s is there and %s; nothing was changed: remove that agent, or set agentNamespace", t, foreign))
 		}
 	}
-	bootstrap, err := d.secrets.Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap})
+	bootstrap, err := cl.secrets.Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap})
 	if err == nil {
-		if foreign := d.Mark.ForeignOwner(bootstrap, known); foreign != "" {
+		if foreign := cl.Mark.ForeignOwner(bootstrap, known); foreign != "" {
 			return nil, reconcile.RequeueError(clusterimport.ReasonForeign, Retry, fmt.Errorf(
 				"install the agent: Secret %s is there and %s; nothing was changed", kube.KeyOf(bootstrap), foreign))
 		}
@@ -56,29 +56,29 @@ func (d *Cluster) writableObjects(ctx context.Context, namespace string, all []a
 }
 
 // Replace installs an agent in the place of any objects of this Cluster.
-func (d *Cluster) Replace(ctx context.Context, o Order, pull []*corev1.Secret) error {
-	all, err := d.agentObjects(o.Agent, o.From)
+func (cl *Cluster) Replace(ctx context.Context, o Order, pull []*corev1.Secret) error {
+	all, err := cl.agentObjects(o.Agent, o.From)
 	if err != nil {
 		return err
 	}
-	ours, err := d.writableObjects(ctx, o.Agent.Namespace, all)
+	ours, err := cl.writableObjects(ctx, o.Agent.Namespace, all)
 	if err != nil {
 		return err
 	}
-	if err := d.Move(ctx, o); err != nil {
+	if err := cl.Move(ctx, o); err != nil {
 		return err
 	}
-	return d.createObjects(ctx, o.Agent.Namespace, ours, o.Bootstrap, pull)
+	return cl.createObjects(ctx, o.Agent.Namespace, ours, o.Bootstrap, pull)
 }
 
 // createObjects creates the namespace of an agent, its objects, and its bootstrap
 // Secret.
-func (d *Cluster) createObjects(ctx context.Context, namespace string, ours []agentObject, b registration.Bootstrapping, pull []*corev1.Secret) error {
-	if err := ensure.Namespace(ctx, d.namespaces, namespace, d.Mark.Labels()); err != nil {
+func (cl *Cluster) createObjects(ctx context.Context, namespace string, ours []agentObject, b registration.Bootstrapping, pull []*corev1.Secret) error {
+	if err := ensure.Namespace(ctx, cl.namespaces, namespace, cl.Mark.Labels()); err != nil {
 		return err
 	}
-	for _, s := range append(pull, d.bootstrap(namespace, b)) {
-		if err := d.writeSecret(ctx, s); err != nil {
+	for _, s := range append(pull, cl.bootstrap(namespace, b)) {
+		if err := cl.writeSecret(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -91,11 +91,11 @@ func (d *Cluster) createObjects(ctx context.Context, namespace string, ours []ag
 }
 
 // bootstrap returns the Secret that an agent registers with.
-func (d *Cluster) bootstrap(namespace string, b registration.Bootstrapping) *corev1.Secret {
+func (cl *Cluster) bootstrap(namespace string, b registration.Bootstrapping) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: fleet.SecretAgentBootstrap,
-			Labels: d.Mark.Labels(), Annotations: d.Mark.Annotations(),
+			Labels: cl.Mark.Labels(), Annotations: cl.Mark.Annotations(),
 		},
 		Data: b.Data(),
 	}
@@ -103,25 +103,25 @@ func (d *Cluster) bootstrap(namespace string, b registration.Bootstrapping) *cor
 
 // writeSecret writes a Secret, unless another owner has one of this name. Then it
 // assumes that this is the image pull secret which is meant.
-func (d *Cluster) writeSecret(ctx context.Context, want *corev1.Secret) error {
-	have, err := d.secrets.Get(ctx, kube.KeyOf(want))
+func (cl *Cluster) writeSecret(ctx context.Context, want *corev1.Secret) error {
+	have, err := cl.secrets.Get(ctx, kube.KeyOf(want))
 	switch {
 	case err != nil && !kube.IsGone(err):
 		return err
-	case err == nil && want.Name != fleet.SecretAgentBootstrap && d.Mark.ForeignOwner(have, false) != "":
+	case err == nil && want.Name != fleet.SecretAgentBootstrap && cl.Mark.ForeignOwner(have, false) != "":
 		return nil
 	}
-	return ensure.Secret(ctx, d.secrets, want)
+	return ensure.Secret(ctx, cl.secrets, want)
 }
 
 // Reapply applies the objects of an agent, and removes objects that the agent does not
 // have any more.
-func (d *Cluster) Reapply(ctx context.Context, a registration.Agent, adoptFrom string) error {
-	all, err := d.agentObjects(a, adoptFrom)
+func (cl *Cluster) Reapply(ctx context.Context, a registration.Agent, adoptFrom string) error {
+	all, err := cl.agentObjects(a, adoptFrom)
 	if err != nil {
 		return err
 	}
-	ours, err := d.writableObjects(ctx, a.Namespace, all)
+	ours, err := cl.writableObjects(ctx, a.Namespace, all)
 	if err != nil {
 		return err
 	}
@@ -135,19 +135,19 @@ func (d *Cluster) Reapply(ctx context.Context, a registration.Agent, adoptFrom s
 		return err
 	}
 	budget, class := o.OptionalNames()
-	err = Discard(ctx, kube.StoreOf[*policyv1.PodDisruptionBudget](d.Client), a.Namespace, d.Mark.Manager, budget,
-		func(b *policyv1.PodDisruptionBudget) bool { return d.isMadeForCluster(b) })
+	err = Discard(ctx, kube.StoreOf[*policyv1.PodDisruptionBudget](cl.Client), a.Namespace, cl.Mark.Manager, budget,
+		func(b *policyv1.PodDisruptionBudget) bool { return cl.isMadeForCluster(b) })
 	if err != nil {
 		return err
 	}
-	return Discard(ctx, kube.StoreOf[*schedulingv1.PriorityClass](d.Client), "", d.Mark.Manager, class,
-		func(c *schedulingv1.PriorityClass) bool { return d.isMadeForCluster(c) })
+	return Discard(ctx, kube.StoreOf[*schedulingv1.PriorityClass](cl.Client), "", cl.Mark.Manager, class,
+		func(c *schedulingv1.PriorityClass) bool { return cl.isMadeForCluster(c) })
 }
 
 // isMadeForCluster reports whether an object was made for the agent of this Cluster.
-func (d *Cluster) isMadeForCluster(o kube.Object) bool {
+func (cl *Cluster) isMadeForCluster(o kube.Object) bool {
 	has := o.GetAnnotations()
-	for key, value := range d.Mark.Annotations() {
+	for key, value := range cl.Mark.Annotations() {
 		if has[key] != value {
 			return false
 		}

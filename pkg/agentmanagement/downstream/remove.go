@@ -20,13 +20,13 @@ const podsGoing = 2 * time.Second
 
 // Move removes the agent that a Cluster had in another namespace. The error is a
 // reconcile.RequeueAfter while its pods are terminating.
-func (d *Cluster) Move(ctx context.Context, o Order) error {
+func (cl *Cluster) Move(ctx context.Context, o Order) error {
 	if o.From == "" {
 		return nil
 	}
 	old := o.Agent
 	old.Namespace = o.From
-	gone, err := d.removeFormerAgent(ctx, old)
+	gone, err := cl.removeFormerAgent(ctx, old)
 	if err == nil && !gone {
 		err = reconcile.RequeueError(fleet.ReasonProgressing, podsGoing, fmt.Errorf("move the agent: its pods in namespace %q are going", o.From))
 	}
@@ -36,18 +36,18 @@ func (d *Cluster) Move(ctx context.Context, o Order) error {
 // removeFormerAgent removes the agent that a Cluster had in another namespace: first
 // its workload, then its records, then its rights. It returns false while its pods are
 // terminating. What the agent has deployed stays.
-func (d *Cluster) removeFormerAgent(ctx context.Context, a registration.Agent) (bool, error) {
-	known, err := d.isOwnAgent(ctx, a.Namespace)
+func (cl *Cluster) removeFormerAgent(ctx context.Context, a registration.Agent) (bool, error) {
+	known, err := cl.isOwnAgent(ctx, a.Namespace)
 	if err != nil {
 		return false, err
 	}
-	all, err := d.agentObjects(a, "")
+	all, err := cl.agentObjects(a, "")
 	if err != nil {
 		return false, err
 	}
 	ours := map[agentObject]bool{}
 	for _, t := range all {
-		foreign, err := t.readOwner(ctx, d.Mark, known)
+		foreign, err := t.readOwner(ctx, cl.Mark, known)
 		if err != nil {
 			return false, err
 		}
@@ -60,14 +60,14 @@ func (d *Cluster) removeFormerAgent(ctx context.Context, a registration.Agent) (
 	if err := last.remove(ctx); err != nil {
 		return false, err
 	}
-	pods, err := d.pods.List(ctx, a.Namespace, "app="+fleet.SecretAgent)
+	pods, err := cl.pods.List(ctx, a.Namespace, "app="+fleet.SecretAgent)
 	if err != nil || len(pods) > 0 {
 		return false, err
 	}
 	// Its account is deleted last: while that exists and bears the mark, objects
 	// without a mark were this agent's as well.
-	known = known || ours[all[0]] && all[0].hasMarkOf(d.Mark.Manager)
-	if err := d.deleteRecords(ctx, a, known); err != nil {
+	known = known || ours[all[0]] && all[0].hasMarkOf(cl.Mark.Manager)
+	if err := cl.deleteRecords(ctx, a, known); err != nil {
 		return false, err
 	}
 	for i := len(all) - 2; i >= 0; i-- {
@@ -84,11 +84,11 @@ func (d *Cluster) removeFormerAgent(ctx context.Context, a registration.Agent) (
 // its lease, its records and its reports. If known, the agent was this Cluster's, and
 // objects without a mark are deleted too. What it has deployed stays, with the records
 // of Helm.
-func (d *Cluster) deleteRecords(ctx context.Context, a registration.Agent, known bool) error {
+func (cl *Cluster) deleteRecords(ctx context.Context, a registration.Agent, known bool) error {
 	secrets := append([]string{fleet.SecretAgent, fleet.SecretAgentBootstrap}, a.ImagePullSecrets...)
 	for i, name := range secrets {
 		own := known && i < 2 // image pull secrets without a mark belong to others
-		if err := deleteRecord(ctx, d, d.secrets, kube.Key{Namespace: a.Namespace, Name: name}, own); err != nil {
+		if err := deleteRecord(ctx, cl, cl.secrets, kube.Key{Namespace: a.Namespace, Name: name}, own); err != nil {
 			return err
 		}
 	}
@@ -96,23 +96,23 @@ func (d *Cluster) deleteRecords(ctx context.Context, a registration.Agent, known
 		return nil
 	}
 	lease := kube.Key{Namespace: a.Namespace, Name: fleet.SecretAgent}
-	if err := deleteRecord(ctx, d, kube.StoreOf[*coordinationv1.Lease](d.Client), lease, true); err != nil {
+	if err := deleteRecord(ctx, cl, kube.StoreOf[*coordinationv1.Lease](cl.Client), lease, true); err != nil {
 		return err
 	}
 	for _, name := range []string{fleet.ConfigMapAgentContact, fleet.ConfigMapAgentJournal} {
-		if err := deleteRecord(ctx, d, kube.StoreOf[*corev1.ConfigMap](d.Client), kube.Key{Namespace: a.Namespace, Name: name}, true); err != nil {
+		if err := deleteRecord(ctx, cl, kube.StoreOf[*corev1.ConfigMap](cl.Client), kube.Key{Namespace: a.Namespace, Name: name}, true); err != nil {
 			return err
 		}
 	}
 	records := kube.Watch{
-		Namespace: a.Namespace, Labels: fleet.LabelManagerID + "=" + d.Mark.Manager, Fields: "type=" + string(fleet.SecretTypeAgentStore),
+		Namespace: a.Namespace, Labels: fleet.LabelManagerID + "=" + cl.Mark.Manager, Fields: "type=" + string(fleet.SecretTypeAgentStore),
 	}
-	kept, err := d.Client.ListMeta(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), records)
+	kept, err := cl.Client.ListMeta(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), records)
 	if err != nil {
 		return err
 	}
 	for _, s := range kept {
-		if err := d.secrets.Delete(ctx, kube.KeyOf(s), kube.Exactly(s)); err != nil {
+		if err := cl.secrets.Delete(ctx, kube.KeyOf(s), kube.Exactly(s)); err != nil {
 			return err
 		}
 	}

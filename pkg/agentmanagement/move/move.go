@@ -89,7 +89,7 @@ func New(cfg Config, c *kube.Client, caches *cache.Shared, events *kube.Recorder
 }
 
 // Runnables returns what is to run, for kube.Run.
-func (m *Loop) Runnables() []kube.Runner { return []kube.Runner{m.loop} }
+func (l *Loop) Runnables() []kube.Runner { return []kube.Runner{l.loop} }
 
 // moveChanges reports whether a change of a Cluster matters to its move, or to the move
 // of another Cluster of the same management Cluster. Later heartbeats do not.
@@ -99,21 +99,21 @@ func moveChanges(old, c *fleet.Cluster) bool {
 }
 
 // siblings returns all Clusters of the same management Cluster, with c.
-func (m *Loop) siblings(c *fleet.Cluster) []*fleet.Cluster {
+func (l *Loop) siblings(c *fleet.Cluster) []*fleet.Cluster {
 	name := c.Labels[fleet.LabelManagementCluster]
 	if name == "" {
 		return nil
 	}
-	return m.caches.Clusters.ByIndex(byRancher, name)
+	return l.caches.Clusters.ByIndex(byRancher, name)
 }
 
 // Former returns the Clusters that c replaces; rancher.ErrUnseen if that is not known.
-func (m *Loop) Former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster, error) {
-	same := m.siblings(c)
+func (l *Loop) Former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster, error) {
+	same := l.siblings(c)
 	if len(same) < 2 {
 		return nil, nil
 	}
-	owner, err := m.cfg.Rancher.ManagementOf(ctx, c)
+	owner, err := l.cfg.Rancher.ManagementOf(ctx, c)
 	if reconcile.IsRequeue(err) {
 		return nil, nil // without Rancher's kinds no Cluster moves
 	}
@@ -125,33 +125,33 @@ func (m *Loop) Former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster, 
 
 // CarryOver copies to a new Cluster what users had set on the Cluster that it replaces,
 // and records that on it.
-func (m *Loop) CarryOver(ctx context.Context, c, before *fleet.Cluster) error {
-	from, err := m.clusters.Get(ctx, kube.KeyOf(before)) // the cache lacks fields
+func (l *Loop) CarryOver(ctx context.Context, c, before *fleet.Cluster) error {
+	from, err := l.clusters.Get(ctx, kube.KeyOf(before)) // the cache lacks fields
 	if err != nil {
 		return err
 	}
-	have, err := m.clusters.Get(ctx, kube.KeyOf(c))
+	have, err := l.clusters.Get(ctx, kube.KeyOf(c))
 	if err != nil {
 		return err
 	}
-	if _, err := m.clusters.Patch(ctx, have, workspace.CarryUserFields(have, from)); err != nil {
+	if _, err := l.clusters.Patch(ctx, have, workspace.CarryUserFields(have, from)); err != nil {
 		return err
 	}
-	m.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", "it comes from workspace "+from.Namespace).Info("cluster moves")
-	m.events.Event(c, kube.Normal, reasonMoving, fmt.Sprintf(
+	l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", "it comes from workspace "+from.Namespace).Info("cluster moves")
+	l.events.Event(c, kube.Normal, reasonMoving, fmt.Sprintf(
 		"takes the place of Cluster %s: its clientID, and the labels and settings that users had given it, come along", kube.KeyOf(from)))
 	return nil
 }
 
 // MustStay reports whether a Cluster that is being deleted must stay because it moves
 // to another workspace, and reports on it why. next is when to ask again.
-func (m *Loop) MustStay(ctx context.Context, c *fleet.Cluster) (stays bool, next kube.Result, err error) {
+func (l *Loop) MustStay(ctx context.Context, c *fleet.Cluster) (stays bool, next kube.Result, err error) {
 	if !slices.Contains(c.Finalizers, fleet.FinalizerCluster) {
 		return false, kube.Done, nil
 	}
-	d, err := m.departure(ctx, c)
+	d, err := l.departure(ctx, c)
 	if errors.Is(err, rancher.ErrUnseen) { // who takes a move for a removal loses workloads
-		return true, kube.Result{After: rancher.Again}, m.writeCondition(ctx, c, workspace.ReasonRancherUnseen,
+		return true, kube.Result{After: rancher.Again}, l.writeCondition(ctx, c, workspace.ReasonRancherUnseen,
 			fmt.Sprintf("whether it moves to another workspace is not known, and so it stays: %v", err))
 	}
 	if err != nil {
@@ -164,45 +164,45 @@ func (m *Loop) MustStay(ctx context.Context, c *fleet.Cluster) (stays bool, next
 	if order {
 		changed := c.DeepCopy()
 		changed.Annotations = ensure.Merged(c.Annotations, map[string]string{workspace.AnnotationWithdrawIn: kube.KeyOf(d.New).String()})
-		if c, err = m.clusters.Patch(ctx, c, changed); err != nil {
+		if c, err = l.clusters.Patch(ctx, c, changed); err != nil {
 			return true, kube.Done, err
 		}
 	}
-	return true, kube.Result{After: after}, m.writeCondition(ctx, c, workspace.ReasonMovesAway, why)
+	return true, kube.Result{After: after}, l.writeCondition(ctx, c, workspace.ReasonMovesAway, why)
 }
 
 // departure gathers the facts about a Cluster that is being deleted.
-func (m *Loop) departure(ctx context.Context, c *fleet.Cluster) (workspace.DeletionState, error) {
-	d := workspace.DeletionState{Since: m.cfg.Now().Sub(c.DeletionTimestamp.Time)}
+func (l *Loop) departure(ctx context.Context, c *fleet.Cluster) (workspace.DeletionState, error) {
+	d := workspace.DeletionState{Since: l.cfg.Now().Sub(c.DeletionTimestamp.Time)}
 	if c.Labels[fleet.LabelManagementCluster] == "" || c.Spec.KubeConfigSecret == "" || registration.External(c) {
 		return d, nil // this manager does not configure its agent
 	}
-	ns, err := m.namespaces.Get(ctx, kube.Key{Name: c.Namespace})
+	ns, err := l.namespaces.Get(ctx, kube.Key{Name: c.Namespace})
 	if err != nil && !kube.IsGone(err) {
 		return d, err
 	}
 	if d.Ends = err != nil || ns.DeletionTimestamp != nil; d.Ends {
 		return d, nil
 	}
-	owner, err := m.cfg.Rancher.ManagementOf(ctx, c)
+	owner, err := l.cfg.Rancher.ManagementOf(ctx, c)
 	if reconcile.IsRequeue(err) && d.Since >= kindsGone {
 		err = nil // Rancher is gone, and no Cluster moves
 	}
 	if err != nil {
 		return d, err
 	}
-	if d.To = workspace.Destination(c, owner); d.To == "" || !m.cfg.Scope.Holds(d.To) {
+	if d.To = workspace.Destination(c, owner); d.To == "" || !l.cfg.Scope.Holds(d.To) {
 		d.To = "" // this manager would create the Cluster elsewhere
 		return d, nil
 	}
-	same := m.siblings(c)
+	same := l.siblings(c)
 	d.New = workspace.FindSuccessor(c, d.To, same)
 	if d.New == nil {
 		return d, nil
 	}
 	d.Recognised = hasAgentOf(d.New, c, same)
-	if at, ok := m.arrivedSince(d.New); ok {
-		d.Arrived, d.ArrivedFor = true, m.cfg.Now().Sub(at)
+	if at, ok := l.arrivedSince(d.New); ok {
+		d.Arrived, d.ArrivedFor = true, l.cfg.Now().Sub(at)
 	}
 	return d, nil
 }
@@ -225,13 +225,13 @@ func hasAgentOf(c, former *fleet.Cluster, same []*fleet.Cluster) bool {
 
 // arrivedSince returns since when the agent of a Cluster works for it; false: it does
 // not.
-func (m *Loop) arrivedSince(c *fleet.Cluster) (time.Time, bool) {
+func (l *Loop) arrivedSince(c *fleet.Cluster) (time.Time, bool) {
 	r := clusterimport.RecordOf(c)
 	if r == nil || c.Status.Agent.LastSeen.IsZero() {
 		return time.Time{}, false
 	}
 	var at time.Time
-	for _, g := range m.caches.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String()) {
+	for _, g := range l.caches.Requests.ByIndex(cache.ByCluster, kube.KeyOf(c).String()) {
 		if made := g.CreationTimestamp.Time; g.Status.Granted && !made.Before(r.Since) && (at.IsZero() || made.Before(at)) {
 			at = made
 		}
@@ -241,12 +241,12 @@ func (m *Loop) arrivedSince(c *fleet.Cluster) (time.Time, bool) {
 
 // Reconcile writes on a Cluster which Cluster it replaces, while that exists. The
 // former Cluster has a condition that says what it waits for.
-func (m *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	c, ok := m.caches.Clusters.Get(key)
+func (l *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
+	c, ok := l.caches.Clusters.Get(key)
 	if !ok || c.DeletionTimestamp != nil {
 		return kube.Done, nil
 	}
-	former, err := m.Former(ctx, c)
+	former, err := l.Former(ctx, c)
 	if errors.Is(err, rancher.ErrUnseen) {
 		return kube.Result{After: rancher.Again}, nil // the condition of the deleted Cluster reports the reason
 	}
@@ -255,7 +255,7 @@ func (m *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 	}
 	for _, f := range former {
 		if says := condition.Find(f.Status.Conditions, fleet.ConditionMoving); f.DeletionTimestamp != nil && says != nil {
-			return kube.Done, m.writeCondition(ctx, c, workspace.ReasonArrives, workspace.ArrivalMessage(f, says.Message))
+			return kube.Done, l.writeCondition(ctx, c, workspace.ReasonArrives, workspace.ArrivalMessage(f, says.Message))
 		}
 	}
 	if condition.Find(c.Status.Conditions, fleet.ConditionMoving) == nil {
@@ -263,18 +263,18 @@ func (m *Loop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error)
 	}
 	changed := c.DeepCopy()
 	changed.Status.Conditions = condition.Remove(c.Status.Conditions, fleet.ConditionMoving)
-	if _, err := m.clusters.PatchStatus(ctx, c, changed); err != nil {
+	if _, err := l.clusters.PatchStatus(ctx, c, changed); err != nil {
 		return kube.Done, kube.IgnoreGone(err)
 	}
-	m.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).Info("cluster has moved")
-	m.events.Event(c, kube.Normal, reasonMoving, "has moved here")
+	l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).Info("cluster has moved")
+	l.events.Event(c, kube.Normal, reasonMoving, "has moved here")
 	return kube.Done, nil
 }
 
 // writeCondition writes condition Moving.
-func (m *Loop) writeCondition(ctx context.Context, c *fleet.Cluster, reason, why string) error {
+func (l *Loop) writeCondition(ctx context.Context, c *fleet.Cluster, reason, why string) error {
 	changed := c.DeepCopy()
-	changed.Status.Conditions = condition.Set(c.Status.Conditions, workspace.MovingCondition(c, reason, why), m.cfg.Now())
-	_, err := m.clusters.PatchStatus(ctx, c, changed)
+	changed.Status.Conditions = condition.Set(c.Status.Conditions, workspace.MovingCondition(c, reason, why), l.cfg.Now())
+	_, err := l.clusters.PatchStatus(ctx, c, changed)
 	return kube.IgnoreGone(err)
 }

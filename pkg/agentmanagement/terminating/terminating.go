@@ -39,58 +39,58 @@ func New(c *kube.Client, now func() time.Time) *Workspaces {
 
 // IsDeleted reports whether the namespace of a workspace is being deleted, or does not
 // exist.
-func (t *Workspaces) IsDeleted(ctx context.Context, workspace string) (bool, error) {
-	ns, err := t.client.NamespaceLifetime(ctx, workspace)
+func (w *Workspaces) IsDeleted(ctx context.Context, workspace string) (bool, error) {
+	ns, err := w.client.NamespaceLifetime(ctx, workspace)
 	return ns.EndText() != "", err
 }
 
 // ClusterMustStay reports whether a Cluster that is being deleted must stay: it is
 // deleted with its namespace or its kind, and not by a user.
-func (t *Workspaces) ClusterMustStay(ctx context.Context, c *fleet.Cluster) (bool, error) {
-	if waits, err := t.HasPendingBundles(ctx, c.Namespace); waits || err != nil {
+func (w *Workspaces) ClusterMustStay(ctx context.Context, c *fleet.Cluster) (bool, error) {
+	if waits, err := w.HasPendingBundles(ctx, c.Namespace); waits || err != nil {
 		return waits, err
 	}
-	kind, err := t.client.KindLifetime(ctx, "Cluster")
+	kind, err := w.client.KindLifetime(ctx, "Cluster")
 	if err != nil || kind.EndText() == "" {
 		return false, err
 	}
-	return t.bundlesWait(ctx, c.Namespace, true)
+	return w.bundlesWait(ctx, c.Namespace, true)
 }
 
 // HasPendingBundles reports whether a workspace is being deleted and has Bundles with
 // deployments.
-func (t *Workspaces) HasPendingBundles(ctx context.Context, workspace string) (bool, error) {
-	if t.waitedLately(workspace) {
+func (w *Workspaces) HasPendingBundles(ctx context.Context, workspace string) (bool, error) {
+	if w.waitedLately(workspace) {
 		return true, nil
 	}
-	ns, err := t.client.NamespaceLifetime(ctx, workspace)
+	ns, err := w.client.NamespaceLifetime(ctx, workspace)
 	if err != nil || ns.EndText() == "" {
 		return false, err
 	}
-	waits, err := t.bundlesWait(ctx, workspace, false)
+	waits, err := w.bundlesWait(ctx, workspace, false)
 	if waits {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.waits[workspace] = t.now()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.waits[workspace] = w.now()
 	}
 	return waits, err
 }
 
 // waitedLately reports whether a workspace has waited at a recent call.
-func (t *Workspaces) waitedLately(workspace string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.now().Sub(t.waits[workspace]) < undecidedFor {
+func (w *Workspaces) waitedLately(workspace string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.now().Sub(w.waits[workspace]) < undecidedFor {
 		return true
 	}
-	delete(t.waits, workspace)
+	delete(w.waits, workspace)
 	return false
 }
 
 // bundlesWait reports whether a workspace has Bundles with the manager's finalizer;
 // deleted restricts that to Bundles that are being deleted.
-func (t *Workspaces) bundlesWait(ctx context.Context, workspace string, deleted bool) (bool, error) {
-	list, err := t.client.ListMeta(ctx, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{Namespace: workspace})
+func (w *Workspaces) bundlesWait(ctx context.Context, workspace string, deleted bool) (bool, error) {
+	list, err := w.client.ListMeta(ctx, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{Namespace: workspace})
 	if kube.IsGone(err) {
 		return false, nil // the kind is deleted, with all Bundles
 	}

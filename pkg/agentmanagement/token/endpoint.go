@@ -48,8 +48,8 @@ func newEndpoint(settings registration.Settings, changed func()) *endpoint {
 
 // trustProblem returns why agents cannot trust the manager's address; empty if they
 // can, or if that is unknown.
-func (l *endpoint) trustProblem() string {
-	if t := l.trouble.Load(); t != nil {
+func (e *endpoint) trustProblem() string {
+	if t := e.trouble.Load(); t != nil {
 		return *t
 	}
 	return ""
@@ -57,16 +57,16 @@ func (l *endpoint) trustProblem() string {
 
 // Reconcile makes a TLS handshake with the manager's own address. An address that
 // cannot be reached from here proves nothing: agents may reach it.
-func (l *endpoint) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
-	s := l.settings
+func (e *endpoint) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
+	s := e.settings
 	err := checkTrust(ctx, s.APIServerURL, s.APIServerCA, s.AgentTLSMode == registration.TLSStrict)
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
-	if was := l.trouble.Swap(&text); was == nil && text != "" || was != nil && *was != text {
-		l.other.Store(was != nil)
-		l.changed()
+	if was := e.trouble.Swap(&text); was == nil && text != "" || was != nil && *was != text {
+		e.other.Store(was != nil)
+		e.changed()
 	}
 	if err != nil {
 		return kube.Done, reconcile.RequeueError(reasonAuthority, endpointLook, err)

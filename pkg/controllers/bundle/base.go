@@ -41,53 +41,53 @@ type queues struct {
 }
 
 // enqueue adds the keys of all objects that changes affect to their queues.
-func (e *base) enqueue(n fleetstate.Changes) {
+func (bs *base) enqueue(n fleetstate.Changes) {
 	for s, final := range n.Status {
-		e.status[s.Kind].enqueue(s.Key, final)
+		bs.status[s.Kind].enqueue(s.Key, final)
 	}
 	for _, key := range n.Plan {
-		e.bundleQueue.Add(key)
+		bs.bundleQueue.Add(key)
 	}
 	for _, key := range n.Promoted {
-		e.silenceQueue.AddAfter(key, rollout.SilentAfter)
+		bs.silenceQueue.AddAfter(key, rollout.SilentAfter)
 	}
 	for _, r := range n.BackOnline {
-		if c, ok := e.table.Cluster(r.Cluster); ok {
-			e.clusterOnline(c, r.Away)
-			e.heartbeatQueue.Add(r.Cluster)
+		if c, ok := bs.table.Cluster(r.Cluster); ok {
+			bs.clusterOnline(c, r.Away)
+			bs.heartbeatQueue.Add(r.Cluster)
 		}
 	}
 	for _, id := range n.Unused {
-		e.idle.setUnused(id, "", time.Time{})
-		e.contentQueue.Add(kube.Key{Name: id})
+		bs.idle.setUnused(id, "", time.Time{})
+		bs.contentQueue.Add(kube.Key{Name: id})
 	}
 }
 
 // enqueueBundlesIn enqueues all Bundles of a namespace; of all namespaces if namespace
 // is empty.
-func (e *base) enqueueBundlesIn(namespace string) {
-	for _, key := range e.table.Bundles(namespace) {
-		e.bundleQueue.Add(key)
+func (bs *base) enqueueBundlesIn(namespace string) {
+	for _, key := range bs.table.Bundles(namespace) {
+		bs.bundleQueue.Add(key)
 	}
 }
 
-func (e *base) enqueueBundles(keys []kube.Key) {
+func (bs *base) enqueueBundles(keys []kube.Key) {
 	for _, key := range keys {
-		e.bundleQueue.Add(key)
+		bs.bundleQueue.Add(key)
 	}
 }
 
 // observe stores a Bundle as the API server returned it, before the watch reports it.
-func (e *base) observe(b *fleet.Bundle) {
+func (bs *base) observe(b *fleet.Bundle) {
 	stripBundle(b)
 	b.ManagedFields = nil
-	e.enqueue(e.table.SetBundle(b))
+	bs.enqueue(bs.table.SetBundle(b))
 }
 
 // logFor returns a log entry with the fields of a Bundle.
-func (e *base) logFor(key kube.Key) *logrus.Entry {
+func (bs *base) logFor(key kube.Key) *logrus.Entry {
 	fields := logrus.Fields{"workspace": key.Namespace, "bundle": key.Name}
-	if b, ok := e.table.Bundle(key); ok {
+	if b, ok := bs.table.Bundle(key); ok {
 		if repo := b.Labels[fleet.LabelRepoName]; repo != "" {
 			fields["gitrepo"] = repo
 		}
@@ -95,59 +95,59 @@ func (e *base) logFor(key kube.Key) *logrus.Entry {
 			fields["commit"] = commit
 		}
 	}
-	return e.log.WithFields(fields)
+	return bs.log.WithFields(fields)
 }
 
 // ownsBundle reports whether this manager reconciles a Bundle (see package scope). It
 // is true for a Bundle that does not exist.
-func (e *base) ownsBundle(key kube.Key) bool {
-	b, ok := e.table.Bundle(key)
-	return !ok || e.cfg.Scope.Owns(b)
+func (bs *base) ownsBundle(key kube.Key) bool {
+	b, ok := bs.table.Bundle(key)
+	return !ok || bs.cfg.Scope.Owns(b)
 }
 
 // ownsObjectsOf reports whether this manager reconciles the objects of a Bundle. If the
 // Bundle does not exist, the labels of the object name the shard.
-func (e *base) ownsObjectsOf(bundle kube.Key, labels map[string]string) bool {
-	if b, ok := e.table.Bundle(bundle); ok {
-		return e.cfg.Scope.Owns(b)
+func (bs *base) ownsObjectsOf(bundle kube.Key, labels map[string]string) bool {
+	if b, ok := bs.table.Bundle(bundle); ok {
+		return bs.cfg.Scope.Owns(b)
 	}
-	return e.cfg.Scope.Takes(bundle.Namespace, labels)
+	return bs.cfg.Scope.Takes(bundle.Namespace, labels)
 }
 
 // ownedByOther reports whether another manager reconciles a BundleDeployment. If the
 // BundleDeployment does not exist, the Secret with its values names the Bundle.
-func (e *base) ownedByOther(key kube.Key) bool {
-	if bd, ok := e.table.Deployment(key); ok {
-		bundle, _, _ := e.table.PairOf(key)
-		return !e.ownsObjectsOf(bundle, bd.Labels)
+func (bs *base) ownedByOther(key kube.Key) bool {
+	if bd, ok := bs.table.Deployment(key); ok {
+		bundle, _, _ := bs.table.PairOf(key)
+		return !bs.ownsObjectsOf(bundle, bd.Labels)
 	}
-	if s, ok := e.cache.secrets.Get(key); ok {
-		return !e.ownsObjectsOf(kube.Key{Namespace: s.Labels[fleet.LabelBundleNamespace], Name: s.Labels[fleet.LabelBundleName]}, s.Labels)
+	if s, ok := bs.cache.secrets.Get(key); ok {
+		return !bs.ownsObjectsOf(kube.Key{Namespace: s.Labels[fleet.LabelBundleNamespace], Name: s.Labels[fleet.LabelBundleName]}, s.Labels)
 	}
 	return false
 }
 
 // budgetOf returns the budget of the GitRepo, else that of its workspace, else
 // fallback. A budget that cannot be parsed is ignored and logged.
-func (e *base) budgetOf(repo *fleet.GitRepo, namespace string, fallback withdrawal.Budget) withdrawal.Budget {
-	budget, err := e.readBudget(repo, namespace, fallback)
+func (bs *base) budgetOf(repo *fleet.GitRepo, namespace string, fallback withdrawal.Budget) withdrawal.Budget {
+	budget, err := bs.readBudget(repo, namespace, fallback)
 	if err != nil {
-		e.log.WithField("workspace", namespace).WithField("error", err.Error()).Warn("deletion budget not used")
+		bs.log.WithField("workspace", namespace).WithField("error", err.Error()).Warn("deletion budget not used")
 	}
 	return budget
 }
 
-func (e *base) readBudget(repo *fleet.GitRepo, namespace string, fallback withdrawal.Budget) (withdrawal.Budget, error) {
+func (bs *base) readBudget(repo *fleet.GitRepo, namespace string, fallback withdrawal.Budget) (withdrawal.Budget, error) {
 	own := ""
 	if repo != nil {
 		own = repo.Annotations[fleet.AnnotationDeletionBudget]
 	}
-	return withdrawal.FirstBudget(fallback, own, e.workspaceBudget(namespace))
+	return withdrawal.FirstBudget(fallback, own, bs.workspaceBudget(namespace))
 }
 
 // workspaceBudget returns the annotation for the deletion budget of a workspace.
-func (e *base) workspaceBudget(namespace string) string {
-	if ns, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok {
+func (bs *base) workspaceBudget(namespace string) string {
+	if ns, ok := bs.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok {
 		return ns.Annotations[fleet.AnnotationDeletionBudget]
 	}
 	return ""
@@ -156,14 +156,14 @@ func (e *base) workspaceBudget(namespace string) string {
 // clusterOnline emits an event for an agent that reports again, and enqueues the
 // Bundles of the cluster: withdrawals and versions may have waited for the agent. away
 // is how long the agent was silent; 0 for its first report.
-func (e *base) clusterOnline(c *fleet.Cluster, away time.Duration) {
-	if e.cfg.Scope.Owns(c) {
+func (bs *base) clusterOnline(c *fleet.Cluster, away time.Duration) {
+	if bs.cfg.Scope.Owns(c) {
 		if away > 0 {
-			e.events.Event(c, kube.Normal, eventOnline, "the agent reports again after "+away.Round(time.Second).String())
+			bs.events.Event(c, kube.Normal, eventOnline, "the agent reports again after "+away.Round(time.Second).String())
 		}
-		e.log.WithField("cluster", kube.KeyOf(c).String()).Info("cluster online")
+		bs.log.WithField("cluster", kube.KeyOf(c).String()).Info("cluster online")
 	}
-	for _, key := range e.table.BundlesOn(kube.KeyOf(c)) {
-		e.bundleQueue.Add(key)
+	for _, key := range bs.table.BundlesOn(kube.KeyOf(c)) {
+		bs.bundleQueue.Add(key)
 	}
 }

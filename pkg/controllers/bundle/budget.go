@@ -38,32 +38,32 @@ type budgets struct {
 // the Bundle's pace; approved, by a user, may be removed at once; all others wait, and
 // again is when to decide about them again. The releases that a Bundle without GitRepo
 // replaces are judged together with these deployments.
-func (e *budgets) withinBudget(ctx context.Context, s *snapshot, open []*staleDeployment) (free, approved []*staleDeployment, again time.Duration, err error) {
+func (bg *budgets) withinBudget(ctx context.Context, s *snapshot, open []*staleDeployment) (free, approved []*staleDeployment, again time.Duration, err error) {
 	subject := fleetstate.Subject{Kind: fleetstate.KindBundle, Key: s.key}
-	free, approved, fresh, since := e.deletionBudget.updateWithdrawals(s.key, open, e.now())
+	free, approved, fresh, since := bg.deletionBudget.updateWithdrawals(s.key, open, bg.now())
 	var alone []*replaced
-	age := e.now().Sub(since)
+	age := bg.now().Sub(since)
 	if !s.replacing.byRepo {
-		r := e.deletionBudget.replacementsOf(s.key)
+		r := bg.deletionBudget.replacementsOf(s.key)
 		if alone = r.open; len(alone) > 0 && (len(fresh) == 0 || r.since.After(since)) {
-			age = e.now().Sub(r.since)
+			age = bg.now().Sub(r.since)
 		}
 	}
 	switch {
 	case len(fresh)+len(alone) == 0:
-		return free, approved, 0, e.clearHeld(ctx, subject, s.bundle)
-	case !e.table.Settled():
+		return free, approved, 0, bg.clearHeld(ctx, subject, s.bundle)
+	case !bg.table.Settled():
 		return free, approved, collectTime, nil
 	case age < collectTime:
 		return free, approved, collectTime - age, nil
 	}
-	r, held, undecided := e.removalOf(s, fresh, alone)
-	r.Also = e.deletionBudget.alsoWithdrawn(s.key, since)
+	r, held, undecided := bg.removalOf(s, fresh, alone)
+	r.Also = bg.deletionBudget.alsoWithdrawn(s.key, since)
 	v := withdrawal.DecideRemoval(r)
 	if undecided && age < claimGrace && heldForObjectsOnly(r, v) {
 		return free, approved, collectTime, nil
 	}
-	why, err := e.unorderedReason(ctx, s.bundle, fresh)
+	why, err := bg.unorderedReason(ctx, s.bundle, fresh)
 	if err != nil {
 		return free, approved, collectTime, err
 	}
@@ -71,39 +71,39 @@ func (e *budgets) withinBudget(ctx context.Context, s *snapshot, open []*staleDe
 		v = withdrawal.DecideUnordered(r, why)
 	}
 	if v.Held {
-		e.permit(s.key, slices.DeleteFunc(slices.Clone(alone), func(l *replaced) bool { return held[l.cluster] }))
-		return free, approved, heldAgain, e.reportHeld(ctx, subject, s.bundle, v)
+		bg.permit(s.key, slices.DeleteFunc(slices.Clone(alone), func(l *replaced) bool { return held[l.cluster] }))
+		return free, approved, heldAgain, bg.reportHeld(ctx, subject, s.bundle, v)
 	}
-	e.permit(s.key, alone)
-	e.deletionBudget.releaseDeployments(s.key, fresh, v.Approved, e.now())
+	bg.permit(s.key, alone)
+	bg.deletionBudget.releaseDeployments(s.key, fresh, v.Approved, bg.now())
 	if v.Approved {
 		approved = append(approved, fresh...)
-		e.logFor(s.key).WithField("reason", "approved as "+v.Hash).Info("withdrawals go on")
+		bg.logFor(s.key).WithField("reason", "approved as "+v.Hash).Info("withdrawals go on")
 	} else {
 		free = append(free, fresh...)
 	}
-	return free, approved, 0, e.clearHeld(ctx, subject, s.bundle)
+	return free, approved, 0, bg.clearHeld(ctx, subject, s.bundle)
 }
 
 // removalOf returns the removal that a Bundle asks for: the withdrawn deployments in
 // fresh, and the deployments in alone whose release is replaced and that have objects
 // which always need an approval. held are the clusters of the latter. undecided reports
 // that other deployments may still take over some of these objects.
-func (e *budgets) removalOf(s *snapshot, fresh []*staleDeployment, alone []*replaced) (r withdrawal.Removal, held map[kube.Key]bool, undecided bool) {
+func (bg *budgets) removalOf(s *snapshot, fresh []*staleDeployment, alone []*replaced) (r withdrawal.Removal, held map[kube.Key]bool, undecided bool) {
 	repo := repoOf(s.bundle)
 	r = withdrawal.Removal{
-		Unit: "deployment", Total: e.table.DeploymentsOf(s.key.Namespace), Approved: s.bundle.Annotations[fleet.AnnotationApproveDeletion],
-		Budget: e.budgetOf(e.table.Repo(repo), s.key.Namespace, withdrawal.DeploymentBudget),
+		Unit: "deployment", Total: bg.table.DeploymentsOf(s.key.Namespace), Approved: s.bundle.Annotations[fleet.AnnotationApproveDeletion],
+		Budget: bg.budgetOf(bg.table.Repo(repo), s.key.Namespace, withdrawal.DeploymentBudget),
 	}
 	own := func(other kube.Key) bool { return other == s.key }
 	for _, l := range fresh {
-		item, more := e.removalItem(l.cluster, repo, l.bd, own)
+		item, more := bg.removalItem(l.cluster, repo, l.bd, own)
 		undecided = undecided || more
 		r.Items = append(r.Items, item)
 	}
 	held = map[kube.Key]bool{}
 	for _, l := range alone {
-		things, more := e.lostObjects(l, repo, own)
+		things, more := bg.lostObjects(l, repo, own)
 		if len(things) == 0 {
 			continue
 		}
@@ -119,13 +119,13 @@ func (e *budgets) removalOf(s *snapshot, fresh []*staleDeployment, alone []*repl
 // always need an approval. leaves reports whether a Bundle is removed from the cluster
 // too: then it cannot take over objects. undecided reports that other deployments may
 // still take over some of the objects.
-func (e *budgets) removalItem(cluster, repo kube.Key, bd *fleet.BundleDeployment, leaves func(kube.Key) bool) (removalItem withdrawal.Item, undecided bool) {
+func (bg *budgets) removalItem(cluster, repo kube.Key, bd *fleet.BundleDeployment, leaves func(kube.Key) bool) (removalItem withdrawal.Item, undecided bool) {
 	removalItem = withdrawal.Item{Name: cluster.String(), UID: bd.UID}
 	things := withdrawal.DataObjects(cluster.String(), bd)
 	if len(things) == 0 {
 		return removalItem, false
 	}
-	removalItem.DataObjects, undecided = e.table.LostObjects(cluster, repo, things, leaves)
+	removalItem.DataObjects, undecided = bg.table.LostObjects(cluster, repo, things, leaves)
 	return removalItem, undecided
 }
 
@@ -157,14 +157,14 @@ func stripNamespace(m *metav1.PartialObjectMetadata) {
 
 // onBudgetChange enqueues the Bundles and GitRepos of a workspace whose deletion budget
 // has changed: what is held there is judged again.
-func (e *budgets) onBudgetChange(old, changed *metav1.PartialObjectMetadata) {
+func (bg *budgets) onBudgetChange(old, changed *metav1.PartialObjectMetadata) {
 	if old == nil || changed == nil || old.Annotations[fleet.AnnotationDeletionBudget] == changed.Annotations[fleet.AnnotationDeletionBudget] {
 		return
 	}
-	e.enqueueBundlesIn(changed.Name)
-	for _, repo := range e.cache.repos.List(changed.Name) {
-		e.pruneQueue.Add(kube.KeyOf(repo))
-		e.status[fleetstate.KindGitRepo].enqueue(kube.KeyOf(repo), true)
+	bg.enqueueBundlesIn(changed.Name)
+	for _, repo := range bg.cache.repos.List(changed.Name) {
+		bg.pruneQueue.Add(kube.KeyOf(repo))
+		bg.status[fleetstate.KindGitRepo].enqueue(kube.KeyOf(repo), true)
 	}
 }
 
@@ -181,42 +181,42 @@ func approveCommand(s fleetstate.Subject, hash string) string {
 // reportHeld reports on a Bundle or GitRepo what waits for an approval: the whole list
 // in an annotation, and a summary in condition DeletionHeld, which the status
 // controller writes.
-func (e *budgets) reportHeld(ctx context.Context, s fleetstate.Subject, obj kube.Object, v withdrawal.Verdict) error {
+func (bg *budgets) reportHeld(ctx context.Context, s fleetstate.Subject, obj kube.Object, v withdrawal.Verdict) error {
 	before, _, _ := withdrawal.ReadText(obj.GetAnnotations()[fleet.AnnotationDeletionHeld])
-	if err := e.writeHeldAnnotation(ctx, obj, v.Text()); err != nil {
+	if err := bg.writeHeldAnnotation(ctx, obj, v.Text()); err != nil {
 		return err
 	}
-	if !e.deletionBudget.setVerdict(s, v) {
+	if !bg.deletionBudget.setVerdict(s, v) {
 		return nil
 	}
-	e.status[s.Kind].enqueue(s.Key, true)
+	bg.status[s.Kind].enqueue(s.Key, true)
 	if before != v.Hash {
 		message := v.Message(approveCommand(s, v.Hash))
-		e.events.Event(obj, kube.Warning, fleet.ReasonDeletionHeld, message)
-		e.log.WithField("workspace", s.Key.Namespace).WithField("reason", message).Info("deletion held")
+		bg.events.Event(obj, kube.Warning, fleet.ReasonDeletionHeld, message)
+		bg.log.WithField("workspace", s.Key.Namespace).WithField("reason", message).Info("deletion held")
 	}
 	return nil
 }
 
 // clearHeld removes what reportHeld has written on a Bundle or GitRepo, if anything.
-func (e *budgets) clearHeld(ctx context.Context, s fleetstate.Subject, obj kube.Object) error {
+func (bg *budgets) clearHeld(ctx context.Context, s fleetstate.Subject, obj kube.Object) error {
 	_, listed := obj.GetAnnotations()[fleet.AnnotationDeletionHeld]
-	_, said := e.deletionBudget.verdict(s)
+	_, said := bg.deletionBudget.verdict(s)
 	if !listed && !said && condition.Find(conditionsOf(obj), fleet.ConditionDeletionHeld) == nil {
 		return nil
 	}
-	if err := e.writeHeldAnnotation(ctx, obj, ""); err != nil {
+	if err := bg.writeHeldAnnotation(ctx, obj, ""); err != nil {
 		return err
 	}
-	if e.deletionBudget.setVerdict(s, withdrawal.Verdict{}) {
-		e.status[s.Kind].enqueue(s.Key, true)
+	if bg.deletionBudget.setVerdict(s, withdrawal.Verdict{}) {
+		bg.status[s.Kind].enqueue(s.Key, true)
 	}
 	return nil
 }
 
 // writeHeldAnnotation writes the annotation that lists what is held; an empty text
 // removes the annotation.
-func (e *budgets) writeHeldAnnotation(ctx context.Context, obj kube.Object, text string) error {
+func (bg *budgets) writeHeldAnnotation(ctx context.Context, obj kube.Object, text string) error {
 	if obj.GetAnnotations()[fleet.AnnotationDeletionHeld] == text {
 		return nil
 	}
@@ -225,15 +225,15 @@ func (e *budgets) writeHeldAnnotation(ctx context.Context, obj kube.Object, text
 	case *fleet.Bundle:
 		changed := o.DeepCopy()
 		putHeldAnnotation(changed, text)
-		if o, err = e.bundles.Patch(ctx, o, changed); err == nil {
-			e.observe(o)
+		if o, err = bg.bundles.Patch(ctx, o, changed); err == nil {
+			bg.observe(o)
 		}
 	case *fleet.GitRepo:
 		changed := o.DeepCopy()
 		putHeldAnnotation(changed, text)
-		if o, err = e.repos.Patch(ctx, o, changed); err == nil {
+		if o, err = bg.repos.Patch(ctx, o, changed); err == nil {
 			o.ManagedFields = nil
-			e.enqueue(e.table.SetRepo(o))
+			bg.enqueue(bg.table.SetRepo(o))
 		}
 	}
 	if kube.IsGone(err) {

@@ -22,35 +22,35 @@ const reasonDeleting = "Deleting"
 // the Bundle's finalizer when they do not exist any more. No pace applies, because a
 // user has deleted the Bundle. A Bundle that is deleted with its namespace or its kind
 // waits for a user's approval.
-func (e *withdrawals) removeBundle(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
+func (w *withdrawals) removeBundle(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
 	key := kube.KeyOf(b)
-	e.enqueueWaiting(key)
+	w.enqueueWaiting(key)
 	if !slices.Contains(b.Finalizers, fleet.FinalizerBundle) { // another finalizer keeps it
-		e.enqueue(e.table.SetPlan(key, deletionPlan(b, "")))
+		w.enqueue(w.table.SetPlan(key, deletionPlan(b, "")))
 		return kube.Done, nil
 	}
-	d := e.deletions.get(b)
+	d := w.deletions.get(b)
 	switch d.state {
 	case undecided, held:
-		e.deletionQueue.Add(kube.Key{Namespace: key.Namespace})
+		w.deletionQueue.Add(kube.Key{Namespace: key.Namespace})
 		plan := deletionPlan(b, "")
 		if d.state == held {
 			plan = heldPlan(b, d)
 		}
-		e.enqueue(e.table.SetPlan(key, plan))
+		w.enqueue(w.table.SetPlan(key, plan))
 		return kube.Done, nil
 	case kept:
-		e.enqueue(e.table.SetPlan(key, deletionPlan(b, "")))
-		return e.keepDeployments(ctx, b)
+		w.enqueue(w.table.SetPlan(key, deletionPlan(b, "")))
+		return w.keepDeployments(ctx, b)
 	case ordered:
 	}
-	reason, rest, err := e.withdrawAll(ctx, b)
-	remnants, since := e.remainingDeployments(key, b, d)
-	ok, why, recheck := withdrawal.Release(remnants, e.now().Sub(since))
+	reason, rest, err := w.withdrawAll(ctx, b)
+	remnants, since := w.remainingDeployments(key, b, d)
+	ok, why, recheck := withdrawal.Release(remnants, w.now().Sub(since))
 	if reason == "" {
 		reason = why
 	}
-	e.enqueue(e.table.SetPlan(key, deletionPlan(b, reason))) // also after an error: other Bundles wait for each deployment
+	w.enqueue(w.table.SetPlan(key, deletionPlan(b, reason))) // also after an error: other Bundles wait for each deployment
 	switch {
 	case err != nil:
 		return kube.Done, err
@@ -59,7 +59,7 @@ func (e *withdrawals) removeBundle(ctx context.Context, b *fleet.Bundle) (kube.R
 	case !ok:
 		return kube.Result{After: recheck}, nil
 	}
-	return kube.Done, e.removeFinalizer(ctx, b, len(remnants))
+	return kube.Done, w.removeFinalizer(ctx, b, len(remnants))
 }
 
 // deletionPlan returns the plan of a Bundle that is being deleted.
@@ -73,18 +73,18 @@ func deletionPlan(b *fleet.Bundle, withdrawing string) fleetstate.Plan {
 // withdrawAll orders the withdrawal of the deployments of a Bundle, for at most one
 // time slice. blocked is why some orders must wait; rest reports that deployments are
 // left.
-func (e *withdrawals) withdrawAll(ctx context.Context, b *fleet.Bundle) (blocked string, rest bool, err error) {
+func (w *withdrawals) withdrawAll(ctx context.Context, b *fleet.Bundle) (blocked string, rest bool, err error) {
 	key := kube.KeyOf(b)
-	hold := e.suspension()
-	e.setWaiting(key)
-	turn := e.slots.newTurn()
-	deployments, _ := e.table.Deployments(key)
+	hold := w.suspension()
+	w.setWaiting(key)
+	turn := w.slots.newTurn()
+	deployments, _ := w.table.Deployments(key)
 	for cluster, bd := range deployments {
 		if withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil {
 			continue
 		}
 		l := &staleDeployment{cluster: cluster, bd: bd, reason: "the Bundle is being deleted"}
-		action, why := e.decideNext(key, l, hold)
+		action, why := w.decideNext(key, l, hold)
 		if l.action = action; action == withdrawal.Wait {
 			if blocked == "" || why < blocked {
 				blocked = why
@@ -94,24 +94,24 @@ func (e *withdrawals) withdrawAll(ctx context.Context, b *fleet.Bundle) (blocked
 		if rest = turn.isOver(); rest {
 			break
 		}
-		turn.write(func() error { return e.withdrawOrDelete(ctx, key, l) }, nil)
+		turn.write(func() error { return w.withdrawOrDelete(ctx, key, l) }, nil)
 	}
 	err = turn.wait()
-	e.clearWaiting(key, blocked != "")
+	w.clearWaiting(key, blocked != "")
 	return blocked, rest, err
 }
 
 // remainingDeployments returns the deployments of a deleted Bundle that still exist,
 // and since when they may be deleted. Agents in a namespace that is being deleted
 // cannot check in; they do not count as offline.
-func (e *withdrawals) remainingDeployments(key kube.Key, b *fleet.Bundle, d deletion) (out []withdrawal.Remnant, since time.Time) {
+func (w *withdrawals) remainingDeployments(key kube.Key, b *fleet.Bundle, d deletion) (out []withdrawal.Remnant, since time.Time) {
 	since = b.DeletionTimestamp.Time
 	if !d.since.IsZero() {
 		since = d.since
 	}
-	deployments, _ := e.table.Deployments(key)
+	deployments, _ := w.table.Deployments(key)
 	for cluster, bd := range deployments {
-		agent, known := e.table.AgentOf(cluster)
+		agent, known := w.table.AgentOf(cluster)
 		out = append(out, withdrawal.Remnant{
 			Cluster: cluster.String(),
 			Ordered: withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil,
@@ -125,25 +125,25 @@ func (e *withdrawals) remainingDeployments(key kube.Key, b *fleet.Bundle, d dele
 
 // removeFinalizer deletes the values of a Bundle and its artifact in a registry, and
 // then removes the manager's finalizer.
-func (e *withdrawals) removeFinalizer(ctx context.Context, b *fleet.Bundle, left int) error {
-	secret, err := e.valuesOf(ctx, b)
+func (w *withdrawals) removeFinalizer(ctx context.Context, b *fleet.Bundle, left int) error {
+	secret, err := w.valuesOf(ctx, b)
 	if err != nil {
 		return err
 	}
 	if secret != nil {
-		if err := e.secrets.Delete(ctx, kube.KeyOf(b), kube.Precondition{UID: secret.UID}); err != nil {
+		if err := w.secrets.Delete(ctx, kube.KeyOf(b), kube.Precondition{UID: secret.UID}); err != nil {
 			return err
 		}
 	}
-	if err := e.content.deleteBundleArtifact(ctx, b); err != nil {
+	if err := w.content.deleteBundleArtifact(ctx, b); err != nil {
 		return err
 	}
 	changed := b.DeepCopy()
 	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerBundle })
-	if _, err := e.bundles.Patch(ctx, b, changed); err != nil && !kube.IsGone(err) {
+	if _, err := w.bundles.Patch(ctx, b, changed); err != nil && !kube.IsGone(err) {
 		return fmt.Errorf("let the Bundle go: %w", err)
 	}
-	log := e.logFor(kube.KeyOf(b))
+	log := w.logFor(kube.KeyOf(b))
 	if left > 0 {
 		log = log.WithField("reason", fmt.Sprintf("%d deployments stay as orders for clusters that are away", left))
 	}
@@ -153,9 +153,9 @@ func (e *withdrawals) removeFinalizer(ctx context.Context, b *fleet.Bundle, left
 
 // keepDeployments lets a Bundle be deleted and keeps its deployments. It marks them
 // first: the manager would withdraw unmarked deployments without a Bundle.
-func (e *withdrawals) keepDeployments(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
-	deployments, _ := e.table.Deployments(kube.KeyOf(b))
-	turn, rest := e.slots.newTurn(), false
+func (w *withdrawals) keepDeployments(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
+	deployments, _ := w.table.Deployments(kube.KeyOf(b))
+	turn, rest := w.slots.newTurn(), false
 	for _, bd := range deployments {
 		if withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil || bd.Annotations[fleet.AnnotationKept] != "" {
 			continue
@@ -163,7 +163,7 @@ func (e *withdrawals) keepDeployments(ctx context.Context, b *fleet.Bundle) (kub
 		if rest = turn.isOver(); rest {
 			break
 		}
-		turn.write(func() error { return e.markKept(ctx, bd) }, nil)
+		turn.write(func() error { return w.markKept(ctx, bd) }, nil)
 	}
 	if err := turn.wait(); err != nil {
 		return kube.Done, err
@@ -171,24 +171,24 @@ func (e *withdrawals) keepDeployments(ctx context.Context, b *fleet.Bundle) (kub
 	if rest {
 		return again, nil
 	}
-	return kube.Done, e.removeFinalizer(ctx, b, 0)
+	return kube.Done, w.removeFinalizer(ctx, b, 0)
 }
 
 // markKept marks a deployment that stays although its Bundle is deleted.
-func (e *withdrawals) markKept(ctx context.Context, bd *fleet.BundleDeployment) error {
+func (w *withdrawals) markKept(ctx context.Context, bd *fleet.BundleDeployment) error {
 	changed := bd.DeepCopy()
 	if changed.Annotations == nil {
 		changed.Annotations = map[string]string{}
 	}
 	changed.Annotations[fleet.AnnotationKept] = "true"
-	got, err := e.deployments.Patch(ctx, bd, changed)
+	got, err := w.deployments.Patch(ctx, bd, changed)
 	if kube.IsGone(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("keep deployment %q: %w", kube.KeyOf(bd), err)
 	}
-	e.stripDeployment(got)
-	e.enqueue(e.table.SetDeployment(got))
+	w.stripDeployment(got)
+	w.enqueue(w.table.SetDeployment(got))
 	return nil
 }

@@ -93,14 +93,14 @@ func contentID(b *fleet.Bundle) string {
 // It keeps the options about the release, about what is copied to the cluster, and
 // about what is deleted with the deployment. It shares the list of objects, which is
 // the same on most clusters.
-func (e *base) stripDeployment(bd *fleet.BundleDeployment) {
+func (bs *base) stripDeployment(bd *fleet.BundleDeployment) {
 	if stripped(bd) {
 		return
 	}
 	o := bd.Spec.Options
 	bd.Spec.Options = fleet.BundleDeploymentOptions{
 		KeepResources: o.KeepResources, DeleteCRDResources: o.DeleteCRDResources, DeleteNamespace: o.DeleteNamespace,
-		TargetNamespace: o.TargetNamespace, DefaultNamespace: o.DefaultNamespace, Helm: e.lists.helmOptions(o.Helm),
+		TargetNamespace: o.TargetNamespace, DefaultNamespace: o.DefaultNamespace, Helm: bs.lists.helmOptions(o.Helm),
 		DownstreamResources: o.DownstreamResources,
 	}
 	bd.Spec.StagedOptions = fleet.BundleDeploymentOptions{}
@@ -109,21 +109,21 @@ func (e *base) stripDeployment(bd *fleet.BundleDeployment) {
 		bd.Spec.HelmChartOptions = &fleet.BundleHelmOptions{SecretName: o.SecretName}
 	}
 	delete(bd.Annotations, annotationApplied)
-	bd.Status.Resources = e.lists.resources(bd.Status.Resources)
+	bd.Status.Resources = bs.lists.resources(bd.Status.Resources)
 	dropInputHash(bd)
 	bd.ManagedFields = nil
-	e.lists.deployment(bd)
+	bs.lists.deployment(bd)
 }
 
 // stripCluster keeps the agent's heartbeat from managedFields, and drops the rest.
-func (e *base) stripCluster(c *fleet.Cluster) {
+func (bs *base) stripCluster(c *fleet.Cluster) {
 	if stripped(c) {
 		return
 	}
 	fleetstate.ExtractHeartbeat(c)
 	c.ManagedFields = nil
 	c.Status.Agent.Journal = nil // users read it, through the API
-	e.lists.cluster(c)
+	bs.lists.cluster(c)
 }
 
 func stripMeta(m *metav1.PartialObjectMetadata) { m.Annotations = nil }

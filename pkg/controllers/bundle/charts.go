@@ -47,7 +47,7 @@ func pullResult(b *fleet.Bundle) string {
 // requestCharts asks the gitjob process, by an annotation on the Bundle, to pull the
 // charts of a Bundle with "pull: manager". For all other Bundles it removes the
 // request.
-func (e *bundleController) requestCharts(ctx context.Context, b *fleet.Bundle) error {
+func (bc *bundleController) requestCharts(ctx context.Context, b *fleet.Bundle) error {
 	want := ""
 	if deployment.PulledByManager(&b.Spec) {
 		if charts := deployment.Charts(&b.Spec); len(charts) > 0 {
@@ -67,10 +67,10 @@ func (e *bundleController) requestCharts(ctx context.Context, b *fleet.Bundle) e
 			delete(changed.Annotations, a)
 		}
 	}
-	got, err := e.bundles.Patch(ctx, b, changed)
+	got, err := bc.bundles.Patch(ctx, b, changed)
 	if err != nil {
 		return fmt.Errorf("ask for the chart: %w", err)
 	}
-	e.observe(got)
+	bc.observe(got)
 	return nil
 }

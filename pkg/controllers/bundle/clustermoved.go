@@ -36,9 +36,9 @@ type moveController struct {
 
 // onMoved enqueues Clusters whose remaining deployments must be withdrawn in another
 // workspace.
-func (e *moveController) onMoved(_, c *fleet.Cluster) {
+func (m *moveController) onMoved(_, c *fleet.Cluster) {
 	if c != nil && hasOpenMove(c) {
-		e.moveQueue.Add(kube.KeyOf(c))
+		m.moveQueue.Add(kube.KeyOf(c))
 	}
 }
 
@@ -56,51 +56,51 @@ func hasOpenMove(c *fleet.Cluster) bool {
 //  2. decide: withdrawal.Moved (pure)
 //  3. apply:  withdrawn deployments in the namespace of the new Cluster
 //  4. report: an annotation on the old Cluster, which may be deleted then
-func (e *moveController) reconcileMoved(ctx context.Context, key kube.Key) (kube.Result, error) {
-	old, ok := e.table.Cluster(key)
-	if !ok || !hasOpenMove(old) || !e.cfg.Scope.Owns(old) {
+func (m *moveController) reconcileMoved(ctx context.Context, key kube.Key) (kube.Result, error) {
+	old, ok := m.table.Cluster(key)
+	if !ok || !hasOpenMove(old) || !m.cfg.Scope.Owns(old) {
 		return kube.Done, nil
 	}
 	to := kube.ParseKey(old.Annotations[workspace.AnnotationWithdrawIn])
-	c, ok := e.table.Cluster(to)
+	c, ok := m.table.Cluster(to)
 	if !ok {
 		return kube.Done, nil // the Cluster does not move any more; the agentmanagement role handles that
 	}
 	place, ok := registration.DeploymentNamespace(c)
-	agent, known := e.table.AgentOf(to)
+	agent, known := m.table.AgentOf(to)
 	from, had := registration.DeploymentNamespace(old)
-	hold := e.suspension()
+	hold := m.suspension()
 	switch {
-	case !ok || !known || agent.Life == summary.NeverSeen || hold != "" || !e.table.Settled():
+	case !ok || !known || agent.Life == summary.NeverSeen || hold != "" || !m.table.Settled():
 		return kube.Result{After: movedRetry}, nil
 	case !had || agent.Protocol == 0: // such an agent removes releases without a deployment
-		return kube.Done, e.movedAway(ctx, old, to, departed{why: "nothing was deployed before, or its agent removes by itself what is not deployed there"})
+		return kube.Done, m.movedAway(ctx, old, to, departed{why: "nothing was deployed before, or its agent removes by itself what is not deployed there"})
 	}
-	list, err := e.deployments.List(ctx, from, "")
+	list, err := m.deployments.List(ctx, from, "")
 	if err != nil {
 		return kube.Done, err
 	}
 	list = slices.DeleteFunc(list, func(bd *fleet.BundleDeployment) bool { // others' targets are unknown here
-		return !e.cfg.Scope.Takes(bd.Labels[fleet.LabelBundleNamespace], bd.Labels)
+		return !m.cfg.Scope.Takes(bd.Labels[fleet.LabelBundleNamespace], bd.Labels)
 	})
 	rest := withdrawal.Moved(list,
 		withdrawal.Place{Workspace: key.Namespace, Cluster: key.Name, Namespace: from},
 		withdrawal.Place{Workspace: to.Namespace, Cluster: to.Name, Namespace: place},
-		func(name string) bool { return e.wantedOn(to, place, name) }, rand.Text)
+		func(name string) bool { return m.wantedOn(to, place, name) }, rand.Text)
 	var names []string
 	for _, bd := range rest {
-		got, err := e.deployments.Create(ctx, bd)
+		got, err := m.deployments.Create(ctx, bd)
 		if kube.IsExists(err) {
 			continue // it is still targeted
 		}
 		if err != nil {
 			return kube.Done, fmt.Errorf("withdraw %q from cluster %q: %w", bd.Name, to, err)
 		}
-		e.stripDeployment(got)
-		e.enqueue(e.table.SetDeployment(got))
+		m.stripDeployment(got)
+		m.enqueue(m.table.SetDeployment(got))
 		names = append(names, bd.Name)
 	}
-	return kube.Done, e.movedAway(ctx, old, to, departed{names, "it has or gets all that workspace " + key.Namespace + " has deployed"})
+	return kube.Done, m.movedAway(ctx, old, to, departed{names, "it has or gets all that workspace " + key.Namespace + " has deployed"})
 }
 
 // departed lists the deployments to withdraw from the new place of a cluster that has
@@ -111,17 +111,17 @@ type departed struct {
 }
 
 // wantedOn reports whether a cluster has a deployment, or is to get it.
-func (e *moveController) wantedOn(cluster kube.Key, namespace, name string) bool {
-	if _, there := e.table.Deployment(kube.Key{Namespace: namespace, Name: name}); there {
+func (m *moveController) wantedOn(cluster kube.Key, namespace, name string) bool {
+	if _, there := m.table.Deployment(kube.Key{Namespace: namespace, Name: name}); there {
 		return true
 	}
-	return e.table.IsDesired(cluster, name)
+	return m.table.IsDesired(cluster, name)
 }
 
 // movedAway records on the old Cluster that everything was withdrawn in its new
 // workspace.
-func (e *moveController) movedAway(ctx context.Context, old *fleet.Cluster, to kube.Key, rest departed) error {
-	have, err := e.clusters.Get(ctx, kube.KeyOf(old)) // the table's is stripped
+func (m *moveController) movedAway(ctx context.Context, old *fleet.Cluster, to kube.Key, rest departed) error {
+	have, err := m.clusters.Get(ctx, kube.KeyOf(old)) // the table's is stripped
 	if kube.IsGone(err) {
 		return nil
 	}
@@ -133,22 +133,22 @@ func (e *moveController) movedAway(ctx context.Context, old *fleet.Cluster, to k
 	}
 	// After a conflict it is written again: another run would find the withdrawn deployments, and
 	// report that there are none.
-	_, err = e.clusters.Mutate(ctx, have, func(c *fleet.Cluster) error {
+	_, err = m.clusters.Mutate(ctx, have, func(c *fleet.Cluster) error {
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, workspace.AnnotationWithdrawnIn, to.String())
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("note the move of cluster %q: %w", kube.KeyOf(old), err)
 	}
-	log := e.log.WithField("workspace", to.Namespace).WithField("cluster", to.Name)
+	log := m.log.WithField("workspace", to.Namespace).WithField("cluster", to.Name)
 	if len(rest.names) == 0 {
 		log.WithField("reason", rest.why).Info("cluster moved")
 		return nil
 	}
 	text := fmt.Sprintf("workspace %s does not deploy what %s has deployed, and withdraws it: %s", to.Namespace, old.Namespace, view.List(rest.names, fleet.StatusListLimit))
 	log.WithField("reason", text).Info("cluster moved")
-	if c, ok := e.table.Cluster(to); ok {
-		e.events.Event(c, kube.Normal, movedEvent, text)
+	if c, ok := m.table.Cluster(to); ok {
+		m.events.Event(c, kube.Normal, movedEvent, text)
 	}
 	return nil
 }

@@ -44,26 +44,26 @@ type contentController struct {
 // content in several parts is treated as one: its index holds the parts, and they are
 // deleted with it. A process that is about to use the content again updates it first,
 // and then the deletion fails.
-func (e *contentController) reconcileContent(ctx context.Context, key kube.Key) (kube.Result, error) {
-	c, ok := e.cache.contents.Get(key)
+func (cc *contentController) reconcileContent(ctx context.Context, key kube.Key) (kube.Result, error) {
+	c, ok := cc.cache.contents.Get(key)
 	if !ok {
-		e.idle.setUnused(key.Name, "", time.Time{})
-		return e.reconcileCredentials(ctx, key.Name)
+		cc.idle.setUnused(key.Name, "", time.Time{})
+		return cc.reconcileCredentials(ctx, key.Name)
 	}
-	if e.contentHeld(c) {
-		e.idle.setUnused(key.Name, "", time.Time{})
+	if cc.contentHeld(c) {
+		cc.idle.setUnused(key.Name, "", time.Time{})
 		return kube.Done, nil
 	}
-	since := e.idle.setUnused(key.Name, c.ResourceVersion, e.now())
-	if left := e.cfg.ContentGrace - e.now().Sub(since); left > 0 {
+	since := cc.idle.setUnused(key.Name, c.ResourceVersion, cc.now())
+	if left := cc.cfg.ContentGrace - cc.now().Sub(since); left > 0 {
 		return kube.Result{After: left}, nil
 	}
-	if !e.mayDeleteContent(c) {
+	if !cc.mayDeleteContent(c) {
 		return kube.Done, nil // of another installation in the same cluster
 	}
-	parts := e.partsOf(c)
+	parts := cc.partsOf(c)
 	for _, o := range append([]*metav1.PartialObjectMetadata{c}, parts...) {
-		err := e.contents.Delete(ctx, kube.KeyOf(o), kube.Precondition{UID: o.UID, ResourceVersion: o.ResourceVersion})
+		err := cc.contents.Delete(ctx, kube.KeyOf(o), kube.Precondition{UID: o.UID, ResourceVersion: o.ResourceVersion})
 		if kube.IsConflict(err) && o == c {
 			return kube.Done, nil // still in use: the watch reports when that ends
 		}
@@ -71,16 +71,16 @@ func (e *contentController) reconcileContent(ctx context.Context, key kube.Key) 
 			return kube.Done, err
 		}
 	}
-	e.log.WithField("content", key.Name).Info("content deleted, nothing holds it")
+	cc.log.WithField("content", key.Name).Info("content deleted, nothing holds it")
 	return kube.Done, nil
 }
 
 // mayDeleteContent reports whether this installation may delete a Content. A Content
 // without a manager ID was made by rancher/fleet; it may be deleted only if no other
 // manager can be running.
-func (e *contentController) mayDeleteContent(c *metav1.PartialObjectMetadata) bool {
+func (cc *contentController) mayDeleteContent(c *metav1.PartialObjectMetadata) bool {
 	owner := c.Labels[fleet.LabelManagerID]
-	return owner == e.cfg.ManagerID || owner == "" && !e.cfg.Scope.Limited()
+	return owner == cc.cfg.ManagerID || owner == "" && !cc.cfg.Scope.Limited()
 }
 
 // indexID returns the id of a content: of the Content itself, or of the index that the
@@ -93,24 +93,24 @@ func indexID(c *metav1.PartialObjectMetadata) string {
 }
 
 // contentHeld reports whether a Content is in use. A part is in use if its index is.
-func (e *contentController) contentHeld(c *metav1.PartialObjectMetadata) bool {
+func (cc *contentController) contentHeld(c *metav1.PartialObjectMetadata) bool {
 	index := indexID(c)
 	if index == c.Name {
-		return e.table.InUse(index)
+		return cc.table.InUse(index)
 	}
-	_, ok := e.cache.contents.Get(kube.Key{Name: index})
+	_, ok := cc.cache.contents.Get(kube.Key{Name: index})
 	return ok
 }
 
 // partsOf returns the existing Contents that are parts of an index.
-func (e *contentController) partsOf(index *metav1.PartialObjectMetadata) []*metav1.PartialObjectMetadata {
+func (cc *contentController) partsOf(index *metav1.PartialObjectMetadata) []*metav1.PartialObjectMetadata {
 	n, err := content.Parts(index)
 	if err != nil {
 		return nil // parts without index are deleted one by one
 	}
 	var out []*metav1.PartialObjectMetadata
 	for i := range n {
-		part, ok := e.cache.contents.Get(kube.Key{Name: content.PartName(index.Name, i)})
+		part, ok := cc.cache.contents.Get(kube.Key{Name: content.PartName(index.Name, i)})
 		if ok && part.Labels[fleet.LabelContentOf] == index.Name {
 			out = append(out, part)
 		}
@@ -136,23 +136,23 @@ func newIdleTimes() *idleTimes { return &idleTimes{unused: map[string]idle{}} }
 // setUnused records that an object is unused since at, unless an earlier time is
 // recorded for the same version. The zero time records that the object is used. It
 // returns the recorded time.
-func (e *idleTimes) setUnused(id, version string, at time.Time) time.Time {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (i *idleTimes) setUnused(id, version string, at time.Time) time.Time {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if at.IsZero() {
-		delete(e.unused, id)
+		delete(i.unused, id)
 		return at
 	}
-	if known, ok := e.unused[id]; !ok || known.version != version {
-		e.unused[id] = idle{at, version}
+	if known, ok := i.unused[id]; !ok || known.version != version {
+		i.unused[id] = idle{at, version}
 	}
-	return e.unused[id].since
+	return i.unused[id].since
 }
 
 // findContent finds the Content that a Bundle names instead of holding resources. parts
 // is the number of Contents that it is divided into; 0 if it is stored in a form that
 // every agent can read. The error for a missing Content is a wait.
-func (e *contentController) findContent(b *fleet.Bundle) (parts int, err error) {
+func (cc *contentController) findContent(b *fleet.Bundle) (parts int, err error) {
 	id := fleetstate.NamedBy(b)
 	switch {
 	case deployment.PulledByManager(&b.Spec) && !chartsPulled(b):
@@ -162,19 +162,19 @@ func (e *contentController) findContent(b *fleet.Bundle) (parts int, err error) 
 	case b.Spec.ContentsID != "" && !content.IsID(id):
 		return 0, reconcile.TerminalError(reasonInvalidContent, fmt.Errorf("contentsId %q is not the id of a content", cut(id, idLimit)))
 	case b.Spec.ContentsID != "":
-		return 0, e.checkCredential(b)
+		return 0, cc.checkCredential(b)
 	case !content.IsID(id):
 		return 0, reconcile.TerminalError(reasonInvalidContent, fmt.Errorf(
 			"annotation %s: %q is not the id of a content", fleet.AnnotationContent, cut(id, idLimit)))
 	}
-	index, ok := e.cache.contents.Get(kube.Key{Name: id})
+	index, ok := cc.cache.contents.Get(kube.Key{Name: id})
 	if !ok {
 		return 0, contentMissing(fmt.Sprintf("Content %q", id))
 	}
 	if parts, err = content.Parts(index); err != nil {
 		return 0, err
 	}
-	if there := len(e.partsOf(index)); there < parts {
+	if there := len(cc.partsOf(index)); there < parts {
 		return 0, contentMissing(fmt.Sprintf("%d of %d parts of Content %q", parts-there, parts, id))
 	}
 	return parts, nil

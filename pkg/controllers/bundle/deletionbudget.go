@@ -75,17 +75,17 @@ func newDeletionBudget() *deletionBudget {
 // updateWithdrawals records the deployments that targeting withdraws from a Bundle.
 // free and approved were released before, without and with an approval; fresh must be
 // judged. since is when the first of fresh appeared.
-func (p *deletionBudget) updateWithdrawals(key kube.Key, open []*staleDeployment, now time.Time) (free, approved, fresh []*staleDeployment, since time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := p.changes[key]
+func (d *deletionBudget) updateWithdrawals(key kube.Key, open []*staleDeployment, now time.Time) (free, approved, fresh []*staleDeployment, since time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.changes[key]
 	if len(open) == 0 {
-		delete(p.changes, key)
+		delete(d.changes, key)
 		return nil, nil, nil, now
 	}
 	if c == nil {
 		c = &change{}
-		p.changes[key] = c
+		d.changes[key] = c
 	}
 	still := map[types.UID]bool{}
 	for _, l := range open {
@@ -110,16 +110,16 @@ func (p *deletionBudget) updateWithdrawals(key kube.Key, open []*staleDeployment
 
 // alsoWithdrawn returns how many deployments of other Bundles of the workspace the same
 // change withdraws: those that wait, and those that were released.
-func (p *deletionBudget) alsoWithdrawn(key kube.Key, since time.Time) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (d *deletionBudget) alsoWithdrawn(key kube.Key, since time.Time) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	n := 0
-	for other, c := range p.changes {
+	for other, c := range d.changes {
 		if other != key && other.Namespace == key.Namespace && c.since.Sub(since).Abs() <= oneChange {
 			n += c.undecided
 		}
 	}
-	for _, pay := range p.payments[key.Namespace] {
+	for _, pay := range d.payments[key.Namespace] {
 		if pay.since.Sub(since).Abs() <= oneChange && (pay.approved.IsZero() || since.Before(pay.approved)) {
 			n += pay.n
 		}
@@ -129,10 +129,10 @@ func (p *deletionBudget) alsoWithdrawn(key kube.Key, since time.Time) int {
 
 // releaseDeployments records that deployments of a Bundle may be withdrawn; approved:
 // because a user has approved it.
-func (p *deletionBudget) releaseDeployments(key kube.Key, list []*staleDeployment, approved bool, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := p.changes[key]
+func (d *deletionBudget) releaseDeployments(key kube.Key, list []*staleDeployment, approved bool, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.changes[key]
 	if c == nil {
 		return
 	}
@@ -145,19 +145,19 @@ func (p *deletionBudget) releaseDeployments(key kube.Key, list []*staleDeploymen
 	if approved {
 		paid.approved = now
 	}
-	all := append(p.payments[ns], paid)
-	p.payments[ns] = nil
+	all := append(d.payments[ns], paid)
+	d.payments[ns] = nil
 	for _, pay := range all {
-		if now.Sub(pay.since) <= oneChange || p.partOfOpenChange(ns, pay.since) {
-			p.payments[ns] = append(p.payments[ns], pay)
+		if now.Sub(pay.since) <= oneChange || d.partOfOpenChange(ns, pay.since) {
+			d.payments[ns] = append(d.payments[ns], pay)
 		}
 	}
 }
 
 // partOfOpenChange reports whether deployments of the namespace wait that are part of
 // the change which began at since.
-func (p *deletionBudget) partOfOpenChange(namespace string, since time.Time) bool {
-	for key, c := range p.changes {
+func (d *deletionBudget) partOfOpenChange(namespace string, since time.Time) bool {
+	for key, c := range d.changes {
 		if key.Namespace == namespace && c.undecided > 0 && c.since.Sub(since).Abs() <= oneChange {
 			return true
 		}
@@ -166,67 +166,67 @@ func (p *deletionBudget) partOfOpenChange(namespace string, since time.Time) boo
 }
 
 // forget drops what is remembered of a Bundle that is gone.
-func (p *deletionBudget) forget(key kube.Key) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.changes, key)
-	delete(p.replaced, key)
-	delete(p.verdicts, fleetstate.Subject{Kind: fleetstate.KindBundle, Key: key})
+func (d *deletionBudget) forget(key kube.Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.changes, key)
+	delete(d.replaced, key)
+	delete(d.verdicts, fleetstate.Subject{Kind: fleetstate.KindBundle, Key: key})
 }
 
 // forgetRepo drops what is remembered of a GitRepo that is gone.
-func (p *deletionBudget) forgetRepo(key kube.Key) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.prunesApproved, key)
-	delete(p.prunesOpen, key)
-	delete(p.unapprovedReplaced, key)
-	delete(p.verdicts, fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: key})
+func (d *deletionBudget) forgetRepo(key kube.Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.prunesApproved, key)
+	delete(d.prunesOpen, key)
+	delete(d.unapprovedReplaced, key)
+	delete(d.verdicts, fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: key})
 }
 
 // pruneSince returns when the manager first saw the prune request of a GitRepo with a
 // mark. The mark is the hash in the annotation of the request.
-func (p *deletionBudget) pruneSince(repo kube.Key, mark string, now time.Time) time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.prunesOpen[repo].mark != mark {
-		p.prunesOpen[repo] = request{mark, now}
+func (d *deletionBudget) pruneSince(repo kube.Key, mark string, now time.Time) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.prunesOpen[repo].mark != mark {
+		d.prunesOpen[repo] = request{mark, now}
 	}
-	return p.prunesOpen[repo].since
+	return d.prunesOpen[repo].since
 }
 
 // setPruneApproved records that the Bundles of a GitRepo with a mark may be deleted. An
 // empty mark removes the record.
-func (p *deletionBudget) setPruneApproved(repo kube.Key, mark string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (d *deletionBudget) setPruneApproved(repo kube.Key, mark string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if mark == "" {
-		delete(p.prunesApproved, repo)
+		delete(d.prunesApproved, repo)
 		return
 	}
-	p.prunesApproved[repo] = mark
+	d.prunesApproved[repo] = mark
 }
 
 // isPruneApproved reports whether the Bundles of a GitRepo with a mark may be deleted.
-func (p *deletionBudget) isPruneApproved(repo kube.Key, mark string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.prunesApproved[repo] == mark
+func (d *deletionBudget) isPruneApproved(repo kube.Key, mark string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.prunesApproved[repo] == mark
 }
 
 // verdict returns the last verdict about a Bundle or GitRepo, if there is one.
-func (p *deletionBudget) verdict(s fleetstate.Subject) (withdrawal.Verdict, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	v, ok := p.verdicts[s]
+func (d *deletionBudget) verdict(s fleetstate.Subject) (withdrawal.Verdict, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v, ok := d.verdicts[s]
 	return v, ok
 }
 
 // setVerdict stores a verdict, and reports whether it differs from the previous one.
-func (p *deletionBudget) setVerdict(s fleetstate.Subject, v withdrawal.Verdict) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	old, known := p.verdicts[s]
-	p.verdicts[s] = v
+func (d *deletionBudget) setVerdict(s fleetstate.Subject, v withdrawal.Verdict) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old, known := d.verdicts[s]
+	d.verdicts[s] = v
 	return !known || old.Held != v.Held || old.Hash != v.Hash || old.Summary != v.Summary
 }

@@ -31,16 +31,16 @@ type copyController struct {
 
 // enqueueCopies enqueues the copies that a deployment no longer names, and, after
 // copyGrace, those that it has begun to name.
-func (e *copyController) enqueueCopies(old, changed *fleet.BundleDeployment) {
+func (c *copyController) enqueueCopies(old, changed *fleet.BundleDeployment) {
 	before, after := copiesOf(old), copiesOf(changed)
 	for _, one := range before {
 		if !slices.Contains(after, one) {
-			e.copyQueue.Add(copyKey(old.Namespace, one))
+			c.copyQueue.Add(copyKey(old.Namespace, one))
 		}
 	}
 	for _, one := range after {
 		if !slices.Contains(before, one) {
-			e.copyQueue.AddAfter(copyKey(changed.Namespace, one), copyGrace)
+			c.copyQueue.AddAfter(copyKey(changed.Namespace, one), copyGrace)
 		}
 	}
 }
@@ -54,18 +54,18 @@ func copiesOf(bd *fleet.BundleDeployment) []deployment.Source {
 }
 
 // onCopy enqueues a copy that was deleted: a deployment may need it.
-func (e *copyController) onCopy(kind string, old, changed *metav1.PartialObjectMetadata) {
+func (c *copyController) onCopy(kind string, old, changed *metav1.PartialObjectMetadata) {
 	if changed == nil {
-		e.copyQueue.Add(copyKey(old.Namespace, deployment.Source{Kind: kind, Name: old.Name}))
+		c.copyQueue.Add(copyKey(old.Namespace, deployment.Source{Kind: kind, Name: old.Name}))
 	}
 }
 
 // enqueueAllCopies enqueues all copies that exist when the manager starts.
-func (e *copyController) enqueueAllCopies() {
+func (c *copyController) enqueueAllCopies() {
 	for _, kind := range []string{deployment.KindSecret, deployment.KindConfigMap} {
-		for _, m := range e.copyCache(kind).List("") {
+		for _, m := range c.copyCache(kind).List("") {
 			if isCopy(m) {
-				e.copyQueue.AddAfter(copyKey(m.Namespace, deployment.Source{Kind: kind, Name: m.Name}), copyGrace)
+				c.copyQueue.AddAfter(copyKey(m.Namespace, deployment.Source{Kind: kind, Name: m.Name}), copyGrace)
 			}
 		}
 	}
@@ -74,22 +74,22 @@ func (e *copyController) enqueueAllCopies() {
 // reconcileCopy deletes a copy that no deployment of its namespace names, or that may
 // no longer be copied. If a copy is missing, it makes the Bundle's controller write the
 // copy again.
-func (e *copyController) reconcileCopy(ctx context.Context, key kube.Key) (kube.Result, error) {
+func (c *copyController) reconcileCopy(ctx context.Context, key kube.Key) (kube.Result, error) {
 	kind, name, _ := strings.Cut(key.Name, "/")
 	one := deployment.Source{Kind: kind, Name: name}
-	there, ok := e.copyCache(kind).Get(kube.Key{Namespace: key.Namespace, Name: name})
+	there, ok := c.copyCache(kind).Get(kube.Key{Namespace: key.Namespace, Name: name})
 	var users []*fleet.BundleDeployment
-	for _, bd := range e.cache.deployments.List(key.Namespace) {
-		if slices.Contains(copiesOf(bd), one) && !e.isWithheld(bd, one) {
+	for _, bd := range c.cache.deployments.List(key.Namespace) {
+		if slices.Contains(copiesOf(bd), one) && !c.isWithheld(bd, one) {
 			users = append(users, bd)
 		}
 	}
 	switch {
 	case len(users) > 0 && !ok:
 		for _, bd := range users {
-			if bundle, _, wanted := e.table.PairOf(kube.KeyOf(bd)); wanted && bd.Annotations[fleet.AnnotationWithdrawn] == "" {
-				e.pairs.markStale(kube.KeyOf(bd))
-				e.bundleQueue.Add(bundle)
+			if bundle, _, wanted := c.table.PairOf(kube.KeyOf(bd)); wanted && bd.Annotations[fleet.AnnotationWithdrawn] == "" {
+				c.pairs.markStale(kube.KeyOf(bd))
+				c.bundleQueue.Add(bundle)
 			}
 		}
 		return kube.Done, nil
@@ -99,9 +99,9 @@ func (e *copyController) reconcileCopy(ctx context.Context, key kube.Key) (kube.
 	p := kube.Precondition{UID: there.UID, ResourceVersion: there.ResourceVersion}
 	var err error
 	if kind == deployment.KindConfigMap {
-		err = e.configMaps.Delete(ctx, kube.KeyOf(there), p)
+		err = c.configMaps.Delete(ctx, kube.KeyOf(there), p)
 	} else {
-		err = e.secrets.Delete(ctx, kube.KeyOf(there), p)
+		err = c.secrets.Delete(ctx, kube.KeyOf(there), p)
 	}
 	if kube.IsConflict(err) {
 		return kube.Result{After: copyGrace}, nil // the copy was written just now

@@ -52,21 +52,21 @@ type sourceReads struct {
 
 // gatherSources finds the Secrets and ConfigMaps that deployments of a Bundle need in
 // their clusters, and reads each of them once for each resourceVersion.
-func (e *copyController) gatherSources(ctx context.Context, s *snapshot) error {
+func (c *copyController) gatherSources(ctx context.Context, s *snapshot) error {
 	list, err := deployment.Sources(&s.bundle.Spec)
 	if err != nil {
 		return err
 	}
-	e.sources.setUsed(s.key, list) // before reading: what changes after that wakes us up
+	c.sources.setUsed(s.key, list) // before reading: what changes after that wakes us up
 	s.sources, s.loaded = map[deployment.Source]string{}, &sourceReads{all: map[deployment.Source]sourceData{}}
 	if len(list) > 0 {
-		s.secretUses = e.secretUses(s.key.Namespace)
+		s.secretUses = c.secretUses(s.key.Namespace)
 	}
 	var missing, refused []string
 	for _, one := range list {
-		f, ok := e.sources.read(sourceKey{s.key.Namespace, one})
+		f, ok := c.sources.read(sourceKey{s.key.Namespace, one})
 		if !ok {
-			l, err := e.readSource(ctx, s, one)
+			l, err := c.readSource(ctx, s, one)
 			if kube.IsGone(err) {
 				missing = append(missing, one.String())
 				continue
@@ -76,9 +76,9 @@ func (e *copyController) gatherSources(ctx context.Context, s *snapshot) error {
 			}
 			f = l.sourceVersion
 		}
-		if why := e.withheldReason(s, one, f.origin); why != "" {
+		if why := c.withheldReason(s, one, f.origin); why != "" {
 			refused = append(refused, why)
-			e.sources.addRefused(s.key, one)
+			c.sources.addRefused(s.key, one)
 			continue
 		}
 		s.sources[one] = f.digest
@@ -94,7 +94,7 @@ func (e *copyController) gatherSources(ctx context.Context, s *snapshot) error {
 }
 
 // readSource reads a source from the API server, at most once for a decision.
-func (e *copyController) readSource(ctx context.Context, s *snapshot, one deployment.Source) (sourceData, error) {
+func (c *copyController) readSource(ctx context.Context, s *snapshot, one deployment.Source) (sourceData, error) {
 	s.loaded.mu.Lock()
 	defer s.loaded.mu.Unlock()
 	if l, ok := s.loaded.all[one]; ok {
@@ -104,13 +104,13 @@ func (e *copyController) readSource(ctx context.Context, s *snapshot, one deploy
 	var l sourceData
 	var m metav1.Object
 	if one.Kind == deployment.KindConfigMap {
-		cm, err := e.configMaps.Get(ctx, key.key())
+		cm, err := c.configMaps.Get(ctx, key.key())
 		if err != nil {
 			return l, err
 		}
 		l.data, l.text, m = cm.BinaryData, cm.Data, cm
 	} else {
-		secret, err := e.secrets.Get(ctx, key.key())
+		secret, err := c.secrets.Get(ctx, key.key())
 		if err != nil {
 			return l, err
 		}
@@ -122,15 +122,15 @@ func (e *copyController) readSource(ctx context.Context, s *snapshot, one deploy
 	}
 	l.origin = deployment.OriginOf(m, l.typ)
 	s.loaded.all[one] = l
-	e.sources.setRead(key, l.sourceVersion)
+	c.sources.setRead(key, l.sourceVersion)
 	return l, nil
 }
 
 // versionOf returns the version and the digest of a source. Users who may not read a
 // Secret can see the digest. It covers the UID of the Secret, so that these users
 // cannot check a guess of its data.
-func (l sourceData) versionOf(m metav1.Object) (sourceVersion, error) {
-	raw, err := json.Marshal([]any{m.GetUID(), l.typ, l.data, l.text})
+func (s sourceData) versionOf(m metav1.Object) (sourceVersion, error) {
+	raw, err := json.Marshal([]any{m.GetUID(), s.typ, s.data, s.text})
 	if err != nil {
 		return sourceVersion{}, err
 	}
@@ -160,27 +160,27 @@ func (s *snapshot) renderVersion(p *pair) (deployment.Version, error) {
 
 // copySources copies the sources that a deployment names into the namespace of its
 // cluster.
-func (e *copyController) copySources(ctx context.Context, s *snapshot, p *pair) error {
+func (c *copyController) copySources(ctx context.Context, s *snapshot, p *pair) error {
 	options := &p.version.Options
 	for _, one := range deployment.CarriedBy(options, s.compiled.Chart()) {
 		key := kube.Key{Namespace: p.place.Namespace, Name: one.Name}
-		if there, ok := e.copyCache(one.Kind).Get(key); ok && isCopy(there) && there.Annotations[fleet.AnnotationInputHash] == s.sources[one] {
+		if there, ok := c.copyCache(one.Kind).Get(key); ok && isCopy(there) && there.Annotations[fleet.AnnotationInputHash] == s.sources[one] {
 			continue
 		}
-		l, err := e.readSource(ctx, s, one)
+		l, err := c.readSource(ctx, s, one)
 		if kube.IsGone(err) {
 			return reconcile.RequeueError(reasonNoSource, namespaceRetry, fmt.Errorf("waits for %s, which was there a moment ago", one))
 		}
 		if err != nil {
 			return err
 		}
-		if why := e.withheldReason(s, one, l.origin); why != "" { // it has changed since
+		if why := c.withheldReason(s, one, l.origin); why != "" { // it has changed since
 			return withheldError([]string{why})
 		}
 		if only := one.Kind == deployment.KindSecret && !namesSource(options, one); only {
 			l.typ = fleet.SecretTypeHelmOpsAccess
 		}
-		if err := e.writeCopy(ctx, key, l); err != nil {
+		if err := c.writeCopy(ctx, key, l); err != nil {
 			return fmt.Errorf("take %s along: %w", one, err)
 		}
 	}
@@ -193,11 +193,11 @@ func namesSource(o *fleet.BundleDeploymentOptions, one deployment.Source) bool {
 }
 
 // copyCache returns the cache that holds the copies of a kind.
-func (e *copyController) copyCache(kind string) *kube.Cache[*metav1.PartialObjectMetadata] {
+func (c *copyController) copyCache(kind string) *kube.Cache[*metav1.PartialObjectMetadata] {
 	if kind == deployment.KindConfigMap {
-		return e.cache.configMaps
+		return c.cache.configMaps
 	}
-	return e.cache.secrets
+	return c.cache.secrets
 }
 
 // isCopy reports whether an object is a copy that the copyController has made.
@@ -206,7 +206,7 @@ func isCopy(m *metav1.PartialObjectMetadata) bool {
 }
 
 // writeCopy writes one copy.
-func (e *copyController) writeCopy(ctx context.Context, key kube.Key, l sourceData) error {
+func (c *copyController) writeCopy(ctx context.Context, key kube.Key, l sourceData) error {
 	meta := metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: key.Name,
 		Labels:      map[string]string{fleet.LabelManaged: "true", fleet.LabelCarried: "true"},
@@ -216,9 +216,9 @@ func (e *copyController) writeCopy(ctx context.Context, key kube.Key, l sourceDa
 		if l.typ == fleet.SecretTypeHelmOpsAccess {
 			meta.Labels[fleet.LabelInternalSecret] = "true"
 		}
-		return overwrite(ctx, e.secrets, &corev1.Secret{ObjectMeta: meta, Type: l.typ, Data: l.data}, func(s *corev1.Secret) bool { return s.Type == l.typ })
+		return overwrite(ctx, c.secrets, &corev1.Secret{ObjectMeta: meta, Type: l.typ, Data: l.data}, func(s *corev1.Secret) bool { return s.Type == l.typ })
 	}
-	return overwrite(ctx, e.configMaps, &corev1.ConfigMap{ObjectMeta: meta, Data: l.text, BinaryData: l.data}, func(*corev1.ConfigMap) bool { return true })
+	return overwrite(ctx, c.configMaps, &corev1.ConfigMap{ObjectMeta: meta, Data: l.text, BinaryData: l.data}, func(*corev1.ConfigMap) bool { return true })
 }
 
 // overwrite creates a copy, or updates it. An object of the same name that is not a

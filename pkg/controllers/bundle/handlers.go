@@ -232,7 +232,7 @@ func (e *eventHandlers) onContent(old, changed *metav1.PartialObjectMetadata) {
 	c := orOld(old, changed)
 	index := indexID(c)
 	if old == nil || changed == nil {
-		e.enqueueBundles(e.table.BundlesNaming(index))
+		e.enqueueBundles(e.table.BundlesWithContent(index))
 	}
 	switch {
 	case changed == nil && index == c.Name:

@@ -36,87 +36,87 @@ func newInterner() *interner {
 
 // helmOptions returns shared Helm options that hold only the release name; nil if there
 // is none.
-func (s *interner) helmOptions(o *fleet.HelmOptions) *fleet.HelmOptions {
+func (it *interner) helmOptions(o *fleet.HelmOptions) *fleet.HelmOptions {
 	if o == nil || o.ReleaseName == "" {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if first, ok := s.names[o.ReleaseName]; ok {
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	if first, ok := it.names[o.ReleaseName]; ok {
 		return first
 	}
-	if len(s.names) >= maxLists {
-		clear(s.names)
+	if len(it.names) >= maxLists {
+		clear(it.names)
 	}
 	only := &fleet.HelmOptions{ReleaseName: o.ReleaseName}
-	s.names[o.ReleaseName] = only
+	it.names[o.ReleaseName] = only
 	return only
 }
 
 // deployment replaces the texts of a deployment by shared ones. The caller must be the
 // only one who uses the deployment.
-func (s *interner) deployment(bd *fleet.BundleDeployment) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	bd.Labels, bd.Annotations = s.stringMap(bd.Labels), s.stringMap(bd.Annotations)
+func (it *interner) deployment(bd *fleet.BundleDeployment) {
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	bd.Labels, bd.Annotations = it.stringMap(bd.Labels), it.stringMap(bd.Annotations)
 	for _, text := range []*string{
 		&bd.Name, &bd.Kind, &bd.APIVersion, &bd.Spec.DeploymentID, &bd.Spec.StagedDeploymentID, &bd.Spec.ValuesHash,
 		&bd.Spec.Options.TargetNamespace, &bd.Spec.Options.DefaultNamespace,
 		&bd.Status.AppliedDeploymentID, &bd.Status.Release,
 		&bd.Status.Display.Deployed, &bd.Status.Display.Monitored, &bd.Status.Display.State,
 	} {
-		*text = s.text(*text)
+		*text = it.text(*text)
 	}
-	s.conditions(bd.Status.Conditions)
+	it.conditions(bd.Status.Conditions)
 }
 
 // cluster replaces the texts of a Cluster by shared ones. The caller must be the only
 // one who uses the Cluster.
-func (s *interner) cluster(c *fleet.Cluster) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.Labels = s.stringMap(c.Labels)
-	c.Namespace = s.text(c.Namespace)
-	s.conditions(c.Status.Conditions)
+func (it *interner) cluster(c *fleet.Cluster) {
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	c.Labels = it.stringMap(c.Labels)
+	c.Namespace = it.text(c.Namespace)
+	it.conditions(c.Status.Conditions)
 }
 
-func (s *interner) conditions(list []fleet.Condition) {
+func (it *interner) conditions(list []fleet.Condition) {
 	for i := range list {
 		c := &list[i]
 		for _, text := range []*string{&c.Type, &c.Reason, &c.Message, &c.LastUpdateTime, &c.LastTransitionTime} {
-			*text = s.text(*text)
+			*text = it.text(*text)
 		}
-		c.Status = corev1.ConditionStatus(s.text(string(c.Status)))
+		c.Status = corev1.ConditionStatus(it.text(string(c.Status)))
 	}
 }
 
 // stringMap returns a copy of m with shared texts.
-func (s *interner) stringMap(m map[string]string) map[string]string {
+func (it *interner) stringMap(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return m
 	}
 	out := make(map[string]string, len(m))
 	for k, v := range m {
-		out[s.text(k)] = s.text(v)
+		out[it.text(k)] = it.text(v)
 	}
 	return out
 }
 
 // text returns the shared text that equals t.
-func (s *interner) text(t string) string {
-	if first, ok := s.texts[t]; ok {
+func (it *interner) text(t string) string {
+	if first, ok := it.texts[t]; ok {
 		return first
 	}
-	if len(s.texts) >= maxTexts {
-		clear(s.texts)
+	if len(it.texts) >= maxTexts {
+		clear(it.texts)
 	}
-	s.texts[t] = t
+	it.texts[t] = t
 	return t
 }
 
 // resources returns a shared list that equals l without the creation times, which
 // differ on every cluster and are not used. The caller must not use l afterwards.
-func (s *interner) resources(l []fleet.BundleDeploymentResource) []fleet.BundleDeploymentResource {
+func (it *interner) resources(l []fleet.BundleDeploymentResource) []fleet.BundleDeploymentResource {
 	if len(l) == 0 {
 		return nil
 	}
@@ -128,14 +128,14 @@ func (s *interner) resources(l []fleet.BundleDeploymentResource) []fleet.BundleD
 		return l
 	}
 	key := sha256.Sum256(raw)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if first, ok := s.known[key]; ok {
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	if first, ok := it.known[key]; ok {
 		return first
 	}
-	if len(s.known) >= maxLists {
-		clear(s.known)
+	if len(it.known) >= maxLists {
+		clear(it.known)
 	}
-	s.known[key] = l
+	it.known[key] = l
 	return l
 }

@@ -22,29 +22,29 @@ type livenessController struct {
 // reconcileOffline decides whether a Cluster is offline. Before it reports a Cluster as
 // offline, it reads the Cluster from the API server: the watch may have missed a
 // check-in.
-func (e *livenessController) reconcileOffline(ctx context.Context, key kube.Key) (kube.Result, error) {
-	silent, after := e.table.MissedDeadline(key)
+func (l *livenessController) reconcileOffline(ctx context.Context, key kube.Key) (kube.Result, error) {
+	silent, after := l.table.MissedDeadline(key)
 	if !silent {
 		return kube.Result{After: after}, nil
 	}
-	live, err := e.clusters.Get(ctx, key)
+	live, err := l.clusters.Get(ctx, key)
 	if kube.IsGone(err) {
 		return kube.Done, nil
 	}
 	if err != nil {
 		return kube.Done, err
 	}
-	e.targeting.observeCluster(live)
-	if silent, after = e.table.MissedDeadline(key); !silent {
+	l.targeting.observeCluster(live)
+	if silent, after = l.table.MissedDeadline(key); !silent {
 		return kube.Result{After: after}, nil
 	}
-	e.enqueue(e.table.SetOffline(key))
-	if !e.cfg.Scope.Owns(live) {
+	l.enqueue(l.table.SetOffline(key))
+	if !l.cfg.Scope.Owns(live) {
 		return kube.Done, nil
 	}
-	absent := e.table.OfflineReason(key)
-	e.events.Event(live, kube.Warning, fleet.ReasonOffline, absent+"; what it deployed stays as it is")
-	e.log.WithField("cluster", key.String()).WithField("reason", absent).Info("cluster offline")
+	absent := l.table.OfflineReason(key)
+	l.events.Event(live, kube.Warning, fleet.ReasonOffline, absent+"; what it deployed stays as it is")
+	l.log.WithField("cluster", key.String()).WithField("reason", absent).Info("cluster offline")
 	return kube.Done, nil
 }
 
@@ -52,48 +52,48 @@ func (e *livenessController) reconcileOffline(ctx context.Context, key kube.Key)
 // time. Rollouts do not wait for these clusters until they report again. Before it
 // reports a cluster as silent, it reads the objects from the API server: the watch may
 // have missed a report.
-func (e *livenessController) reconcileSilence(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if !e.ownsBundle(key) {
+func (l *livenessController) reconcileSilence(ctx context.Context, key kube.Key) (kube.Result, error) {
+	if !l.ownsBundle(key) {
 		return kube.Done, nil
 	}
-	late, after := e.table.Overdue(key)
+	late, after := l.table.Overdue(key)
 	if len(late) == 0 {
 		return kube.Result{After: after}, nil
 	}
 	for _, o := range late {
-		if err := e.confirmSilence(ctx, o); err != nil {
+		if err := l.confirmSilence(ctx, o); err != nil {
 			for _, o := range late {
-				e.table.ResetAck(o.Cluster)
+				l.table.ResetAck(o.Cluster)
 			}
 			return kube.Done, err
 		}
 	}
-	_, after = e.table.Overdue(key)
+	_, after = l.table.Overdue(key)
 	return kube.Result{After: after}, nil
 }
 
 // confirmSilence reads the deployment and the Cluster from the API server, stores them
 // in the table, and marks the cluster as silent if that shows no new report.
-func (e *livenessController) confirmSilence(ctx context.Context, o fleetstate.Overdue) error {
-	bd, err := e.deployments.Get(ctx, o.Deployment)
+func (l *livenessController) confirmSilence(ctx context.Context, o fleetstate.Overdue) error {
+	bd, err := l.deployments.Get(ctx, o.Deployment)
 	if err != nil && !kube.IsGone(err) {
 		return err
 	}
 	if err == nil {
-		e.stripDeployment(bd)
-		e.enqueue(e.table.SetDeployment(bd))
+		l.stripDeployment(bd)
+		l.enqueue(l.table.SetDeployment(bd))
 	}
-	c, err := e.clusters.Get(ctx, o.Cluster)
+	c, err := l.clusters.Get(ctx, o.Cluster)
 	if err != nil && !kube.IsGone(err) {
 		return err
 	}
 	if err == nil {
-		e.targeting.observeCluster(c)
+		l.targeting.observeCluster(c)
 	}
-	delta := e.table.SetSilent(o.Cluster)
-	e.enqueue(delta)
+	delta := l.table.SetSilent(o.Cluster)
+	l.enqueue(delta)
 	if len(delta.Status) > 0 {
-		e.log.WithField("cluster", o.Cluster.String()).WithField("reason", "no sign of life since a promotion").Info("cluster silent")
+		l.log.WithField("cluster", o.Cluster.String()).WithField("reason", "no sign of life since a promotion").Info("cluster silent")
 	}
 	return nil
 }

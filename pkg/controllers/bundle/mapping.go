@@ -54,13 +54,13 @@ func (m mappingCaches) runnables() []kube.Runner { return []kube.Runner{m.mappin
 func (m mappingCaches) exist() bool { return len(m.mappings.List("")) > 0 }
 
 // reachOf returns the namespaces whose clusters a Bundle may be deployed to.
-func (e *targeting) reachOf(b *fleet.Bundle) target.MappedNamespaces {
-	list := e.cache.mapped.mappings.List(b.Namespace)
+func (t *targeting) reachOf(b *fleet.Bundle) target.MappedNamespaces {
+	list := t.cache.mapped.mappings.List(b.Namespace)
 	if len(list) == 0 {
 		return target.Mappings(nil).ReachOf(b.Namespace, b.Labels, nil)
 	}
 	namespaces := map[string]map[string]string{}
-	for _, ns := range e.cache.mapped.namespaces.List("") {
+	for _, ns := range t.cache.mapped.namespaces.List("") {
 		namespaces[ns.Name] = ns.Labels
 	}
 	return target.CompileMappings(list).ReachOf(b.Namespace, b.Labels, namespaces)
@@ -100,17 +100,17 @@ func (s *snapshot) holdPair(p *pair) {
 
 // bundlesFor returns the Bundles that may be deployed to the clusters of a namespace:
 // those of the namespace, and those that mappings allow there.
-func (e *targeting) bundlesFor(namespace string) []kube.Key {
-	out := e.table.Bundles(namespace)
+func (t *targeting) bundlesFor(namespace string) []kube.Key {
+	out := t.table.Bundles(namespace)
 	var labels map[string]string
-	if ns, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok {
+	if ns, ok := t.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok {
 		labels = ns.Labels
 	}
 	own := len(out)
-	for _, m := range e.cache.mapped.mappings.List("") {
+	for _, m := range t.cache.mapped.mappings.List("") {
 		c := target.CompileMapping(m)
 		if m.Namespace != namespace && (c.Leads(labels) || c.Fault() != nil) {
-			out = append(out, e.bundlesOfMapping(m.Namespace, c)...)
+			out = append(out, t.bundlesOfMapping(m.Namespace, c)...)
 		}
 	}
 	if len(out) > own {
@@ -122,49 +122,49 @@ func (e *targeting) bundlesFor(namespace string) []kube.Key {
 
 // bundlesOfMapping returns the Bundles of a namespace that a mapping selects; all of
 // them if the selector of the mapping is invalid.
-func (e *targeting) bundlesOfMapping(namespace string, m target.Mapping) []kube.Key {
-	return slices.DeleteFunc(e.table.Bundles(namespace), func(key kube.Key) bool {
-		b, ok := e.table.Bundle(key)
+func (t *targeting) bundlesOfMapping(namespace string, m target.Mapping) []kube.Key {
+	return slices.DeleteFunc(t.table.Bundles(namespace), func(key kube.Key) bool {
+		b, ok := t.table.Bundle(key)
 		return !ok || m.Fault() == nil && !m.Serves(b.Labels)
 	})
 }
 
-func (e *targeting) addMappingHandlers() {
-	e.cache.mapped.mappings.OnChange(e.onMapping)
-	e.cache.mapped.namespaces.OnChange(e.onNamespace)
+func (t *targeting) addMappingHandlers() {
+	t.cache.mapped.mappings.OnChange(t.onMapping)
+	t.cache.mapped.namespaces.OnChange(t.onNamespace)
 }
 
 // onMapping enqueues the Bundles that a changed mapping selects, or selected before.
-func (e *targeting) onMapping(old, changed *fleet.BundleNamespaceMapping) {
+func (t *targeting) onMapping(old, changed *fleet.BundleNamespaceMapping) {
 	if old != nil && changed != nil && equality.Semantic.DeepEqual(old.BundleSelector, changed.BundleSelector) &&
 		equality.Semantic.DeepEqual(old.NamespaceSelector, changed.NamespaceSelector) {
 		return
 	}
-	e.table.BumpMoves()
+	t.table.BumpMoves()
 	for _, m := range []*fleet.BundleNamespaceMapping{old, changed} {
 		if m != nil {
-			e.enqueueBundles(e.bundlesOfMapping(m.Namespace, target.CompileMapping(m)))
+			t.enqueueBundles(t.bundlesOfMapping(m.Namespace, target.CompileMapping(m)))
 		}
 	}
 	if changed == nil {
 		return
 	}
-	known := old == nil && e.now().Sub(changed.CreationTimestamp.Time) > time.Minute // the process has just started
+	known := old == nil && t.now().Sub(changed.CreationTimestamp.Time) > time.Minute // the process has just started
 	if err := target.CompileMapping(changed).Fault(); err != nil && !known {
-		e.log.WithField("workspace", changed.Namespace).WithField("error", err.Error()).Warn("mapping leads nowhere")
-		e.events.Event(changed, kube.Warning, target.ReasonInvalidSelector,
+		t.log.WithField("workspace", changed.Namespace).WithField("error", err.Error()).Warn("mapping leads nowhere")
+		t.events.Event(changed, kube.Warning, target.ReasonInvalidSelector,
 			err.Error()+"; until it is repaired nothing new goes by it, and nothing leaves for want of a mapping")
 	}
 }
 
 // onNamespace enqueues the Bundles that mappings allow in a namespace, or allowed there
 // before its labels changed.
-func (e *targeting) onNamespace(old, changed *metav1.PartialObjectMetadata) {
+func (t *targeting) onNamespace(old, changed *metav1.PartialObjectMetadata) {
 	if old != nil && changed != nil && maps.Equal(old.Labels, changed.Labels) {
 		return
 	}
 	moved := false
-	for _, m := range e.cache.mapped.mappings.List("") {
+	for _, m := range t.cache.mapped.mappings.List("") {
 		c := target.CompileMapping(m)
 		was := old != nil && c.Leads(old.Labels)
 		is := changed != nil && c.Leads(changed.Labels)
@@ -172,24 +172,24 @@ func (e *targeting) onNamespace(old, changed *metav1.PartialObjectMetadata) {
 			continue
 		}
 		if !moved {
-			e.table.BumpMoves()
+			t.table.BumpMoves()
 			moved = true
 		}
-		e.enqueueBundles(e.bundlesOfMapping(m.Namespace, c))
+		t.enqueueBundles(t.bundlesOfMapping(m.Namespace, c))
 	}
 }
 
 // onLimit enqueues the Bundles for which a policy of a namespace was created or
 // deleted.
-func (e *targeting) onLimit(namespace string) {
-	e.table.BumpMoves()
-	e.enqueueBundles(e.bundlesFor(namespace))
+func (t *targeting) onLimit(namespace string) {
+	t.table.BumpMoves()
+	t.enqueueBundles(t.bundlesFor(namespace))
 }
 
 // onNameFreed enqueues the Bundles of a name: a deployment of this name was deleted,
 // for which a Bundle of another namespace may have waited.
-func (e *targeting) onNameFreed(name string) {
-	if e.cache.mapped.exist() {
-		e.enqueueBundles(e.table.BundlesNamed(name))
+func (t *targeting) onNameFreed(name string) {
+	if t.cache.mapped.exist() {
+		t.enqueueBundles(t.table.BundlesNamed(name))
 	}
 }

@@ -45,92 +45,92 @@ func newPairState(b *base, s *sources) *pairState {
 }
 
 // storeVersions stores the versions that a decision has computed and not written.
-func (e *pairState) storeVersions(key kube.Key, d *decision) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.versions[key] = d.versions
+func (p *pairState) storeVersions(key kube.Key, d *decision) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.versions[key] = d.versions
 }
 
 // dropCompiled makes the next reconciliation of a Bundle compile it again.
-func (e *pairState) dropCompiled(key kube.Key) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.compiled, key)
+func (p *pairState) dropCompiled(key kube.Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.compiled, key)
 }
 
 // markStale forces a rewrite of a deployment even if its IDs match: another writer has
 // changed it, or its values are gone.
-func (e *pairState) markStale(key kube.Key) {
-	if bundle, _, ok := e.table.PairOf(key); ok && !e.ownsBundle(bundle) {
+func (p *pairState) markStale(key kube.Key) {
+	if bundle, _, ok := p.table.PairOf(key); ok && !p.ownsBundle(bundle) {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.stale[key] = true
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stale[key] = true
 }
 
 // isWriting reports whether a deployment is being written.
-func (e *pairState) isWriting(key kube.Key) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.writing[key]
+func (p *pairState) isWriting(key kube.Key) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.writing[key]
 }
 
 // beginWrite records that a deployment is being written: its watch event may arrive
 // before the answer. stale reports that markStale was called; beginWrite removes that
 // mark, and a later markStale sets another one.
-func (e *pairState) beginWrite(key kube.Key) (stale bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	stale = e.stale[key]
-	delete(e.stale, key)
-	e.writing[key] = true
+func (p *pairState) beginWrite(key kube.Key) (stale bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stale = p.stale[key]
+	delete(p.stale, key)
+	p.writing[key] = true
 	return stale
 }
 
 // endWrite records that a write has ended. stillStale says that the write failed, and
 // that the deployment must still be rewritten. If markStale was called during the
 // write, endWrite enqueues the Bundle.
-func (e *pairState) endWrite(bundle, key kube.Key, stillStale bool) {
-	e.mu.Lock()
-	delete(e.writing, key)
-	again := e.stale[key]
+func (p *pairState) endWrite(bundle, key kube.Key, stillStale bool) {
+	p.mu.Lock()
+	delete(p.writing, key)
+	again := p.stale[key]
 	if stillStale {
-		e.stale[key] = true
+		p.stale[key] = true
 	}
-	e.mu.Unlock()
+	p.mu.Unlock()
 	if again {
-		e.bundleQueue.Add(bundle)
+		p.bundleQueue.Add(bundle)
 	}
 }
 
 // saveWork stores the unwritten rest of a decision for the next reconciliation. It does
 // not store a decision whose writes make clusters unavailable within a limit: each
 // report may change that decision.
-func (e *pairState) saveWork(w *work) {
+func (p *pairState) saveWork(w *work) {
 	if w.countsUnavailable {
 		return
 	}
 	w.resumed = true
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.unfinished[w.key] = w
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unfinished[w.key] = w
 }
 
 // resumeWork returns the stored rest of a decision; nil if there is none, or if the
 // Bundle, any cluster, a source or the permission to write has changed. Before it drops
 // a decision, it waits for the writes in progress. b is nil for a Bundle that does not
 // exist.
-func (e *pairState) resumeWork(key kube.Key, b *fleet.Bundle) *work {
-	e.mu.Lock()
-	w, entry := e.unfinished[key], e.compiled[key]
-	delete(e.unfinished, key)
-	e.mu.Unlock()
+func (p *pairState) resumeWork(key kube.Key, b *fleet.Bundle) *work {
+	p.mu.Lock()
+	w, entry := p.unfinished[key], p.compiled[key]
+	delete(p.unfinished, key)
+	p.mu.Unlock()
 	if w == nil {
 		return nil
 	}
-	if b != nil && b.DeletionTimestamp == nil && entry != nil && entry.compiled == w.compiled && compiledFrom(w.compiled, b) && e.table.Moves() == w.moves && e.sources.unchanged(key.Namespace, w.sources) {
-		if hold, _ := e.holdReason(key.Namespace); hold == w.hold {
+	if b != nil && b.DeletionTimestamp == nil && entry != nil && entry.compiled == w.compiled && compiledFrom(w.compiled, b) && p.table.Moves() == w.moves && p.sources.unchanged(key.Namespace, w.sources) {
+		if hold, _ := p.holdReason(key.Namespace); hold == w.hold {
 			return w
 		}
 	}
@@ -139,9 +139,9 @@ func (e *pairState) resumeWork(key kube.Key, b *fleet.Bundle) *work {
 }
 
 // forget drops what is remembered of a Bundle.
-func (e *pairState) forget(key kube.Key) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.compiled, key)
-	delete(e.versions, key)
+func (p *pairState) forget(key kube.Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.compiled, key)
+	delete(p.versions, key)
 }

@@ -40,53 +40,53 @@ type pruneController struct {
 // deletion of all of them by one annotation on the GitRepo. The bundleController finds
 // the releases that would be replaced. The pruneController decides about both, because
 // it knows the deployed objects. A request that is held or refused changes nothing.
-func (e *pruneController) reconcilePrune(ctx context.Context, key kube.Key) (kube.Result, error) {
-	repo, own := e.table.RepoAndBundles(key)
+func (p *pruneController) reconcilePrune(ctx context.Context, key kube.Key) (kube.Result, error) {
+	repo, own := p.table.RepoAndBundles(key)
 	switch {
-	case repo == nil || !e.cfg.Scope.Owns(repo):
-		e.deletionBudget.forgetRepo(key)
+	case repo == nil || !p.cfg.Scope.Owns(repo):
+		p.deletionBudget.forgetRepo(key)
 		return kube.Done, nil
 	case repo.DeletionTimestamp != nil:
-		return e.guards.reconcileRepoDeletion(ctx, repo, own)
+		return p.guards.reconcileRepoDeletion(ctx, repo, own)
 	}
 	subject := fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: key}
 	mark := repo.Annotations[fleet.AnnotationPrune]
 	marked, all := withdrawal.MarkedBundles(mark, own)
 	if len(marked) == 0 {
-		e.deletionBudget.setPruneApproved(key, "")
+		p.deletionBudget.setPruneApproved(key, "")
 	}
-	l := e.budgets.repoLossOf(repo, own, marked)
+	l := p.budgets.repoLossOf(repo, own, marked)
 	if len(marked)+len(l.replaced) == 0 { // no removal is requested; later requests enqueue the GitRepo
-		return kube.Done, e.budgets.clearHeld(ctx, subject, repo)
+		return kube.Done, p.budgets.clearHeld(ctx, subject, repo)
 	}
-	if why, _ := e.holdReason(key.Namespace); why != "" || !e.table.Settled() {
+	if why, _ := p.holdReason(key.Namespace); why != "" || !p.table.Settled() {
 		return kube.Result{After: pruneRetry}, nil
 	}
 	if !l.approved && !all {
-		if next, err := e.checkAllCached(ctx, key, mark, marked); err != nil || next != kube.Done {
+		if next, err := p.checkAllCached(ctx, key, mark, marked); err != nil || next != kube.Done {
 			return next, err
 		}
 	}
-	rest, v, after := e.budgets.judgeRepoLoss(l)
+	rest, v, after := p.budgets.judgeRepoLoss(l)
 	if after > 0 {
 		return kube.Result{After: after}, nil
 	}
-	e.budgets.permitReplacements(l, rest, v)
+	p.budgets.permitReplacements(l, rest, v)
 	if len(marked) > 0 && l.mayPrune(rest, v) {
-		if next, err := e.prune(ctx, repo, marked); err != nil || next != kube.Done {
+		if next, err := p.prune(ctx, repo, marked); err != nil || next != kube.Done {
 			return next, err
 		}
 	}
 	if v.Held {
-		return kube.Result{After: heldAgain}, e.budgets.reportHeld(ctx, subject, repo, v)
+		return kube.Result{After: heldAgain}, p.budgets.reportHeld(ctx, subject, repo, v)
 	}
-	return kube.Done, e.budgets.clearHeld(ctx, subject, repo)
+	return kube.Done, p.budgets.clearHeld(ctx, subject, repo)
 }
 
 // checkAllCached returns a delay if the API server has more Bundles with a mark than
 // the cache. There may be fewer than the request says: some may be deleted already.
-func (e *pruneController) checkAllCached(ctx context.Context, key kube.Key, mark string, marked []*fleet.Bundle) (kube.Result, error) {
-	live, err := e.bundles.List(ctx, key.Namespace, fleet.LabelRepoName+"="+key.Name)
+func (p *pruneController) checkAllCached(ctx context.Context, key kube.Key, mark string, marked []*fleet.Bundle) (kube.Result, error) {
+	live, err := p.bundles.List(ctx, key.Namespace, fleet.LabelRepoName+"="+key.Name)
 	if err != nil {
 		return kube.Done, fmt.Errorf("look for bundles to remove: %w", err)
 	}
@@ -99,9 +99,9 @@ func (e *pruneController) checkAllCached(ctx context.Context, key kube.Key, mark
 // prune deletes marked Bundles in the version that was judged, unless the request was
 // withdrawn meanwhile. Their finalizer keeps them until their deployments are
 // withdrawn.
-func (e *pruneController) prune(ctx context.Context, repo *fleet.GitRepo, marked []*fleet.Bundle) (kube.Result, error) {
+func (p *pruneController) prune(ctx context.Context, repo *fleet.GitRepo, marked []*fleet.Bundle) (kube.Result, error) {
 	key, mark := kube.KeyOf(repo), repo.Annotations[fleet.AnnotationPrune]
-	live, err := e.repos.Get(ctx, key)
+	live, err := p.repos.Get(ctx, key)
 	switch {
 	case kube.IsGone(err):
 		return kube.Done, nil
@@ -110,21 +110,21 @@ func (e *pruneController) prune(ctx context.Context, repo *fleet.GitRepo, marked
 	case live.UID != repo.UID || live.Annotations[fleet.AnnotationPrune] != mark:
 		return kube.Result{After: pruneSoon}, nil
 	}
-	e.deletionBudget.setPruneApproved(key, mark)
+	p.deletionBudget.setPruneApproved(key, mark)
 	slices.SortFunc(marked, func(a, b *fleet.Bundle) int { return strings.Compare(a.Name, b.Name) })
 	next := kube.Done
 	for _, b := range marked {
 		if b.DeletionTimestamp != nil {
 			continue
 		}
-		b, err := e.guards.removeProtection(ctx, b)
+		b, err := p.guards.removeProtection(ctx, b)
 		if err != nil {
 			return kube.Done, err
 		}
 		if b == nil {
 			continue
 		}
-		err = e.bundles.Delete(ctx, kube.KeyOf(b), kube.Precondition{UID: b.UID, ResourceVersion: b.ResourceVersion})
+		err = p.bundles.Delete(ctx, kube.KeyOf(b), kube.Precondition{UID: b.UID, ResourceVersion: b.ResourceVersion})
 		if kube.IsConflict(err) {
 			next = kube.Result{After: pruneSoon} // another client has written the Bundle: the watch enqueues the GitRepo
 			continue
@@ -132,7 +132,7 @@ func (e *pruneController) prune(ctx context.Context, repo *fleet.GitRepo, marked
 		if err != nil {
 			return kube.Done, err
 		}
-		e.logFor(kube.KeyOf(b)).WithField("reason", "no longer in the repository").Info("bundle removed")
+		p.logFor(kube.KeyOf(b)).WithField("reason", "no longer in the repository").Info("bundle removed")
 	}
 	return next, nil
 }
@@ -151,7 +151,7 @@ func nilObject[P interface {
 
 // onPruneRequest enqueues the GitRepo and the Bundles that a request for a removal, or
 // its approval, concerns. gitjob and users write these annotations.
-func (e *pruneController) onPruneRequest(old, changed kube.Object) {
+func (p *pruneController) onPruneRequest(old, changed kube.Object) {
 	said := func(key string) bool {
 		if old == nil {
 			return changed.GetAnnotations()[key] != ""
@@ -163,24 +163,24 @@ func (e *pruneController) onPruneRequest(old, changed kube.Object) {
 	switch o := changed.(type) {
 	case *fleet.Bundle:
 		if repo := repoOf(o); mark && repo.Name != "" {
-			e.pruneQueue.Add(repo)
+			p.pruneQueue.Add(repo)
 		}
 		if word || protect {
-			e.bundleQueue.AddFirst(kube.KeyOf(o))
+			p.bundleQueue.AddFirst(kube.KeyOf(o))
 		}
 	case *fleet.GitRepo:
 		budget := said(fleet.AnnotationDeletionBudget)
 		if mark || word || budget || protect {
-			e.pruneQueue.AddFirst(kube.KeyOf(o))
+			p.pruneQueue.AddFirst(kube.KeyOf(o))
 		}
 		if protect {
-			e.deletionQueue.Add(kube.Key{Namespace: o.Namespace})
+			p.deletionQueue.Add(kube.Key{Namespace: o.Namespace})
 		}
 		if budget && old != nil {
-			e.status[fleetstate.KindGitRepo].enqueue(kube.KeyOf(o), true)
-			_, own := e.table.RepoAndBundles(kube.KeyOf(o))
+			p.status[fleetstate.KindGitRepo].enqueue(kube.KeyOf(o), true)
+			_, own := p.table.RepoAndBundles(kube.KeyOf(o))
 			for _, b := range own {
-				e.bundleQueue.Add(kube.KeyOf(b))
+				p.bundleQueue.Add(kube.KeyOf(b))
 			}
 		}
 	}

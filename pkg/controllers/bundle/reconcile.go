@@ -53,68 +53,68 @@ type bundleController struct {
 //  4. report: update the table; status follows from there
 //
 // It may run at any time and any number of times.
-func (e *bundleController) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	b, ok := e.table.Bundle(key)
-	if ok && !e.cfg.Scope.Owns(b) {
-		return e.observeForeign(b)
+func (bc *bundleController) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
+	b, ok := bc.table.Bundle(key)
+	if ok && !bc.cfg.Scope.Owns(b) {
+		return bc.observeForeign(b)
 	}
-	switch w := e.pairs.resumeWork(key, b); {
+	switch w := bc.pairs.resumeWork(key, b); {
 	case w != nil:
-		return e.applyDecision(ctx, w)
+		return bc.applyDecision(ctx, w)
 	case !ok:
 		return kube.Done, nil
 	case b.DeletionTimestamp != nil:
-		return e.withdrawals.removeBundle(ctx, b)
+		return bc.withdrawals.removeBundle(ctx, b)
 	}
-	s, err := e.gather(ctx, b)
+	s, err := bc.gather(ctx, b)
 	if err != nil {
 		return kube.Done, err
 	}
 	d := decide(s)
-	e.pairs.storeVersions(key, d)
-	e.budgets.storeReplaced(s, d)
-	if err := e.addFinalizer(ctx, s, d); err != nil {
+	bc.pairs.storeVersions(key, d)
+	bc.budgets.storeReplaced(s, d)
+	if err := bc.addFinalizer(ctx, s, d); err != nil {
 		return kube.Done, err
 	}
-	if err := e.requestCharts(ctx, b); err != nil {
+	if err := bc.requestCharts(ctx, b); err != nil {
 		return kube.Done, err
 	}
-	return e.applyDecision(ctx, &work{snapshot: s, decision: d})
+	return bc.applyDecision(ctx, &work{snapshot: s, decision: d})
 }
 
 // gather reads all that the decision needs.
-func (e *bundleController) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error) {
-	s := &snapshot{key: kube.KeyOf(b), bundle: b, known: known{moves: e.table.Moves()}}
-	refused := e.sources.refusedOf(s.key)
-	if s.parts, s.compiledErr = e.content.findContent(b); s.compiledErr == nil {
-		s.compiled, s.compiledErr = e.compiled(ctx, b) // before the clusters: changes of these are compared with it
-		if err := e.copies.gatherSources(ctx, s); s.compiledErr == nil {
+func (bc *bundleController) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error) {
+	s := &snapshot{key: kube.KeyOf(b), bundle: b, known: known{moves: bc.table.Moves()}}
+	refused := bc.sources.refusedOf(s.key)
+	if s.parts, s.compiledErr = bc.content.findContent(b); s.compiledErr == nil {
+		s.compiled, s.compiledErr = bc.compiled(ctx, b) // before the clusters: changes of these are compared with it
+		if err := bc.copies.gatherSources(ctx, s); s.compiledErr == nil {
 			s.compiledErr = err
 		}
 	} else {
-		e.pairs.dropCompiled(s.key)
+		bc.pairs.dropCompiled(s.key)
 	}
-	s.deployments, s.seen = e.table.Deployments(s.key)
-	e.copies.checkCopies(s, refused)
-	e.candidates(s)
-	s.hold, s.restricted = e.holdReason(s.key.Namespace)
-	s.replacing = e.budgets.replaceInputsOf(b)
+	s.deployments, s.seen = bc.table.Deployments(s.key)
+	bc.copies.checkCopies(s, refused)
+	bc.candidates(s)
+	s.hold, s.restricted = bc.holdReason(s.key.Namespace)
+	s.replacing = bc.budgets.replaceInputsOf(b)
 	if s.compiledErr != nil && !reconcile.IsTerminal(s.compiledErr) && !reconcile.IsRequeue(s.compiledErr) {
 		return nil, s.compiledErr
 	}
-	e.pairs.mu.Lock()
-	defer e.pairs.mu.Unlock()
-	s.versions, s.stale = e.pairs.versions[s.key], maps.Clone(e.pairs.stale)
+	bc.pairs.mu.Lock()
+	defer bc.pairs.mu.Unlock()
+	s.versions, s.stale = bc.pairs.versions[s.key], maps.Clone(bc.pairs.stale)
 	return s, nil
 }
 
 // compiled returns the compiled Bundle, compiled again only if the Bundle has changed.
 // It costs one read where the Bundle has values.
-func (e *bundleController) compiled(ctx context.Context, b *fleet.Bundle) (*deployment.Compiled, error) {
+func (bc *bundleController) compiled(ctx context.Context, b *fleet.Bundle) (*deployment.Compiled, error) {
 	key := kube.KeyOf(b)
-	e.pairs.mu.Lock()
-	entry := e.pairs.compiled[key]
-	e.pairs.mu.Unlock()
+	bc.pairs.mu.Lock()
+	entry := bc.pairs.compiled[key]
+	bc.pairs.mu.Unlock()
 	if entry != nil {
 		if compiledFrom(entry.compiled, b) {
 			return entry.compiled, nil
@@ -124,19 +124,19 @@ func (e *bundleController) compiled(ctx context.Context, b *fleet.Bundle) (*depl
 	if next.hash != "" {
 		if entry != nil && entry.hash == next.hash {
 			next.values = entry.values
-		} else if err := e.readValues(ctx, b, next); err != nil {
+		} else if err := bc.readValues(ctx, b, next); err != nil {
 			return nil, err
 		}
 	}
 	compiled, err := deployment.Compile(b, contentID(b), next.values)
 	if err != nil {
-		e.pairs.dropCompiled(key)
+		bc.pairs.dropCompiled(key)
 		return nil, err
 	}
 	next.compiled = compiled
-	e.pairs.mu.Lock()
-	defer e.pairs.mu.Unlock()
-	e.pairs.compiled[key] = next
+	bc.pairs.mu.Lock()
+	defer bc.pairs.mu.Unlock()
+	bc.pairs.compiled[key] = next
 	return compiled, nil
 }
 
@@ -148,8 +148,8 @@ func compiledFrom(compiled *deployment.Compiled, b *fleet.Bundle) bool {
 }
 
 // readValues reads the Secret with the values of a Bundle into entry.
-func (e *bundleController) readValues(ctx context.Context, b *fleet.Bundle, entry *compiledEntry) error {
-	secret, err := e.secrets.Get(ctx, kube.KeyOf(b))
+func (bc *bundleController) readValues(ctx context.Context, b *fleet.Bundle, entry *compiledEntry) error {
+	secret, err := bc.secrets.Get(ctx, kube.KeyOf(b))
 	switch {
 	case kube.IsGone(err):
 		return nil // compiling the Bundle reports the wait
@@ -168,18 +168,18 @@ func (e *bundleController) readValues(ctx context.Context, b *fleet.Bundle, entr
 // addFinalizer adds the manager's finalizer to a Bundle before its first deployment is
 // created, so that the manager withdraws the deployments before the Bundle disappears.
 // A protected Bundle always gets it.
-func (e *bundleController) addFinalizer(ctx context.Context, s *snapshot, d *decision) error {
+func (bc *bundleController) addFinalizer(ctx context.Context, s *snapshot, d *decision) error {
 	needed := len(d.pairs)+len(s.deployments) > 0 || withdrawal.IsProtected(s.bundle)
 	if slices.Contains(s.bundle.Finalizers, fleet.FinalizerBundle) || !needed {
 		return nil
 	}
 	changed := s.bundle.DeepCopy()
 	changed.Finalizers = append(changed.Finalizers, fleet.FinalizerBundle)
-	got, err := e.bundles.Patch(ctx, s.bundle, changed)
+	got, err := bc.bundles.Patch(ctx, s.bundle, changed)
 	if err != nil {
 		return fmt.Errorf("take over the Bundle: %w", err)
 	}
-	e.observe(got)
+	bc.observe(got)
 	return nil
 }
 
@@ -192,21 +192,21 @@ func joinErrors(errs []error) error {
 }
 
 // forget drops all state of a Bundle that was deleted.
-func (e *bundleController) forget(key kube.Key) {
-	e.pairs.forget(key)
-	e.withdrawals.forget(key)
-	e.deletionBudget.forget(key)
-	e.sources.forget(key)
+func (bc *bundleController) forget(key kube.Key) {
+	bc.pairs.forget(key)
+	bc.withdrawals.forget(key)
+	bc.deletionBudget.forget(key)
+	bc.sources.forget(key)
 }
 
 // observeForeign records in the table the state of a Bundle that another manager
 // reconciles. It waits for writes that this manager began before, and then drops its
 // own state.
-func (e *bundleController) observeForeign(b *fleet.Bundle) (kube.Result, error) {
+func (bc *bundleController) observeForeign(b *fleet.Bundle) (kube.Result, error) {
 	key := kube.KeyOf(b)
-	e.pairs.resumeWork(key, nil)
-	e.forget(key)
-	deployments, seen := e.table.Deployments(key)
+	bc.pairs.resumeWork(key, nil)
+	bc.forget(key)
+	deployments, seen := bc.table.Deployments(key)
 	p := fleetstate.Plan{
 		Generation: b.Generation, Complete: true, Foreign: true, Named: fleetstate.NamedBy(b),
 		Waiting: true, Seen: seen, // later events are handled
@@ -219,23 +219,23 @@ func (e *bundleController) observeForeign(b *fleet.Bundle) (kube.Result, error) 
 		}
 	}
 	slices.SortFunc(p.Order, fleetstate.CompareKeys)
-	e.enqueue(e.table.SetPlan(key, p))
+	bc.enqueue(bc.table.SetPlan(key, p))
 	return kube.Done, nil
 }
 
 // candidates finds the clusters that a Bundle may target, and the clusters of other
 // namespaces where it is deployed although no mapping allows it any more.
-func (e *bundleController) candidates(s *snapshot) {
-	s.reach = e.targeting.reachOf(s.bundle)
-	s.candidates = e.table.Candidates(s.key.Namespace)
+func (bc *bundleController) candidates(s *snapshot) {
+	s.reach = bc.targeting.reachOf(s.bundle)
+	s.candidates = bc.table.Candidates(s.key.Namespace)
 	s.foreign = map[kube.Key]foreignCluster{}
 	own := len(s.candidates)
 	for _, ns := range s.reach.Namespaces() {
 		g := foreignCluster{}
-		if why, restricted := e.holdReason(ns); restricted {
+		if why, restricted := bc.holdReason(ns); restricted {
 			g.held = why
 		}
-		for _, c := range e.table.Candidates(ns) {
+		for _, c := range bc.table.Candidates(ns) {
 			s.candidates, s.foreign[c.Key] = append(s.candidates, c), g
 		}
 	}
@@ -244,7 +244,7 @@ func (e *bundleController) candidates(s *snapshot) {
 		if in {
 			continue
 		}
-		c, ok := e.table.Candidate(key)
+		c, ok := bc.table.Candidate(key)
 		if !ok {
 			continue
 		}
@@ -259,13 +259,13 @@ func (e *bundleController) candidates(s *snapshot) {
 			return target.CompareClusters(&a.Place.Cluster, &b.Place.Cluster)
 		})
 	}
-	e.findOccupants(s)
+	bc.findOccupants(s)
 }
 
 // findOccupants finds the clusters on which a Bundle of another namespace uses the same
 // deployment name. The Bundle that was deployed there first stays.
-func (e *bundleController) findOccupants(s *snapshot) {
-	if !e.cache.mapped.exist() {
+func (bc *bundleController) findOccupants(s *snapshot) {
+	if !bc.cache.mapped.exist() {
 		return
 	}
 	s.taken = map[kube.Key]string{}
@@ -273,7 +273,7 @@ func (e *bundleController) findOccupants(s *snapshot) {
 		if c.Place.Namespace == "" || s.deployments[c.Key] != nil {
 			continue
 		}
-		owner, _, ok := e.table.PairOf(kube.Key{Namespace: c.Place.Namespace, Name: s.key.Name})
+		owner, _, ok := bc.table.PairOf(kube.Key{Namespace: c.Place.Namespace, Name: s.key.Name})
 		if ok && owner != s.key {
 			s.taken[c.Key] = nameTaken(owner)
 		}

@@ -40,8 +40,8 @@ const (
 // checkCredential returns a wait if the Secret of a Bundle's registry does not exist.
 // The message of a wait is always the same: it must not change without a change of the
 // Secret.
-func (e *contentController) checkCredential(b *fleet.Bundle) error {
-	if _, ok := e.cache.secrets.Get(credentialOf(b)); ok {
+func (cc *contentController) checkCredential(b *fleet.Bundle) error {
+	if _, ok := cc.cache.secrets.Get(credentialOf(b)); ok {
 		return nil
 	}
 	return reconcile.RequeueError(reasonNoCredential, 0, fmt.Errorf(
@@ -59,22 +59,22 @@ func versionOf(m metav1.Object) string { return string(m.GetUID()) + "/" + m.Get
 
 // ensureCredentials copies the Secret of the Bundle's registry into the namespaces of
 // clusters that are about to need it, or that have an older copy.
-func (e *contentController) ensureCredentials(ctx context.Context, s *snapshot, d *decision) error {
-	source, ok := e.cache.secrets.Get(credentialOf(s.bundle))
+func (cc *contentController) ensureCredentials(ctx context.Context, s *snapshot, d *decision) error {
+	source, ok := cc.cache.secrets.Get(credentialOf(s.bundle))
 	if !ok {
-		return e.checkCredential(s.bundle)
+		return cc.checkCredential(s.bundle)
 	}
 	outdated := slices.DeleteFunc(slices.Clone(d.pairs), func(p *pair) bool {
 		if p.place.Namespace == "" || p.write == nothing && p.old == nil {
 			return true
 		}
-		there, ok := e.cache.secrets.Get(kube.Key{Namespace: p.place.Namespace, Name: source.Name})
+		there, ok := cc.cache.secrets.Get(kube.Key{Namespace: p.place.Namespace, Name: source.Name})
 		return ok && there.Annotations[fleet.AnnotationInputHash] == versionOf(source)
 	})
 	if len(outdated) == 0 {
 		return nil
 	}
-	secret, err := e.secrets.Get(ctx, kube.KeyOf(source))
+	secret, err := cc.secrets.Get(ctx, kube.KeyOf(source))
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (e *contentController) ensureCredentials(ctx context.Context, s *snapshot, 
 		return fmt.Errorf("read from Secret %q: %w", secret.Name, err)
 	}
 	for _, p := range outdated {
-		err := e.writeRegistryCopy(ctx, kube.Key{Namespace: p.place.Namespace, Name: secret.Name}, versionOf(secret), data)
+		err := cc.writeRegistryCopy(ctx, kube.Key{Namespace: p.place.Namespace, Name: secret.Name}, versionOf(secret), data)
 		if err != nil && !kube.IsTerminating(err) && !kube.IsGone(err) { // writing the deployment reports these
 			return fmt.Errorf("give cluster %q what it takes to read from the registry: %w", p.key, err)
 		}
@@ -92,7 +92,7 @@ func (e *contentController) ensureCredentials(ctx context.Context, s *snapshot, 
 }
 
 // writeRegistryCopy writes the copy of a registry's Secret for a cluster.
-func (e *contentController) writeRegistryCopy(ctx context.Context, key kube.Key, version string, data map[string][]byte) error {
+func (cc *contentController) writeRegistryCopy(ctx context.Context, key kube.Key, version string, data map[string][]byte) error {
 	want := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace, Name: key.Name,
@@ -101,11 +101,11 @@ func (e *contentController) writeRegistryCopy(ctx context.Context, key kube.Key,
 		},
 		Type: fleet.SecretTypeOCIStorage, Data: data,
 	}
-	_, err := e.secrets.Create(ctx, want)
+	_, err := cc.secrets.Create(ctx, want)
 	if !kube.IsExists(err) {
 		return err
 	}
-	there, err := e.secrets.Get(ctx, key)
+	there, err := cc.secrets.Get(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (e *contentController) writeRegistryCopy(ctx context.Context, key kube.Key,
 		return reconcile.TerminalError("SecretTaken", fmt.Errorf("there is a Secret %q of type %q, which is not Fleet's", key, there.Type))
 	}
 	want.ResourceVersion = there.ResourceVersion
-	_, err = e.secrets.Update(ctx, want)
+	_, err = cc.secrets.Update(ctx, want)
 	return err
 }
 
@@ -131,31 +131,31 @@ func isRegistryCopy(m *metav1.PartialObjectMetadata) bool {
 
 // onCredential handles a change of a registry's Secret. It returns false for all other
 // Secrets.
-func (e *contentController) onCredential(m *metav1.PartialObjectMetadata, gone bool) bool {
+func (cc *contentController) onCredential(m *metav1.PartialObjectMetadata, gone bool) bool {
 	if !isRegistrySecret(m) {
 		return false
 	}
-	if !isRegistryCopy(m) || gone && e.table.Holders(m.Name)[m.Namespace] {
-		e.enqueueBundles(e.table.BundlesNaming(m.Name))
+	if !isRegistryCopy(m) || gone && cc.table.Holders(m.Name)[m.Namespace] {
+		cc.enqueueBundles(cc.table.BundlesWithContent(m.Name))
 	}
-	e.contentQueue.Add(kube.Key{Name: m.Name})
+	cc.contentQueue.Add(kube.Key{Name: m.Name})
 	return true
 }
 
 // reconcileCredentials deletes the copies of a registry's Secret where no deployment
 // needs them. It also deletes from the registry what is no longer needed, together with
 // its Secret.
-func (e *contentController) reconcileCredentials(ctx context.Context, id string) (kube.Result, error) {
+func (cc *contentController) reconcileCredentials(ctx context.Context, id string) (kube.Result, error) {
 	var next kube.Result
 	var errs []error
-	holders := e.table.Holders(id)
-	for _, m := range e.cache.secrets.List("") {
-		if m.Name != id || !isRegistrySecret(m) || !isRegistryCopy(m) && !e.cfg.Scope.Takes(m.Namespace, m.Labels) {
+	holders := cc.table.Holders(id)
+	for _, m := range cc.cache.secrets.List("") {
+		if m.Name != id || !isRegistrySecret(m) || !isRegistryCopy(m) && !cc.cfg.Scope.Takes(m.Namespace, m.Labels) {
 			continue
 		}
-		left := e.credentialNeeded(m, holders[m.Namespace])
+		left := cc.credentialNeeded(m, holders[m.Namespace])
 		if left == 0 {
-			errs = append(errs, e.dropCredential(ctx, m))
+			errs = append(errs, cc.dropCredential(ctx, m))
 		} else if left > 0 && (next.After == 0 || left < next.After) {
 			next.After = left
 		}
@@ -169,43 +169,43 @@ func (e *contentController) reconcileCredentials(ctx context.Context, id string)
 // of its namespace, unless a Bundle names the content: then a deployment may be about
 // to be written. An original is needed by the Bundles of its namespace that name the
 // content, and by those with a deployment that has it.
-func (e *contentController) credentialNeeded(m *metav1.PartialObjectMetadata, used bool) time.Duration {
+func (cc *contentController) credentialNeeded(m *metav1.PartialObjectMetadata, used bool) time.Duration {
 	key := kube.KeyOf(m).String()
-	naming := e.table.BundlesNaming(m.Name)
+	naming := cc.table.BundlesWithContent(m.Name)
 	if !isRegistryCopy(m) {
 		used = slices.ContainsFunc(naming, func(k kube.Key) bool { return k.Namespace == m.Namespace }) ||
-			e.table.Workspaces(m.Name)[m.Namespace]
+			cc.table.Workspaces(m.Name)[m.Namespace]
 	}
 	if used {
-		e.idle.setUnused(key, "", time.Time{})
+		cc.idle.setUnused(key, "", time.Time{})
 		return -1
 	}
-	since := e.idle.setUnused(key, m.ResourceVersion, e.now())
+	since := cc.idle.setUnused(key, m.ResourceVersion, cc.now())
 	if isRegistryCopy(m) && len(naming) == 0 {
 		return 0
 	}
-	return max(0, contentGrace-e.now().Sub(since))
+	return max(0, contentGrace-cc.now().Sub(since))
 }
 
 // dropCredential deletes a registry's Secret. For an original it first deletes the
 // artifact in the registry.
-func (e *contentController) dropCredential(ctx context.Context, m *metav1.PartialObjectMetadata) error {
+func (cc *contentController) dropCredential(ctx context.Context, m *metav1.PartialObjectMetadata) error {
 	if !isRegistryCopy(m) {
-		secret, err := e.secrets.Get(ctx, kube.KeyOf(m))
+		secret, err := cc.secrets.Get(ctx, kube.KeyOf(m))
 		if kube.IsGone(err) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := e.deleteArtifact(ctx, secret); err != nil {
+		if err := cc.deleteArtifact(ctx, secret); err != nil {
 			if reconcile.IsRequeue(err) {
 				return err
 			}
-			e.log.WithField("content", m.Name).WithField("workspace", m.Namespace).WithField("error", err.Error()).Warn("artifact not deleted")
+			cc.log.WithField("content", m.Name).WithField("workspace", m.Namespace).WithField("error", err.Error()).Warn("artifact not deleted")
 		}
 	}
-	err := e.secrets.Delete(ctx, kube.KeyOf(m), kube.Precondition{UID: m.UID, ResourceVersion: m.ResourceVersion})
+	err := cc.secrets.Delete(ctx, kube.KeyOf(m), kube.Precondition{UID: m.UID, ResourceVersion: m.ResourceVersion})
 	if kube.IsConflict(err) {
 		return nil // the watch reports it
 	}
@@ -215,54 +215,54 @@ func (e *contentController) dropCredential(ctx context.Context, m *metav1.Partia
 // deleteBundleArtifact deletes the artifact of a deleted Bundle from its registry. If
 // another Bundle of the namespace names or runs it, reconcileCredentials deletes it
 // later. An error is reported and does not block the deletion.
-func (e *contentController) deleteBundleArtifact(ctx context.Context, b *fleet.Bundle) error {
+func (cc *contentController) deleteBundleArtifact(ctx context.Context, b *fleet.Bundle) error {
 	id := b.Spec.ContentsID
 	if id == "" {
 		return nil
 	}
-	shared := e.table.Workspaces(id)[b.Namespace] || slices.ContainsFunc(e.table.BundlesNaming(id), func(k kube.Key) bool {
-		return k.Namespace == b.Namespace && k.Name != b.Name && e.bundleExists(k)
+	shared := cc.table.Workspaces(id)[b.Namespace] || slices.ContainsFunc(cc.table.BundlesWithContent(id), func(k kube.Key) bool {
+		return k.Namespace == b.Namespace && k.Name != b.Name && cc.bundleExists(k)
 	})
-	secret, err := e.secrets.Get(ctx, credentialOf(b))
+	secret, err := cc.secrets.Get(ctx, credentialOf(b))
 	if shared || kube.IsGone(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := e.deleteArtifact(ctx, secret); err != nil {
-		e.events.Event(b, kube.Warning, reasonNotDeleted, err.Error())
-		e.logFor(kube.KeyOf(b)).WithField("error", err.Error()).Warn("artifact not deleted")
+	if err := cc.deleteArtifact(ctx, secret); err != nil {
+		cc.events.Event(b, kube.Warning, reasonNotDeleted, err.Error())
+		cc.logFor(kube.KeyOf(b)).WithField("error", err.Error()).Warn("artifact not deleted")
 	}
 	if secret.Labels[fleet.LabelInternalSecret] != "true" {
 		return nil // it belongs to another owner
 	}
-	return e.secrets.Delete(ctx, kube.KeyOf(secret), kube.Precondition{UID: secret.UID})
+	return cc.secrets.Delete(ctx, kube.KeyOf(secret), kube.Precondition{UID: secret.UID})
 }
 
 // bundleExists reports whether a Bundle exists and is not being deleted.
-func (e *contentController) bundleExists(key kube.Key) bool {
-	b, ok := e.table.Bundle(key)
+func (cc *contentController) bundleExists(key kube.Key) bool {
+	b, ok := cc.table.Bundle(key)
 	return ok && b.DeletionTimestamp == nil
 }
 
 // deleteArtifact deletes from a registry the artifact that a Secret locates, unless
 // another namespace needs the artifact.
-func (e *contentController) deleteArtifact(ctx context.Context, secret *corev1.Secret) error {
+func (cc *contentController) deleteArtifact(ctx context.Context, secret *corev1.Secret) error {
 	id := secret.Name
 	storage, err := oci.StorageOf(string(secret.Type), secret.Data)
 	if err != nil {
 		return err
 	}
-	others := e.table.Workspaces(id)
-	for _, k := range e.table.BundlesNaming(id) {
-		if e.bundleExists(k) {
+	others := cc.table.Workspaces(id)
+	for _, k := range cc.table.BundlesWithContent(id) {
+		if cc.bundleExists(k) {
 			others[k.Namespace] = true
 		}
 	}
 	delete(others, secret.Namespace)
 	for namespace := range others {
-		other, err := e.secrets.Get(ctx, kube.Key{Namespace: namespace, Name: id})
+		other, err := cc.secrets.Get(ctx, kube.Key{Namespace: namespace, Name: id})
 		if kube.IsGone(err) {
 			continue
 		}
@@ -275,7 +275,7 @@ func (e *contentController) deleteArtifact(ctx context.Context, secret *corev1.S
 	}
 	ctx, cancel := context.WithTimeout(ctx, deletionTime)
 	defer cancel()
-	if err := e.cfg.Registry.Delete(ctx, storage.Write(), id); err != nil {
+	if err := cc.cfg.Registry.Delete(ctx, storage.Write(), id); err != nil {
 		return fmt.Errorf("delete %s: %w", storage.Artifact(id), err)
 	}
 	return nil

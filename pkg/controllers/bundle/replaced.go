@@ -97,10 +97,10 @@ func (s *snapshot) defaultReleaseName() string {
 }
 
 // replaceInputsOf gathers the replaceInputs of a Bundle.
-func (e *budgets) replaceInputsOf(b *fleet.Bundle) replaceInputs {
-	repo := e.judgingRepo(b)
-	budget, _ := e.readBudget(repo, b.Namespace, withdrawal.BundleBudget) // an error is logged when something is judged
-	out := replaceInputs{unlimited: budget.IsOff(), byRepo: repo != nil, permitted: e.deletionBudget.permittedReleases(kube.KeyOf(b))}
+func (bg *budgets) replaceInputsOf(b *fleet.Bundle) replaceInputs {
+	repo := bg.judgingRepo(b)
+	budget, _ := bg.readBudget(repo, b.Namespace, withdrawal.BundleBudget) // an error is logged when something is judged
+	out := replaceInputs{unlimited: budget.IsOff(), byRepo: repo != nil, permitted: bg.deletionBudget.permittedReleases(kube.KeyOf(b))}
 	if repo != nil {
 		out.commit = repo.Status.Commit
 	}
@@ -109,9 +109,9 @@ func (e *budgets) replaceInputsOf(b *fleet.Bundle) replaceInputs {
 
 // judgingRepo returns the GitRepo together with which the replacements of a Bundle are
 // judged; nil if the Bundle is judged alone.
-func (e *budgets) judgingRepo(b *fleet.Bundle) *fleet.GitRepo {
-	repo := e.table.Repo(repoOf(b))
-	if repo == nil || repo.DeletionTimestamp != nil || !e.cfg.Scope.Owns(repo) {
+func (bg *budgets) judgingRepo(b *fleet.Bundle) *fleet.GitRepo {
+	repo := bg.table.Repo(repoOf(b))
+	if repo == nil || repo.DeletionTimestamp != nil || !bg.cfg.Scope.Owns(repo) {
 		return nil
 	}
 	return repo
@@ -119,43 +119,43 @@ func (e *budgets) judgingRepo(b *fleet.Bundle) *fleet.GitRepo {
 
 // storeReplaced stores the replaced releases of a decision. It enqueues their GitRepo
 // after collectTime: by then the other Bundles of the same change are planned.
-func (e *budgets) storeReplaced(s *snapshot, d *decision) {
+func (bg *budgets) storeReplaced(s *snapshot, d *decision) {
 	if d.unchanged {
 		return
 	}
-	if e.deletionBudget.setReplaced(s.key, d.replaced, s.replacing.commit, e.now()) && s.replacing.byRepo {
-		e.pruneQueue.AddAfter(repoOf(s.bundle), collectTime)
+	if bg.deletionBudget.setReplaced(s.key, d.replaced, s.replacing.commit, bg.now()) && s.replacing.byRepo {
+		bg.pruneQueue.AddAfter(repoOf(s.bundle), collectTime)
 	}
 }
 
 // lostObjects returns the objects that a replaced release would delete and that always
 // need an approval; see fleetstate.State.Lost for leaves and undecided.
-func (e *budgets) lostObjects(l *replaced, repo kube.Key, leaves func(kube.Key) bool) (things []withdrawal.DataObject, undecided bool) {
+func (bg *budgets) lostObjects(l *replaced, repo kube.Key, leaves func(kube.Key) bool) (things []withdrawal.DataObject, undecided bool) {
 	if things = withdrawal.ReplacedObjects(l.cluster.String(), l.bd); len(things) == 0 {
 		return nil, false
 	}
-	return e.table.LostObjects(l.cluster, repo, things, leaves)
+	return bg.table.LostObjects(l.cluster, repo, things, leaves)
 }
 
 // permit allows deployments of a Bundle to replace their releases, and enqueues the
 // Bundle.
-func (e *budgets) permit(key kube.Key, list []*replaced) {
+func (bg *budgets) permit(key kube.Key, list []*replaced) {
 	if len(list) == 0 {
 		return
 	}
-	e.deletionBudget.permit(key, list)
-	e.bundleQueue.AddFirst(key)
+	bg.deletionBudget.permit(key, list)
+	bg.bundleQueue.AddFirst(key)
 }
 
 // setReplaced stores which deployments of a Bundle would replace their release, and
 // reports whether there is something new to judge. A permission ends when the
 // deployment does not want that release any more.
-func (p *deletionBudget) setReplaced(key kube.Key, all []*replaced, commit string, now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	old := p.replaced[key]
+func (d *deletionBudget) setReplaced(key kube.Key, all []*replaced, commit string, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old := d.replaced[key]
 	if len(all) == 0 {
-		delete(p.replaced, key)
+		delete(d.replaced, key)
 		return old != nil && len(old.open) > 0
 	}
 	next := &replacements{since: now, commit: commit, permitted: map[kube.Key]release.ID{}}
@@ -166,7 +166,7 @@ func (p *deletionBudget) setReplaced(key kube.Key, all []*replaced, commit strin
 			next.open = append(next.open, r)
 		}
 	}
-	p.replaced[key] = next
+	d.replaced[key] = next
 	if old == nil {
 		return len(next.open) > 0
 	}
@@ -186,30 +186,30 @@ func (p *deletionBudget) setReplaced(key kube.Key, all []*replaced, commit strin
 
 // permittedReleases returns the releases that deployments of a Bundle may get, by
 // Cluster.
-func (p *deletionBudget) permittedReleases(key kube.Key) map[kube.Key]release.ID {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r := p.replaced[key]; r != nil {
+func (d *deletionBudget) permittedReleases(key kube.Key) map[kube.Key]release.ID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := d.replaced[key]; r != nil {
 		return maps.Clone(r.permitted)
 	}
 	return nil
 }
 
 // replacementsOf returns the replacements of a Bundle. The caller must not change them.
-func (p *deletionBudget) replacementsOf(key kube.Key) *replacements {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r := p.replaced[key]; r != nil {
+func (d *deletionBudget) replacementsOf(key kube.Key) *replacements {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := d.replaced[key]; r != nil {
 		return r
 	}
 	return &replacements{}
 }
 
 // permit records that deployments may replace their releases.
-func (p *deletionBudget) permit(key kube.Key, list []*replaced) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r := p.replaced[key]
+func (d *deletionBudget) permit(key kube.Key, list []*replaced) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.replaced[key]
 	if r == nil {
 		return
 	}
@@ -218,20 +218,20 @@ func (p *deletionBudget) permit(key kube.Key, list []*replaced) {
 		may[one.cluster] = one.To
 	}
 	open := slices.DeleteFunc(slices.Clone(r.open), func(one *replaced) bool { return may[one.cluster] == one.To })
-	p.replaced[key] = &replacements{since: r.since, commit: r.commit, open: open, permitted: may}
+	d.replaced[key] = &replacements{since: r.since, commit: r.commit, open: open, permitted: may}
 }
 
 // recordUnapproved records that releases of a Bundle were replaced without an approval
 // by the change that began at since. It drops records of changes that are complete.
-func (p *deletionBudget) recordUnapproved(repo kube.Key, bundle string, since, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.unapprovedReplaced[repo] == nil {
-		p.unapprovedReplaced[repo] = map[string]time.Time{}
+func (d *deletionBudget) recordUnapproved(repo kube.Key, bundle string, since, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.unapprovedReplaced[repo] == nil {
+		d.unapprovedReplaced[repo] = map[string]time.Time{}
 	}
-	p.unapprovedReplaced[repo][bundle] = since
-	maps.DeleteFunc(p.unapprovedReplaced[repo], func(_ string, at time.Time) bool {
-		for key, r := range p.replaced {
+	d.unapprovedReplaced[repo][bundle] = since
+	maps.DeleteFunc(d.unapprovedReplaced[repo], func(_ string, at time.Time) bool {
+		for key, r := range d.replaced {
 			if key.Namespace == repo.Namespace && len(r.open) > 0 && r.since.Sub(at).Abs() <= oneChange {
 				return false
 			}
@@ -242,11 +242,11 @@ func (p *deletionBudget) recordUnapproved(repo kube.Key, bundle string, since, n
 
 // unapprovedSince returns the Bundles of a GitRepo whose releases were replaced without
 // an approval by the change that began at since.
-func (p *deletionBudget) unapprovedSince(repo kube.Key, since time.Time) []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (d *deletionBudget) unapprovedSince(repo kube.Key, since time.Time) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	var out []string
-	for bundle, at := range p.unapprovedReplaced[repo] {
+	for bundle, at := range d.unapprovedReplaced[repo] {
 		if at.Sub(since).Abs() <= oneChange {
 			out = append(out, bundle)
 		}

@@ -22,18 +22,18 @@ type repoLoss struct {
 }
 
 // repoLossOf gathers the repoLoss of a GitRepo.
-func (e *budgets) repoLossOf(repo *fleet.GitRepo, own, marked []*fleet.Bundle) *repoLoss {
+func (bg *budgets) repoLossOf(repo *fleet.GitRepo, own, marked []*fleet.Bundle) *repoLoss {
 	l := &repoLoss{
 		repo: repo, bundles: own, marked: marked, replaced: map[kube.Key]*replacements{},
-		approved: len(marked) == 0 || e.deletionBudget.isPruneApproved(kube.KeyOf(repo), repo.Annotations[fleet.AnnotationPrune]),
+		approved: len(marked) == 0 || bg.deletionBudget.isPruneApproved(kube.KeyOf(repo), repo.Annotations[fleet.AnnotationPrune]),
 	}
 	for _, b := range own {
 		key := kube.KeyOf(b)
-		r := e.deletionBudget.replacementsOf(key)
+		r := bg.deletionBudget.replacementsOf(key)
 		if b.DeletionTimestamp != nil || slices.Contains(marked, b) {
 			continue
 		}
-		l.unplanned = l.unplanned || !e.table.Planned(key)
+		l.unplanned = l.unplanned || !bg.table.Planned(key)
 		if len(r.open) == 0 {
 			continue
 		}
@@ -50,22 +50,22 @@ func (e *budgets) repoLossOf(repo *fleet.GitRepo, own, marked []*fleet.Bundle) *
 // again, 0 if the verdict is final: it is not while a commit is being written, or while
 // a Bundle that is not planned yet, or a deployment in progress, may take over objects of
 // the Bundles.
-func (e *budgets) judgeRepoLoss(l *repoLoss) (rest withdrawal.Removal, v withdrawal.Verdict, after time.Duration) {
-	age := e.now().Sub(l.newest)
+func (bg *budgets) judgeRepoLoss(l *repoLoss) (rest withdrawal.Removal, v withdrawal.Verdict, after time.Duration) {
+	age := bg.now().Sub(l.newest)
 	if len(l.replaced) > 0 && (age < collectTime || age < claimGrace && !l.commitWritten()) {
 		return rest, v, collectTime
 	}
 	since := l.newest
 	if !l.approved {
-		begun := e.deletionBudget.pruneSince(kube.KeyOf(l.repo), l.repo.Annotations[fleet.AnnotationPrune], e.now())
+		begun := bg.deletionBudget.pruneSince(kube.KeyOf(l.repo), l.repo.Annotations[fleet.AnnotationPrune], bg.now())
 		if begun.After(since) {
 			since = begun
 		}
 	}
-	r, undecided := e.removalOfRepo(l, since)
+	r, undecided := bg.removalOfRepo(l, since)
 	_, rest = withdrawal.Part(r)
 	v = withdrawal.DecideRemoval(rest)
-	if (undecided || l.unplanned) && e.now().Sub(since) < claimGrace && heldForObjectsOnly(rest, v) {
+	if (undecided || l.unplanned) && bg.now().Sub(since) < claimGrace && heldForObjectsOnly(rest, v) {
 		after = collectTime
 	}
 	return rest, v, after
@@ -74,11 +74,11 @@ func (e *budgets) judgeRepoLoss(l *repoLoss) (rest withdrawal.Removal, v withdra
 // removalOfRepo returns the removal of all Bundles of a GitRepo by the change that
 // began at since. undecided reports that other deployments may still take over some
 // objects.
-func (e *budgets) removalOfRepo(l *repoLoss, since time.Time) (r withdrawal.Removal, undecided bool) {
+func (bg *budgets) removalOfRepo(l *repoLoss, since time.Time) (r withdrawal.Removal, undecided bool) {
 	key := kube.KeyOf(l.repo)
 	r = withdrawal.Removal{
 		Unit: "bundle", Approved: l.repo.Annotations[fleet.AnnotationApproveDeletion],
-		Budget: e.budgetOf(l.repo, key.Namespace, withdrawal.BundleBudget),
+		Budget: bg.budgetOf(l.repo, key.Namespace, withdrawal.BundleBudget),
 	}
 	counted := map[string]bool{}
 	for _, b := range l.bundles {
@@ -95,16 +95,16 @@ func (e *budgets) removalOfRepo(l *repoLoss, since time.Time) (r withdrawal.Remo
 			r.Also++
 			continue
 		case going:
-			item, more = e.removedItem(l, b)
+			item, more = bg.removedItem(l, b)
 		case l.replaced[kube.KeyOf(b)] != nil:
-			item, more = e.replacedItem(l, b)
+			item, more = bg.replacedItem(l, b)
 		default:
 			continue
 		}
 		counted[b.Name], undecided = true, undecided || more
 		r.Items = append(r.Items, item)
 	}
-	for _, name := range e.deletionBudget.unapprovedSince(key, since) {
+	for _, name := range bg.deletionBudget.unapprovedSince(key, since) {
 		if !counted[name] {
 			r.Also++
 		}
@@ -113,11 +113,11 @@ func (e *budgets) removalOfRepo(l *repoLoss, since time.Time) (r withdrawal.Remo
 }
 
 // removedItem returns the item of a Bundle that would be deleted.
-func (e *budgets) removedItem(l *repoLoss, b *fleet.Bundle) (item withdrawal.Item, undecided bool) {
+func (bg *budgets) removedItem(l *repoLoss, b *fleet.Bundle) (item withdrawal.Item, undecided bool) {
 	item = withdrawal.Item{Name: b.Name, UID: b.UID, Protected: withdrawal.IsProtected(b)}
-	deployments, _ := e.table.Deployments(kube.KeyOf(b))
+	deployments, _ := bg.table.Deployments(kube.KeyOf(b))
 	for cluster, bd := range deployments {
-		part, more := e.removalItem(cluster, kube.KeyOf(l.repo), bd, l.removedFrom(cluster))
+		part, more := bg.removalItem(cluster, kube.KeyOf(l.repo), bd, l.removedFrom(cluster))
 		item.DataObjects = append(item.DataObjects, part.DataObjects...)
 		undecided = undecided || more
 	}
@@ -126,10 +126,10 @@ func (e *budgets) removedItem(l *repoLoss, b *fleet.Bundle) (item withdrawal.Ite
 
 // replacedItem returns the item of a Bundle whose releases would be replaced on some
 // clusters.
-func (e *budgets) replacedItem(l *repoLoss, b *fleet.Bundle) (item withdrawal.Item, undecided bool) {
+func (bg *budgets) replacedItem(l *repoLoss, b *fleet.Bundle) (item withdrawal.Item, undecided bool) {
 	item = withdrawal.Item{Name: b.Name, UID: b.UID}
 	for _, one := range l.replaced[kube.KeyOf(b)].open {
-		things, more := e.lostObjects(one, kube.KeyOf(l.repo), l.removedFrom(one.cluster))
+		things, more := bg.lostObjects(one, kube.KeyOf(l.repo), l.removedFrom(one.cluster))
 		item.DataObjects = append(item.DataObjects, things...)
 		item.Replaced = append(item.Replaced, one.String())
 		undecided = undecided || more
@@ -181,7 +181,7 @@ func (l *repoLoss) mayPrune(rest withdrawal.Removal, v withdrawal.Verdict) bool 
 
 // permitReplacements allows the replacements of releases that the verdict does not
 // hold.
-func (e *budgets) permitReplacements(l *repoLoss, rest withdrawal.Removal, v withdrawal.Verdict) {
+func (bg *budgets) permitReplacements(l *repoLoss, rest withdrawal.Removal, v withdrawal.Verdict) {
 	repo := kube.KeyOf(l.repo)
 	for key, r := range l.replaced {
 		judged := slices.ContainsFunc(rest.Items, func(i withdrawal.Item) bool { return i.Name == key.Name })
@@ -189,10 +189,10 @@ func (e *budgets) permitReplacements(l *repoLoss, rest withdrawal.Removal, v wit
 		case judged && v.Held:
 			continue
 		case judged:
-			e.logFor(key).WithField("reason", "approved as "+v.Hash).Info("releases are replaced")
+			bg.logFor(key).WithField("reason", "approved as "+v.Hash).Info("releases are replaced")
 		default:
-			e.deletionBudget.recordUnapproved(repo, key.Name, r.since, e.now())
+			bg.deletionBudget.recordUnapproved(repo, key.Name, r.since, bg.now())
 		}
-		e.permit(key, r.open)
+		bg.permit(key, r.open)
 	}
 }

@@ -69,31 +69,31 @@ func newTestControllers(t *testing.T) *testControllers {
 	return d
 }
 
-func (d *testControllers) after(t time.Duration) { d.clock = d.clock.Add(t) }
+func (tc *testControllers) after(t time.Duration) { tc.clock = tc.clock.Add(t) }
 
-func (d *testControllers) repo(commit string, annotations ...string) *fleet.GitRepo {
+func (tc *testControllers) repo(commit string, annotations ...string) *fleet.GitRepo {
 	r := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "shops", UID: "repo", ResourceVersion: "1", Annotations: map[string]string{}}}
 	for i := 0; i < len(annotations); i += 2 {
 		r.Annotations[annotations[i]] = annotations[i+1]
 	}
 	r.Status.Commit = commit
-	d.table.SetRepo(r)
+	tc.table.SetRepo(r)
 	return r
 }
 
 // read is the repository with what a reading has left: commits of Bundles by name.
-func (d *testControllers) read(commit string, commits map[string]string) {
-	r := d.repo(commit).DeepCopy()
+func (tc *testControllers) read(commit string, commits map[string]string) {
+	r := tc.repo(commit).DeepCopy()
 	r.ResourceVersion = "2"
 	r.Status.Reading = reading.Next(nil, fleet.Reading{Commit: commit, Complete: true}, commits, nil)
-	d.table.SetRepo(r)
+	tc.table.SetRepo(r)
 }
 
-func (d *testControllers) bundle(name, commit string) *fleet.Bundle {
+func (tc *testControllers) bundle(name, commit string) *fleet.Bundle {
 	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Generation: 1, ResourceVersion: "1",
 		Labels: map[string]string{fleet.LabelRepoName: "shops", fleet.LabelCommit: commit}}}
-	d.table.SetBundle(b)
-	d.table.SetPlan(kube.KeyOf(b), fleetstate.Plan{Generation: 1, Complete: true})
+	tc.table.SetBundle(b)
+	tc.table.SetPlan(kube.KeyOf(b), fleetstate.Plan{Generation: 1, Complete: true})
 	return b
 }
 
@@ -112,7 +112,7 @@ func (d *testControllers) deployed(name string, kinds ...string) {
 
 // moves has the planner find that a Bundle replaces its release on c1, where it has
 // deployed objects of these kinds.
-func (d *testControllers) moves(name, to string, kinds ...string) {
+func (tc *testControllers) moves(name, to string, kinds ...string) {
 	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "c-c1", Name: name, UID: types.UID(name + "-c1"), ResourceVersion: "1",
 		Labels: map[string]string{fleet.LabelCommit: "old"}}}
 	bd.Spec.DeploymentID, bd.Status.AppliedDeploymentID, bd.Spec.Options.DefaultNamespace = "s-1:a", "s-1:a", "shop"
@@ -121,23 +121,23 @@ func (d *testControllers) moves(name, to string, kinds ...string) {
 	}
 	target := idOf(to)
 	r, _ := withdrawal.Replaces(bd, name, target)
-	d.deletionBudget.setReplaced(kube.Key{Namespace: "ns", Name: name}, []*replaced{{r, kube.Key{Namespace: "ns", Name: "c1"}, bd}},
-		d.table.Repo(kube.Key{Namespace: "ns", Name: "shops"}).Status.Commit, d.clock)
+	tc.deletionBudget.setReplaced(kube.Key{Namespace: "ns", Name: name}, []*replaced{{r, kube.Key{Namespace: "ns", Name: "c1"}, bd}},
+		tc.table.Repo(kube.Key{Namespace: "ns", Name: "shops"}).Status.Commit, tc.clock)
 }
 
 // judged describes the verdict on the Bundles of the repository: those that may
 // go on, the held removal, or the time to wait.
-func (d *testControllers) judged(marked ...*fleet.Bundle) string {
-	repo, own := d.table.RepoAndBundles(kube.Key{Namespace: "ns", Name: "shops"})
-	l := d.budgets.repoLossOf(repo, own, marked)
-	rest, v, after := d.budgets.judgeRepoLoss(l)
+func (tc *testControllers) judged(marked ...*fleet.Bundle) string {
+	repo, own := tc.table.RepoAndBundles(kube.Key{Namespace: "ns", Name: "shops"})
+	l := tc.budgets.repoLossOf(repo, own, marked)
+	rest, v, after := tc.budgets.judgeRepoLoss(l)
 	if after > 0 {
 		return "waits"
 	}
-	d.budgets.permitReplacements(l, rest, v)
+	tc.budgets.permitReplacements(l, rest, v)
 	var may []string
 	for _, b := range own {
-		if len(d.deletionBudget.permittedReleases(kube.KeyOf(b))) > 0 {
+		if len(tc.deletionBudget.permittedReleases(kube.KeyOf(b))) > 0 {
 			may = append(may, b.Name)
 		}
 	}

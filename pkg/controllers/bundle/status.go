@@ -36,44 +36,44 @@ type statusController struct {
 }
 
 // reportBundle writes the status of a Bundle.
-func (e *statusController) reportBundle(ctx context.Context, key kube.Key) (int, error) {
-	b, facts, accepted, ok := e.table.BundleFacts(key)
+func (sc *statusController) reportBundle(ctx context.Context, key kube.Key) (int, error) {
+	b, facts, accepted, ok := sc.table.BundleFacts(key)
 	if !ok {
 		return 0, nil
 	}
-	status := summary.BundleStatus(&b.Status, facts, e.now())
-	status.Conditions = e.setAccepted(status.Conditions, accepted)
-	status.Conditions = e.setDeletionHeld(status.Conditions, fleetstate.Subject{Kind: fleetstate.KindBundle, Key: key}, b.Generation)
-	if e.status[fleetstate.KindBundle].isWritten(key, b.Status, status) {
+	status := summary.BundleStatus(&b.Status, facts, sc.now())
+	status.Conditions = sc.setAccepted(status.Conditions, accepted)
+	status.Conditions = sc.setDeletionHeld(status.Conditions, fleetstate.Subject{Kind: fleetstate.KindBundle, Key: key}, b.Generation)
+	if sc.status[fleetstate.KindBundle].isWritten(key, b.Status, status) {
 		return 0, nil
 	}
 	changed := shallowCopy(b)
 	changed.Status = status
-	got, err := e.bundles.PatchStatus(ctx, b, changed)
+	got, err := sc.bundles.PatchStatus(ctx, b, changed)
 	if kube.IsGone(err) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	e.status[fleetstate.KindBundle].setAnswer(key, got.Status, status)
-	e.observe(got)
+	sc.status[fleetstate.KindBundle].setAnswer(key, got.Status, status)
+	sc.observe(got)
 	if delta := newlyFalse(b.Status.Conditions, status.Conditions, fleet.ConditionAccepted); delta != nil {
-		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
+		sc.events.Event(got, kube.Warning, delta.Reason, delta.Message)
 	}
 	if delta := newlyUnrendered(b.Status.Conditions, status.Conditions); delta != nil {
-		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
+		sc.events.Event(got, kube.Warning, delta.Reason, delta.Message)
 	}
 	return statusBytes(status), nil
 }
 
 // setAccepted puts condition Accepted into a list; if c is nil it removes the
 // condition.
-func (e *statusController) setAccepted(list []fleet.Condition, c *fleet.Condition) []fleet.Condition {
+func (sc *statusController) setAccepted(list []fleet.Condition, c *fleet.Condition) []fleet.Condition {
 	if c == nil {
 		return condition.Remove(list, fleet.ConditionAccepted)
 	}
-	return condition.Set(list, *c, e.now())
+	return condition.Set(list, *c, sc.now())
 }
 
 // newlyFalse returns a condition that has become False, or False with another reason or
@@ -107,8 +107,8 @@ func shallowCopy(b *fleet.Bundle) *fleet.Bundle {
 
 // namesBundles reports whether the status of a GitRepo names exactly the known Bundles.
 // The watch may deliver the GitRepo before its Bundles.
-func (e *statusController) namesBundles(repo *fleet.GitRepo) bool {
-	_, own := e.table.RepoAndBundles(kube.KeyOf(repo))
+func (sc *statusController) namesBundles(repo *fleet.GitRepo) bool {
+	_, own := sc.table.RepoAndBundles(kube.KeyOf(repo))
 	shows, known := reading.Shows(repo, own)
 	return shows || !known
 }
@@ -116,109 +116,109 @@ func (e *statusController) namesBundles(repo *fleet.GitRepo) bool {
 // reportRepo writes the summary in the status of a GitRepo. It does not report Ready
 // while a Bundle of the repository is missing in the cache, or has a version that was
 // not planned.
-func (e *statusController) reportRepo(ctx context.Context, key kube.Key) (int, error) {
-	repo, sources, fresh, ok := e.table.RepoFacts(key)
+func (sc *statusController) reportRepo(ctx context.Context, key kube.Key) (int, error) {
+	repo, sources, fresh, ok := sc.table.RepoFacts(key)
 	if !ok {
 		return 0, nil
 	}
 	status := *repo.Status.DeepCopy()
 	if repo.DeletionTimestamp == nil { // otherwise only condition DeletionHeld is written
-		status = summary.GitRepoStatus(repo, sources, e.now())
+		status = summary.GitRepoStatus(repo, sources, sc.now())
 	}
-	status.Conditions = e.setDeletionHeld(status.Conditions, fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: key}, repo.Generation)
-	status.Conditions = e.setBudgetCondition(status.Conditions, repo, e.workspaceBudget(repo.Namespace))
+	status.Conditions = sc.setDeletionHeld(status.Conditions, fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: key}, repo.Generation)
+	status.Conditions = sc.setBudgetCondition(status.Conditions, repo, sc.workspaceBudget(repo.Namespace))
 	becomes := condition.IsTrue(status.Conditions, fleet.ConditionReady) && !condition.IsTrue(repo.Status.Conditions, fleet.ConditionReady)
-	if becomes && (!fresh || !e.namesBundles(repo)) {
+	if becomes && (!fresh || !sc.namesBundles(repo)) {
 		return 0, nil
 	}
-	if e.status[fleetstate.KindGitRepo].isWritten(key, repo.Status, status) {
+	if sc.status[fleetstate.KindGitRepo].isWritten(key, repo.Status, status) {
 		return 0, nil
 	}
 	changed := *repo
 	changed.Status = status
-	got, err := e.repos.PatchStatus(ctx, repo, &changed)
+	got, err := sc.repos.PatchStatus(ctx, repo, &changed)
 	if kube.IsGone(err) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	e.status[fleetstate.KindGitRepo].setAnswer(key, got.Status, status)
+	sc.status[fleetstate.KindGitRepo].setAnswer(key, got.Status, status)
 	got.ManagedFields = nil
-	e.enqueue(e.table.SetRepo(got))
+	sc.enqueue(sc.table.SetRepo(got))
 	if delta := newlyFalse(repo.Status.Conditions, status.Conditions, fleet.ConditionDeletionBudget); delta != nil {
-		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
+		sc.events.Event(got, kube.Warning, delta.Reason, delta.Message)
 	}
 	if delta := newlyUnrendered(repo.Status.Conditions, status.Conditions); delta != nil {
-		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
+		sc.events.Event(got, kube.Warning, delta.Reason, delta.Message)
 	}
 	return statusBytes(status), nil
 }
 
 // reportCluster writes the summary part of a Cluster's status.
-func (e *statusController) reportCluster(ctx context.Context, key kube.Key) (int, error) {
-	c, facts, ok := e.table.ClusterFacts(key)
+func (sc *statusController) reportCluster(ctx context.Context, key kube.Key) (int, error) {
+	c, facts, ok := sc.table.ClusterFacts(key)
 	if !ok || c.DeletionTimestamp != nil {
 		return 0, nil
 	}
-	status := summary.ClusterStatus(c, facts, e.now())
+	status := summary.ClusterStatus(c, facts, sc.now())
 	status.Conditions = condition.Remove(status.Conditions, fleet.ConditionAccepted) // of an earlier version, which did not act on all fields
-	if e.status[fleetstate.KindCluster].isWritten(key, c.Status, status) {
+	if sc.status[fleetstate.KindCluster].isWritten(key, c.Status, status) {
 		return 0, nil
 	}
 	changed := *c
 	changed.Status = status
-	got, err := e.clusters.PatchStatus(ctx, c, &changed)
+	got, err := sc.clusters.PatchStatus(ctx, c, &changed)
 	if kube.IsGone(err) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	e.status[fleetstate.KindCluster].setAnswer(key, got.Status, status)
-	e.targeting.observeCluster(got)
+	sc.status[fleetstate.KindCluster].setAnswer(key, got.Status, status)
+	sc.targeting.observeCluster(got)
 	if delta := newlyFalse(c.Status.Conditions, status.Conditions, fleet.ConditionAccepted); delta != nil {
-		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
+		sc.events.Event(got, kube.Warning, delta.Reason, delta.Message)
 	}
 	return statusBytes(status), nil
 }
 
 // reportGroup writes the status of a ClusterGroup.
-func (e *statusController) reportGroup(ctx context.Context, key kube.Key) (int, error) {
-	g, members, ok := e.table.GroupFacts(key)
+func (sc *statusController) reportGroup(ctx context.Context, key kube.Key) (int, error) {
+	g, members, ok := sc.table.GroupFacts(key)
 	if !ok || g.DeletionTimestamp != nil {
 		return 0, nil
 	}
-	status := summary.GroupStatus(g, members, e.now())
-	if e.status[fleetstate.KindGroup].isWritten(key, g.Status, status) {
+	status := summary.GroupStatus(g, members, sc.now())
+	if sc.status[fleetstate.KindGroup].isWritten(key, g.Status, status) {
 		return 0, nil
 	}
 	changed := *g
 	changed.Status = status
-	got, err := e.groups.PatchStatus(ctx, g, &changed)
+	got, err := sc.groups.PatchStatus(ctx, g, &changed)
 	if kube.IsGone(err) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	e.status[fleetstate.KindGroup].setAnswer(key, got.Status, status)
+	sc.status[fleetstate.KindGroup].setAnswer(key, got.Status, status)
 	got.ManagedFields = nil
-	delta, changes := e.table.SetGroup(got)
-	e.enqueue(delta)
+	delta, changes := sc.table.SetGroup(got)
+	sc.enqueue(delta)
 	for _, change := range changes {
-		e.targeting.enqueueAffected(key.Namespace, change)
+		sc.targeting.enqueueAffected(key.Namespace, change)
 	}
 	return statusBytes(status), nil
 }
 
 // setDeletionHeld sets condition DeletionHeld while something waits for an approval. It
 // keeps the condition unchanged until the first verdict of this process.
-func (e *statusController) setDeletionHeld(list []fleet.Condition, s fleetstate.Subject, generation int64) []fleet.Condition {
-	if b, ok := e.table.Bundle(s.Key); ok && s.Kind == fleetstate.KindBundle && b.DeletionTimestamp != nil {
-		return e.guards.setDeletionHeld(list, b)
+func (sc *statusController) setDeletionHeld(list []fleet.Condition, s fleetstate.Subject, generation int64) []fleet.Condition {
+	if b, ok := sc.table.Bundle(s.Key); ok && s.Kind == fleetstate.KindBundle && b.DeletionTimestamp != nil {
+		return sc.guards.setDeletionHeld(list, b)
 	}
-	v, known := e.deletionBudget.verdict(s)
+	v, known := sc.deletionBudget.verdict(s)
 	switch {
 	case !known:
 		return list
@@ -228,12 +228,12 @@ func (e *statusController) setDeletionHeld(list []fleet.Condition, s fleetstate.
 	return condition.Set(list, fleet.Condition{
 		Type: fleet.ConditionDeletionHeld, Status: corev1.ConditionTrue, ObservedGeneration: generation,
 		Reason: heldReason(v.Protected), Message: v.Message(approveCommand(s, v.Hash)),
-	}, e.now())
+	}, sc.now())
 }
 
 // setBudgetCondition sets condition DeletionBudget on a GitRepo while the budget of its
 // workspace applies and cannot be parsed.
-func (e *statusController) setBudgetCondition(list []fleet.Condition, repo *fleet.GitRepo, shared string) []fleet.Condition {
+func (sc *statusController) setBudgetCondition(list []fleet.Condition, repo *fleet.GitRepo, shared string) []fleet.Condition {
 	text := withdrawal.SharedBudgetFault(repo.Annotations[fleet.AnnotationDeletionBudget], repo.Namespace, shared)
 	if text == "" {
 		return condition.Remove(list, fleet.ConditionDeletionBudget)
@@ -241,5 +241,5 @@ func (e *statusController) setBudgetCondition(list []fleet.Condition, repo *flee
 	return condition.Set(list, fleet.Condition{
 		Type: fleet.ConditionDeletionBudget, Status: corev1.ConditionFalse, ObservedGeneration: repo.Generation,
 		Reason: withdrawal.ReasonInvalidBudget, Message: condition.Message(text),
-	}, e.now())
+	}, sc.now())
 }

@@ -12,23 +12,23 @@ import (
 // holdReason returns why the manager must not write new versions in a namespace; empty:
 // it may. restricted reports that a policy of the namespace forbids it, and not a
 // suspension of the whole fleet.
-func (e *base) holdReason(namespace string) (why string, restricted bool) {
+func (bs *base) holdReason(namespace string) (why string, restricted bool) {
 	var limits []support.Limit
-	for kind, c := range e.cache.limits {
+	for kind, c := range bs.cache.limits {
 		for _, o := range c.List(namespace) {
 			limits = append(limits, support.Limit{Kind: kind, Name: o.Name})
 		}
 	}
-	if text := support.FailClosed(limits); text != "" {
+	if text := support.LimitReason(limits); text != "" {
 		return text, true
 	}
-	return e.suspension(), false
+	return bs.suspension(), false
 }
 
 // suspension returns why the manager must not write new versions anywhere: a user has
 // run "fleet suspend --all". It is empty if the fleet is not suspended.
-func (e *base) suspension() string {
-	cm, ok := e.cache.suspension.Get(kube.Key{Namespace: e.cfg.Namespace, Name: fleet.ConfigMapBrake})
+func (bs *base) suspension() string {
+	cm, ok := bs.cache.suspension.Get(kube.Key{Namespace: bs.cfg.Namespace, Name: fleet.ConfigMapBrake})
 	if !ok {
 		return ""
 	}

@@ -22,30 +22,30 @@ type targeting struct {
 }
 
 // clusterChanged enqueues the Bundles that a change of a cluster affects.
-func (e *targeting) clusterChanged(c *fleet.Cluster, change fleetstate.ClusterChange) {
+func (t *targeting) clusterChanged(c *fleet.Cluster, change fleetstate.ClusterChange) {
 	key := kube.KeyOf(c)
 	if change.Is == nil {
 		return // nothing new
 	}
 	if change.Life {
-		e.clusterOnline(c, change.Away)
+		t.clusterOnline(c, change.Away)
 	}
 	if change.Life || change.Was == nil {
-		e.heartbeatQueue.Add(key)
+		t.heartbeatQueue.Add(key)
 	}
 	if change.Targeting {
-		e.enqueueAffected(key.Namespace, change)
+		t.enqueueAffected(key.Namespace, change)
 		if change.Was == nil || change.Was.Protocol != change.Is.Protocol || change.Was.Unseen != change.Is.Unseen {
-			e.checkDisplays(key)
+			t.checkDisplays(key)
 		}
 	}
 }
 
 // enqueueAffected enqueues the Bundles that a change of a cluster affects.
-func (e *targeting) enqueueAffected(namespace string, change fleetstate.ClusterChange) {
-	for _, key := range e.bundlesFor(namespace) {
-		if e.changesDecision(key, change) {
-			e.bundleQueue.Add(key)
+func (t *targeting) enqueueAffected(namespace string, change fleetstate.ClusterChange) {
+	for _, key := range t.bundlesFor(namespace) {
+		if t.changesDecision(key, change) {
+			t.bundleQueue.Add(key)
 		}
 	}
 }
@@ -53,10 +53,10 @@ func (e *targeting) enqueueAffected(namespace string, change fleetstate.ClusterC
 // changesDecision reports whether the decision about a Bundle differs before and after
 // a change of a cluster. It is false for a Bundle that is not planned yet: it is
 // enqueued.
-func (e *targeting) changesDecision(key kube.Key, change fleetstate.ClusterChange) bool {
-	e.pairs.mu.Lock()
-	entry := e.pairs.compiled[key]
-	e.pairs.mu.Unlock()
+func (t *targeting) changesDecision(key kube.Key, change fleetstate.ClusterChange) bool {
+	t.pairs.mu.Lock()
+	entry := t.pairs.compiled[key]
+	t.pairs.mu.Unlock()
 	was, is := change.Was, change.Is
 	if entry != nil && was != nil && (was.Protocol != is.Protocol || was.Unseen != is.Unseen) && fleetstate.NamedBy(entry.compiled.Bundle()) != "" {
 		return true // it may be able to read now what it was not, and the other way round
@@ -71,7 +71,7 @@ func (e *targeting) changesDecision(key kube.Key, change fleetstate.ClusterChang
 	}
 	if !after.Deploy {
 		// A message may say so.
-		return e.table.HasNoClusters(key) || e.table.HasDeployment(key, is.Key) &&
+		return t.table.HasNoClusters(key) || t.table.HasDeployment(key, is.Key) &&
 			entry.compiled.Match(&was.Place.Cluster).Reason != entry.compiled.Match(&is.Place.Cluster).Reason
 	}
 	if was.Place.Paused != is.Place.Paused ||
@@ -85,49 +85,49 @@ func (e *targeting) changesDecision(key kube.Key, change fleetstate.ClusterChang
 
 // observeCluster stores a Cluster as the API server returned it, before the watch
 // reports it.
-func (e *targeting) observeCluster(c *fleet.Cluster) {
-	e.stripCluster(c)
-	delta, change := e.table.SetCluster(c)
-	e.enqueue(delta)
-	e.clusterChanged(c, change)
+func (t *targeting) observeCluster(c *fleet.Cluster) {
+	t.stripCluster(c)
+	delta, change := t.table.SetCluster(c)
+	t.enqueue(delta)
+	t.clusterChanged(c, change)
 }
 
 // reporterOf returns the agent that reports a deployment; false if another manager
 // reconciles the deployment, or its Cluster does not exist.
-func (e *targeting) reporterOf(bd *fleet.BundleDeployment) (summary.Reporter, bool) {
+func (t *targeting) reporterOf(bd *fleet.BundleDeployment) (summary.Reporter, bool) {
 	key := kube.KeyOf(bd)
-	_, cluster, ok := e.table.PairOf(key)
-	if !ok || e.ownedByOther(key) {
+	_, cluster, ok := t.table.PairOf(key)
+	if !ok || t.ownedByOther(key) {
 		return summary.Reporter{}, false
 	}
-	agent, known := e.table.AgentOf(cluster)
+	agent, known := t.table.AgentOf(cluster)
 	return summary.Reporter{Protocol: agent.Protocol, Life: agent.Life}, known
 }
 
 // checkDisplays enqueues the deployments of a cluster whose agent has changed to, or
 // from, one of rancher/fleet.
-func (e *targeting) checkDisplays(cluster kube.Key) {
-	for _, bd := range e.table.DeploymentsOn(cluster) {
-		e.displays.Check(bd)
+func (t *targeting) checkDisplays(cluster kube.Key) {
+	for _, bd := range t.table.DeploymentsOn(cluster) {
+		t.displays.Check(bd)
 	}
 }
 
 // followNamespaces watches the namespaces of clusters. It is used where another process
 // marks the Clusters.
-func (e *targeting) followNamespaces(c *kube.Client) {
-	if !e.cfg.Scope.Limited() {
+func (t *targeting) followNamespaces(c *kube.Client) {
+	if !t.cfg.Scope.Limited() {
 		return
 	}
-	e.table.FollowNamespaces()
-	e.cache.owned = kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Namespace"),
+	t.table.FollowNamespaces()
+	t.cache.owned = kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Namespace"),
 		kube.Watch{Labels: fleet.LabelManaged + "=true"}, stripOwned)
-	e.cache.owned.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
+	t.cache.owned.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
 		owner := ""
 		if changed != nil && changed.DeletionTimestamp == nil {
 			owner = registration.NamespaceOwner(changed)
 		}
-		for _, change := range e.table.SetOwner(orOld(old, changed).Name, owner) {
-			e.enqueueAffected(change.Is.Key.Namespace, change)
+		for _, change := range t.table.SetOwner(orOld(old, changed).Name, owner) {
+			t.enqueueAffected(change.Is.Key.Namespace, change)
 		}
 	})
 }

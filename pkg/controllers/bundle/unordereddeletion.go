@@ -16,17 +16,17 @@ import (
 // although its targets do not match any more: no user has changed the targets, but a
 // ClusterGroup, a mapping or their kinds are missing. It is empty if a user has changed
 // them. It reads from the API server.
-func (e *budgets) unorderedReason(ctx context.Context, b *fleet.Bundle, list []*staleDeployment) (string, error) {
+func (bg *budgets) unorderedReason(ctx context.Context, b *fleet.Bundle, list []*staleDeployment) (string, error) {
 	if len(list) == 0 {
 		return "", nil
 	}
-	p := withdrawal.Placement{Missing: e.lacksGroup(b)}
+	p := withdrawal.Placement{Missing: bg.lacksGroup(b)}
 	var err error
-	if p.Namespace, err = e.client.NamespaceLifetime(ctx, b.Namespace); err != nil {
+	if p.Namespace, err = bg.client.NamespaceLifetime(ctx, b.Namespace); err != nil {
 		return "", err
 	}
 	if usesGroups(b) {
-		if p.Groups, err = e.client.KindLifetime(ctx, "ClusterGroup"); err != nil {
+		if p.Groups, err = bg.client.KindLifetime(ctx, "ClusterGroup"); err != nil {
 			return "", err
 		}
 	}
@@ -35,7 +35,7 @@ func (e *budgets) unorderedReason(ctx context.Context, b *fleet.Bundle, list []*
 		p.Mappings = withdrawal.Lifetime{}
 		if l.cluster.Namespace != b.Namespace {
 			if mappings.Name == "" {
-				if mappings, err = e.client.KindLifetime(ctx, "BundleNamespaceMapping"); err != nil {
+				if mappings, err = bg.client.KindLifetime(ctx, "BundleNamespaceMapping"); err != nil {
 					return "", err
 				}
 			}
@@ -60,8 +60,8 @@ func usesGroups(b *fleet.Bundle) bool {
 
 // lacksGroup reports whether a target of a Bundle names a ClusterGroup that does not
 // exist, or has a selector that matches none.
-func (e *budgets) lacksGroup(b *fleet.Bundle) bool {
-	groups := e.cache.groups.List(b.Namespace)
+func (bg *budgets) lacksGroup(b *fleet.Bundle) bool {
+	groups := bg.cache.groups.List(b.Namespace)
 	for i := range b.Spec.Targets {
 		t := &b.Spec.Targets[i]
 		if t.ClusterGroup != "" && !anyGroup(groups, func(g *fleet.ClusterGroup) bool { return g.Name == t.ClusterGroup }) {
@@ -91,8 +91,8 @@ func anyGroup(groups []*fleet.ClusterGroup, f func(*fleet.ClusterGroup) bool) bo
 // bundleUnorderedReason returns why a missing Bundle is no order to withdraw a
 // deployment that was created at made; empty if a user has deleted the Bundle, because
 // its namespace and its kind are older than the deployment.
-func (e *budgets) bundleUnorderedReason(ctx context.Context, bundle kube.Key, made time.Time) (string, error) {
-	origins, err := e.originsOf(ctx, bundle.Namespace, nil)
+func (bg *budgets) bundleUnorderedReason(ctx context.Context, bundle kube.Key, made time.Time) (string, error) {
+	origins, err := bg.originsOf(ctx, bundle.Namespace, nil)
 	if err != nil {
 		return "", err
 	}

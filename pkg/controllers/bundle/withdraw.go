@@ -45,9 +45,9 @@ type withdrawals struct {
 // deletion budget, and at a pace that leaves a user time to undo a mistake. What a user
 // has approved is withdrawn at once. withdraw skips deployments with an order:
 // reconcileWithdrawal handles them.
-func (e *withdrawals) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Result, error) {
+func (w *withdrawals) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Result, error) {
 	if len(d.leaving) > 0 {
-		e.setWaiting(s.key)
+		w.setWaiting(s.key)
 	}
 	var open, kept, ordered []*staleDeployment
 	for _, l := range d.leaving {
@@ -61,21 +61,21 @@ func (e *withdrawals) withdraw(ctx context.Context, s *snapshot, d *decision) (k
 			open = append(open, l)
 		}
 	}
-	free, approved, again, err := e.budgets.withinBudget(ctx, s, open)
+	free, approved, again, err := w.budgets.withinBudget(ctx, s, open)
 	if err != nil {
 		return kube.Done, err
 	}
-	ready, blocked := e.ready(s, append(free, kept...))
-	now, alsoBlocked := e.ready(s, append(approved, ordered...))
-	e.clearWaiting(s.key, blocked || alsoBlocked)
+	ready, blocked := w.ready(s, append(free, kept...))
+	now, alsoBlocked := w.ready(s, append(approved, ordered...))
+	w.clearWaiting(s.key, blocked || alsoBlocked)
 	next, paced := kube.Result{After: again}, 0
 	if len(ready) > 0 {
-		allowed, after := e.takePace(s.key, len(ready), len(s.deployments))
+		allowed, after := w.takePace(s.key, len(ready), len(s.deployments))
 		now, next, paced = append(now, ready[:allowed]...), next.Sooner(after), allowed
 	}
 	for i, l := range now {
-		if err := e.withdrawOrDelete(ctx, s.key, l); err != nil {
-			e.returnPace(s.key, min(paced, len(now)-i)) // they come last
+		if err := w.withdrawOrDelete(ctx, s.key, l); err != nil {
+			w.returnPace(s.key, min(paced, len(now)-i)) // they come last
 			return kube.Done, err
 		}
 	}
@@ -84,9 +84,9 @@ func (e *withdrawals) withdraw(ctx context.Context, s *snapshot, d *decision) (k
 
 // ready returns the deployments that can be withdrawn now. blocked reports that others
 // have to wait for something.
-func (e *withdrawals) ready(s *snapshot, list []*staleDeployment) (ready []*staleDeployment, blocked bool) {
+func (w *withdrawals) ready(s *snapshot, list []*staleDeployment) (ready []*staleDeployment, blocked bool) {
 	for _, l := range list {
-		if l.action, _ = e.decideNext(s.key, l, s.hold); l.action == withdrawal.Wait {
+		if l.action, _ = w.decideNext(s.key, l, s.hold); l.action == withdrawal.Wait {
 			blocked = true
 			continue
 		}
@@ -97,76 +97,76 @@ func (e *withdrawals) ready(s *snapshot, list []*staleDeployment) (ready []*stal
 
 // decideNext decides the next action for a deployment that is not desired any more.
 // hold is why the manager must not write; empty: it may.
-func (e *withdrawals) decideNext(bundle kube.Key, l *staleDeployment, hold string) (withdrawal.Action, string) {
+func (w *withdrawals) decideNext(bundle kube.Key, l *staleDeployment, hold string) (withdrawal.Action, string) {
 	f := withdrawal.Read(l.bd)
-	agent, known := e.table.AgentOf(l.cluster)
+	agent, known := w.table.AgentOf(l.cluster)
 	f.Orphaned = !known
 	f.Orders = agent.Protocol > 0 || agent.Life == summary.NeverSeen && l.bd.Status.AppliedDeploymentID != ""
 	f.Blocked = hold
 	if f.Blocked == "" {
-		f.Blocked = e.table.Blocker(bundle, l.cluster)
+		f.Blocked = w.table.Blocker(bundle, l.cluster)
 	}
 	return withdrawal.Decide(f)
 }
 
 // takePace returns how many of want withdrawals the Bundle's pace allows now, and when
 // it allows more.
-func (e *withdrawals) takePace(key kube.Key, want, total int) (int, time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	n, next, after := e.paces[key].Take(want, total, e.now())
-	e.paces[key] = next
+func (w *withdrawals) takePace(key kube.Key, want, total int) (int, time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, next, after := w.paces[key].Take(want, total, w.now())
+	w.paces[key] = next
 	return n, after
 }
 
 // returnPace returns n withdrawals that takePace allowed and that were not ordered.
-func (e *withdrawals) returnPace(key kube.Key, n int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.paces[key] = e.paces[key].Return(n)
+func (w *withdrawals) returnPace(key kube.Key, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paces[key] = w.paces[key].Return(n)
 }
 
 // setWaiting records that withdrawals of a Bundle may wait for other Bundles of its
 // repository. The caller calls it before it decides, so that a change of the others in
 // between enqueues the Bundle.
-func (e *withdrawals) setWaiting(key kube.Key) {
-	holds := e.table.SiblingPendingCreates(key)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.waiting[key] = holds
+func (w *withdrawals) setWaiting(key kube.Key) {
+	holds := w.table.SiblingPendingCreates(key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting[key] = holds
 }
 
 // clearWaiting drops the record of setWaiting unless withdrawals wait.
-func (e *withdrawals) clearWaiting(key kube.Key, waits bool) {
+func (w *withdrawals) clearWaiting(key kube.Key, waits bool) {
 	if waits {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.waiting, key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.waiting, key)
 }
 
 // enqueueWaiting enqueues the Bundles of the same repository whose withdrawals wait, if
 // they were decided with an older state of this Bundle. Without this condition two
 // waiting Bundles would enqueue each other without end.
-func (e *withdrawals) enqueueWaiting(key kube.Key) {
-	now := e.table.PendingCreatesOf(key)
-	for _, sibling := range e.table.Siblings(key) {
-		e.mu.Lock()
-		holds, waits := e.waiting[sibling]
-		e.mu.Unlock()
+func (w *withdrawals) enqueueWaiting(key kube.Key) {
+	now := w.table.PendingCreatesOf(key)
+	for _, sibling := range w.table.Siblings(key) {
+		w.mu.Lock()
+		holds, waits := w.waiting[sibling]
+		w.mu.Unlock()
 		if waits && holds[key] != now {
-			e.bundleQueue.Add(sibling)
+			w.bundleQueue.Add(sibling)
 		}
 	}
 }
 
 // withdrawOrDelete carries out the action of decideNext: it orders the agent to
 // withdraw a deployment, or deletes the BundleDeployment.
-func (e *withdrawals) withdrawOrDelete(ctx context.Context, bundle kube.Key, l *staleDeployment) error {
-	log := e.logFor(bundle).WithField("cluster", l.cluster.String()).WithField("reason", l.reason)
+func (w *withdrawals) withdrawOrDelete(ctx context.Context, bundle kube.Key, l *staleDeployment) error {
+	log := w.logFor(bundle).WithField("cluster", l.cluster.String()).WithField("reason", l.reason)
 	if l.action == withdrawal.Delete {
-		if err := e.deleteDeployment(ctx, l.bd); err != nil {
+		if err := w.deleteDeployment(ctx, l.bd); err != nil {
 			return err
 		}
 		log.Info("deployment deleted")
@@ -178,50 +178,50 @@ func (e *withdrawals) withdrawOrDelete(ctx context.Context, bundle kube.Key, l *
 	}
 	changed.Annotations[fleet.AnnotationWithdrawn] = rand.Text() // the unique id of the order
 	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerBundleDeployment })
-	got, err := e.deployments.Patch(ctx, l.bd, changed)
+	got, err := w.deployments.Patch(ctx, l.bd, changed)
 	if kube.IsGone(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("withdraw from cluster %q: %w", l.cluster, err)
 	}
-	e.stripDeployment(got)
-	e.enqueue(e.table.SetDeployment(got))
+	w.stripDeployment(got)
+	w.enqueue(w.table.SetDeployment(got))
 	log.Info("deployment withdrawn")
 	return nil
 }
 
 // deleteDeployment deletes a BundleDeployment in the version that was judged, and then
 // the Secret with its values.
-func (e *withdrawals) deleteDeployment(ctx context.Context, bd *fleet.BundleDeployment) error {
+func (w *withdrawals) deleteDeployment(ctx context.Context, bd *fleet.BundleDeployment) error {
 	key := kube.KeyOf(bd)
-	err := e.deployments.Delete(ctx, key, kube.Precondition{UID: bd.UID, ResourceVersion: bd.ResourceVersion})
+	err := w.deployments.Delete(ctx, key, kube.Precondition{UID: bd.UID, ResourceVersion: bd.ResourceVersion})
 	if err != nil {
 		return err
 	}
 	if len(bd.Finalizers) > 0 {
 		return nil // its deletion event comes later
 	}
-	return e.deleteValues(ctx, key, bd.UID)
+	return w.deleteValues(ctx, key, bd.UID)
 }
 
 // deleteValues deletes the Secret with the values of a deployment that does not exist
 // any more. erased is the UID of the BundleDeployment that was just deleted: the table
 // may still have it.
-func (e *withdrawals) deleteValues(ctx context.Context, key kube.Key, erased types.UID) error {
-	meta, ok := e.cache.secrets.Get(key)
+func (w *withdrawals) deleteValues(ctx context.Context, key kube.Key, erased types.UID) error {
+	meta, ok := w.cache.secrets.Get(key)
 	if !ok || meta.Labels[fleet.LabelBundleName] == "" {
 		return nil
 	}
-	if there, exists := e.table.Deployment(key); exists && there.UID != erased {
-		if _, err := e.deployments.Get(ctx, key); !kube.IsGone(err) {
+	if there, exists := w.table.Deployment(key); exists && there.UID != erased {
+		if _, err := w.deployments.Get(ctx, key); !kube.IsGone(err) {
 			return err
 		}
 	}
-	if e.pairs.isWriting(key) {
+	if w.pairs.isWriting(key) {
 		return nil // it is made again
 	}
-	err := e.secrets.Delete(ctx, key, kube.Precondition{UID: meta.UID, ResourceVersion: meta.ResourceVersion})
+	err := w.secrets.Delete(ctx, key, kube.Precondition{UID: meta.UID, ResourceVersion: meta.ResourceVersion})
 	if kube.IsConflict(err) {
 		return nil // the Secret was written since, for a new deployment
 	}
@@ -231,42 +231,42 @@ func (e *withdrawals) deleteValues(ctx context.Context, key kube.Key, erased typ
 // reconcileWithdrawal handles one deployment that is being withdrawn: it strips the
 // finalizer of rancher/fleet, deletes what an agent has uninstalled, and orders the
 // withdrawal of a deployment without Bundle.
-func (e *withdrawals) reconcileWithdrawal(ctx context.Context, key kube.Key) (kube.Result, error) {
-	if e.ownedByOther(key) {
+func (w *withdrawals) reconcileWithdrawal(ctx context.Context, key kube.Key) (kube.Result, error) {
+	if w.ownedByOther(key) {
 		return kube.Done, nil
 	}
-	bd, ok := e.table.Deployment(key)
+	bd, ok := w.table.Deployment(key)
 	if !ok {
-		e.orphanSince(key, false)
-		return kube.Done, e.deleteValues(ctx, key, "")
+		w.orphanSince(key, false)
+		return kube.Done, w.deleteValues(ctx, key, "")
 	}
 	if bd.DeletionTimestamp != nil {
-		return kube.Done, e.stripForeignFinalizer(ctx, bd)
+		return kube.Done, w.stripForeignFinalizer(ctx, bd)
 	}
-	bundle, cluster, _ := e.table.PairOf(key)
+	bundle, cluster, _ := w.table.PairOf(key)
 	l := &staleDeployment{cluster: cluster, bd: bd, reason: "uninstalled as ordered"}
 	if withdrawal.Read(bd).Order == "" {
-		return e.withdrawOrphan(ctx, bundle, l)
+		return w.withdrawOrphan(ctx, bundle, l)
 	}
-	if action, _ := e.decideNext(bundle, l, ""); action != withdrawal.Delete {
+	if action, _ := w.decideNext(bundle, l, ""); action != withdrawal.Delete {
 		return kube.Done, nil
 	}
-	if err := e.deleteDeployment(ctx, bd); err != nil {
+	if err := w.deleteDeployment(ctx, bd); err != nil {
 		return kube.Done, err
 	}
-	e.logFor(bundle).WithField("cluster", cluster.String()).Info("deployment gone")
+	w.logFor(bundle).WithField("cluster", cluster.String()).Info("deployment gone")
 	return kube.Done, nil
 }
 
 // stripForeignFinalizer removes the finalizer of rancher/fleet from a deployment that
 // is being deleted.
-func (e *withdrawals) stripForeignFinalizer(ctx context.Context, bd *fleet.BundleDeployment) error {
+func (w *withdrawals) stripForeignFinalizer(ctx context.Context, bd *fleet.BundleDeployment) error {
 	if !slices.Contains(bd.Finalizers, fleet.FinalizerBundleDeployment) {
 		return nil
 	}
 	changed := bd.DeepCopy()
 	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerBundleDeployment })
-	_, err := e.deployments.Patch(ctx, bd, changed)
+	_, err := w.deployments.Patch(ctx, bd, changed)
 	if kube.IsGone(err) {
 		return nil
 	}
@@ -276,82 +276,82 @@ func (e *withdrawals) stripForeignFinalizer(ctx context.Context, bd *fleet.Bundl
 // withdrawOrphan orders the withdrawal of a deployment whose Bundle has been missing
 // for orphanGrace, without the manager's finalizer having run. It asks the API server,
 // because the cache may lack the Bundle.
-func (e *withdrawals) withdrawOrphan(ctx context.Context, bundle kube.Key, l *staleDeployment) (kube.Result, error) {
+func (w *withdrawals) withdrawOrphan(ctx context.Context, bundle kube.Key, l *staleDeployment) (kube.Result, error) {
 	key := kube.KeyOf(l.bd)
-	_, alive := e.table.Bundle(bundle)
-	_, known := e.table.AgentOf(l.cluster)
+	_, alive := w.table.Bundle(bundle)
+	_, known := w.table.AgentOf(l.cluster)
 	if alive || !known {
-		e.orphanSince(key, false)
+		w.orphanSince(key, false)
 		return kube.Done, nil
 	}
 	if l.bd.Annotations[fleet.AnnotationKept] != "" { // a user has deleted the Bundle and keeps the deployment
 		return kube.Done, nil
 	}
-	since := e.orphanSince(key, true)
-	if left := orphanGrace - e.now().Sub(since); left > 0 {
+	since := w.orphanSince(key, true)
+	if left := orphanGrace - w.now().Sub(since); left > 0 {
 		return kube.Result{After: left}, nil
 	}
-	if _, err := e.bundles.Get(ctx, bundle); !kube.IsGone(err) {
+	if _, err := w.bundles.Get(ctx, bundle); !kube.IsGone(err) {
 		return kube.Result{After: orphanGrace}, err
 	}
-	if why, _ := e.holdReason(bundle.Namespace); why != "" {
+	if why, _ := w.holdReason(bundle.Namespace); why != "" {
 		return kube.Result{After: orphanGrace}, nil
 	}
-	why, err := e.budgets.bundleUnorderedReason(ctx, bundle, l.bd.CreationTimestamp.Time)
+	why, err := w.budgets.bundleUnorderedReason(ctx, bundle, l.bd.CreationTimestamp.Time)
 	if err != nil || why != "" {
 		return kube.Result{After: orphanGrace}, err
 	}
 	l.reason = "its Bundle is gone"
-	if l.action, _ = e.decideNext(bundle, l, ""); l.action == withdrawal.Wait {
+	if l.action, _ = w.decideNext(bundle, l, ""); l.action == withdrawal.Wait {
 		return kube.Result{After: orphanGrace}, nil
 	}
-	return kube.Done, e.withdrawOrDelete(ctx, bundle, l)
+	return kube.Done, w.withdrawOrDelete(ctx, bundle, l)
 }
 
 // orphanSince records whether the Bundle of a deployment is missing, and returns since
 // when.
-func (e *withdrawals) orphanSince(key kube.Key, orphaned bool) time.Time {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (w *withdrawals) orphanSince(key kube.Key, orphaned bool) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if !orphaned {
-		delete(e.orphans, key)
+		delete(w.orphans, key)
 		return time.Time{}
 	}
-	if _, ok := e.orphans[key]; !ok {
-		e.orphans[key] = e.now()
+	if _, ok := w.orphans[key]; !ok {
+		w.orphans[key] = w.now()
 	}
-	return e.orphans[key]
+	return w.orphans[key]
 }
 
 // enqueueValues enqueues the Secrets of deployments that do not exist, which a manager
 // leaves behind when it stops between two writes. It enqueues a recent Secret later:
 // its deployment may be about to be written.
-func (e *withdrawals) enqueueValues() {
-	for _, s := range e.cache.secrets.List("") {
+func (w *withdrawals) enqueueValues() {
+	for _, s := range w.cache.secrets.List("") {
 		key := kube.KeyOf(s)
 		if s.Labels[fleet.LabelBundleName] == "" {
 			continue
 		}
-		if _, ok := e.table.Deployment(key); !ok {
-			e.withdrawalQueue.AddAfter(key, max(time.Millisecond, orphanGrace-e.now().Sub(s.CreationTimestamp.Time)))
+		if _, ok := w.table.Deployment(key); !ok {
+			w.withdrawalQueue.AddAfter(key, max(time.Millisecond, orphanGrace-w.now().Sub(s.CreationTimestamp.Time)))
 		}
 	}
-	for _, bd := range e.table.All() {
-		if _, ok := e.cache.secrets.Get(kube.KeyOf(bd)); !ok && bd.Spec.ValuesHash != "" {
-			e.pairs.markStale(kube.KeyOf(bd))
-			if key, _, ok := e.table.PairOf(kube.KeyOf(bd)); ok {
-				e.bundleQueue.Add(key)
+	for _, bd := range w.table.All() {
+		if _, ok := w.cache.secrets.Get(kube.KeyOf(bd)); !ok && bd.Spec.ValuesHash != "" {
+			w.pairs.markStale(kube.KeyOf(bd))
+			if key, _, ok := w.table.PairOf(kube.KeyOf(bd)); ok {
+				w.bundleQueue.Add(key)
 			}
 		}
 	}
 }
 
 // valuesOf returns the Secret with the values of a Bundle; nil if it has none.
-func (e *withdrawals) valuesOf(ctx context.Context, b *fleet.Bundle) (*corev1.Secret, error) {
+func (w *withdrawals) valuesOf(ctx context.Context, b *fleet.Bundle) (*corev1.Secret, error) {
 	if b.Spec.ValuesHash == "" {
 		return nil, nil
 	}
-	s, err := e.secrets.Get(ctx, kube.KeyOf(b))
+	s, err := w.secrets.Get(ctx, kube.KeyOf(b))
 	if kube.IsGone(err) || err == nil && s.Type != fleet.SecretTypeBundleValues {
 		return nil, nil
 	}
@@ -360,21 +360,21 @@ func (e *withdrawals) valuesOf(ctx context.Context, b *fleet.Bundle) (*corev1.Se
 
 // enqueueLeaving enqueues a deployment that is being withdrawn or deleted, or has no
 // Bundle.
-func (e *withdrawals) enqueueLeaving(bd *fleet.BundleDeployment) {
-	key, _, ok := e.table.PairOf(kube.KeyOf(bd))
+func (w *withdrawals) enqueueLeaving(bd *fleet.BundleDeployment) {
+	key, _, ok := w.table.PairOf(kube.KeyOf(bd))
 	if !ok {
 		return
 	}
-	_, alive := e.table.Bundle(key)
+	_, alive := w.table.Bundle(key)
 	if bd.DeletionTimestamp != nil || !alive || withdrawal.Read(bd).Order != "" {
-		e.withdrawalQueue.Add(kube.KeyOf(bd))
+		w.withdrawalQueue.Add(kube.KeyOf(bd))
 	}
 }
 
 // forget drops what is remembered of the withdrawals of a Bundle.
-func (e *withdrawals) forget(key kube.Key) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.paces, key)
-	delete(e.waiting, key)
+func (w *withdrawals) forget(key kube.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.paces, key)
+	delete(w.waiting, key)
 }

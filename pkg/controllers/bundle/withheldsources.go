@@ -13,14 +13,14 @@ import (
 
 // secretUses returns how the management cluster uses the Secrets of a
 // namespace.
-func (e *copyController) secretUses(namespace string) []deployment.SecretUse {
-	clusters := e.cache.clusters.List("") // each may name a Secret of another namespace
-	return deployment.SecretUses(namespace, clusters, e.cache.repos.List(namespace), e.cache.bundles.List(namespace))
+func (c *copyController) secretUses(namespace string) []deployment.SecretUse {
+	clusters := c.cache.clusters.List("") // each may name a Secret of another namespace
+	return deployment.SecretUses(namespace, clusters, c.cache.repos.List(namespace), c.cache.bundles.List(namespace))
 }
 
 // withheldReason returns why a source must not be copied to clusters; empty if it may.
-func (e *copyController) withheldReason(s *snapshot, one deployment.Source, o deployment.Origin) string {
-	return deployment.WithholdReason(one, o, s.secretUses, e.cfg.RequireDownstreamLabel, !deployment.NamesSource(&s.bundle.Spec, one))
+func (c *copyController) withheldReason(s *snapshot, one deployment.Source, o deployment.Origin) string {
+	return deployment.WithholdReason(one, o, s.secretUses, c.cfg.RequireDownstreamLabel, !deployment.NamesSource(&s.bundle.Spec, one))
 }
 
 // withheldError returns the error of a Bundle that names sources which must not be
@@ -35,21 +35,21 @@ func withheldError(reasons []string) error {
 
 // isWithheld reports whether the Bundle of a deployment names a source that must not be
 // copied.
-func (e *copyController) isWithheld(bd *fleet.BundleDeployment, one deployment.Source) bool {
+func (c *copyController) isWithheld(bd *fleet.BundleDeployment, one deployment.Source) bool {
 	bundle, ok := fleetstate.BundleOf(bd)
-	return ok && slices.Contains(e.sources.refusedOf(bundle), one)
+	return ok && slices.Contains(c.sources.refusedOf(bundle), one)
 }
 
 // checkCopies enqueues the copies of sources that must not be copied any more, and of
 // those that may be copied again. before are the sources that were refused before.
-func (e *copyController) checkCopies(s *snapshot, before []deployment.Source) {
-	now := e.sources.refusedOf(s.key)
+func (c *copyController) checkCopies(s *snapshot, before []deployment.Source) {
+	now := c.sources.refusedOf(s.key)
 	for _, one := range slices.Concat(before, now) {
 		if slices.Contains(before, one) && slices.Contains(now, one) {
 			continue
 		}
 		for _, bd := range s.deployments {
-			e.copyQueue.Add(copyKey(bd.Namespace, one))
+			c.copyQueue.Add(copyKey(bd.Namespace, one))
 		}
 	}
 }
@@ -57,14 +57,14 @@ func (e *copyController) checkCopies(s *snapshot, before []deployment.Source) {
 // onClusterSecrets, onRepoSecrets and onBundleSecrets enqueue the Bundles that name a
 // Secret which has become a credential of a Cluster, GitRepo or Bundle, or has ceased
 // to be one.
-func (e *copyController) onClusterSecrets(old, changed *fleet.Cluster) {
-	e.sources.onSecretUse(deployment.UsesOfCluster(old), deployment.UsesOfCluster(changed))
+func (c *copyController) onClusterSecrets(old, changed *fleet.Cluster) {
+	c.sources.onSecretUse(deployment.UsesOfCluster(old), deployment.UsesOfCluster(changed))
 }
 
-func (e *copyController) onRepoSecrets(old, changed *fleet.GitRepo) {
-	e.sources.onSecretUse(deployment.UsesOfRepo(old), deployment.UsesOfRepo(changed))
+func (c *copyController) onRepoSecrets(old, changed *fleet.GitRepo) {
+	c.sources.onSecretUse(deployment.UsesOfRepo(old), deployment.UsesOfRepo(changed))
 }
 
-func (e *copyController) onBundleSecrets(old, changed *fleet.Bundle) {
-	e.sources.onSecretUse(deployment.UsesOfBundle(old), deployment.UsesOfBundle(changed))
+func (c *copyController) onBundleSecrets(old, changed *fleet.Bundle) {
+	c.sources.onSecretUse(deployment.UsesOfBundle(old), deployment.UsesOfBundle(changed))
 }

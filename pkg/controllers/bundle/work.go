@@ -24,29 +24,29 @@ type work struct {
 
 // applyDecision writes one time slice of a decision, and stores the rest for later
 // reconciliations. It orders withdrawals when everything else is written.
-func (e *bundleController) applyDecision(ctx context.Context, w *work) (kube.Result, error) {
-	rest, err := e.apply(ctx, w)
+func (bc *bundleController) applyDecision(ctx context.Context, w *work) (kube.Result, error) {
+	rest, err := bc.apply(ctx, w)
 	if reconcile.IsTerminal(err) {
 		w.plan.Problem = problemOf(err)
 	}
 	w.plan.Complete = err == nil && !rest && !reconcile.IsRequeue(w.compiledErr)
 	if !w.resumed || !rest || w.delta {
-		e.enqueue(e.table.SetPlan(w.key, w.plan))
+		bc.enqueue(bc.table.SetPlan(w.key, w.plan))
 		w.delta = false
 	}
 	switch {
 	case err != nil:
 		return kube.Done, err
 	case rest:
-		e.pairs.saveWork(w)
+		bc.pairs.saveWork(w)
 		return again, nil
 	case w.resumed:
 		return again, nil // events of the meantime were not handled
 	case reconcile.IsRequeue(w.compiledErr):
 		return kube.Result{After: valuesRetry}, nil
 	}
-	e.withdrawals.enqueueWaiting(w.key)
-	next, err := e.withdrawals.withdraw(ctx, w.snapshot, w.decision)
+	bc.withdrawals.enqueueWaiting(w.key)
+	next, err := bc.withdrawals.withdraw(ctx, w.snapshot, w.decision)
 	if w.late {
 		next = next.Sooner(lateRetry)
 	}

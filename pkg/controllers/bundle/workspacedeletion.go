@@ -95,28 +95,28 @@ type guards struct {
 //  2. decide: withdrawal.Origin, withdrawal.Guard, withdrawal.JudgeUnordered (pure)
 //  3. apply:  the list of what is held, on the namespace, and on each protected
 //     Bundle; the Bundles' own loop does the rest
-func (e *guards) reconcileDeletions(ctx context.Context, key kube.Key) (kube.Result, error) {
+func (g *guards) reconcileDeletions(ctx context.Context, key kube.Key) (kube.Result, error) {
 	workspace := key.Namespace
-	if !e.cfg.Scope.Holds(workspace) {
+	if !g.cfg.Scope.Holds(workspace) {
 		return kube.Done, nil
 	}
-	open, going, total := e.deletedIn(workspace) // before the look, so that the look is conclusive
+	open, going, total := g.deletedIn(workspace) // before the look, so that the look is conclusive
 	if len(open) == 0 {
-		return kube.Done, e.listHeld(ctx, workspace, "", !going)
+		return kube.Done, g.listHeld(ctx, workspace, "", !going)
 	}
-	origins, err := e.budgets.originsOf(ctx, workspace, open)
+	origins, err := g.budgets.originsOf(ctx, workspace, open)
 	if err != nil {
 		return kube.Done, err
 	}
-	open, guarded, why := e.unordered(open, origins)
-	if len(open)+len(guarded) > 0 && !e.table.Settled() { // before, what other Bundles claim is not known
+	open, guarded, why := g.unordered(open, origins)
+	if len(open)+len(guarded) > 0 && !g.table.Settled() { // before, what other Bundles claim is not known
 		return kube.Result{After: collectTime}, nil
 	}
-	next, err := e.reconcileProtected(ctx, guarded)
+	next, err := g.reconcileProtected(ctx, guarded)
 	if err != nil {
 		return kube.Done, err
 	}
-	ns, err := e.namespaces.Get(ctx, kube.Key{Name: workspace})
+	ns, err := g.namespaces.Get(ctx, kube.Key{Name: workspace})
 	if err != nil && !kube.IsGone(err) {
 		return kube.Done, err
 	}
@@ -124,22 +124,22 @@ func (e *guards) reconcileDeletions(ctx context.Context, key kube.Key) (kube.Res
 	if err == nil {
 		word = ns.Annotations[fleet.AnnotationApproveDeletion]
 	}
-	v, waits := e.judgeDeletions(open, why, total, word)
+	v, waits := g.judgeDeletions(open, why, total, word)
 	switch {
 	case len(waits) == 0:
 	case word == fleet.ApproveKeep:
-		e.decideDeletions(waits, deletion{state: kept})
+		g.decideDeletions(waits, deletion{state: kept})
 	case v.Approved:
-		e.decideDeletions(waits, deletion{state: ordered, since: e.now()})
-		e.log.WithField("workspace", workspace).WithField("reason", "approved as "+v.Hash).Info("deletions go on")
+		g.decideDeletions(waits, deletion{state: ordered, since: g.now()})
+		g.log.WithField("workspace", workspace).WithField("reason", "approved as "+v.Hash).Info("deletions go on")
 	default:
-		if err := e.listHeld(ctx, workspace, v.Text(), false); err != nil {
+		if err := g.listHeld(ctx, workspace, v.Text(), false); err != nil {
 			return kube.Done, err
 		}
-		e.decideDeletions(waits, deletion{state: held, reason: why, message: v.Message(approvalOf(workspace, v.Hash))})
+		g.decideDeletions(waits, deletion{state: held, reason: why, message: v.Message(approvalOf(workspace, v.Hash))})
 		return kube.Result{After: heldAgain}, nil
 	}
-	return next, e.listHeld(ctx, workspace, "", false)
+	return next, g.listHeld(ctx, workspace, "", false)
 }
 
 // approvalOf returns the command by which a user approves what is held of a workspace.
@@ -150,9 +150,9 @@ func approvalOf(workspace, hash string) string {
 // deletedIn returns the Bundles of a workspace that are being deleted and need a
 // decision; going reports whether other Bundles are being deleted, total is the number
 // of all Bundles.
-func (e *guards) deletedIn(workspace string) (open []*fleet.Bundle, going bool, total int) {
-	for _, key := range e.table.Bundles(workspace) {
-		b, ok := e.table.Bundle(key)
+func (g *guards) deletedIn(workspace string) (open []*fleet.Bundle, going bool, total int) {
+	for _, key := range g.table.Bundles(workspace) {
+		b, ok := g.table.Bundle(key)
 		if !ok {
 			continue
 		}
@@ -160,7 +160,7 @@ func (e *guards) deletedIn(workspace string) (open []*fleet.Bundle, going bool, 
 		if b.DeletionTimestamp == nil || !slices.Contains(b.Finalizers, fleet.FinalizerBundle) {
 			continue
 		}
-		if s := e.deletions.get(b).state; s == ordered || s == kept {
+		if s := g.deletions.get(b).state; s == ordered || s == kept {
 			going = true
 			continue
 		}
@@ -171,13 +171,13 @@ func (e *guards) deletedIn(workspace string) (open []*fleet.Bundle, going bool, 
 
 // originsOf returns, by the label of their owner, since when the namespace and the
 // kinds exist that the Bundles of a workspace need.
-func (e *budgets) originsOf(ctx context.Context, workspace string, list []*fleet.Bundle) (map[string]withdrawal.Origin, error) {
+func (bg *budgets) originsOf(ctx context.Context, workspace string, list []*fleet.Bundle) (map[string]withdrawal.Origin, error) {
 	var base withdrawal.Origin
 	var err error
-	if base.Namespace, err = e.client.NamespaceLifetime(ctx, workspace); err != nil {
+	if base.Namespace, err = bg.client.NamespaceLifetime(ctx, workspace); err != nil {
 		return nil, err
 	}
-	if base.Kind, err = e.client.KindLifetime(ctx, "Bundle"); err != nil {
+	if base.Kind, err = bg.client.KindLifetime(ctx, "Bundle"); err != nil {
 		return nil, err
 	}
 	out := map[string]withdrawal.Origin{"": base}
@@ -187,7 +187,7 @@ func (e *budgets) originsOf(ctx context.Context, workspace string, list []*fleet
 			continue
 		}
 		o := base
-		if o.Owner, err = e.client.KindLifetime(ctx, kind); err != nil {
+		if o.Owner, err = bg.client.KindLifetime(ctx, kind); err != nil {
 			return nil, err
 		}
 		out[kind] = o
@@ -211,7 +211,7 @@ func ownerKind(b *fleet.Bundle) string {
 // user has ordered, because their namespace or kind is being deleted, and why is the
 // reason; guarded are the protected ones. For all others it records that they may be
 // deleted.
-func (e *guards) unordered(open []*fleet.Bundle, origins map[string]withdrawal.Origin) (rest, guarded []*fleet.Bundle, why string) {
+func (g *guards) unordered(open []*fleet.Bundle, origins map[string]withdrawal.Origin) (rest, guarded []*fleet.Bundle, why string) {
 	reasons := map[string]bool{}
 	for _, b := range open {
 		reason := origins[ownerKind(b)].Unordered(b.DeletionTimestamp.Time)
@@ -219,10 +219,10 @@ func (e *guards) unordered(open []*fleet.Bundle, origins map[string]withdrawal.O
 		case reason != "":
 			reasons[reason] = true
 			rest = append(rest, b)
-		case e.protectionOf(b) != "":
+		case g.protectionOf(b) != "":
 			guarded = append(guarded, b)
 		default:
-			e.decideDeletions([]*fleet.Bundle{b}, deletion{state: ordered})
+			g.decideDeletions([]*fleet.Bundle{b}, deletion{state: ordered})
 		}
 	}
 	return rest, guarded, strings.Join(slices.Sorted(maps.Keys(reasons)), " and ")
@@ -231,21 +231,21 @@ func (e *guards) unordered(open []*fleet.Bundle, origins map[string]withdrawal.O
 // judgeDeletions decides about Bundles whose deletion no user has ordered. It returns
 // the verdict about those that wait for a user; word is the user's approval so far. It
 // records the decision about Bundles whose deletion removes nothing.
-func (e *guards) judgeDeletions(open []*fleet.Bundle, why string, total int, word string) (v withdrawal.Verdict, waits []*fleet.Bundle) {
+func (g *guards) judgeDeletions(open []*fleet.Bundle, why string, total int, word string) (v withdrawal.Verdict, waits []*fleet.Bundle) {
 	r := withdrawal.Removal{Unit: "bundle", Total: total, Approved: word}
 	leaving := map[kube.Key]bool{}
 	for _, b := range open {
 		leaving[kube.KeyOf(b)] = true
 	}
 	for _, b := range open {
-		item, removes, leaves := e.removedWith(b, leaving)
+		item, removes, leaves := g.removedWith(b, leaving)
 		switch {
 		case removes:
 			r.Items, waits = append(r.Items, item), append(waits, b)
 		case leaves: // it was approved before this manager started
-			e.decideDeletions([]*fleet.Bundle{b}, deletion{state: ordered, since: e.now()})
+			g.decideDeletions([]*fleet.Bundle{b}, deletion{state: ordered, since: g.now()})
 		default:
-			e.decideDeletions([]*fleet.Bundle{b}, deletion{state: kept})
+			g.decideDeletions([]*fleet.Bundle{b}, deletion{state: kept})
 		}
 	}
 	return withdrawal.DecideUnordered(r, why), waits
@@ -254,18 +254,18 @@ func (e *guards) judgeDeletions(open []*fleet.Bundle, why string, total int, wor
 // removedWith returns a Bundle as an item of a removal. removes reports whether its
 // deletion would remove anything from a cluster, leaves whether a withdrawal is already
 // ordered.
-func (e *guards) removedWith(b *fleet.Bundle, leaving map[kube.Key]bool) (item withdrawal.Item, removes, leaves bool) {
+func (g *guards) removedWith(b *fleet.Bundle, leaving map[kube.Key]bool) (item withdrawal.Item, removes, leaves bool) {
 	item = withdrawal.Item{Name: b.Name, UID: b.UID}
-	deployments, _ := e.table.Deployments(kube.KeyOf(b))
+	deployments, _ := g.table.Deployments(kube.KeyOf(b))
 	for cluster, bd := range deployments {
-		_, known := e.table.AgentOf(cluster)
+		_, known := g.table.AgentOf(cluster)
 		ordered := withdrawal.Read(bd).Order != ""
 		leaves = leaves || known && ordered
 		if !known || ordered || bd.DeletionTimestamp != nil || bd.Spec.Options.KeepResources {
 			continue
 		}
 		removes = true
-		one, _ := e.budgets.removalItem(cluster, repoOf(b), bd, func(other kube.Key) bool { return leaving[other] })
+		one, _ := g.budgets.removalItem(cluster, repoOf(b), bd, func(other kube.Key) bool { return leaving[other] })
 		item.DataObjects = append(item.DataObjects, one.DataObjects...)
 	}
 	return item, removes, leaves
@@ -273,11 +273,11 @@ func (e *guards) removedWith(b *fleet.Bundle, leaving map[kube.Key]bool) (item w
 
 // decideDeletions stores a decision about Bundles, and enqueues those for which it has
 // changed.
-func (e *guards) decideDeletions(list []*fleet.Bundle, d deletion) {
+func (g *guards) decideDeletions(list []*fleet.Bundle, d deletion) {
 	for _, b := range list {
-		if e.deletions.set(b, d) {
-			e.bundleQueue.AddFirst(kube.KeyOf(b))
-			e.status[fleetstate.KindBundle].enqueue(kube.KeyOf(b), true)
+		if g.deletions.set(b, d) {
+			g.bundleQueue.AddFirst(kube.KeyOf(b))
+			g.status[fleetstate.KindBundle].enqueue(kube.KeyOf(b), true)
 		}
 	}
 }
@@ -285,12 +285,12 @@ func (e *guards) decideDeletions(list []*fleet.Bundle, d deletion) {
 // listHeld writes the list of what is held on the namespace of a workspace; an empty
 // text removes the list. done says that nothing is held any more: then the user's
 // approval is removed too.
-func (e *guards) listHeld(ctx context.Context, workspace, text string, done bool) error {
-	cached, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: workspace})
+func (g *guards) listHeld(ctx context.Context, workspace, text string, done bool) error {
+	cached, ok := g.cache.mapped.namespaces.Get(kube.Key{Name: workspace})
 	if text == "" && (!ok || cached.Annotations[fleet.AnnotationDeletionHeld] == "" && (!done || cached.Annotations[fleet.AnnotationApproveDeletion] == "")) {
 		return nil
 	}
-	ns, err := e.namespaces.Get(ctx, kube.Key{Name: workspace})
+	ns, err := g.namespaces.Get(ctx, kube.Key{Name: workspace})
 	if kube.IsGone(err) {
 		return nil
 	}
@@ -306,13 +306,13 @@ func (e *guards) listHeld(ctx context.Context, workspace, text string, done bool
 	if maps.Equal(changed.Annotations, ns.Annotations) {
 		return nil
 	}
-	if _, err := e.namespaces.Patch(ctx, ns, changed); err != nil {
+	if _, err := g.namespaces.Patch(ctx, ns, changed); err != nil {
 		return err
 	}
 	if before != text && text != "" {
 		_, summary, _ := withdrawal.ReadText(text)
-		e.events.Event(ns, kube.Warning, fleet.ReasonDeletionHeld, summary)
-		e.log.WithField("workspace", workspace).WithField("reason", summary).Info("deletion held")
+		g.events.Event(ns, kube.Warning, fleet.ReasonDeletionHeld, summary)
+		g.log.WithField("workspace", workspace).WithField("reason", summary).Info("deletion held")
 	}
 	return nil
 }
@@ -325,8 +325,8 @@ func heldPlan(b *fleet.Bundle, d deletion) fleetstate.Plan {
 }
 
 // setDeletionHeld sets condition DeletionHeld of a Bundle that is being deleted.
-func (e *guards) setDeletionHeld(list []fleet.Condition, b *fleet.Bundle) []fleet.Condition {
-	d := e.deletions.get(b)
+func (g *guards) setDeletionHeld(list []fleet.Condition, b *fleet.Bundle) []fleet.Condition {
+	d := g.deletions.get(b)
 	switch d.state {
 	case undecided:
 		return list
@@ -334,14 +334,14 @@ func (e *guards) setDeletionHeld(list []fleet.Condition, b *fleet.Bundle) []flee
 		return condition.Set(list, fleet.Condition{
 			Type: fleet.ConditionDeletionHeld, Status: corev1.ConditionTrue, ObservedGeneration: b.Generation,
 			Reason: heldReason(d.guarded), Message: d.message,
-		}, e.now())
+		}, g.now())
 	}
 	return condition.Remove(list, fleet.ConditionDeletionHeld)
 }
 
 // onApproval enqueues the decision about a workspace when a user has approved
 // something.
-func (e *guards) onApproval(old, changed *metav1.PartialObjectMetadata) {
+func (g *guards) onApproval(old, changed *metav1.PartialObjectMetadata) {
 	if changed == nil {
 		return
 	}
@@ -350,6 +350,6 @@ func (e *guards) onApproval(old, changed *metav1.PartialObjectMetadata) {
 		was = old.Annotations[fleet.AnnotationApproveDeletion]
 	}
 	if was != changed.Annotations[fleet.AnnotationApproveDeletion] {
-		e.deletionQueue.Add(kube.Key{Namespace: changed.Name})
+		g.deletionQueue.Add(kube.Key{Namespace: changed.Name})
 	}
 }

@@ -31,15 +31,15 @@ const (
 // slice. rest reports whether pairs are left; answers may still arrive then. An error
 // of a single cluster becomes part of its status and does not stop the others. apply
 // returns all other errors after the last write has ended.
-func (e *bundleController) apply(ctx context.Context, w *work) (rest bool, err error) {
+func (bc *bundleController) apply(ctx context.Context, w *work) (rest bool, err error) {
 	if len(w.pairs) == 0 {
 		return false, nil
 	}
 	if w.turn == nil {
-		w.turn, w.creating = e.slots.newTurn(), newBatch(w.batch)
+		w.turn, w.creating = bc.slots.newTurn(), newBatch(w.batch)
 	}
 	if w.hold == "" {
-		if err := e.ensureContent(ctx, w.snapshot, w.decision); err != nil {
+		if err := bc.ensureContent(ctx, w.snapshot, w.decision); err != nil {
 			return false, errors.Join(err, w.turn.wait())
 		}
 	}
@@ -55,7 +55,7 @@ func (e *bundleController) apply(ctx context.Context, w *work) (rest bool, err e
 		w.creating.acquire(p.write)
 		w.turn.write(func() error {
 			defer w.creating.release(p.write)
-			return e.write(ctx, w.snapshot, p)
+			return bc.write(ctx, w.snapshot, p)
 		}, func(err error) error { return w.recordAnswer(p, err) })
 	}
 	if rest && !w.countsUnavailable { // if writes use a limit, every answer may change the next step
@@ -87,18 +87,18 @@ func (d *decision) recordAnswer(p *pair, err error) error {
 
 // ensureContent stores the resources of a Bundle once for all clusters. If the Bundle
 // names a Content, its author has stored it.
-func (e *bundleController) ensureContent(ctx context.Context, s *snapshot, d *decision) error {
+func (bc *bundleController) ensureContent(ctx context.Context, s *snapshot, d *decision) error {
 	if s.compiled.InRegistry() {
-		return e.content.ensureCredentials(ctx, s, d)
+		return bc.content.ensureCredentials(ctx, s, d)
 	}
 	id := s.compiled.Content()
 	if id == "" || fleetstate.NamedBy(s.bundle) == id {
 		return nil
 	}
-	if _, ok := e.cache.contents.Get(kube.Key{Name: id}); ok {
+	if _, ok := bc.cache.contents.Get(kube.Key{Name: id}); ok {
 		return nil
 	}
-	full, err := e.bundles.Get(ctx, s.key)
+	full, err := bc.bundles.Get(ctx, s.key)
 	if err != nil {
 		return fmt.Errorf("read resources: %w", err)
 	}
@@ -109,8 +109,8 @@ func (e *bundleController) ensureContent(ctx context.Context, s *snapshot, d *de
 	if c.Name != id {
 		return reconcile.RequeueError("Changed", namespaceRetry, fmt.Errorf("the Bundle has just changed"))
 	}
-	c.Labels = map[string]string{fleet.LabelManagerID: e.cfg.ManagerID}
-	if _, err := e.contents.Create(ctx, c); err != nil && !kube.IsExists(err) {
+	c.Labels = map[string]string{fleet.LabelManagerID: bc.cfg.ManagerID}
+	if _, err := bc.contents.Create(ctx, c); err != nil && !kube.IsExists(err) {
 		return err
 	}
 	return nil
@@ -118,31 +118,31 @@ func (e *bundleController) ensureContent(ctx context.Context, s *snapshot, d *de
 
 // write carries out the decision for one pair: it writes the Secret, then the
 // BundleDeployment.
-func (e *bundleController) write(ctx context.Context, s *snapshot, p *pair) (err error) {
+func (bc *bundleController) write(ctx context.Context, s *snapshot, p *pair) (err error) {
 	var got *fleet.BundleDeployment
 	key := kube.Key{Namespace: p.place.Namespace, Name: s.key.Name}
-	lost := e.pairs.beginWrite(key)
-	defer func() { e.pairs.endWrite(s.key, key, lost && err != nil) }()
+	lost := bc.pairs.beginWrite(key)
+	defer func() { bc.pairs.endWrite(s.key, key, lost && err != nil) }()
 	switch p.write {
 	case create, replace:
-		got, err = e.writeWhole(ctx, s, p)
+		got, err = bc.writeWhole(ctx, s, p)
 	case stage:
-		got, err = e.stage(ctx, s, p)
+		got, err = bc.stage(ctx, s, p)
 	case patchMetadata:
-		got, err = e.deployments.Patch(ctx, p.old, deployment.PatchMetadata(s.compiled, p.place, p.old, p.id))
+		got, err = bc.deployments.Patch(ctx, p.old, deployment.PatchMetadata(s.compiled, p.place, p.old, p.id))
 	}
 	switch {
 	case kube.IsTerminating(err), kube.IsGone(err):
 		return reconcile.RequeueError("NamespaceGone", namespaceRetry, fmt.Errorf("cluster %q: %w", p.key, err))
 	case kube.IsExists(err):
-		return e.adoptExisting(ctx, s.key, key, err)
+		return bc.adoptExisting(ctx, s.key, key, err)
 	case err != nil:
 		return fmt.Errorf("deploy to cluster %q: %w", p.key, err)
 	}
-	e.stripDeployment(got)
-	e.enqueue(e.table.SetDeployment(got))
+	bc.stripDeployment(got)
+	bc.enqueue(bc.table.SetDeployment(got))
 	if p.write != patchMetadata {
-		e.logFor(s.key).WithFields(logrus.Fields{
+		bc.logFor(s.key).WithFields(logrus.Fields{
 			"cluster": p.key.String(), "deployment": shortID(p.id), "reason": p.step.Reason,
 		}).Info("deployment written")
 	}
@@ -151,8 +151,8 @@ func (e *bundleController) write(ctx context.Context, s *snapshot, p *pair) (err
 
 // adoptExisting handles AlreadyExists for a deployment: the object is ours, and the
 // watch has not reported it yet, or it is foreign.
-func (e *bundleController) adoptExisting(ctx context.Context, wanted, key kube.Key, cause error) error {
-	live, err := e.deployments.Get(ctx, key)
+func (bc *bundleController) adoptExisting(ctx context.Context, wanted, key kube.Key, cause error) error {
+	live, err := bc.deployments.Get(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -162,13 +162,13 @@ func (e *bundleController) adoptExisting(ctx context.Context, wanted, key kube.K
 	case bundle != wanted:
 		return reconcile.TerminalError(reasonNameTaken, errors.New(nameTaken(bundle)))
 	}
-	e.stripDeployment(live)
-	e.enqueue(e.table.SetDeployment(live))
+	bc.stripDeployment(live)
+	bc.enqueue(bc.table.SetDeployment(live))
 	return cause
 }
 
 // writeWhole creates a BundleDeployment, or replaces its spec by a new version.
-func (e *bundleController) writeWhole(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
+func (bc *bundleController) writeWhole(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
 	order, err := deploymentOrder(s, p)
 	if err != nil {
 		return nil, err
@@ -178,26 +178,26 @@ func (e *bundleController) writeWhole(ctx context.Context, s *snapshot, p *pair)
 		return nil, err
 	}
 	if order.Move {
-		if err := e.copies.copySources(ctx, s, p); err != nil {
+		if err := bc.copies.copySources(ctx, s, p); err != nil {
 			return nil, err
 		}
 	}
-	if err := e.putSecret(ctx, payload.Secret); err != nil {
+	if err := bc.putSecret(ctx, payload.Secret); err != nil {
 		return nil, err
 	}
 	if p.old == nil {
-		return e.deployments.Create(ctx, payload.Object)
+		return bc.deployments.Create(ctx, payload.Object)
 	}
-	return e.deployments.Update(ctx, payload.Object)
+	return bc.deployments.Update(ctx, payload.Object)
 }
 
 // stage writes the new version as staged version beside the current one. It reads the
 // values of the current version: both versions share one Secret and one hash.
-func (e *bundleController) stage(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
+func (bc *bundleController) stage(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
 	key := kube.KeyOf(p.old)
 	var values []byte
 	if p.old.Spec.ValuesHash != "" {
-		secret, err := e.secrets.Get(ctx, key)
+		secret, err := bc.secrets.Get(ctx, key)
 		if err != nil && !kube.IsGone(err) {
 			return nil, err
 		}
@@ -213,10 +213,10 @@ func (e *bundleController) stage(ctx context.Context, s *snapshot, p *pair) (*fl
 	if err != nil {
 		return nil, err
 	}
-	if err := e.putSecret(ctx, staging.Secret); err != nil {
+	if err := bc.putSecret(ctx, staging.Secret); err != nil {
 		return nil, err
 	}
-	return e.deployments.PatchRaw(ctx, key, types.JSONPatchType, staging.Patch)
+	return bc.deployments.PatchRaw(ctx, key, types.JSONPatchType, staging.Patch)
 }
 
 // deploymentOrder returns the input of deployment.Compose and deployment.Stage. It
@@ -234,17 +234,17 @@ func deploymentOrder(s *snapshot, p *pair) (deployment.Order, error) {
 
 // putSecret writes the Secret with the values of a deployment; nil for none. It does
 // not change a Secret of the same name that is not the manager's.
-func (e *bundleController) putSecret(ctx context.Context, want *corev1.Secret) error {
+func (bc *bundleController) putSecret(ctx context.Context, want *corev1.Secret) error {
 	if want == nil {
 		return nil
 	}
 	key := kube.KeyOf(want)
-	if _, ok := e.cache.secrets.Get(key); !ok {
-		_, err := e.secrets.Create(ctx, want)
+	if _, ok := bc.cache.secrets.Get(key); !ok {
+		_, err := bc.secrets.Create(ctx, want)
 		if !kube.IsExists(err) {
 			return err
 		}
-		have, err := e.secrets.Get(ctx, key)
+		have, err := bc.secrets.Get(ctx, key)
 		if err != nil {
 			return err
 		}
@@ -252,9 +252,9 @@ func (e *bundleController) putSecret(ctx context.Context, want *corev1.Secret) e
 			return reconcile.TerminalError("SecretTaken", fmt.Errorf("values of the deployment: Secret %q is of type %q and not Fleet's", key, have.Type))
 		}
 	}
-	_, err := e.secrets.Update(ctx, want) // any previous content is ours
+	_, err := bc.secrets.Update(ctx, want) // any previous content is ours
 	if kube.IsGone(err) {
-		_, err = e.secrets.Create(ctx, want)
+		_, err = bc.secrets.Create(ctx, want)
 	}
 	return err
 }

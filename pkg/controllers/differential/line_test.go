@@ -77,17 +77,17 @@ const (
 )
 
 // RoundTrip sends a request, or answers it.
-func (x *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Query().Get("watch") == "true" || req.URL.Query().Get("watch") == "1" {
-		return x.watch(req)
+		return w.watch(req)
 	}
-	fate := x.line.begin(req)
-	defer x.line.end()
+	fate := w.line.begin(req)
+	defer w.line.end()
 	switch fate {
 	case goes:
-		return x.carryOut(req)
+		return w.carryOut(req)
 	case deaf:
-		resp, err := x.carryOut(req)
+		resp, err := w.carryOut(req)
 		if err == nil {
 			_, _ = io.Copy(io.Discard, resp.Body)
 			_ = resp.Body.Close()
@@ -110,14 +110,14 @@ func (x *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // carryOut sends a request. A deletion that the API server refuses, since the manager decided
 // on an older version, deletes nothing.
-func (x *wire) carryOut(req *http.Request) (*http.Response, error) {
+func (w *wire) carryOut(req *http.Request) (*http.Response, error) {
 	why := ""
 	if req.Method == http.MethodDelete && path.Base(path.Dir(req.URL.Path)) == "bundledeployments" {
-		why = x.line.deletable(path.Base(path.Dir(path.Dir(req.URL.Path))), path.Base(req.URL.Path))
+		why = w.line.deletable(path.Base(path.Dir(path.Dir(req.URL.Path))), path.Base(req.URL.Path))
 	}
-	resp, err := x.base.RoundTrip(req)
+	resp, err := w.base.RoundTrip(req)
 	if why != "" && err == nil && resp.StatusCode < http.StatusBadRequest {
-		x.line.accuse(fmt.Sprintf("%s %s, but %s", req.Method, req.URL.Path, why))
+		w.line.accuse(fmt.Sprintf("%s %s, but %s", req.Method, req.URL.Path, why))
 	}
 	return resp, err
 }
@@ -289,19 +289,19 @@ func (l *line) door(resource string) chan struct{} {
 }
 
 // watch opens a watch, unless what it wants to go on from is lost.
-func (x *wire) watch(req *http.Request) (*http.Response, error) {
+func (w *wire) watch(req *http.Request) (*http.Response, error) {
 	resource, q := path.Base(req.URL.Path), req.URL.Query()
-	if v := q.Get("resourceVersion"); v != "" && v != "0" && q.Get("sendInitialEvents") == "" && x.line.takeExpired(resource) {
+	if v := q.Get("resourceVersion"); v != "" && v != "0" && q.Get("sendInitialEvents") == "" && w.line.takeExpired(resource) {
 		return refusal(req, http.StatusGone, metav1.StatusReasonExpired, false), nil
 	}
-	resp, err := x.base.RoundTrip(req)
+	resp, err := w.base.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{ReadCloser: resp.Body, line: x.line, resource: resource, closed: make(chan struct{})}
-	x.line.mu.Lock()
-	x.line.streams[s] = true
-	x.line.mu.Unlock()
+	s := &stream{ReadCloser: resp.Body, line: w.line, resource: resource, closed: make(chan struct{})}
+	w.line.mu.Lock()
+	w.line.streams[s] = true
+	w.line.mu.Unlock()
 	resp.Body = s
 	return resp, nil
 }

@@ -282,20 +282,20 @@ func (r *recount) roll(p *plan) {
 }
 
 // workOut finds the version of a pair, without looking at what it is now.
-func (x *pair) workOut(k *deployment.Compiled) {
-	x.paused = deployment.Paused(k, x.place)
-	if x.held != "" {
+func (pr *pair) workOut(k *deployment.Compiled) {
+	pr.paused = deployment.Paused(k, pr.place)
+	if pr.held != "" {
 		return
 	}
 	var err error
-	if x.inputs, err = k.Inputs(x.verdict, x.place); err == nil {
-		x.version, err = k.Render(x.verdict, x.place)
+	if pr.inputs, err = k.Inputs(pr.verdict, pr.place); err == nil {
+		pr.version, err = k.Render(pr.verdict, pr.place)
 	}
 	if err != nil {
-		x.broken = "targeting error: " + text(err)
+		pr.broken = "targeting error: " + text(err)
 		return
 	}
-	x.id = x.version.ID
+	pr.id = pr.version.ID
 }
 
 func text(err error) string {
@@ -307,9 +307,9 @@ func text(err error) string {
 }
 
 // target is a pair as the rollout sees it.
-func (x *pair) target() rollout.Target {
-	t := rollout.TargetOf(x.cluster.String(), x.bd)
-	t.Desired, t.Paused = x.id, x.paused
+func (pr *pair) target() rollout.Target {
+	t := rollout.TargetOf(pr.cluster.String(), pr.bd)
+	t.Desired, t.Paused = pr.id, pr.paused
 	return t
 }
 
@@ -332,18 +332,18 @@ func (r *recount) settle(p *plan, x *pair) {
 }
 
 // look sees a pair as summaries do.
-func (x *pair) look(b *fleet.Bundle) {
-	x.view = summary.Deployment{Bundle: b.Name, Cluster: x.cluster.String()}
+func (pr *pair) look(b *fleet.Bundle) {
+	pr.view = summary.Deployment{Bundle: b.Name, Cluster: pr.cluster.String()}
 	if name := b.Labels[fleet.LabelRepoName]; name != "" {
-		x.view.Repo = b.Namespace + "/" + name
+		pr.view.Repo = b.Namespace + "/" + name
 	}
-	if x.bd == nil {
-		x.view = summary.Pending(x.view, x.held)
+	if pr.bd == nil {
+		pr.view = summary.Pending(pr.view, pr.held)
 	} else {
-		x.view = summary.Observe(x.view, x.bd, x.id, x.held)
+		pr.view = summary.Observe(pr.view, pr.bd, pr.id, pr.held)
 	}
-	if x.broken != "" {
-		x.view = summary.Uncomputable(x.view, x.broken)
+	if pr.broken != "" {
+		pr.view = summary.Uncomputable(pr.view, pr.broken)
 	}
 }
 

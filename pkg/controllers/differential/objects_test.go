@@ -80,50 +80,50 @@ func (r *recount) bundle(w *world, p *plan) []string {
 }
 
 // unmet says what of a pair's step was not taken; empty for nothing.
-func (x *pair) unmet(p *plan, s *snapshot) string {
-	step := x.step
+func (pr *pair) unmet(p *plan, s *snapshot) string {
+	step := pr.step
 	switch {
-	case x.bd == nil && step.Create:
+	case pr.bd == nil && step.Create:
 		return "is not there"
-	case x.bd == nil:
+	case pr.bd == nil:
 		return ""
 	case !step.Move && !step.Stage:
-		if !deployment.IsCurrent(p.compiled, x.place, x.bd, x.version.ID) {
+		if !deployment.IsCurrent(p.compiled, pr.place, pr.bd, pr.version.ID) {
 			return "its labels, pause or finalizers are not what they should be"
 		}
 		return ""
 	}
-	if x.bd.DeletionTimestamp != nil {
+	if pr.bd.DeletionTimestamp != nil {
 		return ""
 	}
-	mark := deployment.MarkOf(x.bd)
-	if mark.Outcome != x.version.Outcome || step.Move && !mark.Moved {
-		return fmt.Sprintf("its mark is %v, its outcome should be %s", mark, x.version.Outcome)
+	mark := deployment.MarkOf(pr.bd)
+	if mark.Outcome != pr.version.Outcome || step.Move && !mark.Moved {
+		return fmt.Sprintf("its mark is %v, its outcome should be %s", mark, pr.version.Outcome)
 	}
-	return x.differs(p, s)
+	return pr.differs(p, s)
 }
 
 // differs compares a deployment with what is composed for it now.
-func (x *pair) differs(p *plan, s *snapshot) string {
+func (pr *pair) differs(p *plan, s *snapshot) string {
 	var current []byte
-	secret := s.secrets[kube.KeyOf(x.bd)]
-	if secret != nil && x.bd.Spec.ValuesHash != "" { // else it is left over from a version with values
+	secret := s.secrets[kube.KeyOf(pr.bd)]
+	if secret != nil && pr.bd.Spec.ValuesHash != "" { // else it is left over from a version with values
 		current = secret.Data[fleet.KeyValues]
 	}
-	order := deployment.Order{Compiled: p.compiled, Place: x.place, Inputs: x.inputs, Version: x.version, Move: x.step.Move}
-	payload, err := deployment.Compose(order, x.bd, current)
+	order := deployment.Order{Compiled: p.compiled, Place: pr.place, Inputs: pr.inputs, Version: pr.version, Move: pr.step.Move}
+	payload, err := deployment.Compose(order, pr.bd, current)
 	if err != nil {
 		return err.Error()
 	}
 	want := payload.Object
 	// Values that another client has deleted are known again when the version
 	// moves.
-	if !x.step.Move && x.bd.Spec.ValuesHash != "" && secret == nil {
-		want.Spec.ValuesHash = x.bd.Spec.ValuesHash
-	} else if why := values(x.bd, payload.Secret, secret); why != "" {
+	if !pr.step.Move && pr.bd.Spec.ValuesHash != "" && secret == nil {
+		want.Spec.ValuesHash = pr.bd.Spec.ValuesHash
+	} else if why := values(pr.bd, payload.Secret, secret); why != "" {
 		return why
 	}
-	return cmp.Diff(facts(want), facts(x.bd))
+	return cmp.Diff(facts(want), facts(pr.bd))
 }
 
 // facts returns the fields of a deployment that are compared, as JSON has them.

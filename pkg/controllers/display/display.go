@@ -40,29 +40,29 @@ func New(cfg Config, c *kube.Client) *Controller {
 }
 
 // Loop returns the controller's loop, to run and for metrics.
-func (d *Controller) Loop() *kube.Controller { return d.loop }
+func (c *Controller) Loop() *kube.Controller { return c.loop }
 
 // Check enqueues a deployment whose display the manager has to write.
-func (d *Controller) Check(bd *fleet.BundleDeployment) {
-	if _, writes := d.decide(bd); writes {
-		d.loop.Add(kube.KeyOf(bd))
+func (c *Controller) Check(bd *fleet.BundleDeployment) {
+	if _, writes := c.decide(bd); writes {
+		c.loop.Add(kube.KeyOf(bd))
 	}
 }
 
 // Reconcile writes the display of one deployment, if it is not what it should be. After
 // a conflict it decides again after the watch has reported the change.
-func (d *Controller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	bd, ok := d.cfg.Deployments.Get(key)
+func (c *Controller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
+	bd, ok := c.cfg.Deployments.Get(key)
 	if !ok {
 		return kube.Done, nil
 	}
-	display, writes := d.decide(bd)
+	display, writes := c.decide(bd)
 	if !writes {
 		return kube.Done, nil
 	}
 	changed := *bd
 	changed.Status.Display = display
-	if _, err := d.store.PatchStatus(ctx, bd, &changed); err != nil && !kube.IsGone(err) {
+	if _, err := c.store.PatchStatus(ctx, bd, &changed); err != nil && !kube.IsGone(err) {
 		return kube.Done, err
 	}
 	return kube.Done, nil
@@ -70,8 +70,8 @@ func (d *Controller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 
 // decide returns the display that a deployment should have; false: the manager does not
 // write it.
-func (d *Controller) decide(bd *fleet.BundleDeployment) (fleet.BundleDeploymentDisplay, bool) {
-	agent, mine := d.cfg.Reporter(bd)
+func (c *Controller) decide(bd *fleet.BundleDeployment) (fleet.BundleDeploymentDisplay, bool) {
+	agent, mine := c.cfg.Reporter(bd)
 	if !mine {
 		return fleet.BundleDeploymentDisplay{}, false
 	}

@@ -64,11 +64,11 @@ type bundleRow struct {
 }
 
 // bundleRowOf returns the row of a Bundle, and adds it if it is missing.
-func (t *core) bundleRowOf(key kube.Key) *bundleRow {
-	row := t.bundles[key]
+func (cr *core) bundleRowOf(key kube.Key) *bundleRow {
+	row := cr.bundles[key]
 	if row == nil {
 		row = &bundleRow{key: key, cells: map[kube.Key]*placement{}}
-		t.bundles[key] = row
+		cr.bundles[key] = row
 	}
 	return row
 }
@@ -81,15 +81,15 @@ func (row *bundleRow) planned() bool {
 }
 
 // dropBundle removes a row that has neither a Bundle nor placements.
-func (t *core) dropBundle(row *bundleRow) {
+func (cr *core) dropBundle(row *bundleRow) {
 	if row.obj == nil && len(row.cells) == 0 {
-		delete(t.bundles, row.key)
+		delete(cr.bundles, row.key)
 	}
 }
 
 // owners returns the names of the GitRepo and the HelmOp of a Bundle.
-func (t *core) owners(bundle kube.Key) (repo, helmOp string) {
-	row := t.bundles[bundle]
+func (cr *core) owners(bundle kube.Key) (repo, helmOp string) {
+	row := cr.bundles[bundle]
 	if row == nil {
 		return "", ""
 	}
@@ -357,7 +357,7 @@ type PendingCreates struct {
 var pendingSeed = maphash.MakeSeed()
 
 // count adds the cluster of a placement, or removes it.
-func (h *PendingCreates) count(c *placement) {
+func (p *PendingCreates) count(c *placement) {
 	now := c.isPendingCreate()
 	if now == c.counted {
 		return
@@ -365,11 +365,11 @@ func (h *PendingCreates) count(c *placement) {
 	c.counted = now
 	hash := maphash.Comparable(pendingSeed, c.cluster)
 	if now {
-		h.clusters++
-		h.sum += hash
+		p.clusters++
+		p.sum += hash
 	} else {
-		h.clusters--
-		h.sum -= hash
+		p.clusters--
+		p.sum -= hash
 	}
 }
 

@@ -116,12 +116,12 @@ func (t clusterTable) SetCluster(c *fleet.Cluster) (Changes, ClusterChange) {
 
 // placeCluster computes the place of a cluster after a change: its namespace, its
 // groups and labels.
-func (t *core) placeCluster(row *clusterRow) {
+func (cr *core) placeCluster(row *clusterRow) {
 	c := row.obj
 	var namespace string
-	namespace, row.noPlace = registration.PlaceOf(c, t.spaceOwners)
+	namespace, row.noPlace = registration.PlaceOf(c, cr.spaceOwners)
 	var groups target.Groups
-	if w := t.groups[c.Namespace]; w != nil {
+	if w := cr.groups[c.Namespace]; w != nil {
 		groups = w.compiled
 	}
 	p := deployment.NewPlace(c, groups, namespace)
@@ -179,23 +179,23 @@ func (t clusterTable) Candidates(namespace string) []*Candidate {
 }
 
 // addMember inserts a cluster into the sorted list of its namespace.
-func (t *core) addMember(key kube.Key) {
-	list := t.members[key.Namespace]
+func (cr *core) addMember(key kube.Key) {
+	list := cr.members[key.Namespace]
 	i, _ := slices.BinarySearchFunc(list, key, CompareKeys)
-	t.members[key.Namespace] = slices.Insert(list, i, key)
-	t.moves++
+	cr.members[key.Namespace] = slices.Insert(list, i, key)
+	cr.moves++
 }
 
 // removeMember removes a cluster from the list of its namespace.
-func (t *core) removeMember(key kube.Key) {
-	list := t.members[key.Namespace]
+func (cr *core) removeMember(key kube.Key) {
+	list := cr.members[key.Namespace]
 	i, _ := slices.BinarySearchFunc(list, key, CompareKeys)
 	if list = slices.Delete(list, i, i+1); len(list) == 0 {
-		delete(t.members, key.Namespace)
+		delete(cr.members, key.Namespace)
 	} else {
-		t.members[key.Namespace] = list
+		cr.members[key.Namespace] = list
 	}
-	t.moves++
+	cr.moves++
 }
 
 // Moves returns a number that changes with the inputs that the decisions about all
@@ -259,9 +259,9 @@ func (t clusterTable) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.Cluste
 }
 
 // deploymentViews returns the views of all desired deployments of a cluster.
-func (t *core) deploymentViews(key kube.Key) []*summary.Deployment {
+func (cr *core) deploymentViews(key kube.Key) []*summary.Deployment {
 	var out []*summary.Deployment
-	for c := range t.onCluster[key] {
+	for c := range cr.onCluster[key] {
 		if c.want != nil {
 			view := c.view
 			out = append(out, &view)
@@ -334,21 +334,21 @@ func (t clusterTable) setGroups(namespace string, group kube.Key) (Changes, []Cl
 }
 
 // replaceCluster computes the place of a cluster, and appends a change if it differs.
-func (t *core) replaceCluster(row *clusterRow, changes []ClusterChange) []ClusterChange {
+func (cr *core) replaceCluster(row *clusterRow, changes []ClusterChange) []ClusterChange {
 	was := row.candidate()
-	t.placeCluster(row)
+	cr.placeCluster(row)
 	is := row.candidate()
 	if sameCandidate(was, is) {
 		return changes
 	}
-	t.moves++
+	cr.moves++
 	return append(changes, ClusterChange{Targeting: true, Was: was, Is: is})
 }
 
 // touchGroups marks the groups of a namespace as changed. It marks them as not final:
 // only their counters would show that.
-func (t *core) touchGroups(namespace string, changed *Changes) {
-	if w := t.groups[namespace]; w != nil {
+func (cr *core) touchGroups(namespace string, changed *Changes) {
+	if w := cr.groups[namespace]; w != nil {
 		for name := range w.groups {
 			changed.add(Subject{KindGroup, kube.Key{Namespace: namespace, Name: name}}, false)
 		}

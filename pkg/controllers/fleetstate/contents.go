@@ -12,16 +12,16 @@ import (
 
 // countContents updates which deployments hold contents: a deployment holds those of
 // its current, its staged and its applied version, and none if it is withdrawn.
-func (t *core) countContents(was, is *fleet.BundleDeployment, changed *Changes) {
+func (cr *core) countContents(was, is *fleet.BundleDeployment, changed *Changes) {
 	old, now := contentsOf(was), contentsOf(is)
 	for _, id := range now {
-		t.uses[id]++
+		cr.uses[id]++
 	}
 	for _, id := range old {
-		if t.uses[id]--; t.uses[id] == 0 {
-			delete(t.uses, id)
+		if cr.uses[id]--; cr.uses[id] == 0 {
+			delete(cr.uses, id)
 		}
-		if t.uses[id] == 0 || was.Spec.OCIContents && !slices.Contains(now, id) {
+		if cr.uses[id] == 0 || was.Spec.OCIContents && !slices.Contains(now, id) {
 			changed.Unused = append(changed.Unused, id)
 		}
 	}
@@ -51,9 +51,9 @@ func (t deploymentTable) InUse(content string) bool {
 }
 
 // isNeeded reports whether a Bundle deploys the content to any cluster.
-func (t *core) isNeeded(content string) bool {
-	for key := range t.contents[content] {
-		if row := t.bundles[key]; row != nil && row.plan != nil && len(row.plan.Order) > 0 {
+func (cr *core) isNeeded(content string) bool {
+	for key := range cr.contents[content] {
+		if row := cr.bundles[key]; row != nil && row.plan != nil && len(row.plan.Order) > 0 {
 			return true
 		}
 	}
@@ -73,29 +73,29 @@ func NamedBy(b *fleet.Bundle) string {
 }
 
 // setNamedContent records which content a Bundle names.
-func (t *core) setNamedContent(row *bundleRow, id string, changed *Changes) {
+func (cr *core) setNamedContent(row *bundleRow, id string, changed *Changes) {
 	old := row.named
 	if old == id {
 		return
 	}
 	row.named = id
 	if old != "" {
-		delete(t.named[old], row.key)
-		if len(t.named[old]) == 0 {
-			delete(t.named, old)
+		delete(cr.named[old], row.key)
+		if len(cr.named[old]) == 0 {
+			delete(cr.named, old)
 			changed.Unused = append(changed.Unused, old)
 		}
 	}
 	if id != "" {
-		if t.named[id] == nil {
-			t.named[id] = map[kube.Key]bool{}
+		if cr.named[id] == nil {
+			cr.named[id] = map[kube.Key]bool{}
 		}
-		t.named[id][row.key] = true
+		cr.named[id][row.key] = true
 	}
 }
 
-// BundlesNaming returns the Bundles that name a content, sorted.
-func (t bundleTable) BundlesNaming(content string) []kube.Key {
+// BundlesWithContent returns the Bundles that name a content, sorted.
+func (t bundleTable) BundlesWithContent(content string) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(t.named[content]), CompareKeys)
@@ -114,14 +114,14 @@ func (t deploymentTable) Workspaces(content string) map[string]bool {
 
 // namespacesHolding returns the set of what of returns for each deployment that holds a
 // content.
-func (t *core) namespacesHolding(content string, of func(at kube.Key, c *placement) string) map[string]bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (cr *core) namespacesHolding(content string, of func(at kube.Key, c *placement) string) map[string]bool {
+	cr.mu.Lock()
+	defer cr.mu.Unlock()
 	out := map[string]bool{}
-	if t.uses[content] == 0 {
+	if cr.uses[content] == 0 {
 		return out
 	}
-	for at, c := range t.deployments {
+	for at, c := range cr.deployments {
 		if slices.Contains(contentsOf(c.bd), content) {
 			out[of(at, c)] = true
 		}

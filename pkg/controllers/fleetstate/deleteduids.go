@@ -34,8 +34,8 @@ func (d *deletedUIDs) add(uid types.UID) {
 // OnReappeared handles an object that a watch reports as new. An object that was
 // deleted may appear again with the same UID: the API server was restored from a
 // backup.
-func (t *core) OnReappeared(uid types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.departed.known, uid)
+func (cr *core) OnReappeared(uid types.UID) {
+	cr.mu.Lock()
+	defer cr.mu.Unlock()
+	delete(cr.departed.known, uid)
 }

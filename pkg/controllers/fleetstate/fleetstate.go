@@ -136,7 +136,7 @@ type placement struct {
 
 // isPendingCreate reports whether the deployment must still be created: until then
 // other Bundles of the repository are not withdrawn from the cluster.
-func (c *placement) isPendingCreate() bool { return c.bd == nil && c.want != nil && c.want.Coming }
+func (p *placement) isPendingCreate() bool { return p.bd == nil && p.want != nil && p.want.Coming }
 
 // counts holds the number of deployments in each state.
 type counts [8]int
@@ -156,57 +156,57 @@ func (c *counts) final() bool {
 
 // placementOf returns the placement of a Bundle on a cluster, and creates it if it is
 // missing.
-func (t *core) placementOf(bundle, cluster kube.Key) *placement {
-	row := t.bundleRowOf(bundle)
+func (cr *core) placementOf(bundle, cluster kube.Key) *placement {
+	row := cr.bundleRowOf(bundle)
 	c := row.cells[cluster]
 	if c == nil {
 		c = &placement{bundle: bundle, cluster: cluster}
 		row.cells[cluster] = c
-		if t.onCluster[cluster] == nil {
-			t.onCluster[cluster] = map[*placement]bool{}
+		if cr.onCluster[cluster] == nil {
+			cr.onCluster[cluster] = map[*placement]bool{}
 		}
-		t.onCluster[cluster][c] = true
+		cr.onCluster[cluster][c] = true
 	}
 	return c
 }
 
 // dropPlacement removes a placement that has no deployment and is not desired.
-func (t *core) dropPlacement(c *placement) {
+func (cr *core) dropPlacement(c *placement) {
 	if c.bd != nil || c.want != nil {
 		return
 	}
-	if row := t.bundles[c.bundle]; row != nil {
+	if row := cr.bundles[c.bundle]; row != nil {
 		delete(row.cells, c.cluster)
-		t.dropBundle(row)
+		cr.dropBundle(row)
 	}
-	delete(t.onCluster[c.cluster], c)
-	if len(t.onCluster[c.cluster]) == 0 {
-		delete(t.onCluster, c.cluster)
+	delete(cr.onCluster[c.cluster], c)
+	if len(cr.onCluster[c.cluster]) == 0 {
+		delete(cr.onCluster, c.cluster)
 	}
 }
 
 // refreshView computes the view of a placement, and updates the counters.
-func (t *core) refreshView(c *placement, changed *Changes) {
-	if row := t.bundles[c.bundle]; row != nil {
+func (cr *core) refreshView(c *placement, changed *Changes) {
+	if row := cr.bundles[c.bundle]; row != nil {
 		row.pending.count(c)
 	}
 	old, counted := c.view, c.view.State != ""
 	c.view = summary.Deployment{}
 	if c.want != nil {
-		c.view = t.computeView(c)
+		c.view = cr.computeView(c)
 	}
 	if sameView(&old, &c.view) {
 		return
 	}
-	t.countPlacement(c, old.State, counted, -1)
-	t.countPlacement(c, c.view.State, c.want != nil, 1)
-	t.markChanged(c, changed)
+	cr.countPlacement(c, old.State, counted, -1)
+	cr.countPlacement(c, c.view.State, c.want != nil, 1)
+	cr.markChanged(c, changed)
 }
 
 // computeView returns a placement as summaries show it.
-func (t *core) computeView(c *placement) summary.Deployment {
+func (cr *core) computeView(c *placement) summary.Deployment {
 	d := summary.Deployment{Bundle: c.bundle.Name, Cluster: c.cluster.String()}
-	d.Repo, d.HelmOp = t.owners(c.bundle)
+	d.Repo, d.HelmOp = cr.owners(c.bundle)
 	if c.bd == nil {
 		d = summary.Pending(d, c.want.Held)
 	} else {
@@ -223,29 +223,29 @@ func (t *core) computeView(c *placement) summary.Deployment {
 
 // countPlacement adds n to all counters that include a placement in state s, if counted
 // is true.
-func (t *core) countPlacement(c *placement, s fleet.BundleState, counted bool, n int) {
+func (cr *core) countPlacement(c *placement, s fleet.BundleState, counted bool, n int) {
 	if !counted {
 		return
 	}
-	row := t.bundleRowOf(c.bundle)
+	row := cr.bundleRowOf(c.bundle)
 	row.counts.add(s, n)
-	if repo := t.repos[row.repo]; repo != nil {
+	if repo := cr.repos[row.repo]; repo != nil {
 		repo.counts.add(s, n)
 	}
-	if cl := t.clusters[c.cluster]; cl != nil {
+	if cl := cr.clusters[c.cluster]; cl != nil {
 		cl.counts.add(s, n)
 		cl.sum = nil
 	}
 }
 
 // markChanged marks the statuses of all objects that show a placement as changed.
-func (t *core) markChanged(c *placement, changed *Changes) {
-	row := t.bundleRowOf(c.bundle)
+func (cr *core) markChanged(c *placement, changed *Changes) {
+	row := cr.bundleRowOf(c.bundle)
 	changed.add(Subject{KindBundle, c.bundle}, row.counts.final())
-	if repo := t.repos[row.repo]; repo != nil {
+	if repo := cr.repos[row.repo]; repo != nil {
 		changed.add(Subject{KindGitRepo, row.repo}, repo.counts.final())
 	}
-	cl := t.clusters[c.cluster]
+	cl := cr.clusters[c.cluster]
 	if cl == nil {
 		return
 	}
@@ -294,11 +294,11 @@ type Return struct {
 }
 
 // add marks the status of an object as changed.
-func (n *Changes) add(s Subject, final bool) {
-	if n.Status == nil {
-		n.Status = make(map[Subject]bool, 4)
+func (c *Changes) add(s Subject, final bool) {
+	if c.Status == nil {
+		c.Status = make(map[Subject]bool, 4)
 	}
-	n.Status[s] = final
+	c.Status[s] = final
 }
 
 // newer reports whether resourceVersion a is later than b. Versions of one kind

@@ -397,7 +397,7 @@ func TestNamedContent(t *testing.T) {
 		return b
 	}
 	tab.SetBundle(named(1, "s-1"))
-	if !tab.InUse("s-1") || len(tab.BundlesNaming("s-1")) != 1 {
+	if !tab.InUse("s-1") || len(tab.BundlesWithContent("s-1")) != 1 {
 		t.Error("a Bundle names it")
 	}
 	p := planFor("c1")

@@ -101,37 +101,37 @@ func ReadHeartbeat(c *fleet.Cluster) Heartbeat {
 // been down too: the cluster keeps the state in its status until the deadline has
 // passed by the manager's clock. revived reports that the agent was not online before,
 // away is how long it was offline; 0 for its first report.
-func (t *core) setHeartbeat(row *clusterRow, first bool, changed *Changes) (revived bool, away time.Duration) {
+func (cr *core) setHeartbeat(row *clusterRow, first bool, changed *Changes) (revived bool, away time.Duration) {
 	s, key := ReadHeartbeat(row.obj), kube.KeyOf(row.obj)
-	timeout := heartbeat.PolicyOf(row.obj, s.Protocol).Deadline(t.checkin)
+	timeout := heartbeat.PolicyOf(row.obj, s.Protocol).Deadline(cr.checkin)
 	if first {
-		t.expectAck(row, key)
+		cr.expectAck(row, key)
 	}
 	switch {
 	case s.Time.IsZero():
 		row.life = summary.NeverSeen
-	case first && row.obj.Status.Display.State == fleet.Offline && t.now().Sub(s.Time) > timeout:
+	case first && row.obj.Status.Display.State == fleet.Offline && cr.now().Sub(s.Time) > timeout:
 		row.lastAlive, row.life = s.Time, summary.Offline
 	case first:
 		row.lastAlive, row.life = s.Time, summary.Online
-		if age := t.now().Sub(s.Time); age > timeout || age < 0 {
-			row.lastAlive = t.now()
+		if age := cr.now().Sub(s.Time); age > timeout || age < 0 {
+			row.lastAlive = cr.now()
 		}
 	case !s.Time.Equal(row.heartbeat.Time):
-		revived, away = row.life != summary.Online, t.offlineFor(row)
-		row.lastAlive, row.life = t.now(), summary.Online
-		t.settlePendingAck(row, key, changed)
+		revived, away = row.life != summary.Online, cr.offlineFor(row)
+		row.lastAlive, row.life = cr.now(), summary.Online
+		cr.settlePendingAck(row, key, changed)
 	}
 	row.heartbeat = s
 	return revived, away
 }
 
 // offlineFor returns how long an agent was offline; 0 if it was not.
-func (t *core) offlineFor(row *clusterRow) time.Duration {
+func (cr *core) offlineFor(row *clusterRow) time.Duration {
 	if row.life != summary.Offline {
 		return 0
 	}
-	return max(t.now().Sub(row.lastAlive), 1)
+	return max(cr.now().Sub(row.lastAlive), 1)
 }
 
 // MissedDeadline reports whether the agent of an online cluster has missed the deadline

@@ -49,12 +49,12 @@ func (t deploymentTable) DeploymentsOf(namespace string) int {
 }
 
 // countDeployment updates the number of deployments after one was created or deleted.
-func (t *core) countDeployment(namespace string, old, now *fleet.BundleDeployment) {
+func (cr *core) countDeployment(namespace string, old, now *fleet.BundleDeployment) {
 	switch {
 	case old == nil && now != nil:
-		t.spread[namespace]++
+		cr.spread[namespace]++
 	case old != nil && now == nil:
-		t.spread[namespace]--
+		cr.spread[namespace]--
 	}
 }
 

@@ -14,9 +14,9 @@ func (t clusterTable) FollowNamespaces() {
 }
 
 // expectNamespace records which namespace a Cluster should have.
-func (t *core) expectNamespace(key kube.Key) {
-	if t.expected != nil {
-		t.expected[naming.ClusterNamespace(key.Namespace, key.Name)] = key
+func (cr *core) expectNamespace(key kube.Key) {
+	if cr.expected != nil {
+		cr.expected[naming.ClusterNamespace(key.Namespace, key.Name)] = key
 	}
 }
 

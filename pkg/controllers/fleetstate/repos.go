@@ -13,19 +13,19 @@ type repoRow struct {
 }
 
 // repoRowOf returns the row of a GitRepo, and adds it if it is missing.
-func (t *core) repoRowOf(key kube.Key) *repoRow {
-	r := t.repos[key]
+func (cr *core) repoRowOf(key kube.Key) *repoRow {
+	r := cr.repos[key]
 	if r == nil {
 		r = &repoRow{bundles: map[kube.Key]bool{}}
-		t.repos[key] = r
+		cr.repos[key] = r
 	}
 	return r
 }
 
 // dropRepo removes a row that has neither a GitRepo nor Bundles.
-func (t *core) dropRepo(key kube.Key) {
-	if r := t.repos[key]; r != nil && r.obj == nil && len(r.bundles) == 0 {
-		delete(t.repos, key)
+func (cr *core) dropRepo(key kube.Key) {
+	if r := cr.repos[key]; r != nil && r.obj == nil && len(r.bundles) == 0 {
+		delete(cr.repos, key)
 	}
 }
 

@@ -96,18 +96,18 @@ func (t clusterTable) ResetAck(key kube.Key) {
 
 // onNewVersion handles a newer version of a deployment: either its agent has reported,
 // or the manager expects a report from now on.
-func (t *core) onNewVersion(c *placement, old *fleet.BundleDeployment, changed *Changes) {
+func (cr *core) onNewVersion(c *placement, old *fleet.BundleDeployment, changed *Changes) {
 	if old != nil && old.UID == c.bd.UID && !sameReport(&old.Status, &c.bd.Status) {
-		t.recordReport(c.cluster, changed)
+		cr.recordReport(c.cluster, changed)
 	}
 	if !rollout.Unanswered(c.bd) || old != nil && sameSpec(old, c.bd) {
 		return
 	}
-	if row := t.clusters[c.cluster]; row != nil && row.pendingAck.since.IsZero() {
-		row.pendingAck.since = t.now()
+	if row := cr.clusters[c.cluster]; row != nil && row.pendingAck.since.IsZero() {
+		row.pendingAck.since = cr.now()
 	}
-	if b := t.bundleRowOf(c.bundle); b.due.IsZero() {
-		b.due = t.now().Add(rollout.SilentAfter)
+	if b := cr.bundleRowOf(c.bundle); b.due.IsZero() {
+		b.due = cr.now().Add(rollout.SilentAfter)
 		changed.Promoted = append(changed.Promoted, c.bundle)
 	}
 }
@@ -129,46 +129,46 @@ func sameReport(a, b *fleet.BundleDeploymentStatus) bool {
 
 // recordReport records a report of an agent at the current time. It does not make a
 // cluster online whose agent has not checked in yet.
-func (t *core) recordReport(key kube.Key, changed *Changes) {
-	row := t.clusters[key]
+func (cr *core) recordReport(key kube.Key, changed *Changes) {
+	row := cr.clusters[key]
 	if row == nil {
 		return
 	}
-	t.settlePendingAck(row, key, changed)
+	cr.settlePendingAck(row, key, changed)
 	if row.life == summary.NeverSeen {
 		return
 	}
-	away := t.offlineFor(row)
-	row.lastAlive = t.now()
+	away := cr.offlineFor(row)
+	row.lastAlive = cr.now()
 	if row.life == summary.Online {
 		return
 	}
 	row.life = summary.Online
-	t.moves++
+	cr.moves++
 	changed.BackOnline = append(changed.BackOnline, Return{Cluster: key, Away: away})
 	changed.add(Subject{KindCluster, key}, row.counts.final())
-	t.touchGroups(key.Namespace, changed)
+	cr.touchGroups(key.Namespace, changed)
 }
 
 // settlePendingAck records that a cluster has reported. A cluster that was silent takes
 // part in rollouts again.
-func (t *core) settlePendingAck(row *clusterRow, key kube.Key, changed *Changes) {
+func (cr *core) settlePendingAck(row *clusterRow, key kube.Key, changed *Changes) {
 	was := row.pendingAck.silent
 	if row.pendingAck = (pendingAck{}); !was {
 		return
 	}
-	t.moves++
-	t.markClusterChanged(key, changed)
-	for c := range t.onCluster[key] {
+	cr.moves++
+	cr.markClusterChanged(key, changed)
+	for c := range cr.onCluster[key] {
 		changed.Plan = append(changed.Plan, c.bundle)
 	}
 }
 
 // markClusterChanged enqueues the Bundles of a cluster whose rollout may continue
 // because the cluster has changed.
-func (t *core) markClusterChanged(key kube.Key, changed *Changes) {
-	for c := range t.onCluster[key] {
-		b := t.bundleRowOf(c.bundle)
+func (cr *core) markClusterChanged(key kube.Key, changed *Changes) {
+	for c := range cr.onCluster[key] {
+		b := cr.bundleRowOf(c.bundle)
 		b.changed++
 		if b.plan != nil && b.plan.Waiting {
 			changed.Plan = append(changed.Plan, c.bundle)
@@ -181,10 +181,10 @@ func (t *core) markClusterChanged(key kube.Key, changed *Changes) {
 
 // expectAck makes the manager expect a report of a cluster for deployments that are in
 // the table before the Cluster: at the start, caches sync in any order.
-func (t *core) expectAck(row *clusterRow, key kube.Key) {
-	for c := range t.onCluster[key] {
+func (cr *core) expectAck(row *clusterRow, key kube.Key) {
+	for c := range cr.onCluster[key] {
 		if rollout.Unanswered(c.bd) {
-			row.pendingAck.since = t.now()
+			row.pendingAck.since = cr.now()
 			return
 		}
 	}

@@ -68,14 +68,14 @@ func (t bundleTable) plannedDeployments(row *bundleRow) []plannedDeployment {
 }
 
 // rolloutTarget returns the deployment as input of package rollout.
-func (s plannedDeployment) rolloutTarget() rollout.Target {
-	out := rollout.TargetOf(s.placement.view.Cluster, s.placement.bd)
-	out.Desired, out.Paused = s.placement.want.ID, s.placement.want.Paused
-	if s.placement.want.Kept {
-		out.Held = s.placement.want.Held
+func (p plannedDeployment) rolloutTarget() rollout.Target {
+	out := rollout.TargetOf(p.placement.view.Cluster, p.placement.bd)
+	out.Desired, out.Paused = p.placement.want.ID, p.placement.want.Paused
+	if p.placement.want.Kept {
+		out.Held = p.placement.want.Held
 	}
-	if s.cluster != nil {
-		out.Offline, out.Silent = s.cluster.life == summary.Offline, s.cluster.pendingAck.silent
+	if p.cluster != nil {
+		out.Offline, out.Silent = p.cluster.life == summary.Offline, p.cluster.pendingAck.silent
 	}
 	return out
 }

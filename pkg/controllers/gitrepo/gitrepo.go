@@ -167,53 +167,53 @@ func (w *Worker) Runnables() []kube.Runner {
 
 // get returns what is remembered of a GitRepo. It returns an empty memory for another
 // object of the same name.
-func (w *memories) get(key kube.Key, uid types.UID) memory {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if m := w.memory[key]; m != nil && m.uid == uid {
+func (mm *memories) get(key kube.Key, uid types.UID) memory {
+	mm.mu.Lock()
+	defer mm.mu.Unlock()
+	if m := mm.memory[key]; m != nil && m.uid == uid {
 		return *m
 	}
 	return memory{uid: uid}
 }
 
 // update changes what is remembered of a GitRepo.
-func (w *memories) update(key kube.Key, uid types.UID, change func(*memory)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	m := w.memory[key]
+func (mm *memories) update(key kube.Key, uid types.UID, change func(*memory)) {
+	mm.mu.Lock()
+	defer mm.mu.Unlock()
+	m := mm.memory[key]
 	if m == nil || m.uid != uid {
 		if m != nil {
-			w.reader.Forget(m.reading)
+			mm.reader.Forget(m.reading)
 		}
 		m = &memory{uid: uid}
-		w.memory[key] = m
+		mm.memory[key] = m
 	}
 	change(m)
 }
 
-func (w *memories) forget(key kube.Key) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if m := w.memory[key]; m != nil {
-		w.reader.Forget(m.reading)
+func (mm *memories) forget(key kube.Key) {
+	mm.mu.Lock()
+	defer mm.mu.Unlock()
+	if m := mm.memory[key]; m != nil {
+		mm.reader.Forget(m.reading)
 	}
-	delete(w.memory, key)
+	delete(mm.memory, key)
 }
 
 // setRemoved records that this process deletes a Bundle; the returned function removes
 // the record after a failure.
-func (w *memories) setRemoved(uid types.UID) (failed func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.removed[uid] = true
-	return func() { w.takeRemoved(uid) }
+func (mm *memories) setRemoved(uid types.UID) (failed func()) {
+	mm.mu.Lock()
+	defer mm.mu.Unlock()
+	mm.removed[uid] = true
+	return func() { mm.takeRemoved(uid) }
 }
 
 // takeRemoved reports whether this process has deleted a Bundle, and drops the record.
-func (w *memories) takeRemoved(uid types.UID) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	ours := w.removed[uid]
-	delete(w.removed, uid)
+func (mm *memories) takeRemoved(uid types.UID) bool {
+	mm.mu.Lock()
+	defer mm.mu.Unlock()
+	ours := mm.removed[uid]
+	delete(mm.removed, uid)
 	return ours
 }

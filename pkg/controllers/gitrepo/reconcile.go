@@ -104,7 +104,7 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 	m := w.memories.get(key, repo.UID)
 	f := gitrepo.Facts{
 		Repo:      repo,
-		Closed:    support.FailClosed(w.limits(repo.Namespace)),
+		Closed:    support.LimitReason(w.limits(repo.Namespace)),
 		Missing:   support.Message(support.UnsupportedFields(repo)),
 		Suspended: w.suspended(),
 		Lost:      m.lost,

@@ -84,37 +84,37 @@ type credentials struct {
 // access reads the Secrets of a GitRepo. If a named Secret does not exist or is not
 // usable, the error is a reconcile.Terminal with reason FailedValidatingSecret. Errors
 // of gitrepo.SpecError have the same form.
-func (w *credentials) access(ctx context.Context, repo *fleet.GitRepo) (access, error) {
+func (cr *credentials) access(ctx context.Context, repo *fleet.GitRepo) (access, error) {
 	a := access{hashes: map[string]string{}, former: map[string]string{}}
 	if err := gitrepo.SpecError(repo.Spec); err != nil {
 		return a, err
 	}
-	for _, read := range []func(context.Context, *fleet.GitRepo, *access) error{w.gitAccess, w.chartAccess, w.chartAccessByPath, w.storageAccess} {
+	for _, read := range []func(context.Context, *fleet.GitRepo, *access) error{cr.gitAccess, cr.chartAccess, cr.chartAccessByPath, cr.storageAccess} {
 		if err := read(ctx, repo, &a); err != nil {
 			return a, err
 		}
 	}
 	a.charts.URLs = repo.Spec.HelmRepoURLRegex
-	a.charts.Default = w.withDefaults(repo, a.charts.Default)
+	a.charts.Default = cr.withDefaults(repo, a.charts.Default)
 	for dir, c := range a.charts.ByPath {
-		a.charts.ByPath[dir] = w.withDefaults(repo, c)
+		a.charts.ByPath[dir] = cr.withDefaults(repo, c)
 	}
 	return a, nil
 }
 
 // withDefaults returns the credentials of a Secret, completed with the fields of the
 // GitRepo that concern all downloads.
-func (w *credentials) withDefaults(repo *fleet.GitRepo, c chart.Credentials) chart.Credentials {
+func (cr *credentials) withDefaults(repo *fleet.GitRepo, c chart.Credentials) chart.Credentials {
 	c.InsecureSkipVerify = c.InsecureSkipVerify || repo.Spec.InsecureSkipTLSverify
 	if len(c.KnownHosts) == 0 {
-		c.KnownHosts = w.knownHosts()
+		c.KnownHosts = cr.knownHosts()
 	}
 	return c
 }
 
 // knownHosts returns the known_hosts of the installation.
-func (w *credentials) knownHosts() []byte {
-	m, ok := w.cache.config.Get(kube.Key{Namespace: w.namespace, Name: fleet.ConfigMapKnownHosts})
+func (cr *credentials) knownHosts() []byte {
+	m, ok := cr.cache.config.Get(kube.Key{Namespace: cr.namespace, Name: fleet.ConfigMapKnownHosts})
 	if !ok {
 		return nil
 	}
@@ -122,20 +122,20 @@ func (w *credentials) knownHosts() []byte {
 }
 
 // gitAccess reads the Secret for the repository itself.
-func (w *credentials) gitAccess(ctx context.Context, repo *fleet.GitRepo, a *access) error {
+func (cr *credentials) gitAccess(ctx context.Context, repo *fleet.GitRepo, a *access) error {
 	a.git = git.Source{
 		URL: repo.Spec.Repo, CABundle: repo.Spec.CABundle, InsecureSkipTLSVerify: repo.Spec.InsecureSkipTLSverify,
 	}
 	named := repo.Spec.ClientSecretName != ""
 	key := kube.Key{Namespace: repo.Namespace, Name: orDefault(repo.Spec.ClientSecretName, fleet.SecretGitCredential)}
-	if _, ok := w.cache.secrets.Get(key); !ok && !named {
+	if _, ok := cr.cache.secrets.Get(key); !ok && !named {
 		return nil
 	}
-	secret, err := w.secrets.Get(ctx, key)
+	secret, err := cr.secrets.Get(ctx, key)
 	if kube.IsGone(err) && !named {
 		return nil
 	}
-	if err = w.notFoundError(key, "clientSecretName", err); err != nil {
+	if err = cr.notFoundError(key, "clientSecretName", err); err != nil {
 		return err
 	}
 	if a.git.Credentials, err = git.CredentialsOf(string(secret.Type), secret.Data); err != nil {
@@ -143,7 +143,7 @@ func (w *credentials) gitAccess(ctx context.Context, repo *fleet.GitRepo, a *acc
 	}
 	a.secret = secret
 	if len(a.git.Credentials.SSHPrivateKey) > 0 && len(a.git.Credentials.KnownHosts) == 0 {
-		a.git.Credentials.KnownHosts = w.knownHosts()
+		a.git.Credentials.KnownHosts = cr.knownHosts()
 	}
 	a.setHash(fleet.AnnotationClientSecretHash, secret)
 	return nil
@@ -179,21 +179,21 @@ func missingUserMessage(s *corev1.Secret) string {
 
 // secretOf returns the Secret that a field of the spec names; nil if the field is
 // empty.
-func (w *credentials) secretOf(ctx context.Context, repo *fleet.GitRepo, field, name string) (*corev1.Secret, error) {
+func (cr *credentials) secretOf(ctx context.Context, repo *fleet.GitRepo, field, name string) (*corev1.Secret, error) {
 	if name == "" {
 		return nil, nil
 	}
 	key := kube.Key{Namespace: repo.Namespace, Name: name}
-	secret, err := w.secrets.Get(ctx, key)
-	if err = w.notFoundError(key, field, err); err != nil {
+	secret, err := cr.secrets.Get(ctx, key)
+	if err = cr.notFoundError(key, field, err); err != nil {
 		return nil, err
 	}
 	return secret, nil
 }
 
 // chartAccess reads the Secret for all charts.
-func (w *credentials) chartAccess(ctx context.Context, repo *fleet.GitRepo, a *access) error {
-	secret, err := w.secretOf(ctx, repo, "helmSecretName", repo.Spec.HelmSecretName)
+func (cr *credentials) chartAccess(ctx context.Context, repo *fleet.GitRepo, a *access) error {
+	secret, err := cr.secretOf(ctx, repo, "helmSecretName", repo.Spec.HelmSecretName)
 	if secret == nil {
 		return err
 	}
@@ -206,8 +206,8 @@ func (w *credentials) chartAccess(ctx context.Context, repo *fleet.GitRepo, a *a
 
 // chartAccessByPath reads the Secret for the charts of certain directories. Its
 // credentials replace those of chartAccess there.
-func (w *credentials) chartAccessByPath(ctx context.Context, repo *fleet.GitRepo, a *access) error {
-	secret, err := w.secretOf(ctx, repo, "helmSecretNameForPaths", repo.Spec.HelmSecretNameForPaths)
+func (cr *credentials) chartAccessByPath(ctx context.Context, repo *fleet.GitRepo, a *access) error {
+	secret, err := cr.secretOf(ctx, repo, "helmSecretNameForPaths", repo.Spec.HelmSecretNameForPaths)
 	if secret == nil {
 		return err
 	}
@@ -228,11 +228,11 @@ func (w *credentials) chartAccessByPath(ctx context.Context, repo *fleet.GitRepo
 
 // storageAccess checks the Secret of the registry that a GitRepo keeps its bundles in.
 // Its data is read when a bundle is written.
-func (w *credentials) storageAccess(ctx context.Context, repo *fleet.GitRepo, _ *access) error {
-	if !w.registries {
+func (cr *credentials) storageAccess(ctx context.Context, repo *fleet.GitRepo, _ *access) error {
+	if !cr.registries {
 		return nil
 	}
-	secret, err := w.secretOf(ctx, repo, "ociRegistrySecret", repo.Spec.OCIRegistrySecret)
+	secret, err := cr.secretOf(ctx, repo, "ociRegistrySecret", repo.Spec.OCIRegistrySecret)
 	if secret == nil {
 		return err
 	}
@@ -244,12 +244,12 @@ func (w *credentials) storageAccess(ctx context.Context, repo *fleet.GitRepo, _ 
 
 // notFoundError returns err; if the Secret that a field names does not exist, it
 // returns a message that names the field.
-func (w *credentials) notFoundError(key kube.Key, field string, err error) error {
+func (cr *credentials) notFoundError(key kube.Key, field string, err error) error {
 	if !kube.IsGone(err) {
 		return err
 	}
 	var names []string
-	for _, s := range w.cache.secrets.List(key.Namespace) {
+	for _, s := range cr.cache.secrets.List(key.Namespace) {
 		names = append(names, s.Name)
 	}
 	return missingSecret(key, field, names)

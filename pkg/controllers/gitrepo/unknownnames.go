@@ -223,10 +223,10 @@ type nameFinder struct {
 }
 
 // missingBundles returns the names of bundles that do not exist in a workspace.
-func (w *nameFinder) missingBundles(namespace string, bundles []string) []string {
+func (nf *nameFinder) missingBundles(namespace string, bundles []string) []string {
 	var list []string
 	for _, name := range bundles {
-		if _, ok := w.cache.bundles.Get(kube.Key{Namespace: namespace, Name: name}); !ok {
+		if _, ok := nf.cache.bundles.Get(kube.Key{Namespace: namespace, Name: name}); !ok {
 			list = append(list, name)
 		}
 	}
@@ -236,18 +236,18 @@ func (w *nameFinder) missingBundles(namespace string, bundles []string) []string
 // missing returns the names that do not exist in a workspace. If mappings allow the
 // bundles of the workspace on clusters of others, it does not look for clusters and
 // groups. After an error, the missing clusters and groups are unknown.
-func (w *nameFinder) missing(ctx context.Context, namespace string, n names) (names, error) {
-	none := names{bundles: w.missingBundles(namespace, n.bundles)}
+func (nf *nameFinder) missing(ctx context.Context, namespace string, n names) (names, error) {
+	none := names{bundles: nf.missingBundles(namespace, n.bundles)}
 	if len(n.clusters)+len(n.groups) == 0 {
 		return none, nil
 	}
-	mappings, err := w.mappings.List(ctx, namespace, "")
+	mappings, err := nf.mappings.List(ctx, namespace, "")
 	if err != nil || len(mappings) > 0 {
 		return none, err
 	}
 	out := none
 	for _, name := range n.clusters {
-		there, err := w.clusterExists(ctx, kube.Key{Namespace: namespace, Name: name})
+		there, err := nf.clusterExists(ctx, kube.Key{Namespace: namespace, Name: name})
 		if err != nil {
 			return none, err
 		}
@@ -256,7 +256,7 @@ func (w *nameFinder) missing(ctx context.Context, namespace string, n names) (na
 		}
 	}
 	for _, name := range n.groups {
-		_, err := w.groups.Get(ctx, kube.Key{Namespace: namespace, Name: name})
+		_, err := nf.groups.Get(ctx, kube.Key{Namespace: namespace, Name: name})
 		switch {
 		case kube.IsGone(err):
 			out.groups = append(out.groups, name)
@@ -268,44 +268,44 @@ func (w *nameFinder) missing(ctx context.Context, namespace string, n names) (na
 }
 
 // clusterExists reports whether a cluster has this name, or this name in Rancher.
-func (w *nameFinder) clusterExists(ctx context.Context, key kube.Key) (bool, error) {
-	_, err := w.clusters.Get(ctx, key)
+func (nf *nameFinder) clusterExists(ctx context.Context, key kube.Key) (bool, error) {
+	_, err := nf.clusters.Get(ctx, key)
 	if !kube.IsGone(err) {
 		return err == nil, err
 	}
 	if len(validation.IsValidLabelValue(key.Name)) > 0 {
 		return false, nil
 	}
-	list, err := w.clusters.List(ctx, key.Namespace, fleet.LabelDisplayName+"="+key.Name)
+	list, err := nf.clusters.List(ctx, key.Namespace, fleet.LabelDisplayName+"="+key.Name)
 	return len(list) > 0, err
 }
 
 // warnMissing adds warnings about names that do not exist, and remembers the names. If
 // the lookup fails, it adds none.
-func (w *nameFinder) warnMissing(ctx context.Context, repo *fleet.GitRepo, tree fs.FS, set *bundle.Set) {
+func (nf *nameFinder) warnMissing(ctx context.Context, repo *fleet.GitRepo, tree fs.FS, set *bundle.Set) {
 	mentioned := namesInBundles(*set, repo)
-	gone, err := w.missing(ctx, repo.Namespace, mentioned.union(targetsOf(repo).sortedDistinct()))
+	gone, err := nf.missing(ctx, repo.Namespace, mentioned.union(targetsOf(repo).sortedDistinct()))
 	if err != nil {
-		w.log.WithError(err).WithField("workspace", repo.Namespace).WithField("gitrepo", repo.Name).Debug("names of clusters not looked for")
+		nf.log.WithError(err).WithField("workspace", repo.Namespace).WithField("gitrepo", repo.Name).Debug("names of clusters not looked for")
 	}
 	addNameWarnings(tree, *set, mentioned, gone, repo.Namespace)
 	set.Findings = slices.Concat(set.Findings, unknownTargets(repo, gone))
-	w.memories.update(kube.KeyOf(repo), repo.UID, func(m *memory) { m.missing, m.looked = gone, w.now() })
+	nf.memories.update(kube.KeyOf(repo), repo.UID, func(m *memory) { m.missing, m.looked = gone, nf.now() })
 }
 
 // hasAppeared reports whether a name that was missing exists now. It looks for clusters
 // and groups once in namesAgain.
-func (w *nameFinder) hasAppeared(ctx context.Context, repo *fleet.GitRepo, m memory) bool {
+func (nf *nameFinder) hasAppeared(ctx context.Context, repo *fleet.GitRepo, m memory) bool {
 	switch others := len(m.missing.clusters) + len(m.missing.groups); {
-	case len(w.missingBundles(repo.Namespace, m.missing.bundles)) < len(m.missing.bundles):
+	case len(nf.missingBundles(repo.Namespace, m.missing.bundles)) < len(m.missing.bundles):
 		return true
-	case others == 0, w.now().Sub(m.looked) < namesAgain:
+	case others == 0, nf.now().Sub(m.looked) < namesAgain:
 		return false
 	}
-	gone, err := w.missing(ctx, repo.Namespace, m.missing)
+	gone, err := nf.missing(ctx, repo.Namespace, m.missing)
 	if err != nil {
 		return false
 	}
-	w.memories.update(kube.KeyOf(repo), repo.UID, func(m *memory) { m.looked = w.now() })
+	nf.memories.update(kube.KeyOf(repo), repo.UID, func(m *memory) { m.looked = nf.now() })
 	return m.missing.without(gone).count() > 0
 }

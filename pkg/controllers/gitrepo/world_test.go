@@ -51,11 +51,11 @@ var (
 // hashedFiles is a tree that knows hashes: those of its files are their texts.
 type hashedFiles struct{ fstest.MapFS }
 
-func (t hashedFiles) Hash(name string) (string, bool) {
+func (h hashedFiles) Hash(name string) (string, bool) {
 	text := ""
-	for _, p := range slices.Sorted(maps.Keys(t.MapFS)) {
+	for _, p := range slices.Sorted(maps.Keys(h.MapFS)) {
 		if name == "." || p == name || strings.HasPrefix(p, name+"/") {
-			text += p + "\x00" + string(t.MapFS[p].Data) + "\x00"
+			text += p + "\x00" + string(h.MapFS[p].Data) + "\x00"
 		}
 	}
 	return text, text != ""

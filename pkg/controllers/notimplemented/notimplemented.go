@@ -43,10 +43,10 @@ func New(s scope.Scope, c *kube.Client) *Manager {
 }
 
 // Runnables returns the caches and loops to run.
-func (h *Manager) Runnables() []kube.Runner { return h.parts }
+func (m *Manager) Runnables() []kube.Runner { return m.parts }
 
 // Loops returns the loops, for metrics.
-func (h *Manager) Loops() []*kube.Controller { return h.loops }
+func (m *Manager) Loops() []*kube.Controller { return m.loops }
 
 // copied is a pointer to an API type that can be copied.
 type copied[T any] interface {
@@ -89,11 +89,11 @@ func refuse[T any, P copied[T]](h *Manager, c *kube.Client, name string, status 
 }
 
 // setAccepted sets Accepted=False in the conditions of an object.
-func (h *Manager) setAccepted(conditions *[]fleet.Condition, obj kube.Object, why string) {
+func (m *Manager) setAccepted(conditions *[]fleet.Condition, obj kube.Object, why string) {
 	*conditions = condition.Set(*conditions, fleet.Condition{
 		Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, ObservedGeneration: obj.GetGeneration(),
 		Reason: fleet.ReasonNotImplemented, Message: condition.Message(why),
-	}, h.now())
+	}, m.now())
 }
 
 // warn emits an event about each new object of a kind that has no conditions. Objects

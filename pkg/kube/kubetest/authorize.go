@@ -191,12 +191,12 @@ func (s handler) selfReview(c *call) (answer, error) {
 }
 
 // review answers a SubjectAccessReview. The caller holds s.mu.
-func (s handler) review(c *call) (answer, error) {
+func (h handler) review(c *call) (answer, error) {
 	if c.Verb != "create" {
-		return answer{}, s.refuse("does not serve %s", c.Request)
+		return answer{}, h.refuse("does not serve %s", c.Request)
 	}
 	var r authorizationv1.SubjectAccessReview
-	if err := s.typed(c, &r); err != nil {
+	if err := h.typed(c, &r); err != nil {
 		return answer{}, err
 	}
 	var ask attributes
@@ -209,7 +209,7 @@ func (s handler) review(c *call) (answer, error) {
 	if namespace, name, ok := accountOf(r.Spec.User); ok {
 		who = accountUser(namespace, name)
 	}
-	r.Status.Allowed = s.allows(who, ask)
+	r.Status.Allowed = h.allows(who, ask)
 	out, err := json.Marshal(r)
 	return jsonAnswer(http.StatusCreated, out), err
 }

@@ -134,14 +134,14 @@ func bodyOf(req *http.Request) ([]byte, error) {
 }
 
 // read parses a request. If it returns no call, the answer is final.
-func (s handler) read(req *http.Request, body []byte) (*call, answer) {
+func (h handler) read(req *http.Request, body []byte) (*call, answer) {
 	c := &call{who: user{"kubetest", []string{groupMasters}}, ctx: req.Context(), query: req.URL.Query(), contentType: req.Header.Get("Content-Type"), body: body}
 	c.At, c.Query = time.Now(), req.URL.RawQuery
 	c.UserAgent, c.User = req.Header.Get("User-Agent"), req.Header.Get("Impersonate-User")
 	c.Token = bearerToken(req)
 	gv, rest, ok := groupVersion(req.URL.Path)
 	if !ok || len(rest) == 0 {
-		return nil, s.discover(req.URL.Path)
+		return nil, h.discover(req.URL.Path)
 	}
 	c.Namespace, rest = namespaceIn(rest)
 	c.Resource, c.Kind = rest[0], gv.WithResource(rest[0])
@@ -155,28 +155,28 @@ func (s handler) read(req *http.Request, body []byte) (*call, answer) {
 	case selfReviewKind.resource():
 		c.res = newResource(selfReviewKind)
 	default:
-		s.mu.Lock()
-		c.res = s.resources[gv.WithResource(c.Resource)]
-		s.mu.Unlock()
+		h.mu.Lock()
+		c.res = h.resources[gv.WithResource(c.Resource)]
+		h.mu.Unlock()
 	}
 	switch {
-	case c.res == nil && s.builtInGroup(gv):
-		return nil, refusal(s.refuse("does not serve %s of %s, see builtIn", c.Resource, gv))
+	case c.res == nil && h.builtInGroup(gv):
+		return nil, refusal(h.refuse("does not serve %s of %s, see builtIn", c.Resource, gv))
 	case c.res == nil, c.Namespace != "" && !c.res.Namespaced:
 		return nil, refusal(c.notServed())
 	}
-	if err := s.readMore(c, req); err != nil {
+	if err := h.readMore(c, req); err != nil {
 		return nil, refusal(err)
 	}
 	return c, answer{}
 }
 
 // readMore parses the parts of a request besides its path.
-func (s handler) readMore(c *call, req *http.Request) error {
+func (h handler) readMore(c *call, req *http.Request) error {
 	c.Verb = verbOf(req.Method, c)
 	c.Body = string(c.body)
 	if strings.HasPrefix(c.contentType, runtime.ContentTypeProtobuf) { // a request is recorded as JSON
-		fields, err := s.fieldsOf(c)
+		fields, err := h.fieldsOf(c)
 		if err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func (s handler) readMore(c *call, req *http.Request) error {
 	}
 	if c.Verb == "create" && c.Subresource == "" {
 		var err error
-		if c.content, err = s.fieldsOf(c); err != nil {
+		if c.content, err = h.fieldsOf(c); err != nil {
 			return err
 		}
 		c.Name, _, _ = unstructured.NestedString(c.content, "metadata", "name")
@@ -211,7 +211,7 @@ func (s handler) readMore(c *call, req *http.Request) error {
 			return nil
 		}
 	}
-	return s.refuse("does not answer in the form %q", form)
+	return h.refuse("does not answer in the form %q", form)
 }
 
 func verbOf(method string, c *call) string {
@@ -250,9 +250,9 @@ func namespaceIn(parts []string) (namespace string, rest []string) {
 }
 
 // refuse fails the test, because the server does not implement what was requested.
-func (s handler) refuse(format string, args ...any) error {
+func (h handler) refuse(format string, args ...any) error {
 	message := "kubetest " + fmt.Sprintf(format, args...)
-	s.t.Error(message)
+	h.t.Error(message)
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: "NotImplemented", Message: message,
 	}}
@@ -260,29 +260,29 @@ func (s handler) refuse(format string, args ...any) error {
 
 // serve carries out a call that webhooks allow. They are asked again if the object has
 // changed meanwhile.
-func (s handler) serve(c *call) answer {
+func (h handler) serve(c *call) answer {
 	for {
-		r, err := admission{s}.reviewOf(c)
+		r, err := admission{h}.reviewOf(c)
 		if err == nil && r != nil {
-			err = admission{s}.ask(c.ctx, r)
+			err = admission{h}.ask(c.ctx, r)
 		}
 		if err != nil {
 			return refusal(err)
 		}
-		if a, done := s.carryOut(c, r); done {
+		if a, done := h.carryOut(c, r); done {
 			return a
 		}
 	}
 }
 
 // carryOut carries out a call, unless the object is not the one that was reviewed.
-func (s handler) carryOut(c *call, reviewed *review) (_ answer, done bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (h handler) carryOut(c *call, reviewed *review) (_ answer, done bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if reviewed != nil && reviewed.live != c.res.objects[kube.Key{Namespace: c.Namespace, Name: c.Name}] {
 		return answer{}, false
 	}
-	a, err := s.dispatch(c)
+	a, err := h.dispatch(c)
 	c.Terminating = kube.IsTerminating(err)
 	if err != nil {
 		return refusal(err), true
@@ -290,9 +290,9 @@ func (s handler) carryOut(c *call, reviewed *review) (_ answer, done bool) {
 	return a, true
 }
 
-func (s handler) dispatch(c *call) (answer, error) {
+func (h handler) dispatch(c *call) (answer, error) {
 	if c.Kind != reviewKind.resource() && c.Kind != selfReviewKind.resource() {
-		if c.res = s.resources[c.Kind]; c.res == nil { // its definition was deleted meanwhile
+		if c.res = h.resources[c.Kind]; c.res == nil { // its definition was deleted meanwhile
 			return answer{}, c.notServed()
 		}
 	}
@@ -302,37 +302,37 @@ func (s handler) dispatch(c *call) (answer, error) {
 	switch c.Subresource {
 	case "":
 	case "token":
-		return s.makeToken(c)
+		return h.makeToken(c)
 	case "status":
 		if !c.res.Status {
 			return answer{}, apierrors.NewGenericServerResponse(http.StatusNotFound, c.Verb, c.res.resource().GroupResource(), c.Name, "", 0, true)
 		}
 	default:
-		return answer{}, s.refuse("does not serve the subresource %s", c.Request)
+		return answer{}, h.refuse("does not serve the subresource %s", c.Request)
 	}
 	switch c.Kind {
 	case reviewKind.resource():
-		return s.review(c)
+		return h.review(c)
 	case selfReviewKind.resource():
-		return s.selfReview(c)
+		return h.selfReview(c)
 	}
 	switch c.Verb {
 	case "get":
-		return s.get(c)
+		return h.get(c)
 	case "list":
-		return s.list(c)
+		return h.list(c)
 	case "watch":
-		return s.watch(c)
+		return h.watch(c)
 	case "create":
-		return c.objectAnswer(http.StatusCreated)(s.create(c))
+		return c.objectAnswer(http.StatusCreated)(h.create(c))
 	case "update":
-		return c.objectAnswer(http.StatusOK)(s.update(c))
+		return c.objectAnswer(http.StatusOK)(h.update(c))
 	case "patch":
-		return s.patch(c)
+		return h.patch(c)
 	case "delete":
-		return s.delete(c)
+		return h.delete(c)
 	}
-	return answer{}, s.refuse("does not serve %s", c.Request)
+	return answer{}, h.refuse("does not serve %s", c.Request)
 }
 
 // objectAnswer returns a function that turns an object, or its error, into an answer with a
@@ -348,6 +348,6 @@ func (c *call) objectAnswer(code int) func(*record, error) (answer, error) {
 }
 
 // get answers with one object.
-func (s handler) get(c *call) (answer, error) {
+func (h handler) get(c *call) (answer, error) {
 	return c.objectAnswer(http.StatusOK)(c.live())
 }

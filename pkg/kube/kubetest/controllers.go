@@ -59,9 +59,9 @@ func (r *record) collectable() bool {
 type collector struct{ *Server }
 
 // owners returns all objects by their UIDs.
-func (s collector) owners() map[types.UID]*record {
+func (c collector) owners() map[types.UID]*record {
 	out := map[types.UID]*record{}
-	for _, res := range s.resources {
+	for _, res := range c.resources {
 		for _, r := range res.objects {
 			out[r.GetUID()] = r
 		}
@@ -70,19 +70,19 @@ func (s collector) owners() map[types.UID]*record {
 }
 
 // collect handles one object.
-func (s collector) collect(res *resource, r *record, owners map[types.UID]*record) error {
+func (c collector) collect(res *resource, r *record, owners map[types.UID]*record) error {
 	if res.objects[kube.KeyOf(r)] != r {
 		return nil // something else was done about it in this round
 	}
 	if res.isNamespace() && r.GetDeletionTimestamp() != nil {
-		return s.empty(res, r)
+		return c.empty(res, r)
 	}
 	if res.isDefinition() {
-		if err := definitions(s).undefine(res, r); err != nil || res.objects[kube.KeyOf(r)] != r {
+		if err := definitions(c).undefine(res, r); err != nil || res.objects[kube.KeyOf(r)] != r {
 			return err
 		}
 	}
-	if err := s.finish(res, r); err != nil {
+	if err := c.finish(res, r); err != nil {
 		return err
 	}
 	if res.objects[kube.KeyOf(r)] != r || len(r.GetOwnerReferences()) == 0 {
@@ -92,7 +92,7 @@ func (s collector) collect(res *resource, r *record, owners map[types.UID]*recor
 	foreground := false
 	for _, ref := range r.GetOwnerReferences() {
 		owner := owners[ref.UID]
-		gone := owner == nil && s.serves(ref)
+		gone := owner == nil && c.serves(ref)
 		waited := owner != nil && owner.GetDeletionTimestamp() != nil && slices.Contains(owner.GetFinalizers(), metav1.FinalizerDeleteDependents)
 		foreground = foreground || waited
 		if !gone && !waited {
@@ -105,25 +105,25 @@ func (s collector) collect(res *resource, r *record, owners map[types.UID]*recor
 		if foreground {
 			opts.PropagationPolicy = new(metav1.DeletePropagationForeground)
 		}
-		_, err := s.remove(res, r, opts)
+		_, err := c.remove(res, r, opts)
 		return err
 	case len(kept) == 0, len(kept) == len(r.GetOwnerReferences()):
 		return nil
 	}
 	obj := r.DeepCopy()
 	obj.SetOwnerReferences(kept)
-	_, err := s.commit(res, obj, false)
+	_, err := c.commit(res, obj, false)
 	return err
 }
 
 // serves reports whether the server has the kind of an owner. For other kinds it is
 // unknown whether the owner exists.
-func (s collector) serves(ref metav1.OwnerReference) bool {
+func (c collector) serves(ref metav1.OwnerReference) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return false
 	}
-	for _, res := range s.resources {
+	for _, res := range c.resources {
 		if res.Group == gv.Group && res.Kind.Kind == ref.Kind {
 			return true
 		}
@@ -132,7 +132,7 @@ func (s collector) serves(ref metav1.OwnerReference) bool {
 }
 
 // finish completes a deletion that waits for the object's dependents.
-func (s collector) finish(res *resource, r *record) error {
+func (c collector) finish(res *resource, r *record) error {
 	if r.GetDeletionTimestamp() == nil {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (s collector) finish(res *resource, r *record) error {
 	} else if !slices.Contains(r.GetFinalizers(), finalizer) {
 		return nil
 	}
-	for _, other := range s.resources {
+	for _, other := range c.resources {
 		for _, dependent := range other.objects {
 			rest := slices.DeleteFunc(slices.Clone(dependent.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == r.GetUID() })
 			if len(rest) == len(dependent.GetOwnerReferences()) {
@@ -154,22 +154,22 @@ func (s collector) finish(res *resource, r *record) error {
 			}
 			obj := dependent.DeepCopy()
 			obj.SetOwnerReferences(rest)
-			if _, err := s.commit(other, obj, false); err != nil {
+			if _, err := c.commit(other, obj, false); err != nil {
 				return err
 			}
 		}
 	}
 	obj := r.DeepCopy()
 	obj.SetFinalizers(slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool { return f == finalizer }))
-	_, err := s.commit(res, obj, len(obj.GetFinalizers()) == 0)
+	_, err := c.commit(res, obj, len(obj.GetFinalizers()) == 0)
 	return err
 }
 
 // empty deletes the objects in a namespace, and an empty namespace.
-func (s collector) empty(res *resource, ns *record) error {
+func (c collector) empty(res *resource, ns *record) error {
 	left := len(ns.GetFinalizers()) > 0
-	for _, other := range s.resources {
-		more, err := s.deleteAll(other, func(key kube.Key) bool { return key.Namespace == ns.GetName() })
+	for _, other := range c.resources {
+		more, err := c.deleteAll(other, func(key kube.Key) bool { return key.Namespace == ns.GetName() })
 		if err != nil {
 			return err
 		}
@@ -178,18 +178,18 @@ func (s collector) empty(res *resource, ns *record) error {
 	if left {
 		return nil
 	}
-	_, err := s.commit(res, ns.DeepCopy(), true)
+	_, err := c.commit(res, ns.DeepCopy(), true)
 	return err
 }
 
 // deleteAll deletes the objects of some keys, and reports whether one of them waits for
 // its finalizers.
-func (s collector) deleteAll(res *resource, of func(kube.Key) bool) (left bool, err error) {
+func (c collector) deleteAll(res *resource, of func(kube.Key) bool) (left bool, err error) {
 	for key, r := range res.objects {
 		if !of(key) {
 			continue
 		}
-		kept, err := s.remove(res, r, metav1.DeleteOptions{})
+		kept, err := c.remove(res, r, metav1.DeleteOptions{})
 		if err != nil {
 			return true, err
 		}
@@ -275,16 +275,16 @@ func (s *Server) newToken(claims map[string]any) (string, error) {
 }
 
 // makeToken answers a TokenRequest.
-func (s handler) makeToken(c *call) (answer, error) {
+func (h handler) makeToken(c *call) (answer, error) {
 	if c.Verb != "create" || c.Resource != "serviceaccounts" {
-		return answer{}, s.refuse("does not serve %s", c.Request)
+		return answer{}, h.refuse("does not serve %s", c.Request)
 	}
 	account, err := c.live()
 	if err != nil {
 		return answer{}, err
 	}
 	var r authenticationv1.TokenRequest
-	if err := s.typed(c, &r); err != nil {
+	if err := h.typed(c, &r); err != nil {
 		return answer{}, err
 	}
 	ttl := time.Hour
@@ -292,7 +292,7 @@ func (s handler) makeToken(c *call) (answer, error) {
 		ttl = time.Duration(*r.Spec.ExpirationSeconds) * time.Second
 	}
 	from := now()
-	token, err := s.newToken(map[string]any{
+	token, err := h.newToken(map[string]any{
 		"iat": from.Unix(), "exp": from.Add(ttl).Unix(), "sub": accountUser(c.Namespace, c.Name).name,
 		"kubernetes.io": map[string]any{"namespace": c.Namespace, "serviceaccount": map[string]any{"name": c.Name, "uid": account.GetUID()}},
 	})
@@ -300,7 +300,7 @@ func (s handler) makeToken(c *call) (answer, error) {
 		return answer{}, err
 	}
 	r.Status = authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(from.Add(ttl))}
-	s.guard.owners[r.Status.Token] = tokenOwner{account: account, expires: r.Status.ExpirationTimestamp}
+	h.guard.owners[r.Status.Token] = tokenOwner{account: account, expires: r.Status.ExpirationTimestamp}
 	body, err := json.Marshal(r)
 	return jsonAnswer(http.StatusCreated, body), err
 }

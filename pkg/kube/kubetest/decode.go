@@ -20,7 +20,7 @@ import (
 var fromProtobuf = protobuf.NewSerializer(scheme, scheme)
 
 // fieldsOf parses a body into fields.
-func (s handler) fieldsOf(c *call) (map[string]any, error) {
+func (h handler) fieldsOf(c *call) (map[string]any, error) {
 	if c.content != nil {
 		return c.content, nil
 	}
@@ -44,12 +44,12 @@ func (s handler) fieldsOf(c *call) (map[string]any, error) {
 		}
 		return out, nil
 	}
-	return nil, s.refuse("does not read %q", c.contentType)
+	return nil, h.refuse("does not read %q", c.contentType)
 }
 
 // typed reads a body into an object of a Go type.
-func (s handler) typed(c *call, into any) error {
-	fields, err := s.fieldsOf(c)
+func (h handler) typed(c *call, into any) error {
+	fields, err := h.fieldsOf(c)
 	if err != nil {
 		return err
 	}
@@ -60,8 +60,8 @@ func (s handler) typed(c *call, into any) error {
 }
 
 // object reads the object of a body.
-func (s handler) object(c *call) (*unstructured.Unstructured, error) {
-	content, err := s.fieldsOf(c)
+func (h handler) object(c *call) (*unstructured.Unstructured, error) {
+	content, err := h.fieldsOf(c)
 	if err != nil {
 		return nil, err
 	}
@@ -171,10 +171,10 @@ func secretDefaults(obj *unstructured.Unstructured) error {
 }
 
 // deleteOptions parses the body of a deletion, which may be empty.
-func (s handler) deleteOptions(c *call) (metav1.DeleteOptions, error) {
+func (h handler) deleteOptions(c *call) (metav1.DeleteOptions, error) {
 	var out metav1.DeleteOptions
 	if len(c.body) > 0 {
-		if err := s.typed(c, &out); err != nil {
+		if err := h.typed(c, &out); err != nil {
 			return out, err
 		}
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 // delete deletes an object. An object with finalizers stays until these are removed.
-func (s handler) delete(c *call) (answer, error) {
-	opts, err := s.deleteOptions(c)
+func (h handler) delete(c *call) (answer, error) {
+	opts, err := h.deleteOptions(c)
 	if err != nil {
 		return answer{}, err
 	}
@@ -27,7 +27,7 @@ func (s handler) delete(c *call) (answer, error) {
 	if c.dryRun {
 		return c.objectAnswer(http.StatusOK)(live, nil)
 	}
-	kept, err := s.remove(c.res, live, opts)
+	kept, err := h.remove(c.res, live, opts)
 	if err != nil || kept != nil {
 		return c.objectAnswer(http.StatusOK)(kept, err)
 	}

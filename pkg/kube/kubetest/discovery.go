@@ -13,9 +13,9 @@ import (
 )
 
 // discover answers discovery requests.
-func (s handler) discover(path string) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (h handler) discover(path string) answer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	var out any
 	gv, _, ok := groupVersion(path)
 	switch {
@@ -24,24 +24,24 @@ func (s handler) discover(path string) answer {
 	case path == "/api":
 		out = metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
 	case path == "/apis":
-		out = metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: s.groups()}
+		out = metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: h.groups()}
 	case path == openAPI:
-		out = s.documents()
+		out = h.documents()
 	case strings.HasPrefix(path, openAPI+"/"):
-		if gv, _, ok = groupVersion(strings.TrimPrefix(path, openAPI)); !ok || len(s.kindsOf(gv)) == 0 {
+		if gv, _, ok = groupVersion(strings.TrimPrefix(path, openAPI)); !ok || len(h.kindsOf(gv)) == 0 {
 			return notFound()
 		}
-		out = s.document(gv)
+		out = h.document(gv)
 	case path == "/openapi/v2": // kubectl makes patches by it where it is there
 		return notFound()
 	case ok:
-		kinds := s.kindsOf(gv)
+		kinds := h.kindsOf(gv)
 		if len(kinds) == 0 {
 			return notFound()
 		}
 		out = metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(), APIResources: kinds}
 	default:
-		return refusal(s.refuse("does not serve %s", path))
+		return refusal(h.refuse("does not serve %s", path))
 	}
 	body, err := json.Marshal(out)
 	if err != nil {
@@ -56,9 +56,9 @@ func notFound() answer {
 }
 
 // groups returns all API groups with a name. Each has one version.
-func (s handler) groups() []metav1.APIGroup {
+func (h handler) groups() []metav1.APIGroup {
 	seen := map[string]metav1.APIGroup{}
-	for r := range s.resources {
+	for r := range h.resources {
 		if r.Group == "" {
 			continue
 		}
@@ -74,9 +74,9 @@ func (s handler) groups() []metav1.APIGroup {
 }
 
 // kindsOf returns the resources of a group and their subresources.
-func (s handler) kindsOf(gv schema.GroupVersion) []metav1.APIResource {
+func (h handler) kindsOf(gv schema.GroupVersion) []metav1.APIResource {
 	var out []metav1.APIResource
-	for gvr, r := range s.resources {
+	for gvr, r := range h.resources {
 		if gvr.GroupVersion() != gv {
 			continue
 		}

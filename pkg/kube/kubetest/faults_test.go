@@ -100,9 +100,9 @@ type recorder struct {
 	heard []string
 }
 
-func (e *recorder) Error(args ...any) { e.heard = append(e.heard, fmt.Sprint(args...)) }
-func (e *recorder) Errorf(format string, args ...any) {
-	e.heard = append(e.heard, fmt.Sprintf(format, args...))
+func (r *recorder) Error(args ...any) { r.heard = append(r.heard, fmt.Sprint(args...)) }
+func (r *recorder) Errorf(format string, args ...any) {
+	r.heard = append(r.heard, fmt.Sprintf(format, args...))
 }
 
 // What the server cannot do fails the test, and so does a fault that nothing met.

@@ -118,19 +118,19 @@ type tokenOwner struct {
 }
 
 // authenticate returns the user of a token. The caller holds s.mu.
-func (s handler) authenticate(token string) (user, error) {
-	if token == s.guard.adminToken {
-		return user{s.guard.admin, []string{groupMasters, groupAuthenticated}}, nil
+func (h handler) authenticate(token string) (user, error) {
+	if token == h.guard.adminToken {
+		return user{h.guard.admin, []string{groupMasters, groupAuthenticated}}, nil
 	}
 	if token == "" {
 		return user{anonymous, []string{"system:unauthenticated"}}, nil
 	}
-	owner, ok := s.guard.owners[token]
+	owner, ok := h.guard.owners[token]
 	if !ok {
 		return user{}, apierrors.NewUnauthorized("Unauthorized")
 	}
 	exists := func(r *record, resource string) bool {
-		now := s.resources[corev1.SchemeGroupVersion.WithResource(resource)].objects[kube.KeyOf(r)]
+		now := h.resources[corev1.SchemeGroupVersion.WithResource(resource)].objects[kube.KeyOf(r)]
 		return now != nil && now.GetUID() == r.GetUID()
 	}
 	switch {
@@ -139,7 +139,7 @@ func (s handler) authenticate(token string) (user, error) {
 		return user{}, apierrors.NewUnauthorized("Unauthorized")
 	}
 	if owner.secret != nil {
-		if err := s.markUsed(kube.KeyOf(owner.secret)); err != nil {
+		if err := h.markUsed(kube.KeyOf(owner.secret)); err != nil {
 			return user{}, err
 		}
 	}
@@ -151,8 +151,8 @@ func (s handler) authenticate(token string) (user, error) {
 const labelLastUsed = "kubernetes.io/legacy-token-last-used"
 
 // markUsed labels the Secret of a token that a request shows, as API servers do once a day.
-func (s handler) markUsed(key kube.Key) error {
-	secrets := s.resources[corev1.SchemeGroupVersion.WithResource("secrets")]
+func (h handler) markUsed(key kube.Key) error {
+	secrets := h.resources[corev1.SchemeGroupVersion.WithResource("secrets")]
 	day := now().Format("2006-01-02")
 	if secrets.objects[key].GetLabels()[labelLastUsed] == day {
 		return nil
@@ -164,16 +164,16 @@ func (s handler) markUsed(key kube.Key) error {
 	}
 	labels[labelLastUsed] = day
 	obj.SetLabels(labels)
-	_, err := s.commit(secrets, obj, false)
+	_, err := h.commit(secrets, obj, false)
 	return err
 }
 
 // permit authenticates and authorizes a request. The call is nil for a request for
 // discovery, which every authenticated user may send.
-func (s handler) permit(c *call, req *http.Request) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	who, err := s.authenticate(bearerToken(req))
+func (h handler) permit(c *call, req *http.Request) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	who, err := h.authenticate(bearerToken(req))
 	switch {
 	case err != nil:
 		return err
@@ -189,7 +189,7 @@ func (s handler) permit(c *call, req *http.Request) error {
 		if namespace, name, ok := accountOf(impersonated); ok {
 			ask.resource, ask.namespace, ask.name = "serviceaccounts", namespace, name
 		}
-		if !s.allows(who, ask) {
+		if !h.allows(who, ask) {
 			return ask.forbidden(who)
 		}
 		who = user{impersonated, []string{groupAuthenticated}}
@@ -201,7 +201,7 @@ func (s handler) permit(c *call, req *http.Request) error {
 	if c.Kind == selfReviewKind.resource() && slices.Contains(who.groups, groupAuthenticated) {
 		return nil
 	}
-	if ask := c.attributes(); !s.allows(who, ask) {
+	if ask := c.attributes(); !h.allows(who, ask) {
 		return ask.forbidden(who)
 	}
 	return nil

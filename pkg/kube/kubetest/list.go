@@ -22,17 +22,17 @@ type page struct {
 }
 
 // list answers with a list, or a page of it.
-func (s handler) list(c *call) (answer, error) {
-	selects, err := s.selection(c)
+func (h handler) list(c *call) (answer, error) {
+	selects, err := h.selection(c)
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.checkVersion(c); err != nil {
+	if err := h.checkVersion(c); err != nil {
 		return answer{}, err
 	}
-	p := page{version: s.version}
+	p := page{version: h.version}
 	if token := c.query.Get("continue"); token != "" {
-		known, ok := s.pages[token]
+		known, ok := h.pages[token]
 		if !ok {
 			return answer{}, apierrors.NewResourceExpired("the provided continue parameter is too old")
 		}
@@ -47,17 +47,17 @@ func (s handler) list(c *call) (answer, error) {
 	if c.query.Get("resourceVersion") == "0" {
 		limit = 0 // as it is where a server answers from its cache
 	}
-	return s.pageOf(c, p, int(limit))
+	return h.pageOf(c, p, int(limit))
 }
 
 // pageOf writes the first objects of a page, and stores the rest.
-func (s handler) pageOf(c *call, p page, limit int) (answer, error) {
+func (h handler) pageOf(c *call, p page, limit int) (answer, error) {
 	md := map[string]any{"resourceVersion": strconv.FormatInt(p.version, 10)}
 	now := p.rest
 	if limit > 0 && len(now) > limit {
 		now = p.rest[:limit]
-		token := fmt.Sprintf("page-%d", len(s.pages)+1)
-		s.pages[token] = page{p.version, p.rest[limit:]}
+		token := fmt.Sprintf("page-%d", len(h.pages)+1)
+		h.pages[token] = page{p.version, p.rest[limit:]}
 		md["continue"] = token
 		if c.query.Get("labelSelector")+c.query.Get("fieldSelector") == "" {
 			md["remainingItemCount"] = len(p.rest) - limit
@@ -94,16 +94,16 @@ func (r *resource) sorted(selects func(*record) bool) []*record {
 }
 
 // checkVersion refuses a list of a resourceVersion that is unknown or compacted.
-func (s handler) checkVersion(c *call) error {
+func (h handler) checkVersion(c *call) error {
 	asked, err := number(c, "resourceVersion")
 	if err != nil {
 		return err
 	}
-	if c.query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact) && asked != s.version {
-		return s.refuse("does not keep lists of earlier versions: %s", c.Request)
+	if c.query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact) && asked != h.version {
+		return h.refuse("does not keep lists of earlier versions: %s", c.Request)
 	}
-	if asked > s.version {
-		return tooLarge(asked, s.version)
+	if asked > h.version {
+		return tooLarge(asked, h.version)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func number(c *call, name string) (int64, error) {
 }
 
 // selection returns a function that selects the objects of a list or a watch.
-func (s handler) selection(c *call) (func(*record) bool, error) {
+func (h handler) selection(c *call) (func(*record) bool, error) {
 	byLabel, err := labels.Parse(c.query.Get("labelSelector"))
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -140,7 +140,7 @@ func (s handler) selection(c *call) (func(*record) bool, error) {
 	}
 	for _, r := range byField.Requirements() {
 		if _, ok := c.res.fields(&record{Unstructured: &unstructured.Unstructured{}})[r.Field]; !ok {
-			return nil, s.refuse("does not select %s by %q", c.Resource, r.Field)
+			return nil, h.refuse("does not select %s by %q", c.Resource, r.Field)
 		}
 	}
 	return func(r *record) bool {

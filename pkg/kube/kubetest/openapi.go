@@ -12,9 +12,9 @@ import (
 const openAPI = "/openapi/v3"
 
 // documents lists the descriptions: one for each version of a group.
-func (s handler) documents() any {
+func (h handler) documents() any {
 	out := map[string]any{}
-	for r := range s.resources {
+	for r := range h.resources {
 		at := pathOf(r.GroupVersion())
 		out[at] = map[string]string{"serverRelativeURL": path.Join(openAPI, at)}
 	}
@@ -22,9 +22,9 @@ func (s handler) documents() any {
 }
 
 // document describes the kinds of a group.
-func (s handler) document(gv schema.GroupVersion) any {
+func (h handler) document(gv schema.GroupVersion) any {
 	paths := map[string]any{}
-	for r, kind := range s.resources {
+	for r, kind := range h.resources {
 		if r.GroupVersion() != gv {
 			continue
 		}

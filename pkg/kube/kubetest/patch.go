@@ -16,16 +16,16 @@ import (
 )
 
 // patch patches or applies an object.
-func (s handler) patch(c *call) (answer, error) {
+func (h handler) patch(c *call) (answer, error) {
 	form, _, _ := mime.ParseMediaType(c.contentType)
 	if types.PatchType(form) == types.ApplyPatchType {
-		return s.apply(c)
+		return h.apply(c)
 	}
 	live, err := c.live()
 	if err != nil {
 		return answer{}, err
 	}
-	after, err := s.patched(c, types.PatchType(form), live)
+	after, err := h.patched(c, types.PatchType(form), live)
 	if err != nil {
 		return answer{}, err
 	}
@@ -36,13 +36,13 @@ func (s handler) patch(c *call) (answer, error) {
 	if err := c.current(live, obj); err != nil {
 		return answer{}, err
 	}
-	return c.objectAnswer(http.StatusOK)(s.replace(c, live, obj, func(next *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return c.objectAnswer(http.StatusOK)(h.replace(c, live, obj, func(next *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		return c.manage(live.Unstructured, next)
 	}))
 }
 
 // patched is a record's text with a patch.
-func (s handler) patched(c *call, kind types.PatchType, live *record) ([]byte, error) {
+func (h handler) patched(c *call, kind types.PatchType, live *record) ([]byte, error) {
 	patch := c.body
 	switch known := c.res.known(); {
 	case kind == types.StrategicMergePatchType && known != nil:
@@ -73,7 +73,7 @@ func (s handler) patched(c *call, kind types.PatchType, live *record) ([]byte, e
 		}
 		return after, nil
 	}
-	return nil, s.refuse("does not know patches of type %q", kind)
+	return nil, h.refuse("does not know patches of type %q", kind)
 }
 
 func (c *call) fromJSON(body []byte) (*unstructured.Unstructured, error) {
@@ -85,7 +85,7 @@ func (c *call) fromJSON(body []byte) (*unstructured.Unstructured, error) {
 }
 
 // apply is server-side apply. It creates an object that does not exist.
-func (s handler) apply(c *call) (answer, error) {
+func (h handler) apply(c *call) (answer, error) {
 	if c.query.Get("fieldManager") == "" {
 		return answer{}, apierrors.NewBadRequest("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch")
 	}
@@ -105,7 +105,7 @@ func (s handler) apply(c *call) (answer, error) {
 	applied.SetNamespace(c.Namespace)
 	live, err := c.live()
 	if apierrors.IsNotFound(err) && c.Subresource == "" {
-		return c.objectAnswer(http.StatusCreated)(s.applyNew(c, applied))
+		return c.objectAnswer(http.StatusCreated)(h.applyNew(c, applied))
 	}
 	if err != nil {
 		return answer{}, err
@@ -120,15 +120,15 @@ func (s handler) apply(c *call) (answer, error) {
 	if merged, err = c.res.normal(c, merged); err != nil {
 		return answer{}, err
 	}
-	return c.objectAnswer(http.StatusOK)(s.replace(c, live, merged, func(next *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return c.objectAnswer(http.StatusOK)(h.replace(c, live, merged, func(next *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		next.SetManagedFields(merged.GetManagedFields())
 		return next, nil
 	}))
 }
 
 // applyNew creates an applied object.
-func (s handler) applyNew(c *call, applied *unstructured.Unstructured) (*record, error) {
-	if err := s.admit(c); err != nil {
+func (h handler) applyNew(c *call, applied *unstructured.Unstructured) (*record, error) {
+	if err := h.admit(c); err != nil {
 		return nil, err
 	}
 	merged, err := c.merge(nil, applied)
@@ -142,6 +142,6 @@ func (s handler) applyNew(c *call, applied *unstructured.Unstructured) (*record,
 	if err := c.validate(nil, obj); err != nil {
 		return nil, err
 	}
-	s.begin(c.res, obj)
-	return s.write(c, obj)
+	h.begin(c.res, obj)
+	return h.write(c, obj)
 }

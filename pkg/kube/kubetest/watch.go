@@ -42,8 +42,8 @@ type stream struct {
 }
 
 // watch answers with a stream of changes. The caller holds s.mu.
-func (s handler) watch(c *call) (answer, error) {
-	selects, err := s.selection(c)
+func (h handler) watch(c *call) (answer, error) {
+	selects, err := h.selection(c)
 	if err != nil {
 		return answer{}, err
 	}
@@ -55,11 +55,11 @@ func (s handler) watch(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if from > s.version {
-		return answer{}, tooLarge(from, s.version)
+	if from > h.version {
+		return answer{}, tooLarge(from, h.version)
 	}
 	w := &stream{
-		s: s.Server, res: c.res, ctx: c.ctx, selects: selects, partial: c.partial, bookmarks: c.query.Get("allowWatchBookmarks") == "true",
+		s: h.Server, res: c.res, ctx: c.ctx, selects: selects, partial: c.partial, bookmarks: c.query.Get("allowWatchBookmarks") == "true",
 		tick: time.NewTicker(bookmarkEvery), closed: make(chan struct{}), after: from, cuts: c.res.cuts,
 	}
 	if seconds > 0 {
@@ -68,7 +68,7 @@ func (s handler) watch(c *call) (answer, error) {
 	initial := c.query.Get("sendInitialEvents") == "true"
 	switch {
 	case initial && (!w.bookmarks || c.query.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchNotOlderThan)):
-		return answer{}, s.refuse("sends initial events only to watches that ask for bookmarks and NotOlderThan, as client-go does")
+		return answer{}, h.refuse("sends initial events only to watches that ask for bookmarks and NotOlderThan, as client-go does")
 	case initial, from == 0:
 		err = w.begin(initial)
 	case from < c.res.lost:
@@ -78,88 +78,88 @@ func (s handler) watch(c *call) (answer, error) {
 }
 
 // begin sends events for all existing objects.
-func (w *stream) begin(mark bool) error {
-	for _, r := range w.res.sorted(w.selects) {
-		if err := w.report(watch.Added, r); err != nil {
+func (st *stream) begin(mark bool) error {
+	for _, r := range st.res.sorted(st.selects) {
+		if err := st.report(watch.Added, r); err != nil {
 			return err
 		}
 	}
-	w.after = w.s.version
+	st.after = st.s.version
 	if !mark {
 		return nil
 	}
-	return w.bookmark(map[string]any{metav1.InitialEventsAnnotationKey: "true"})
+	return st.bookmark(map[string]any{metav1.InitialEventsAnnotationKey: "true"})
 }
 
 // end410 ends a watch from a compacted resourceVersion.
-func (w *stream) end410(from int64) error {
-	w.over = true
-	status := expired(from, w.res.lost)
+func (st *stream) end410(from int64) error {
+	st.over = true
+	status := expired(from, st.res.lost)
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	body, err := json.Marshal(status)
 	if err != nil {
 		return err
 	}
-	w.line(watch.Error, body)
+	st.line(watch.Error, body)
 	return nil
 }
 
 // bookmark sends the resourceVersion up to which all events were sent.
-func (w *stream) bookmark(annotations map[string]any) error {
-	md := map[string]any{"resourceVersion": strconv.FormatInt(w.after, 10), "creationTimestamp": nil}
+func (st *stream) bookmark(annotations map[string]any) error {
+	md := map[string]any{"resourceVersion": strconv.FormatInt(st.after, 10), "creationTimestamp": nil}
 	if annotations != nil {
 		md["annotations"] = annotations
 	}
-	apiVersion, kind := w.res.ToAPIVersionAndKind()
-	return w.report(watch.Bookmark, &record{Unstructured: &unstructured.Unstructured{
+	apiVersion, kind := st.res.ToAPIVersionAndKind()
+	return st.report(watch.Bookmark, &record{Unstructured: &unstructured.Unstructured{
 		Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": md},
 	}})
 }
 
-func (w *stream) report(kind watch.EventType, r *record) error {
+func (st *stream) report(kind watch.EventType, r *record) error {
 	body := r.json
-	if w.partial || body == nil {
+	if st.partial || body == nil {
 		if r.json == nil {
 			r.json, _ = json.Marshal(r.Object) // a bookmark: texts alone
 		}
 		var err error
-		if body, err = r.text(w.partial); err != nil {
+		if body, err = r.text(st.partial); err != nil {
 			return err
 		}
 	}
-	w.line(kind, body)
+	st.line(kind, body)
 	return nil
 }
 
 // line writes an event as json.Marshal would. The object is its output already: to
 // marshal it once more would read all of it.
-func (w *stream) line(kind watch.EventType, object []byte) {
-	fmt.Fprintf(&w.buf, "{\"type\":%q,\"object\":", kind)
-	w.buf.Write(object)
-	w.buf.WriteString("}\n")
+func (st *stream) line(kind watch.EventType, object []byte) {
+	fmt.Fprintf(&st.buf, "{\"type\":%q,\"object\":", kind)
+	st.buf.Write(object)
+	st.buf.WriteString("}\n")
 }
 
 // Read waits for the next event.
-func (w *stream) Read(p []byte) (int, error) {
+func (st *stream) Read(p []byte) (int, error) {
 	for {
-		n, changes, err := w.next(p)
+		n, changes, err := st.next(p)
 		if n > 0 || err != nil {
 			return n, err
 		}
 		select {
 		case <-changes:
-		case <-w.ctx.Done():
-			return 0, w.ctx.Err()
-		case <-w.closed:
+		case <-st.ctx.Done():
+			return 0, st.ctx.Err()
+		case <-st.closed:
 			return 0, io.ErrClosedPipe
-		case <-w.s.done:
+		case <-st.s.done:
 			return 0, io.EOF
-		case <-w.end:
-			if err := w.mark(true); err != nil {
+		case <-st.end:
+			if err := st.mark(true); err != nil {
 				return 0, err
 			}
-		case <-w.tick.C:
-			if err := w.mark(false); err != nil {
+		case <-st.tick.C:
+			if err := st.mark(false); err != nil {
 				return 0, err
 			}
 		}
@@ -168,60 +168,60 @@ func (w *stream) Read(p []byte) (int, error) {
 
 // mark sends a bookmark if the watch asked for bookmarks; last: the watch ends after
 // it.
-func (w *stream) mark(last bool) error {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	w.over = w.over || last
-	if !w.bookmarks {
+func (st *stream) mark(last bool) error {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	st.over = st.over || last
+	if !st.bookmarks {
 		return nil
 	}
-	return w.bookmark(nil)
+	return st.bookmark(nil)
 }
 
 // next returns bytes to read, or a channel to wait on.
-func (w *stream) next(p []byte) (n int, changes <-chan struct{}, err error) {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	if w.buf.Len() == 0 && w.res.held == 0 && !w.over {
-		if err := w.catchUp(); err != nil {
+func (st *stream) next(p []byte) (n int, changes <-chan struct{}, err error) {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	if st.buf.Len() == 0 && st.res.held == 0 && !st.over {
+		if err := st.catchUp(); err != nil {
 			return 0, nil, err
 		}
 	}
 	switch {
-	case w.buf.Len() > 0:
-		n, err = w.buf.Read(p)
+	case st.buf.Len() > 0:
+		n, err = st.buf.Read(p)
 		return n, nil, err
-	case w.over, w.cuts != w.res.cuts:
+	case st.over, st.cuts != st.res.cuts:
 		return 0, nil, io.EOF
 	}
-	return 0, w.res.changes, nil
+	return 0, st.res.changes, nil
 }
 
 // catchUp writes the changes since the previous call.
-func (w *stream) catchUp() error {
-	log := w.res.log
-	for _, step := range log[sort.Search(len(log), func(i int) bool { return log[i].version > w.after }):] {
-		kind, r, err := step.event(w.selects)
+func (st *stream) catchUp() error {
+	log := st.res.log
+	for _, step := range log[sort.Search(len(log), func(i int) bool { return log[i].version > st.after }):] {
+		kind, r, err := step.event(st.selects)
 		if err != nil {
 			return err
 		}
-		w.after = step.version
+		st.after = step.version
 		if kind == "" {
 			continue
 		}
-		if err := w.report(kind, r); err != nil {
+		if err := st.report(kind, r); err != nil {
 			return err
 		}
 	}
-	w.after = w.s.version
+	st.after = st.s.version
 	return nil
 }
 
 // Close ends the watch.
-func (w *stream) Close() error {
-	w.close.Do(func() {
-		w.tick.Stop()
-		close(w.closed)
+func (st *stream) Close() error {
+	st.close.Do(func() {
+		st.tick.Stop()
+		close(st.closed)
 	})
 	return nil
 }

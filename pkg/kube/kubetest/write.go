@@ -18,8 +18,8 @@ import (
 )
 
 // create creates an object. The caller holds s.mu.
-func (s handler) create(c *call) (*record, error) {
-	obj, err := s.object(c)
+func (h handler) create(c *call) (*record, error) {
+	obj, err := h.object(c)
 	if err != nil {
 		return nil, err
 	}
@@ -27,8 +27,8 @@ func (s handler) create(c *call) (*record, error) {
 		return nil, errors.New("resourceVersion should not be set on objects to be created") // 500, as API servers say
 	}
 	if obj.GetName() == "" && obj.GetGenerateName() != "" {
-		s.made.names++
-		obj.SetName(fmt.Sprintf("%s%05d", obj.GetGenerateName(), s.made.names))
+		h.made.names++
+		obj.SetName(fmt.Sprintf("%s%05d", obj.GetGenerateName(), h.made.names))
 		if err := c.res.defaults(obj); err != nil {
 			return nil, err
 		}
@@ -40,24 +40,24 @@ func (s handler) create(c *call) (*record, error) {
 	if _, err := c.live(); err == nil {
 		return nil, apierrors.NewAlreadyExists(c.res.resource().GroupResource(), c.Name)
 	}
-	if err := s.admit(c); err != nil {
+	if err := h.admit(c); err != nil {
 		return nil, err
 	}
 	if err := c.validate(nil, obj); err != nil {
 		return nil, err
 	}
-	s.begin(c.res, obj)
+	h.begin(c.res, obj)
 	if obj, err = c.manage(nil, obj); err != nil {
 		return nil, err
 	}
-	return s.write(c, obj)
+	return h.write(c, obj)
 }
 
 // begin sets the fields that the server sets in a new object, and removes those that it
 // ignores.
-func (s handler) begin(res *resource, obj *unstructured.Unstructured) {
-	s.made.uids++
-	obj.SetUID(types.UID(fmt.Sprintf("%s-0000-4000-8000-%012d", s.made.mark, s.made.uids)))
+func (h handler) begin(res *resource, obj *unstructured.Unstructured) {
+	h.made.uids++
+	obj.SetUID(types.UID(fmt.Sprintf("%s-0000-4000-8000-%012d", h.made.mark, h.made.uids)))
 	obj.SetCreationTimestamp(now())
 	for _, name := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"} {
 		unstructured.RemoveNestedField(obj.Object, "metadata", name)
@@ -84,7 +84,7 @@ func now() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Se
 
 // admit refuses to create an object in a namespace that does not exist or is being
 // deleted.
-func (s handler) admit(c *call) error {
+func (h handler) admit(c *call) error {
 	if err := c.refuseNew(); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (s handler) admit(c *call) error {
 		return nil
 	}
 	namespaces := schema.GroupResource{Resource: "namespaces"}
-	ns := s.resources[namespaces.WithVersion("v1")].objects[kube.Key{Name: c.Namespace}]
+	ns := h.resources[namespaces.WithVersion("v1")].objects[kube.Key{Name: c.Namespace}]
 	if ns == nil {
 		return apierrors.NewNotFound(namespaces, c.Namespace)
 	}
@@ -112,8 +112,8 @@ func (c *call) invalid(list ...*field.Error) error {
 }
 
 // update replaces an object, or its status. The caller holds s.mu.
-func (s handler) update(c *call) (*record, error) {
-	obj, err := s.object(c)
+func (h handler) update(c *call) (*record, error) {
+	obj, err := h.object(c)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s handler) update(c *call) (*record, error) {
 	if err := c.current(live, obj); err != nil {
 		return nil, err
 	}
-	return s.replace(c, live, obj, func(next *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return h.replace(c, live, obj, func(next *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		return c.manage(live.Unstructured, next)
 	})
 }
@@ -150,7 +150,7 @@ func (c *call) current(live *record, obj *unstructured.Unstructured) error {
 
 // replace stores the next version of an object. manage records which client has set
 // which fields.
-func (s handler) replace(c *call, live *record, obj *unstructured.Unstructured,
+func (h handler) replace(c *call, live *record, obj *unstructured.Unstructured,
 	manage func(*unstructured.Unstructured) (*unstructured.Unstructured, error),
 ) (*record, error) {
 	next, err := c.merged(live.Unstructured, obj)
@@ -167,7 +167,7 @@ func (s handler) replace(c *call, live *record, obj *unstructured.Unstructured,
 	if err != nil || unchanged {
 		return live, err
 	}
-	return s.write(c, next)
+	return h.write(c, next)
 }
 
 // merged returns obj with the fields that a client cannot change from the live object.
@@ -235,13 +235,13 @@ func setOrDrop(in map[string]any, name string, value any) {
 
 // write commits an object, except in a dry run. An object with a deletion timestamp and
 // without finalizers is deleted.
-func (s handler) write(c *call, obj *unstructured.Unstructured) (*record, error) {
-	if err := c.refuseEscalation(s.Server, obj); err != nil {
+func (h handler) write(c *call, obj *unstructured.Unstructured) (*record, error) {
+	if err := c.refuseEscalation(h.Server, obj); err != nil {
 		return nil, err
 	}
 	if c.dryRun {
 		return newRecord(obj)
 	}
 	gone := obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && !c.res.isNamespace()
-	return s.commit(c.res, obj, gone)
+	return h.commit(c.res, obj, gone)
 }

@@ -18,38 +18,38 @@ const (
 
 // chartless is the directory of the bundle that Helm options name as their chart, where it
 // has no Chart.yaml: agents deploy the bundle without a chart then, as rancher/fleet does.
-func (k *checks) chartless(h helm) (dir string, ok bool) {
+func (c *checks) chartless(h helm) (dir string, ok bool) {
 	name := h.options.Chart
 	if h.options.Repo != "" || name == "" || strings.Contains(name, "://") {
 		return "", false
 	}
 	dir = path.Clean(strings.TrimLeft(name, "/"))
-	if !isWithin(".", dir) || k.isFile(path.Join(dir, chartFile)) {
+	if !isWithin(".", dir) || c.isFile(path.Join(dir, chartFile)) {
 		return "", false
 	}
-	at, err := k.a.tree.resolve(path.Join(k.a.base, dir))
-	return dir, err == nil && isWithin(k.a.base, at) && k.a.tree.isDir(at)
+	at, err := c.a.tree.resolve(path.Join(c.a.base, dir))
+	return dir, err == nil && isWithin(c.a.base, at) && c.a.tree.isDir(at)
 }
 
 // chartlessDirs warns of directories that helm.chart names and that are no charts. A file
 // that is meant to be the Chart.yaml has a finding of its own.
-func (k templateChecks) chartlessDirs() {
+func (t templateChecks) chartlessDirs() {
 	var said []string
-	charts := k.chartDirs()
-	for _, h := range k.a.helms() {
-		dir, ok := k.chartless(h)
-		if !ok || slices.Contains(said, dir) || k.a.hasTooManyFindings() {
+	charts := t.chartDirs()
+	for _, h := range t.a.helms() {
+		dir, ok := t.chartless(h)
+		if !ok || slices.Contains(said, dir) || t.a.hasTooManyFindings() {
 			continue
 		}
-		if said = append(said, dir); k.hasFinding(path.Join(dir, chartFile)) || k.isMisnamedChart(dir, charts) {
+		if said = append(said, dir); t.hasFinding(path.Join(dir, chartFile)) || t.isMisnamedChart(dir, charts) {
 			continue
 		}
 		f := finding.Finding{
-			Path: k.a.file.Path, Severity: finding.Warning, Rule: finding.RuleChart,
+			Path: t.a.file.Path, Severity: finding.Warning, Rule: finding.RuleChart,
 			Message: fmt.Sprintf("helm.chart %q has no Chart.yaml: the bundle is deployed without a chart", h.options.Chart), Hint: hintNoneHere,
 		}
 		var below []string
-		for _, other := range k.a.files {
+		for _, other := range t.a.files {
 			if at := path.Dir(other.name); path.Base(other.name) == chartFile && isWithin(dir, at) {
 				below = append(below, at)
 			}
@@ -57,15 +57,15 @@ func (k templateChecks) chartlessDirs() {
 		if len(below) == 1 {
 			f.Hint = fmt.Sprintf("did you mean %q?", below[0])
 		}
-		f.Line, f.Column = k.a.helmPosition(h, "chart")
-		k.a.addFinding(f)
+		f.Line, f.Column = t.a.helmPosition(h, "chart")
+		t.a.addFinding(f)
 	}
 }
 
 // isMisnamedChart reports whether a directory has a file that is meant to be its Chart.yaml.
-func (k templateChecks) isMisnamedChart(dir string, charts []string) bool {
-	return slices.ContainsFunc(k.a.files, func(f file) bool {
-		return path.Dir(f.name) == dir && k.chartFileMeant(f, charts) == chartFile
+func (t templateChecks) isMisnamedChart(dir string, charts []string) bool {
+	return slices.ContainsFunc(t.a.files, func(f file) bool {
+		return path.Dir(f.name) == dir && t.chartFileMeant(f, charts) == chartFile
 	})
 }
 
@@ -77,23 +77,23 @@ var (
 
 // templatesAlone warns of what is not read beside the templates of a bundle that has no
 // Chart.yaml: agents render the templates, and of their chart nothing else.
-func (k templateChecks) templatesAlone() {
+func (t templateChecks) templatesAlone() {
 	var templates []file
-	for _, f := range k.a.files {
-		if strings.HasPrefix(f.name, templatesDir+"/") && !k.nested(path.Dir(f.name)) {
+	for _, f := range t.a.files {
+		if strings.HasPrefix(f.name, templatesDir+"/") && !t.nested(path.Dir(f.name)) {
 			templates = append(templates, f)
 		}
 	}
-	if len(templates) == 0 || k.isMisnamedChart(".", []string{"."}) {
+	if len(templates) == 0 || t.isMisnamedChart(".", []string{"."}) {
 		return
 	}
 	unread := func(f file) {
-		k.notRead(f, path.Base(f.name)+" is not read: the directory has templates and no Chart.yaml", hintAddChart)
+		t.notRead(f, path.Base(f.name)+" is not read: the directory has templates and no Chart.yaml", hintAddChart)
 	}
-	if f, ok := k.byName[valuesFile]; ok {
+	if f, ok := t.byName[valuesFile]; ok {
 		unread(f)
-	} else if !k.hasValues() {
-		k.withoutValues(templates)
+	} else if !t.hasValues() {
+		t.withoutValues(templates)
 	}
 	for _, f := range templates {
 		if path.Ext(f.name) == ".tpl" {
@@ -103,18 +103,18 @@ func (k templateChecks) templatesAlone() {
 }
 
 // hasValues reports whether there are values for any cluster.
-func (k templateChecks) hasValues() bool {
-	return slices.ContainsFunc(k.a.helms(), func(h helm) bool {
+func (t templateChecks) hasValues() bool {
+	return slices.ContainsFunc(t.a.helms(), func(h helm) bool {
 		o := h.options
 		return o.Values != nil && len(o.Values.Data) > 0 || len(o.TemplateValues) > 0 || len(o.ValuesFrom) > 0
 	})
 }
 
 // withoutValues warns of the first value that templates read where there are none.
-func (k templateChecks) withoutValues(templates []file) {
+func (t templateChecks) withoutValues(templates []file) {
 	for _, f := range templates {
 		data, err := f.bytes(templateBytes)
-		if err != nil || !isManifest(f.name) || k.hasFinding(f.name) {
+		if err != nil || !isManifest(f.name) || t.hasFinding(f.name) {
 			continue
 		}
 		number := 0
@@ -124,8 +124,8 @@ func (k templateChecks) withoutValues(templates []file) {
 			if m == nil || line[m[2]:m[3]] == "global" || optional.MatchString(line) || !strings.Contains(line[:m[0]], "{{") {
 				continue
 			}
-			k.a.addFinding(finding.Finding{
-				Path: path.Join(k.a.dir.Path, f.name), Line: number, Column: m[0] + 1, Severity: finding.Warning, Rule: finding.RuleUnmatched,
+			t.a.addFinding(finding.Finding{
+				Path: path.Join(t.a.dir.Path, f.name), Line: number, Column: m[0] + 1, Severity: finding.Warning, Rule: finding.RuleUnmatched,
 				Message: fmt.Sprintf("there is no value %s: without a Chart.yaml values come from helm.values alone, and %s has none", line[m[2]:m[3]], fleetyaml.Names[0]),
 				Hint:    hintAddChart,
 			})

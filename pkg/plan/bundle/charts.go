@@ -29,53 +29,53 @@ type chartFinder struct{ *assembly }
 
 // findCharts asks for all charts that are not in the bundle, each once: those
 // with a repository, and those whose name is no path here.
-func (a chartFinder) findCharts() {
+func (c chartFinder) findCharts() {
 	seen := map[chart.Request]bool{}
-	for _, h := range a.helms() {
+	for _, h := range c.helms() {
 		o := h.options
 		r := chart.Request{Repo: o.Repo, Chart: o.Chart, Version: o.Version}
-		if o.Repo == "" && o.Chart == "" || seen[r] || a.full {
+		if o.Repo == "" && o.Chart == "" || seen[r] || c.full {
 			continue
 		}
 		seen[r] = true
-		if o.Repo == "" && a.localChart(h) {
+		if o.Repo == "" && c.localChart(h) {
 			continue
 		}
 		key := "chart"
 		if o.Repo != "" {
 			key = "repo"
 		}
-		a.request(h, r, key)
+		c.request(h, r, key)
 	}
 }
 
 // request asks for a chart.
-func (a chartFinder) request(h helm, r chart.Request, key string) {
+func (c chartFinder) request(h helm, r chart.Request, key string) {
 	if _, err := chart.Locate(r); err != nil {
-		a.addHelmError(h, finding.RuleChart, strings.Join(strings.Fields(err.Error()), " "), "", a.faultyKey(h, err, key))
+		c.addHelmError(h, finding.RuleChart, strings.Join(strings.Fields(err.Error()), " "), "", c.faultyKey(h, err, key))
 		return
 	}
-	p := place{path: a.file.Path, subject: "chart"}
+	p := place{path: c.file.Path, subject: "chart"}
 	if r.Chart != "" {
 		p.subject = fmt.Sprintf("chart %q", chart.Redact(r.Chart))
 	}
-	p.line, p.column = a.helmPosition(h, key)
-	got, ok := a.fetched(r)
+	p.line, p.column = c.helmPosition(h, key)
+	got, ok := c.fetched(r)
 	switch {
 	case !ok:
 	case got.Err == nil && got.Files == nil:
-		a.addHelmError(h, finding.RuleChart, "the chart came without files", "", key)
+		c.addHelmError(h, finding.RuleChart, "the chart came without files", "", key)
 	case got.Err != nil:
-		key = a.faultyKey(h, got.Err, key)
-		a.reportUnavailable(got.Err, func(rule, message string) { a.addHelmError(h, rule, message, "", key) })
+		key = c.faultyKey(h, got.Err, key)
+		c.reportUnavailable(got.Err, func(rule, message string) { c.addHelmError(h, rule, message, "", key) })
 	default:
-		a.charts = append(a.charts, remote{request: r, files: got.Files, place: p})
+		c.charts = append(c.charts, remote{request: r, files: got.Files, place: p})
 	}
 }
 
 // faultyKey is the key below helm that an error about a chart is about: chart or
 // version where the error is about these and they are set, else otherwise.
-func (a chartFinder) faultyKey(h helm, err error, otherwise string) string {
+func (c chartFinder) faultyKey(h helm, err error, otherwise string) string {
 	key, set := otherwise, false
 	switch reconcile.ReasonOf(err) {
 	case chart.ReasonChartNotFound:
@@ -91,43 +91,43 @@ func (a chartFinder) faultyKey(h helm, err error, otherwise string) string {
 
 // localChart reports whether a chart is a path of the tree. Such a chart must be a
 // directory of the bundle: agents have nothing else.
-func (a chartFinder) localChart(h helm) bool {
+func (c chartFinder) localChart(h helm) bool {
 	name := h.options.Chart
 	if strings.Contains(name, "://") || strings.Contains(name, "::") {
 		return false
 	}
-	p := path.Join(a.base, name)
+	p := path.Join(c.base, name)
 	at, err := "", errOutside
 	if fs.ValidPath(p) {
-		at, err = a.tree.resolve(p)
+		at, err = c.tree.resolve(p)
 	}
-	outside := !fs.ValidPath(p) || errors.Is(err, errOutside) || err == nil && !isWithin(a.base, at)
+	outside := !fs.ValidPath(p) || errors.Is(err, errOutside) || err == nil && !isWithin(c.base, at)
 	switch {
 	case outside, err != nil && strings.HasPrefix(path.Clean(name), "../"):
-		a.addHelmError(h, finding.RuleOutside, fmt.Sprintf("helm.chart %q is outside of the bundle's directory", name),
+		c.addHelmError(h, finding.RuleOutside, fmt.Sprintf("helm.chart %q is outside of the bundle's directory", name),
 			"move it below, or add a fleet.yaml further up", "chart")
 	case errors.Is(err, fs.ErrNotExist):
-		return a.looksLocal(h)
+		return c.looksLocal(h)
 	case err != nil:
-		a.addHelmError(h, finding.RuleFile, fmt.Sprintf("helm.chart %q cannot be read: %v", name, causeOf(err)), "", "chart")
-	case !a.tree.isDir(at) && path.Base(name) == chartFile:
-		a.addHelmError(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is a file, and a chart is a directory", name), "write "+path.Dir(name), "chart")
-	case !a.tree.isDir(at):
-		a.addHelmError(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is an archive in the repository; agents deploy only charts that are unpacked", name),
+		c.addHelmError(h, finding.RuleFile, fmt.Sprintf("helm.chart %q cannot be read: %v", name, causeOf(err)), "", "chart")
+	case !c.tree.isDir(at) && path.Base(name) == chartFile:
+		c.addHelmError(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is a file, and a chart is a directory", name), "write "+path.Dir(name), "chart")
+	case !c.tree.isDir(at):
+		c.addHelmError(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is an archive in the repository; agents deploy only charts that are unpacked", name),
 			"unpack it", "chart")
 	}
 	return true
 }
 
 // looksLocal reports a chart that is no source that could be downloaded.
-func (a chartFinder) looksLocal(h helm) bool {
+func (c chartFinder) looksLocal(h helm) bool {
 	name := h.options.Chart
 	_, err := chart.Locate(chart.Request{Chart: name, Version: h.options.Version})
 	if err == nil {
 		return false
 	}
-	a.addHelmError(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is no directory here, and nothing that can be downloaded", name),
-		a.suggestNeighbour(name, a.hasChart), "chart")
+	c.addHelmError(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is no directory here, and nothing that can be downloaded", name),
+		c.suggestNeighbour(name, c.hasChart), "chart")
 	return true
 }
 

@@ -61,33 +61,33 @@ func (a *assembly) checkFiles() {
 }
 
 // chartSyntax checks the syntax of the files of charts that are no templates.
-func (k *checks) chartSyntax() {
-	for _, f := range k.a.files {
+func (c *checks) chartSyntax() {
+	for _, f := range c.a.files {
 		if path.Base(f.name) == chartFile {
-			k.syntax(f.name)
-			k.syntax(path.Join(path.Dir(f.name), valuesFile))
+			c.syntax(f.name)
+			c.syntax(path.Join(path.Dir(f.name), valuesFile))
 		}
 	}
 }
 
 // onlySyntax checks the syntax of files that are YAML whatever the options of the bundle say.
-func (k *checks) onlySyntax() {
-	k.chartSyntax()
-	if k.hasFile(".", kustomizations) {
-		kustomizeChecks{k}.kustomization(kustomizeDir{dir: "."}, 0)
+func (c *checks) onlySyntax() {
+	c.chartSyntax()
+	if c.hasFile(".", kustomizations) {
+		kustomizeChecks{c}.kustomization(kustomizeDir{dir: "."}, 0)
 		return
 	}
-	for _, f := range k.a.files {
-		if k.isPlain(f.name) && !k.isFile(chartFile) {
-			k.documents(f.name, hintChart, func([]byte, documentPosition) {})
+	for _, f := range c.a.files {
+		if c.isPlain(f.name) && !c.isFile(chartFile) {
+			c.documents(f.name, hintChart, func([]byte, documentPosition) {})
 		}
 	}
 }
 
 // isPlain reports whether a file is a manifest that a bundle of plain manifests deploys as it
 // stands.
-func (k *checks) isPlain(name string) bool {
-	return isManifest(name) && !strings.HasPrefix(name, "templates/") && !strings.HasPrefix(name, "overlays/") && !k.nested(path.Dir(name)) &&
+func (c *checks) isPlain(name string) bool {
+	return isManifest(name) && !strings.HasPrefix(name, "templates/") && !strings.HasPrefix(name, "overlays/") && !c.nested(path.Dir(name)) &&
 		!slices.Contains(fleetyaml.Names, name)
 }
 
@@ -109,23 +109,23 @@ type checks struct {
 	unclear bool
 }
 
-func (k *checks) isFile(name string) bool {
-	_, ok := k.byName[name]
+func (c *checks) isFile(name string) bool {
+	_, ok := c.byName[name]
 	return ok
 }
 
-func (k *checks) hasFile(dir string, names []string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return k.isFile(path.Join(dir, n)) })
+func (c *checks) hasFile(dir string, names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return c.isFile(path.Join(dir, n)) })
 }
 
 // isChart reports whether the bundle is deployed as a chart of its own.
-func (k *checks) isChart() bool {
-	for _, h := range k.a.helms() {
-		if _, none := k.chartless(h); !none && (h.options.Chart != "" || h.options.Repo != "") {
+func (c *checks) isChart() bool {
+	for _, h := range c.a.helms() {
+		if _, none := c.chartless(h); !none && (h.options.Chart != "" || h.options.Repo != "") {
 			return true
 		}
 	}
-	return k.hasFile(".", []string{chartFile})
+	return c.hasFile(".", []string{chartFile})
 }
 
 // manifestChecks checks plain manifests, document by document.
@@ -133,35 +133,35 @@ type manifestChecks struct{ *checks }
 
 // manifests checks the files of a bundle of plain manifests. Left out are
 // charts and bundles further down, and templates, which are no YAML yet.
-func (k manifestChecks) manifests() {
-	for _, f := range k.a.files {
+func (m manifestChecks) manifests() {
+	for _, f := range m.a.files {
 		switch {
-		case k.unused(f.name):
+		case m.unused(f.name):
 		case !isManifest(f.name):
-			k.misspeltEnding(f)
-		case k.kustomizationMeant(f) != "", k.chartFileMeant(f, k.chartDirs()) != "":
-		case !k.isPlain(f.name), f.name == valuesFile && k.dirs[templatesDir]:
+			m.misspeltEnding(f)
+		case m.kustomizationMeant(f) != "", m.chartFileMeant(f, m.chartDirs()) != "":
+		case !m.isPlain(f.name), f.name == valuesFile && m.dirs[templatesDir]:
 		default:
-			before, kinds := len(k.a.found), k.kinds
-			k.documents(f.name, hintChart, k.manifest)
-			if len(k.a.found) == before {
-				k.unrendered(f)
-				k.booleanKeys(f)
+			before, kinds := len(m.a.found), m.kinds
+			m.documents(f.name, hintChart, m.manifest)
+			if len(m.a.found) == before {
+				m.unrendered(f)
+				m.booleanKeys(f)
 			}
-			if k.kinds > kinds {
-				k.notAlone(k.a.found[before:])
+			if m.kinds > kinds {
+				m.notAlone(m.a.found[before:])
 			}
 		}
 	}
-	k.nothingHasAKind()
+	m.nothingHasAKind()
 }
 
 // unused warns of a chart or kustomization further down that no fleet.yaml makes a bundle:
 // a bundle of plain manifests renders neither. It reports whether the file is one.
-func (k manifestChecks) unused(name string) bool {
+func (m manifestChecks) unused(name string) bool {
 	dir, what, hint := path.Dir(name), "", ""
 	switch base := path.Base(name); {
-	case dir == "." || k.hasFile(dir, fleetyaml.Names) || dir != "." && k.nested(path.Dir(dir)):
+	case dir == "." || m.hasFile(dir, fleetyaml.Names) || dir != "." && m.nested(path.Dir(dir)):
 		return false
 	case base == chartFile:
 		what, hint = "chart", "helm.chart: "+dir
@@ -170,10 +170,10 @@ func (k manifestChecks) unused(name string) bool {
 	default:
 		return false
 	}
-	k.a.addFinding(finding.Finding{
-		Path: path.Join(k.a.dir.Path, name), Severity: finding.Warning, Rule: finding.RuleNotRead,
+	m.a.addFinding(finding.Finding{
+		Path: path.Join(m.a.dir.Path, name), Severity: finding.Warning, Rule: finding.RuleNotRead,
 		Message: fmt.Sprintf("the %s in %s is not used: it belongs to the bundle of the directory above, which does not name it", what, dir),
-		Hint:    fmt.Sprintf("put a fleet.yaml into %s, name it in paths of the GitRepo, or set %s", path.Join(k.a.dir.Path, dir), hint),
+		Hint:    fmt.Sprintf("put a fleet.yaml into %s, name it in paths of the GitRepo, or set %s", path.Join(m.a.dir.Path, dir), hint),
 	})
 	return true
 }
@@ -184,9 +184,9 @@ func isManifest(name string) bool {
 }
 
 // nested reports whether a directory belongs to a chart or bundle further down.
-func (k *checks) nested(dir string) bool {
+func (c *checks) nested(dir string) bool {
 	for ; dir != "."; dir = path.Dir(dir) {
-		if k.hasFile(dir, append([]string{chartFile}, fleetyaml.Names...)) {
+		if c.hasFile(dir, append([]string{chartFile}, fleetyaml.Names...)) {
 			return true
 		}
 	}
@@ -195,25 +195,25 @@ func (k *checks) nested(dir string) bool {
 
 // warnUnreadFiles warns of files that look like the fleet.yaml of their directory and are not
 // read as one.
-func (k *checks) warnUnreadFiles() {
-	if k.a.dir.Options != "" {
+func (c *checks) warnUnreadFiles() {
+	if c.a.dir.Options != "" {
 		return // the GitRepo names the file that is read
 	}
-	for _, f := range k.a.files {
-		w := finding.Finding{Path: path.Join(k.a.dir.Path, f.name), Severity: finding.Warning, Rule: finding.RuleNotRead}
+	for _, f := range c.a.files {
+		w := finding.Finding{Path: path.Join(c.a.dir.Path, f.name), Severity: finding.Warning, Rule: finding.RuleNotRead}
 		switch base := path.Base(f.name); {
-		case k.nested(path.Dir(f.name)): // it has a fleet.yaml, or is a chart
+		case c.nested(path.Dir(f.name)): // it has a fleet.yaml, or is a chart
 			continue
 		case isMiscasedFleetYAML(f.name):
 			w.Message, w.Hint = base+" is not read as "+fleetyaml.Names[0]+": the name differs in case", "rename it to "+fleetyaml.Names[0]
-		case f.name == fleetyaml.Names[1] && path.Base(k.a.file.Path) != f.name:
+		case f.name == fleetyaml.Names[1] && path.Base(c.a.file.Path) != f.name:
 			w.Message, w.Hint = base+" is not read: "+fleetyaml.Names[0]+" is there, too", "keep one of the two"
-		case k.optionsMeant(f):
+		case c.optionsMeant(f):
 			w.Message, w.Hint = base+" looks like a misspelt "+fleetyaml.Names[0]+": it is not read", "rename it to "+fleetyaml.Names[0]
 		default:
 			continue
 		}
-		k.a.addFinding(w)
+		c.a.addFinding(w)
 	}
 }
 
@@ -237,8 +237,8 @@ func misspeltOptions(name string) bool {
 
 // optionsMeant reports whether a file is probably meant to be the fleet.yaml of its directory,
 // which has none.
-func (k *checks) optionsMeant(f file) bool {
-	if !misspeltOptions(f.name) || k.hasFile(path.Dir(f.name), fleetyaml.Names) || path.Dir(f.name) == "." && k.a.file.Decoded() {
+func (c *checks) optionsMeant(f file) bool {
+	if !misspeltOptions(f.name) || c.hasFile(path.Dir(f.name), fleetyaml.Names) || path.Dir(f.name) == "." && c.a.file.Decoded() {
 		return false
 	}
 	data, err := f.bytes(fleetyaml.MaxBytes)
@@ -252,46 +252,46 @@ func (k *checks) optionsMeant(f file) bool {
 	return err == nil && hasOption(json)
 }
 
-func (k *checks) addError(name string, line int, rule, message string) {
-	k.a.addFinding(finding.Finding{Path: path.Join(k.a.dir.Path, name), Line: line, Severity: finding.Error, Rule: rule, Message: message})
+func (c *checks) addError(name string, line int, rule, message string) {
+	c.a.addFinding(finding.Finding{Path: path.Join(c.a.dir.Path, name), Line: line, Severity: finding.Error, Rule: rule, Message: message})
 }
 
 // syntax checks every document of a file with the parser that agents use.
-func (k *checks) syntax(name string) { k.documents(name, "", func([]byte, documentPosition) {}) }
+func (c *checks) syntax(name string) { c.documents(name, "", func([]byte, documentPosition) {}) }
 
 // documents checks the syntax of a file and visits its documents as JSON, as far
 // as it is right. templates is the hint where templates stand in the file.
-func (k *checks) documents(name, templates string, visit func(data []byte, at documentPosition)) {
-	f, ok := k.byName[name]
-	if !ok || k.done[name] {
+func (c *checks) documents(name, templates string, visit func(data []byte, at documentPosition)) {
+	f, ok := c.byName[name]
+	if !ok || c.done[name] {
 		return
 	}
-	k.done[name] = true
-	data, err := f.bytes(k.a.o.Limits.FileBytes)
+	c.done[name] = true
+	data, err := f.bytes(c.a.o.Limits.FileBytes)
 	if err != nil {
-		k.addError(name, 0, finding.RuleFile, "cannot be read: "+causeOf(err).Error())
+		c.addError(name, 0, finding.RuleFile, "cannot be read: "+causeOf(err).Error())
 		return
 	}
 	for _, doc := range position.Documents(data) {
 		if why, line := aliasBombReason(doc.Text); why != "" {
-			k.addError(name, doc.Before+max(line, 1), finding.RuleTooLarge, why)
+			c.addError(name, doc.Before+max(line, 1), finding.RuleTooLarge, why)
 			return
 		}
 		if isTooLargeToParse(doc.Text) {
-			k.unclear = true
+			c.unclear = true
 			continue
 		}
 		data, err := sigyaml.YAMLToJSON(doc.Text)
 		if err != nil {
-			k.a.addFinding(fleetyaml.SyntaxFinding(path.Join(k.a.dir.Path, name), doc, err, templates))
+			c.a.addFinding(fleetyaml.SyntaxFinding(path.Join(c.a.dir.Path, name), doc, err, templates))
 			return
 		}
 		if line := position.Conflict(doc.Text); line > 0 && data[0] != '{' {
-			k.addError(name, doc.Before+line, finding.RuleYAML, "YAML: "+position.ConflictText)
+			c.addError(name, doc.Before+line, finding.RuleYAML, "YAML: "+position.ConflictText)
 			return
 		}
-		if f, over := fleetyaml.LeftOver(path.Join(k.a.dir.Path, name), doc); over {
-			k.a.addFinding(f)
+		if f, over := fleetyaml.LeftOver(path.Join(c.a.dir.Path, name), doc); over {
+			c.a.addFinding(f)
 			return
 		}
 		visit(data, documentPosition{file: name, line: doc.Before + firstLine(doc.Text), doc: doc})

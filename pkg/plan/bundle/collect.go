@@ -44,16 +44,16 @@ type collector struct {
 // the content of files that they add, nil for files that they replace.
 type overlayFiles map[string]map[string][]byte
 
-func (m overlayFiles) put(dir, name string, data []byte) {
-	if m[dir] == nil {
-		m[dir] = map[string][]byte{}
+func (o overlayFiles) put(dir, name string, data []byte) {
+	if o[dir] == nil {
+		o[dir] = map[string][]byte{}
 	}
-	m[dir][name] = data
+	o[dir][name] = data
 }
 
 // adds reports whether files are added to a directory.
-func (m overlayFiles) adds(dir string) bool {
-	for _, data := range m[dir] {
+func (o overlayFiles) adds(dir string) bool {
+	for _, data := range o[dir] {
 		if data != nil {
 			return true
 		}

@@ -57,10 +57,10 @@ type valuesReader struct{ *assembly }
 // valuesFiles merges files of values over values. Those of the bundle itself
 // are merged only if it names a chart, as in rancher/fleet; else a warning says
 // that they are not used.
-func (a valuesReader) valuesFiles() {
-	for _, h := range a.helms() {
+func (v valuesReader) valuesFiles() {
+	for _, h := range v.helms() {
 		if h.target < 0 && h.options.Chart == "" && h.options.Repo == "" {
-			a.unusedValues(h)
+			v.unusedValues(h)
 			continue
 		}
 		var merged map[string]any
@@ -68,10 +68,10 @@ func (a valuesReader) valuesFiles() {
 			merged = h.options.Values.Data
 		}
 		for i, name := range h.options.ValuesFiles {
-			if a.full {
+			if v.full {
 				return
 			}
-			if more, ok := a.valuesFile(h, i, name); ok {
+			if more, ok := v.valuesFile(h, i, name); ok {
 				merged = merge(merged, more)
 			}
 		}
@@ -82,22 +82,22 @@ func (a valuesReader) valuesFiles() {
 }
 
 // unusedValues warns of values files that are not read.
-func (a valuesReader) unusedValues(h helm) {
+func (v valuesReader) unusedValues(h helm) {
 	for i, name := range h.options.ValuesFiles {
 		f := finding.Finding{
-			Path: a.file.Path, Severity: finding.Warning, Rule: finding.RuleUnusedValues,
+			Path: v.file.Path, Severity: finding.Warning, Rule: finding.RuleUnusedValues,
 			Message: fmt.Sprintf("values file %q is not used: helm names neither chart nor repo", name),
 			Hint:    `"chart: ." below helm makes Fleet use it`,
 		}
-		f.Line, f.Column = a.helmPosition(h, "valuesFiles", i)
-		a.addFinding(f)
-		p := path.Join(a.base, name)
+		f.Line, f.Column = v.helmPosition(h, "valuesFiles", i)
+		v.addFinding(f)
+		p := path.Join(v.base, name)
 		if !fs.ValidPath(p) {
 			continue
 		}
-		if _, err := a.tree.resolve(p); errors.Is(err, fs.ErrNotExist) {
-			f.Rule, f.Message, f.Hint = finding.RuleFile, fmt.Sprintf("values file %q does not exist", name), a.suggestNeighbour(name, isYAML)
-			a.addFinding(f)
+		if _, err := v.tree.resolve(p); errors.Is(err, fs.ErrNotExist) {
+			f.Rule, f.Message, f.Hint = finding.RuleFile, fmt.Sprintf("values file %q does not exist", name), v.suggestNeighbour(name, isYAML)
+			v.addFinding(f)
 		}
 	}
 }
@@ -110,21 +110,21 @@ const (
 	allValuesFiles = 5000     // how often files are named
 )
 
-func (a valuesReader) valuesFile(h helm, i int, name string) (map[string]any, bool) {
+func (v valuesReader) valuesFile(h helm, i int, name string) (map[string]any, bool) {
 	report := func(rule, message, hint string) (map[string]any, bool) {
-		a.addHelmError(h, rule, fmt.Sprintf("values file %q %s", name, message), hint, "valuesFiles", i)
+		v.addHelmError(h, rule, fmt.Sprintf("values file %q %s", name, message), hint, "valuesFiles", i)
 		return nil, false
 	}
-	p := path.Join(a.base, name) // a leading slash is the bundle's directory, as in rancher/fleet
+	p := path.Join(v.base, name) // a leading slash is the bundle's directory, as in rancher/fleet
 	if !fs.ValidPath(p) {
 		return report(finding.RuleOutside, "is not in the repository", "")
 	}
-	data, err := a.tree.findFile(p, valuesBytes)
+	data, err := v.tree.findFile(p, valuesBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && path.IsAbs(name):
 		return report(finding.RuleOutside, "is not in the repository", "")
 	case errors.Is(err, fs.ErrNotExist):
-		return report(finding.RuleFile, "does not exist", a.suggestNeighbour(name, isYAML))
+		return report(finding.RuleFile, "does not exist", v.suggestNeighbour(name, isYAML))
 	case errors.Is(err, errOutside):
 		return report(finding.RuleOutside, "is a symbolic link that leads out of the repository", "")
 	case errors.Is(err, errTooLarge):
@@ -132,35 +132,35 @@ func (a valuesReader) valuesFile(h helm, i int, name string) (map[string]any, bo
 	case err != nil:
 		return report(finding.RuleFile, "cannot be read: "+causeOf(err).Error(), "")
 	}
-	shown := path.Join(a.dir.Path, name)
+	shown := path.Join(v.dir.Path, name)
 	why, line := aliasBombReason(data)
 	if why == "" && isTooLargeToParse(data) {
 		why = fmt.Sprintf("there are more than %d values", tokenLimit)
 	}
 	if why != "" {
-		a.addFinding(finding.Finding{Path: shown, Line: line, Severity: finding.Error, Rule: finding.RuleTooLarge, Message: why})
+		v.addFinding(finding.Finding{Path: shown, Line: line, Severity: finding.Error, Rule: finding.RuleTooLarge, Message: why})
 		return nil, false
 	}
 	var values fleet.GenericMap
 	if err := sigyaml.Unmarshal(data, &values); err != nil {
-		a.addFinding(fleetyaml.SyntaxFinding(shown, position.Document{Text: data}, err, fleetyaml.HintTemplates))
+		v.addFinding(fleetyaml.SyntaxFinding(shown, position.Document{Text: data}, err, fleetyaml.HintTemplates))
 		return nil, false
 	}
 	if f, over := fleetyaml.LeftOver(shown, position.Document{Text: data}); over {
-		a.addFinding(f)
+		v.addFinding(f)
 		return nil, false
 	}
-	if why := a.spent.onValues(len(data), values.Data); why != "" {
-		a.full = true
+	if why := v.spent.onValues(len(data), values.Data); why != "" {
+		v.full = true
 		return report(finding.RuleTooLarge, "is one too many: "+why, "")
 	}
 	return values.Data, true
 }
 
 // onValues counts a values file of so many bytes and says why it is too much.
-func (s *usedLimits) onValues(bytes int, values map[string]any) (why string) {
+func (u *usedLimits) onValues(bytes int, values map[string]any) (why string) {
 	count, unfolded := valuesSize(values)
-	v := &s.values
+	v := &u.values
 	v.files++
 	v.count += count
 	v.bytes += max(bytes, unfolded)

@@ -52,8 +52,8 @@ func helmPatternOf(line string) helmPattern {
 }
 
 // ignored reports whether a path relative to the chart is left out.
-func (l helmIgnore) ignored(name string, dir bool) bool {
-	for _, p := range l {
+func (h helmIgnore) ignored(name string, dir bool) bool {
+	for _, p := range h {
 		subject := name
 		if !p.rooted {
 			subject = path.Base(name)

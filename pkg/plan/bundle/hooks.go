@@ -59,7 +59,7 @@ func misspeltHook(event, effect string) finding.Finding {
 
 // hookOfManifest checks the hook of an object of a plain manifest. Fleet adds these objects
 // to what Helm renders, so none of them is a hook.
-func (k manifestChecks) hookOfManifest(o manifestObject, at documentPosition) {
+func (m manifestChecks) hookOfManifest(o manifestObject, at documentPosition) {
 	if !bytes.Contains(o.Metadata.Annotations, []byte(hookAnnotation)) {
 		return
 	}
@@ -79,7 +79,7 @@ func (k manifestChecks) hookOfManifest(o manifestObject, at documentPosition) {
 		f = misspeltHook(event, "the object is deployed like any other")
 		f.Hint = "only objects of a chart can be hooks; " + f.Hint
 	}
-	k.addAt(at, f, true, "metadata", "annotations", hookAnnotation)
+	m.addAt(at, f, true, "metadata", "annotations", hookAnnotation)
 }
 
 // Annotations of hooks in templates, which are no YAML: on a line of its own, or between
@@ -91,7 +91,7 @@ var (
 
 // hooksOfTemplate checks the hooks that a template names as they stand: what a template makes
 // of values is not looked at.
-func (k templateChecks) hooksOfTemplate(name string, data []byte) {
+func (t templateChecks) hooksOfTemplate(name string, data []byte) {
 	if !bytes.Contains(data, []byte(hookAnnotation)) {
 		return
 	}
@@ -109,8 +109,8 @@ func (k templateChecks) hooksOfTemplate(name string, data []byte) {
 		events := strings.Trim(strings.TrimSpace(m[1]), `"'`)
 		if event := unknownHook(events); events != "" && event != "" {
 			f := misspeltHook(event, "Helm does not deploy the object")
-			f.Path, f.Line, f.Column = path.Join(k.a.dir.Path, name), number, strings.Index(text, hookAnnotation)+1
-			k.a.addFinding(f)
+			f.Path, f.Line, f.Column = path.Join(t.a.dir.Path, name), number, strings.Index(text, hookAnnotation)+1
+			t.a.addFinding(f)
 		}
 	}
 }

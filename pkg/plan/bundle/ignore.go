@@ -74,16 +74,16 @@ func parseIgnore(data []byte) (list ignores, bad int, why string) {
 }
 
 // matchingLine returns the line by which a last part of a path is left out.
-func (l ignores) matchingLine(name string, dir bool) ignoring {
-	if line := l.names[name]; line > 0 {
-		return ignoring{l.file, line, name}
+func (ig ignores) matchingLine(name string, dir bool) ignoring {
+	if line := ig.names[name]; line > 0 {
+		return ignoring{ig.file, line, name}
 	}
-	if line := l.dirs[name]; line > 0 && dir {
-		return ignoring{l.file, line, name + "/*"}
+	if line := ig.dirs[name]; line > 0 && dir {
+		return ignoring{ig.file, line, name + "/*"}
 	}
-	for i, glob := range l.globs {
+	for i, glob := range ig.globs {
 		if ok, err := path.Match(glob, name); ok && err == nil {
-			return ignoring{l.file, l.lines[i], glob}
+			return ignoring{ig.file, ig.lines[i], glob}
 		}
 	}
 	return ignoring{}

@@ -93,8 +93,8 @@ func (k kustomizeChecks) kustomized(o *fleet.KustomizeOptions, dir string, at fu
 }
 
 // hasFinding reports whether there is a finding about a file or directory of the bundle.
-func (k *checks) hasFinding(name string) bool {
-	return slices.ContainsFunc(k.a.found, func(f finding.Finding) bool { return f.Path == path.Join(k.a.dir.Path, name) })
+func (c *checks) hasFinding(name string) bool {
+	return slices.ContainsFunc(c.a.found, func(f finding.Finding) bool { return f.Path == path.Join(c.a.dir.Path, name) })
 }
 
 // overlays checks that overlays of plain manifests are in overlays/, and that

@@ -21,25 +21,25 @@ const valuesFile = "values.yaml"
 
 // misnamed warns of kustomizations, files of charts and directories of templates whose
 // names are one slip away from those that are read.
-func (k *checks) misnamed() {
+func (c *checks) misnamed() {
 	warn := func(name, meant string) {
-		k.a.addFinding(finding.Finding{
-			Path: path.Join(k.a.dir.Path, name), Severity: finding.Warning, Rule: finding.RuleNotRead,
+		c.a.addFinding(finding.Finding{
+			Path: path.Join(c.a.dir.Path, name), Severity: finding.Warning, Rule: finding.RuleNotRead,
 			Message: fmt.Sprintf("%s is not read as %s", path.Base(name), meant), Hint: fmt.Sprintf("did you mean %q?", meant),
 		})
 	}
-	charts := k.chartDirs()
-	for _, f := range k.a.files {
-		if meant := k.kustomizationMeant(f); meant != "" && !k.nested(path.Dir(f.name)) {
+	charts := c.chartDirs()
+	for _, f := range c.a.files {
+		if meant := c.kustomizationMeant(f); meant != "" && !c.nested(path.Dir(f.name)) {
 			warn(f.name, meant)
 		}
-		if meant := k.chartFileMeant(f, charts); meant != "" {
+		if meant := c.chartFileMeant(f, charts); meant != "" {
 			warn(f.name, meant)
 		}
 	}
-	for _, dir := range slices.Sorted(maps.Keys(k.dirs)) {
+	for _, dir := range slices.Sorted(maps.Keys(c.dirs)) {
 		parent := path.Dir(dir)
-		if slices.Contains(charts, parent) && k.hasFile(parent, []string{chartFile}) && !k.dirs[path.Join(parent, templatesDir)] &&
+		if slices.Contains(charts, parent) && c.hasFile(parent, []string{chartFile}) && !c.dirs[path.Join(parent, templatesDir)] &&
 			spelling.SingleTypo(path.Base(dir), []string{templatesDir}) != "" {
 			warn(dir, templatesDir)
 		}
@@ -48,12 +48,12 @@ func (k *checks) misnamed() {
 
 // kustomizationMeant is the name that a file must have to be read as the kustomization
 // that it is; empty where it is none, or where the directory has one.
-func (k *checks) kustomizationMeant(f file) string {
+func (c *checks) kustomizationMeant(f file) string {
 	meant := spelling.SingleTypo(path.Base(f.name), kustomizations)
-	if meant == "" || k.hasFile(path.Dir(f.name), kustomizations) {
+	if meant == "" || c.hasFile(path.Dir(f.name), kustomizations) {
 		return ""
 	}
-	data, err := f.bytes(k.a.o.Limits.FileBytes)
+	data, err := f.bytes(c.a.o.Limits.FileBytes)
 	if err != nil || isTooLargeToParse(data) || bytes.Contains(data, []byte("{{")) {
 		return ""
 	}
@@ -67,9 +67,9 @@ func (k *checks) kustomizationMeant(f file) string {
 }
 
 // chartDirs are the directories that are, or may be meant to be, charts of the bundle.
-func (k *checks) chartDirs() []string {
+func (c *checks) chartDirs() []string {
 	charts := []string{"."}
-	for _, h := range k.a.helms() {
+	for _, h := range c.a.helms() {
 		if h.options.Repo == "" && h.options.Chart != "" {
 			charts = append(charts, path.Clean(h.options.Chart))
 		}
@@ -79,23 +79,23 @@ func (k *checks) chartDirs() []string {
 
 // chartFileMeant is the name that a file in one of the directories must have to be read as
 // the Chart.yaml or values.yaml that it is; empty where it is none, or where there is one.
-func (k *checks) chartFileMeant(f file, charts []string) string {
+func (c *checks) chartFileMeant(f file, charts []string) string {
 	dir, base := path.Split(f.name)
 	dir = path.Clean(dir)
 	lower := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(base), ".yaml"), ".yml")
 	meant := map[string]string{"chart": chartFile, "values": valuesFile}[lower]
 	switch {
-	case meant == "" || lower == strings.ToLower(base) || !slices.Contains(charts, dir) || k.hasFile(dir, []string{meant}):
+	case meant == "" || lower == strings.ToLower(base) || !slices.Contains(charts, dir) || c.hasFile(dir, []string{meant}):
 		return ""
-	case meant == chartFile && !k.looksLikeChart(f), meant == valuesFile && !k.hasFile(dir, []string{chartFile}), k.isValuesFile(f.name):
+	case meant == chartFile && !c.looksLikeChart(f), meant == valuesFile && !c.hasFile(dir, []string{chartFile}), c.isValuesFile(f.name):
 		return ""
 	}
 	return meant
 }
 
 // looksLikeChart reports whether a file says what a Chart.yaml says.
-func (k *checks) looksLikeChart(f file) bool {
-	data, err := f.bytes(k.a.o.Limits.FileBytes)
+func (c *checks) looksLikeChart(f file) bool {
+	data, err := f.bytes(c.a.o.Limits.FileBytes)
 	if err != nil || isTooLargeToParse(data) || bytes.Contains(data, []byte("{{")) {
 		return false
 	}
@@ -108,8 +108,8 @@ func (k *checks) looksLikeChart(f file) bool {
 
 // isValuesFile reports whether helm.valuesFiles of the bundle, or of a customization, name
 // a file.
-func (k *checks) isValuesFile(name string) bool {
-	return slices.ContainsFunc(k.a.helms(), func(h helm) bool {
+func (c *checks) isValuesFile(name string) bool {
+	return slices.ContainsFunc(c.a.helms(), func(h helm) bool {
 		return slices.ContainsFunc(h.options.ValuesFiles, func(v string) bool { return path.Clean(v) == name })
 	})
 }

@@ -69,54 +69,54 @@ var apiVersionKey = regexp.MustCompile(`(?m)^["']?apiVersion["']?\s*:`)
 // manifest checks one document of a plain manifest, which is data as JSON. It reports an
 // error for what agents refuse. It warns of a document without kind, which neither Fleet
 // nor rancher/fleet deploys.
-func (k manifestChecks) manifest(data []byte, at documentPosition) {
+func (m manifestChecks) manifest(data []byte, at documentPosition) {
 	switch {
 	case len(data) == 0, string(data) == "null", string(data) == "{}":
-		if k.blank.file == "" {
-			k.blank = at
+		if m.blank.file == "" {
+			m.blank = at
 		}
 		return
 	case data[0] != '{':
-		k.addError(at.file, at.line, finding.RuleManifest, "a manifest must be a mapping with apiVersion, kind and metadata, not "+kindOf(data[0]))
+		m.addError(at.file, at.line, finding.RuleManifest, "a manifest must be a mapping with apiVersion, kind and metadata, not "+kindOf(data[0]))
 		return
 	}
 	var o manifestObject
 	var wrong *json.UnmarshalTypeError
 	if err := json.Unmarshal(data, &o); errors.As(err, &wrong) && wrong.Field != "items" {
-		k.addError(at.file, at.line, finding.RuleManifest, fmt.Sprintf("%s must be %s", wrong.Field, wantField(wrong.Field)))
+		m.addError(at.file, at.line, finding.RuleManifest, fmt.Sprintf("%s must be %s", wrong.Field, wantField(wrong.Field)))
 		return
 	}
 	if o.Kind != "" {
-		k.kinds++
+		m.kinds++
 	}
 	switch {
 	case o.Kind == "" && o.APIVersion == "" && (isOptions(data) || isMiscasedFleetYAML(at.file) || misspeltOptions(at.file) && hasOption(data)):
-		k.unclear = true
+		m.unclear = true
 	case o.Kind == "" && o.APIVersion == "":
-		k.notDeployed(at, "the document has neither apiVersion nor kind, so it is not deployed")
+		m.notDeployed(at, "the document has neither apiVersion nor kind, so it is not deployed")
 	case o.Kind == "":
-		k.notDeployed(at, "the document has no kind, so it is not deployed")
+		m.notDeployed(at, "the document has no kind, so it is not deployed")
 	case o.APIVersion == "":
-		k.addError(at.file, at.line, finding.RuleManifest, o.identity().String()+" has no apiVersion")
-	case k.joined(at):
+		m.addError(at.file, at.line, finding.RuleManifest, o.identity().String()+" has no apiVersion")
+	case m.joined(at):
 	case o.Items != nil:
-		k.checkList(o, at, position.Root(at.doc.Text))
+		m.checkList(o, at, position.Root(at.doc.Text))
 	default:
-		k.refuseDuplicate(o, at)
+		m.refuseDuplicate(o, at)
 	}
 }
 
 // joined warns where another object begins in the same document: the decoder of agents
 // takes the last of the keys that stand twice. It reports whether one does.
-func (k manifestChecks) joined(at documentPosition) bool {
+func (m manifestChecks) joined(at documentPosition) bool {
 	if len(apiVersionKey.FindAllIndex(at.doc.Text, 2)) < 2 {
 		return false
 	}
 	joints := position.ObjectLines(position.Root(at.doc.Text))
 	for _, line := range joints {
 		line += at.doc.Before
-		k.a.addFinding(finding.Finding{
-			Path: path.Join(k.a.dir.Path, at.file), Line: line, Column: 1, Severity: finding.Warning, Rule: finding.RuleJoined,
+		m.a.addFinding(finding.Finding{
+			Path: path.Join(m.a.dir.Path, at.file), Line: line, Column: 1, Severity: finding.Warning, Rule: finding.RuleJoined,
 			Message: fmt.Sprintf("two objects stand in one document: a line --- is missing before line %d", line),
 			Hint:    "without it their keys mix, and only the last object is deployed",
 		})
@@ -126,7 +126,7 @@ func (k manifestChecks) joined(at documentPosition) bool {
 
 // checkList checks the objects of a list, each where it stands. root is the document;
 // keys lead to the list in it.
-func (k manifestChecks) checkList(list manifestObject, at documentPosition, root *yaml.Node, keys ...any) {
+func (m manifestChecks) checkList(list manifestObject, at documentPosition, root *yaml.Node, keys ...any) {
 	for i, item := range list.Items {
 		here := append(slices.Clone(keys), "items", i)
 		if line, _, ok := position.Find(root, false, here...); ok {
@@ -134,10 +134,10 @@ func (k manifestChecks) checkList(list manifestObject, at documentPosition, root
 		}
 		at.keys = here
 		if item.Items != nil {
-			k.checkList(item, at, root, here...)
+			m.checkList(item, at, root, here...)
 			continue
 		}
-		k.refuseDuplicate(item, at)
+		m.refuseDuplicate(item, at)
 	}
 }
 
@@ -194,19 +194,19 @@ const (
 	hintNoKindAtAll = "add what is missing: a .fleetignore that leaves nothing to deploy is an error"
 )
 
-func (k manifestChecks) notDeployed(at documentPosition, message string) {
-	if k.kindless == 0 {
-		k.noKind = at
+func (m manifestChecks) notDeployed(at documentPosition, message string) {
+	if m.kindless == 0 {
+		m.noKind = at
 	}
-	k.kindless++
-	k.a.addFinding(finding.Finding{
-		Path: path.Join(k.a.dir.Path, at.file), Line: at.line, Severity: finding.Warning, Rule: finding.RuleManifest, Message: message, Hint: hintNoKind,
+	m.kindless++
+	m.a.addFinding(finding.Finding{
+		Path: path.Join(m.a.dir.Path, at.file), Line: at.line, Severity: finding.Warning, Rule: finding.RuleManifest, Message: message, Hint: hintNoKind,
 	})
 }
 
 // notAlone changes what would help in the findings of a file that has other documents,
 // which are deployed.
-func (k manifestChecks) notAlone(found []finding.Finding) {
+func (m manifestChecks) notAlone(found []finding.Finding) {
 	for i := range found {
 		if found[i].Hint == hintNoKind {
 			found[i].Hint = hintNoKindAmong
@@ -216,24 +216,24 @@ func (k manifestChecks) notAlone(found []finding.Finding) {
 
 // nothingHasAKind warns of a bundle of plain manifests that deploys none of its documents: they
 // have no kind, or nothing at all. Templates and overlays may add objects.
-func (k manifestChecks) nothingHasAKind() {
-	if k.kinds > 0 || k.dirs[templatesDir] || k.dirs["overlays"] || k.a.hasErrors() {
+func (m manifestChecks) nothingHasAKind() {
+	if m.kinds > 0 || m.dirs[templatesDir] || m.dirs["overlays"] || m.a.hasErrors() {
 		return
 	}
-	at, why := k.noKind, "no document of the bundle has a kind"
-	if k.kindless == 0 {
-		at, why = k.blank, "the documents of the bundle are empty"
+	at, why := m.noKind, "no document of the bundle has a kind"
+	if m.kindless == 0 {
+		at, why = m.blank, "the documents of the bundle are empty"
 	}
-	if at.file == "" || k.kindless == 0 && k.unclear {
+	if at.file == "" || m.kindless == 0 && m.unclear {
 		return
 	}
-	for i := range k.a.found {
-		if h := &k.a.found[i].Hint; *h == hintNoKind || *h == hintNoKindAmong {
+	for i := range m.a.found {
+		if h := &m.a.found[i].Hint; *h == hintNoKind || *h == hintNoKindAmong {
 			*h = hintNoKindAtAll
 		}
 	}
-	k.a.addFinding(finding.Finding{
-		Path: path.Join(k.a.dir.Path, at.file), Line: at.line, Severity: finding.Warning, Rule: finding.RuleEmpty,
+	m.a.addFinding(finding.Finding{
+		Path: path.Join(m.a.dir.Path, at.file), Line: at.line, Severity: finding.Warning, Rule: finding.RuleEmpty,
 		Message: nothingLeft + why,
 		Hint:    "add what is missing, or remove the directory to remove the bundle",
 	})
@@ -241,36 +241,36 @@ func (k manifestChecks) nothingHasAKind() {
 
 // refuseDuplicate refuses an object that the bundle holds already, and one without a name. Helm makes
 // only hooks without one, with generateName: each time another object.
-func (k manifestChecks) refuseDuplicate(o manifestObject, at documentPosition) {
+func (m manifestChecks) refuseDuplicate(o manifestObject, at documentPosition) {
 	id := o.identity()
-	k.hookOfManifest(o, at)
-	switch first, again := k.objects[id]; {
+	m.hookOfManifest(o, at)
+	switch first, again := m.objects[id]; {
 	case o.Metadata.Name == "" && o.Kind == "":
 	case o.Metadata.Name == "" && o.Metadata.GenerateName != "":
 		if !bytes.Contains(o.Metadata.Annotations, []byte(`"`+hookAnnotation+`"`)) {
-			k.addError(at.file, at.line, finding.RuleManifest, printable.Line(o.Kind)+" has metadata.generateName and no metadata.name, which Helm cannot install")
+			m.addError(at.file, at.line, finding.RuleManifest, printable.Line(o.Kind)+" has metadata.generateName and no metadata.name, which Helm cannot install")
 		}
 	case o.Metadata.Name == "":
-		k.addError(at.file, at.line, finding.RuleManifest, printable.Line(o.Kind)+" has no metadata.name")
+		m.addError(at.file, at.line, finding.RuleManifest, printable.Line(o.Kind)+" has no metadata.name")
 	case again:
-		k.addError(at.file, at.line, finding.RuleDuplicate,
-			fmt.Sprintf("%s is in the bundle twice: first in %s:%d", id, path.Join(k.a.dir.Path, first.file), first.line))
+		m.addError(at.file, at.line, finding.RuleDuplicate,
+			fmt.Sprintf("%s is in the bundle twice: first in %s:%d", id, path.Join(m.a.dir.Path, first.file), first.line))
 	default:
-		k.objects[id] = at
-		k.warnImpossibleNamespace(o, at)
+		m.objects[id] = at
+		m.warnImpossibleNamespace(o, at)
 	}
 }
 
 // warnImpossibleNamespace warns of a namespace that no cluster can have, in the words of fleet lint. It
 // is no error: a namespace of fleet.yaml or of the GitRepo takes its place.
-func (k manifestChecks) warnImpossibleNamespace(o manifestObject, at documentPosition) {
+func (m manifestChecks) warnImpossibleNamespace(o manifestObject, at documentPosition) {
 	namespace := o.Metadata.Namespace
 	wrong := validation.IsDNS1123Label(namespace)
 	if namespace == "" || len(wrong) == 0 || strings.Contains(namespace, "${") {
 		return
 	}
 	why, _, _ := strings.Cut(wrong[0], " (e.g. ")
-	k.addAt(at, finding.Finding{
+	m.addAt(at, finding.Finding{
 		Severity: finding.Warning, Rule: finding.RuleValue,
 		Message: printable.Line(o.Kind+" "+o.Metadata.Name) + ": metadata.namespace is not possible: " + why,
 	}, false, "metadata", "namespace")
@@ -278,12 +278,12 @@ func (k manifestChecks) warnImpossibleNamespace(o manifestObject, at documentPos
 
 // addAt adds a finding about what keys lead to in an object: its value, or with asKey the
 // last key. Where that is not to be found, the finding is about the object.
-func (k manifestChecks) addAt(at documentPosition, f finding.Finding, asKey bool, keys ...any) {
-	f.Path, f.Line = path.Join(k.a.dir.Path, at.file), at.line
+func (m manifestChecks) addAt(at documentPosition, f finding.Finding, asKey bool, keys ...any) {
+	f.Path, f.Line = path.Join(m.a.dir.Path, at.file), at.line
 	if line, column, ok := position.Find(position.Root(at.doc.Text), asKey, slices.Concat(at.keys, keys)...); ok {
 		f.Line, f.Column = at.doc.Before+line, column
 	}
-	k.a.addFinding(f)
+	m.a.addFinding(f)
 }
 
 // firstLine is the first line of a document with something in it, from 1.

@@ -12,15 +12,15 @@ const schemaFile = "values.schema.json"
 
 // schemas refuses schemas of the bundle's charts that are no JSON: Helm refuses all values
 // for one. Charts within a chart may be switched off, and are not looked at.
-func (k *checks) schemas() {
-	for i, dir := range k.chartDirs() {
+func (c *checks) schemas() {
+	for i, dir := range c.chartDirs() {
 		name := path.Join(dir, schemaFile)
-		f, ok := k.byName[name]
-		if !ok || k.done[name] || !k.hasFile(dir, []string{chartFile}) || i == 0 && k.namesChart() {
+		f, ok := c.byName[name]
+		if !ok || c.done[name] || !c.hasFile(dir, []string{chartFile}) || i == 0 && c.namesChart() {
 			continue
 		}
-		k.done[name] = true
-		data, err := f.bytes(k.a.o.Limits.FileBytes)
+		c.done[name] = true
+		data, err := f.bytes(c.a.o.Limits.FileBytes)
 		if err != nil {
 			continue
 		}
@@ -29,18 +29,18 @@ func (k *checks) schemas() {
 			continue
 		}
 		at := finding.Finding{
-			Path: path.Join(k.a.dir.Path, name), Line: line, Column: column, Severity: finding.Error, Rule: finding.RuleYAML, Message: "JSON: " + text,
+			Path: path.Join(c.a.dir.Path, name), Line: line, Column: column, Severity: finding.Error, Rule: finding.RuleYAML, Message: "JSON: " + text,
 		}
-		if h := k.a.spec.Helm; h != nil && h.SkipSchemaValidation {
+		if h := c.a.spec.Helm; h != nil && h.SkipSchemaValidation {
 			at.Severity, at.Hint = finding.Warning, "helm.skipSchemaValidation is set, so nothing reads it"
 		}
-		k.a.addFinding(at)
+		c.a.addFinding(at)
 	}
 }
 
 // namesChart reports whether the bundle's options name its chart, so that one at the top of
 // the bundle is not deployed.
-func (k *checks) namesChart() bool {
-	h := k.a.spec.Helm
+func (c *checks) namesChart() bool {
+	h := c.a.spec.Helm
 	return h != nil && (h.Chart != "" || h.Repo != "")
 }

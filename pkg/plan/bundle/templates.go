@@ -21,30 +21,30 @@ import (
 
 // valuesTemplates refuses templates of values that cannot be parsed: they fail on
 // every cluster.
-func (a valuesReader) valuesTemplates() {
-	if root := a.spec.Helm; root != nil && root.DisablePreProcess {
+func (v valuesReader) valuesTemplates() {
+	if root := v.spec.Helm; root != nil && root.DisablePreProcess {
 		return // for customizations, too
 	}
-	for _, h := range a.helms() {
+	for _, h := range v.helms() {
 		if !h.options.DisablePreProcess {
-			a.templatesOf(h)
+			v.templatesOf(h)
 		}
 	}
 }
 
-func (a valuesReader) templatesOf(h helm) {
+func (v valuesReader) templatesOf(h helm) {
 	var whole *values.SyntaxError
 	if h.options.Values != nil {
 		whole = values.ParseTree(h.options.Values.Data)
 	}
-	if whole != nil && !a.templateTexts(h, "values") && !a.templatesOfFiles(h) {
-		line, column := a.helmPosition(h, "values")
+	if whole != nil && !v.templateTexts(h, "values") && !v.templatesOfFiles(h) {
+		line, column := v.helmPosition(h, "values")
 		whole.Line = 1
-		a.badTemplate(a.file.Path, whole, fleetyaml.Text{Keys: []any{"helm", "values"}, Line: line, Column: column}, h)
+		v.badTemplate(v.file.Path, whole, fleetyaml.Text{Keys: []any{"helm", "values"}, Line: line, Column: column}, h)
 	}
 	for _, text := range h.options.TemplateValues {
 		if values.Parse(text) != nil {
-			a.templateTexts(h, "templateValues")
+			v.templateTexts(h, "templateValues")
 			return
 		}
 	}
@@ -52,16 +52,16 @@ func (a valuesReader) templatesOf(h helm) {
 
 // templateTexts reports the texts below a key of helm in fleet.yaml that are no
 // templates on their own, and whether there are any.
-func (a valuesReader) templateTexts(h helm, key string) (some bool) {
+func (v valuesReader) templateTexts(h helm, key string) (some bool) {
 	place := []any{"helm", key}
 	if h.target >= 0 {
-		keys, _ := a.file.Target(h.target)
+		keys, _ := v.file.Target(h.target)
 		place = append(keys, place...)
 	}
-	a.file.Texts(func(text fleetyaml.Text) {
+	v.file.Texts(func(text fleetyaml.Text) {
 		if err := values.Parse(text.Value); err != nil {
 			some = true
-			a.badTemplate(a.file.Path, err, text, h)
+			v.badTemplate(v.file.Path, err, text, h)
 		}
 	}, place...)
 	return some
@@ -69,16 +69,16 @@ func (a valuesReader) templateTexts(h helm, key string) (some bool) {
 
 // templatesOfFiles is templateTexts for values files, which have been read
 // before.
-func (a valuesReader) templatesOfFiles(h helm) (some bool) {
+func (v valuesReader) templatesOfFiles(h helm) (some bool) {
 	for _, name := range h.options.ValuesFiles {
-		data, err := a.tree.findFile(path.Join(a.base, name), valuesBytes)
+		data, err := v.tree.findFile(path.Join(v.base, name), valuesBytes)
 		if err != nil {
 			continue
 		}
 		fleetyaml.TextsIn(data, func(text fleetyaml.Text) {
 			if err := values.Parse(text.Value); err != nil {
 				some = true
-				a.badTemplate(path.Join(a.dir.Path, name), err, text, h)
+				v.badTemplate(path.Join(v.dir.Path, name), err, text, h)
 			}
 		})
 	}
@@ -91,7 +91,7 @@ var reaching = []string{"getHostByName", "env", "expandenv"}
 
 // badTemplate reports that a text of a file is no template. Where a customization switches templates off, the bundle's own may never
 // be rendered: that is a warning.
-func (a valuesReader) badTemplate(file string, err *values.SyntaxError, text fleetyaml.Text, h helm) {
+func (v valuesReader) badTemplate(file string, err *values.SyntaxError, text fleetyaml.Text, h helm) {
 	f := finding.Finding{
 		Path: file, Line: text.Line + err.Line - 1, Column: text.Column, Severity: finding.Error, Rule: finding.RuleTemplate,
 		Message: fmt.Sprintf("template of %s: %s", printable.Line(position.Path(text.Keys)), printable.Line(err.Text)),
@@ -101,7 +101,7 @@ func (a valuesReader) badTemplate(file string, err *values.SyntaxError, text fle
 		f.Rule = finding.RuleReachesOut
 		f.Message = fmt.Sprintf("template function %q is refused: templates of values reach nothing outside of them", err.Function)
 	}
-	if h.target < 0 && slices.ContainsFunc(a.spec.Targets, func(t fleet.BundleTarget) bool { return t.Helm != nil && t.Helm.DisablePreProcess }) {
+	if h.target < 0 && slices.ContainsFunc(v.spec.Targets, func(t fleet.BundleTarget) bool { return t.Helm != nil && t.Helm.DisablePreProcess }) {
 		f.Severity = finding.Warning
 	}
 	if bare != "" {
@@ -115,7 +115,7 @@ func (a valuesReader) badTemplate(file string, err *values.SyntaxError, text fle
 			f.Hint = values.HintFact(err.Function)
 		}
 	}
-	a.addFinding(f)
+	v.addFinding(f)
 }
 
 // bareKey is how to write the key of a mapping that a template takes for a function, as
@@ -140,27 +140,27 @@ type templateChecks struct{ *checks }
 // templates refuses templates of the bundle's own charts that Helm could not
 // parse, and those of a bundle of plain manifests. Whether their functions exist is
 // not looked at here.
-func (k templateChecks) templates(plain bool) {
-	dirs := k.templateDirs()
+func (t templateChecks) templates(plain bool) {
+	dirs := t.templateDirs()
 	if plain {
 		dirs = []string{"templates/"}
 	}
 	for _, dir := range dirs {
-		for _, f := range k.a.files {
+		for _, f := range t.a.files {
 			rest, ok := strings.CutPrefix(f.name, dir)
 			if !ok || plain && !isManifest(f.name) {
 				continue
 			}
 			if data, err := f.bytes(templateBytes); err == nil {
-				k.template(f.name, rest, string(data))
-				k.hooksOfTemplate(f.name, data)
+				t.template(f.name, rest, string(data))
+				t.hooksOfTemplate(f.name, data)
 			}
 		}
 	}
 }
 
 // templateDirs are the directories whose files Helm takes for templates.
-func (k templateChecks) templateDirs() []string {
+func (t templateChecks) templateDirs() []string {
 	var dirs []string
 	add := func(chart string) {
 		if dir := path.Join(path.Clean(chart), "templates") + "/"; !slices.Contains(dirs, dir) {
@@ -168,15 +168,15 @@ func (k templateChecks) templateDirs() []string {
 		}
 	}
 	named := false
-	for _, h := range k.a.helms() {
+	for _, h := range t.a.helms() {
 		if o := h.options; o.Chart != "" || o.Repo != "" {
 			named = named || h.target < 0
-			if dir := strings.TrimPrefix(o.Chart, "/"); o.Repo == "" && dir != "" && k.isFile(path.Join(dir, chartFile)) {
+			if dir := strings.TrimPrefix(o.Chart, "/"); o.Repo == "" && dir != "" && t.isFile(path.Join(dir, chartFile)) {
 				add(dir)
 			}
 		}
 	}
-	if !named && k.isFile(chartFile) {
+	if !named && t.isFile(chartFile) {
 		add(".")
 	}
 	return dirs
@@ -184,7 +184,7 @@ func (k templateChecks) templateDirs() []string {
 
 var templateError = regexp.MustCompile(`(?s)^template: [^:]*:(\d+):(?:\d+:)? (.*?)(?: started at \S+:(\d+))?$`)
 
-func (k templateChecks) template(name, title, text string) {
+func (t templateChecks) template(name, title, text string) {
 	tree := gotemplate.New(path.Base(title))
 	tree.Mode = gotemplate.SkipFuncCheck
 	_, err := tree.Parse(text, "", "", map[string]*gotemplate.Tree{})
@@ -201,5 +201,5 @@ func (k templateChecks) template(name, title, text string) {
 	if open, ok := unclosed(text); ok && message == "unexpected EOF" {
 		line, message = open.line, fmt.Sprintf("this %s has no end: the file ends before it is closed with {{ end }}", open.word)
 	}
-	k.addError(name, line, finding.RuleTemplate, "template: "+printable.Line(strings.Join(strings.Fields(message), " ")))
+	t.addError(name, line, finding.RuleTemplate, "template: "+printable.Line(strings.Join(strings.Fields(message), " ")))
 }

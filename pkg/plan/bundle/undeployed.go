@@ -20,23 +20,23 @@ var ofManifest = []*regexp.Regexp{
 
 // looksLikeManifest reports whether a file holds Kubernetes objects, or a template of
 // some.
-func (k *checks) looksLikeManifest(f file) bool {
-	data, err := f.bytes(k.a.o.Limits.FileBytes)
+func (c *checks) looksLikeManifest(f file) bool {
+	data, err := f.bytes(c.a.o.Limits.FileBytes)
 	return err == nil && !isTooLargeToParse(data) && !slices.ContainsFunc(ofManifest, func(key *regexp.Regexp) bool { return !key.Match(data) })
 }
 
 // warnBesideTemplates warns of manifests in the directory of a chart: Helm deploys those in
 // templates and crds only. A chart that reads files by itself may use them.
-func (k *checks) warnBesideTemplates() {
-	charts := slices.DeleteFunc(k.chartDirs(), func(dir string) bool { return !k.hasFile(dir, []string{chartFile}) || k.readsFiles(dir) })
-	for _, f := range k.a.files {
+func (c *checks) warnBesideTemplates() {
+	charts := slices.DeleteFunc(c.chartDirs(), func(dir string) bool { return !c.hasFile(dir, []string{chartFile}) || c.readsFiles(dir) })
+	for _, f := range c.a.files {
 		base := path.Base(f.name)
-		known := slices.Contains(fleetyaml.Names, strings.ToLower(base)) || k.kustomizationMeant(f) != "" || slices.Contains(kustomizations, base)
-		if known || !isManifest(f.name) || !slices.Contains(charts, path.Dir(f.name)) || k.isValuesFile(f.name) {
+		known := slices.Contains(fleetyaml.Names, strings.ToLower(base)) || c.kustomizationMeant(f) != "" || slices.Contains(kustomizations, base)
+		if known || !isManifest(f.name) || !slices.Contains(charts, path.Dir(f.name)) || c.isValuesFile(f.name) {
 			continue
 		}
-		if k.looksLikeManifest(f) {
-			k.notRead(f, fmt.Sprintf("%s is not deployed: of a chart Helm renders what is in %s", base, templatesDir),
+		if c.looksLikeManifest(f) {
+			c.notRead(f, fmt.Sprintf("%s is not deployed: of a chart Helm renders what is in %s", base, templatesDir),
 				"move it to "+path.Join(path.Dir(f.name), templatesDir))
 		}
 	}
@@ -44,28 +44,28 @@ func (k *checks) warnBesideTemplates() {
 
 // readsFiles reports whether a template of the chart in a directory reads files of the
 // chart.
-func (k *checks) readsFiles(dir string) bool {
-	return slices.ContainsFunc(k.a.files, func(f file) bool {
+func (c *checks) readsFiles(dir string) bool {
+	return slices.ContainsFunc(c.a.files, func(f file) bool {
 		if !strings.HasPrefix(f.name, path.Join(dir, templatesDir)+"/") {
 			return false
 		}
-		data, err := f.bytes(k.a.o.Limits.FileBytes)
+		data, err := f.bytes(c.a.o.Limits.FileBytes)
 		return err != nil || bytes.Contains(data, []byte(".Files"))
 	})
 }
 
 // misspeltEnding warns of a manifest whose name does not end with .yaml, .yml or .json,
 // but nearly: nothing deploys it.
-func (k manifestChecks) misspeltEnding(f file) {
+func (m manifestChecks) misspeltEnding(f file) {
 	ending := path.Ext(f.name)
 	meant := spelling.SingleTypo(ending, []string{".yaml", ".yml"})
-	if meant == "" || k.nested(path.Dir(f.name)) || !k.looksLikeManifest(f) {
+	if meant == "" || m.nested(path.Dir(f.name)) || !m.looksLikeManifest(f) {
 		return
 	}
-	k.notRead(f, fmt.Sprintf("%s is not deployed: its name does not end with .yaml, .yml or .json", path.Base(f.name)),
+	m.notRead(f, fmt.Sprintf("%s is not deployed: its name does not end with .yaml, .yml or .json", path.Base(f.name)),
 		fmt.Sprintf("did you mean %q?", strings.TrimSuffix(path.Base(f.name), ending)+meant))
 }
 
-func (k *checks) notRead(f file, message, hint string) {
-	k.a.addFinding(finding.Finding{Path: path.Join(k.a.dir.Path, f.name), Severity: finding.Warning, Rule: finding.RuleNotRead, Message: message, Hint: hint})
+func (c *checks) notRead(f file, message, hint string) {
+	c.a.addFinding(finding.Finding{Path: path.Join(c.a.dir.Path, f.name), Severity: finding.Warning, Rule: finding.RuleNotRead, Message: message, Hint: hint})
 }

@@ -74,9 +74,9 @@ type aliasExpansion struct {
 }
 
 // size is the bytes of a value, at most a little more than unfoldLimit.
-func (u *aliasExpansion) size(n *yaml.Node) int {
+func (a *aliasExpansion) size(n *yaml.Node) int {
 	if n.Kind == yaml.AliasNode {
-		known, ok := u.sizes[n.Alias]
+		known, ok := a.sizes[n.Alias]
 		if !ok { // an alias inside of its own anchor
 			return unfoldLimit + 1
 		}
@@ -84,16 +84,16 @@ func (u *aliasExpansion) size(n *yaml.Node) int {
 	}
 	total := len(n.Value) + 1
 	for _, e := range n.Content {
-		if total += u.size(e); total > unfoldLimit {
+		if total += a.size(e); total > unfoldLimit {
 			total = unfoldLimit + 1
-			if u.line == 0 {
-				u.line = e.Line
+			if a.line == 0 {
+				a.line = e.Line
 			}
 			break
 		}
 	}
 	if n.Anchor != "" {
-		u.sizes[n] = total
+		a.sizes[n] = total
 	}
 	return total
 }

@@ -32,8 +32,8 @@ var helmTemplate = regexp.MustCompile(`\{\{[^}]*(\.(Values|Release|Chart|Capabil
 // unrendered warns of the first template in each document of a plain manifest: it
 // is deployed as it stands. A text of several lines may be a template for another
 // program.
-func (k manifestChecks) unrendered(f file) {
-	data, err := f.bytes(k.a.o.Limits.FileBytes)
+func (m manifestChecks) unrendered(f file) {
+	data, err := f.bytes(m.a.o.Limits.FileBytes)
 	if err != nil || !bytes.Contains(data, []byte("{{")) && !bytes.Contains(data, []byte("${")) {
 		return
 	}
@@ -44,7 +44,7 @@ func (k manifestChecks) unrendered(f file) {
 		said := false
 		position.Scalars(position.Root(doc.Text), func(n *yaml.Node, keys []any) {
 			w := finding.Finding{
-				Path: path.Join(k.a.dir.Path, f.name), Line: doc.Before + n.Line, Column: n.Column, Severity: finding.Warning, Rule: finding.RuleNotRendered,
+				Path: path.Join(m.a.dir.Path, f.name), Line: doc.Before + n.Line, Column: n.Column, Severity: finding.Warning, Rule: finding.RuleNotRendered,
 			}
 			switch {
 			case said:
@@ -57,20 +57,20 @@ func (k manifestChecks) unrendered(f file) {
 				return
 			}
 			said = true
-			k.a.addFinding(w)
+			m.a.addFinding(w)
 		})
 	}
 }
 
 // idleValues warns of values that nothing reads: the bundle names no chart, is none
 // and has no templates.
-func (k *checks) idleValues() {
-	if slices.ContainsFunc(k.a.files, func(f file) bool {
+func (c *checks) idleValues() {
+	if slices.ContainsFunc(c.a.files, func(f file) bool {
 		return strings.HasPrefix(f.name, "templates/") || path.Base(f.name) == chartFile
 	}) {
 		return
 	}
-	for _, h := range k.a.helms() {
+	for _, h := range c.a.helms() {
 		key := ""
 		switch o := h.options; {
 		case h.target >= 0 && len(o.ValuesFiles) > 0: // of the bundle itself they are not read
@@ -85,18 +85,18 @@ func (k *checks) idleValues() {
 			continue
 		}
 		f := finding.Finding{
-			Path: k.a.file.Path, Severity: finding.Warning, Rule: finding.RuleUnusedValues,
+			Path: c.a.file.Path, Severity: finding.Warning, Rule: finding.RuleUnusedValues,
 			Message: "helm." + key + " has no effect: the bundle has neither a chart nor templates", Hint: hintNoChart,
 		}
-		f.Line, f.Column = k.a.helmPosition(h, key)
-		k.a.addFinding(f)
+		f.Line, f.Column = c.a.helmPosition(h, key)
+		c.a.addFinding(f)
 	}
 }
 
 // booleanKeys warns of keys of plain manifests that are booleans for YAML: the object
 // has the key "true" then.
-func (k manifestChecks) booleanKeys(f file) {
-	data, err := f.bytes(k.a.o.Limits.FileBytes)
+func (m manifestChecks) booleanKeys(f file) {
+	data, err := f.bytes(m.a.o.Limits.FileBytes)
 	if err != nil || !mayHaveBooleanKeys(data) {
 		return
 	}
@@ -105,8 +105,8 @@ func (k manifestChecks) booleanKeys(f file) {
 			continue
 		}
 		position.BooleanKeys(position.Root(doc.Text), func(key *yaml.Node, keys []any, counts string) {
-			k.a.addFinding(finding.Finding{
-				Path: path.Join(k.a.dir.Path, f.name), Line: doc.Before + key.Line, Column: key.Column, Severity: finding.Warning, Rule: finding.RuleType,
+			m.a.addFinding(finding.Finding{
+				Path: path.Join(m.a.dir.Path, f.name), Line: doc.Before + key.Line, Column: key.Column, Severity: finding.Warning, Rule: finding.RuleType,
 				Message: fmt.Sprintf("the key %s counts as %q", printable.Line(position.Path(keys)), counts), Hint: "put it in quotes",
 			})
 		})

@@ -71,13 +71,13 @@ func sortedVersions(entries []Entry) versions {
 // exactly so, else the highest that satisfies the range; an empty version is
 // the newest stable one. Errors are Terminal: ChartNotFound, VersionNotFound,
 // InvalidVersion, InvalidIndex.
-func (x Index) Choose(name, version string) (Entry, error) {
-	entries, ok, err := x.versionsOf(name)
+func (id Index) Choose(name, version string) (Entry, error) {
+	entries, ok, err := id.versionsOf(name)
 	switch {
 	case err != nil:
 		return Entry{}, err
 	case !ok || len(entries) == 0:
-		return Entry{}, permanentf(ReasonChartNotFound, "the repository has no chart %s; %s", quotedLine(name), x.chartNames())
+		return Entry{}, permanentf(ReasonChartNotFound, "the repository has no chart %s; %s", quotedLine(name), id.chartNames())
 	}
 	constraint, err := constraintOf(version)
 	if err != nil {

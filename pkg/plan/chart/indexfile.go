@@ -306,8 +306,8 @@ func child(n *yaml.Node, key string) *yaml.Node {
 }
 
 // versionsOf reads what the index says of one chart; ok is false if nothing.
-func (x Index) versionsOf(name string) (entries []Entry, ok bool, err error) {
-	node, err := x.node(name)
+func (id Index) versionsOf(name string) (entries []Entry, ok bool, err error) {
+	node, err := id.node(name)
 	if err != nil {
 		return nil, false, err
 	}
@@ -331,10 +331,10 @@ func (x Index) versionsOf(name string) (entries []Entry, ok bool, err error) {
 }
 
 // node is the list of the versions of a chart, or nil.
-func (x Index) node(name string) (*yaml.Node, error) {
-	text, found := x.text[name]
+func (id Index) node(name string) (*yaml.Node, error) {
+	text, found := id.text[name]
 	if !found {
-		return resolveAlias(x.tree[name]), nil
+		return resolveAlias(id.tree[name]), nil
 	}
 	if len(text) > maxChartBytes {
 		return nil, badIndex("what it says of chart " + quotedLine(name) + " is larger than " + itoa(maxChartBytes>>20) + " MiB")
@@ -381,12 +381,12 @@ func scalar(n *yaml.Node) string {
 }
 
 // chartNames lists some charts of the index.
-func (x Index) chartNames() string {
+func (id Index) chartNames() string {
 	var list []string
-	for name := range x.text {
+	for name := range id.text {
 		list = append(list, name)
 	}
-	for name := range x.tree {
+	for name := range id.tree {
 		list = append(list, name)
 	}
 	slices.Sort(list)

@@ -104,57 +104,57 @@ type notification struct {
 }
 
 // addCandidate sorts one cluster in.
-func (t *notification) addCandidate(c Candidate) {
-	t.size++
+func (n *notification) addCandidate(c Candidate) {
+	n.size++
 	if !c.Reported.IsZero() {
-		if ago := t.now.Sub(c.Reported); ago < time.Minute {
-			t.recent++
-			t.recheckAfter(time.Minute - ago)
+		if ago := n.now.Sub(c.Reported); ago < time.Minute {
+			n.recent++
+			n.recheckAfter(time.Minute - ago)
 		}
 	}
-	late := !c.Reported.IsZero() && t.now.Sub(c.Reported) >= t.pace.Timeout
+	late := !c.Reported.IsZero() && n.now.Sub(c.Reported) >= n.pace.Timeout
 	switch {
 	case c.Due && c.Running && !c.Failed:
-		t.flying = append(t.flying, c)
+		n.flying = append(n.flying, c)
 	case c.Due:
-		t.due = append(t.due, c)
+		n.due = append(n.due, c)
 	case c.Arrived && c.Online:
-		t.arrived = append(t.arrived, c)
+		n.arrived = append(n.arrived, c)
 	case c.Arrived, c.Reported.IsZero():
 	case late && c.WasOnline:
-		t.failed = append(t.failed, c.Name)
+		n.failed = append(n.failed, c.Name)
 	case late: // perhaps it is switched off
 	default:
-		t.flying = append(t.flying, c)
-		t.recheckAfter(t.pace.Timeout - t.now.Sub(c.Reported))
+		n.flying = append(n.flying, c)
+		n.recheckAfter(n.pace.Timeout - n.now.Sub(c.Reported))
 	}
 }
 
-func (t *notification) recheckAfter(after time.Duration) {
-	if after = max(after, time.Second); t.next == 0 || after < t.next {
-		t.next = after
+func (n *notification) recheckAfter(after time.Duration) {
+	if after = max(after, time.Second); n.next == 0 || after < n.next {
+		n.next = after
 	}
 }
 
 // planTurns writes the turns of those that are due, and returns why they wait for a
 // person, if they do.
-func (t *notification) planTurns(turns map[string]Turn) string {
-	for _, c := range t.flying {
+func (n *notification) planTurns(turns map[string]Turn) string {
+	for _, c := range n.flying {
 		if c.Due {
 			turns[c.Name] = Turn{Go: true, Reason: "has its turn"}
 		}
 	}
-	if len(t.due) == 0 {
+	if len(n.due) == 0 {
 		return ""
 	}
-	slices.SortFunc(t.due, compareCandidates)
-	canaries, waits := t.canaries()
-	slots, why := t.freeSlots(), "waits for its turn"
+	slices.SortFunc(n.due, compareCandidates)
+	canaries, waits := n.canaries()
+	slots, why := n.freeSlots(), "waits for its turn"
 	halted := ""
 	switch {
-	case waits != "" && len(t.failed) > 0, len(t.failed) > 1:
-		slices.Sort(t.failed)
-		halted = "halted: " + firstNames(t.failed) + " did not register with what they were told; correct it, " +
+	case waits != "" && len(n.failed) > 0, len(n.failed) > 1:
+		slices.Sort(n.failed)
+		halted = "halted: " + firstNames(n.failed) + " did not register with what they were told; correct it, " +
 			"or raise redeployAgentGeneration of these, or pause them"
 		slots, why = 0, halted
 	case waits != "":
@@ -162,7 +162,7 @@ func (t *notification) planTurns(turns map[string]Turn) string {
 	default:
 		canaries = nil
 	}
-	for _, c := range t.due {
+	for _, c := range n.due {
 		turn := Turn{Reason: why}
 		switch {
 		case halted != "":
@@ -180,31 +180,31 @@ func (t *notification) planTurns(turns map[string]Turn) string {
 }
 
 // freeSlots returns how many more clusters may be notified now.
-func (t *notification) freeSlots() int {
+func (n *notification) freeSlots() int {
 	running := 0
-	for _, c := range t.flying {
+	for _, c := range n.flying {
 		if c.Running {
 			running++ // will count among the recent ones
 		}
 	}
-	return max(0, min(t.pace.InFlight-len(t.flying), t.pace.PerMinute-t.recent-running))
+	return max(0, min(n.pace.InFlight-len(n.flying), n.pace.PerMinute-n.recent-running))
 }
 
 // canaries are those that may go before the others, and for what the others
 // wait; empty if they need not wait any more.
-func (t *notification) canaries() (first map[string]bool, waits string) {
+func (n *notification) canaries() (first map[string]bool, waits string) {
 	first = map[string]bool{}
 	var pending []string // labeled ones that are on their way
 	labelled := false
-	for _, c := range t.flying {
+	for _, c := range n.flying {
 		if c.Canary {
 			labelled, pending = true, append(pending, c.Name)
 		}
 	}
-	for _, c := range t.arrived {
+	for _, c := range n.arrived {
 		labelled = labelled || c.Canary
 	}
-	for _, c := range t.due {
+	for _, c := range n.due {
 		if c.Canary && !c.Failed {
 			labelled, first[c.Name], pending = true, true, append(pending, c.Name)
 		}
@@ -216,12 +216,12 @@ func (t *notification) canaries() (first map[string]bool, waits string) {
 		slices.Sort(pending)
 		return first, "waits for " + firstNames(pending) + " to register"
 	}
-	want := min(t.pace.Canaries, t.size)
-	if len(t.arrived) >= want {
+	want := min(n.pace.Canaries, n.size)
+	if len(n.arrived) >= want {
 		return nil, ""
 	}
-	left := want - len(t.arrived) - len(t.flying)
-	for _, c := range t.due {
+	left := want - len(n.arrived) - len(n.flying)
+	for _, c := range n.due {
 		if left > 0 && !c.Failed {
 			first[c.Name], left = true, left-1
 		}

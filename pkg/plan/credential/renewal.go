@@ -51,7 +51,7 @@ func claimsOf(token string) claims {
 }
 
 // Endless reports whether the token has no end.
-func (s Validity) Endless() bool { return s.Expires.IsZero() }
+func (v Validity) Endless() bool { return v.Expires.IsZero() }
 
 // Parts of a token's life after which its agent gets another one: between the first and the
 // second, each agent at a time of its own. The rest is the overlap, in which the manager
@@ -63,12 +63,12 @@ const (
 
 // Renew reports whether an agent gets another token now. identity is the agent's;
 // next is when it is connected again, at the latest.
-func (s Validity) Renew(identity string, now, next time.Time) bool {
-	if s.Endless() {
+func (v Validity) Renew(identity string, now, next time.Time) bool {
+	if v.Endless() {
 		return false
 	}
-	at := timeAtShare(s.Issued, s.Expires, renewFrom+(renewTo-renewFrom)*hashShare(identity))
-	return !now.Before(at) || !next.Before(s.Expires)
+	at := timeAtShare(v.Issued, v.Expires, renewFrom+(renewTo-renewFrom)*hashShare(identity))
+	return !now.Before(at) || !next.Before(v.Expires)
 }
 
 // hashShare is a number from 0 to 1 that belongs to one of many.

@@ -178,20 +178,20 @@ func byAgent(spec *fleet.BundleSpec) *fleet.BundleHelmOptions {
 }
 
 // setChart makes the compiled bundle one of a HelmOp, where the Bundle is.
-func (k *Compiled) setChart() error {
-	if k.spec.HelmOpOptions != nil && len(Charts(&k.spec)) == 0 {
+func (cm *Compiled) setChart() error {
+	if cm.spec.HelmOpOptions != nil && len(Charts(&cm.spec)) == 0 {
 		return reconcile.TerminalError(ReasonNoChart, fmt.Errorf("helmOpOptions is set, and neither helm.repo nor helm.chart says which chart"))
 	}
-	if k.chart = byAgent(&k.spec); k.chart == nil {
+	if cm.chart = byAgent(&cm.spec); cm.chart == nil {
 		return nil
 	}
-	raw, err := json.Marshal(k.chart)
+	raw, err := json.Marshal(cm.chart)
 	if err != nil {
 		return reconcile.TerminalError(ReasonOptions, err)
 	}
-	k.pulled = digest(raw)
+	cm.pulled = digest(raw)
 	return nil
 }
 
 // Chart says how agents pull the chart; nil where they do not.
-func (k *Compiled) Chart() *fleet.BundleHelmOptions { return k.chart }
+func (cm *Compiled) Chart() *fleet.BundleHelmOptions { return cm.chart }

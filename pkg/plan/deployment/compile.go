@@ -165,51 +165,51 @@ func Compile(b *fleet.Bundle, contentID string, secret map[string][]byte) (*Comp
 }
 
 // Bundle returns the Bundle that the compiled bundle was made of.
-func (k *Compiled) Bundle() *fleet.Bundle { return k.bundle }
+func (cm *Compiled) Bundle() *fleet.Bundle { return cm.bundle }
 
 // Content returns the id of the Bundle's resources.
-func (k *Compiled) Content() string { return k.content }
+func (cm *Compiled) Content() string { return cm.content }
 
 // InRegistry reports whether the resources are in a registry, and not in a
 // Content.
-func (k *Compiled) InRegistry() bool { return k.oci }
+func (cm *Compiled) InRegistry() bool { return cm.oci }
 
 // Match decides whether a cluster gets the Bundle.
-func (k *Compiled) Match(c *target.Cluster) target.Verdict { return k.matcher.Match(c) }
+func (cm *Compiled) Match(c *target.Cluster) target.Verdict { return cm.matcher.Match(c) }
 
 // Pick is Match without the reason where no target matches.
-func (k *Compiled) Pick(c *target.Cluster) target.Verdict { return k.matcher.Pick(c) }
+func (cm *Compiled) Pick(c *target.Cluster) target.Verdict { return cm.matcher.Pick(c) }
 
 // Inputs returns the digest of everything that decides what the Bundle becomes on a
 // cluster, for a verdict of Match that says to deploy.
-func (k *Compiled) Inputs(v target.Verdict, p *Place) (string, error) {
-	m, err := k.mergeOptions(v)
+func (cm *Compiled) Inputs(v target.Verdict, p *Place) (string, error) {
+	m, err := cm.mergeOptions(v)
 	if err != nil {
 		return "", err
 	}
 	if m.templated {
-		return digest([]byte(k.baseInputs(m) + p.facts)), nil
+		return digest([]byte(cm.baseInputs(m) + p.facts)), nil
 	}
 	return m.inputs[p.kind()], nil
 }
 
 // KeepsTemplates reports whether templates of values are not rendered for a cluster that
 // gets the Bundle, since it has no label.
-func (k *Compiled) KeepsTemplates(v target.Verdict, p *Place) bool {
+func (cm *Compiled) KeepsTemplates(v target.Verdict, p *Place) bool {
 	if p.labelled {
 		return false
 	}
-	m, err := k.mergeOptions(v)
+	m, err := cm.mergeOptions(v)
 	return err == nil && m.templates
 }
 
 // baseInputs is the part of the inputs that no cluster has a say in.
-func (k *Compiled) baseInputs(m *mergedOptions) string {
-	text := revision + k.content + m.digest
-	if k.oci {
+func (cm *Compiled) baseInputs(m *mergedOptions) string {
+	text := revision + cm.content + m.digest
+	if cm.oci {
 		text += inRegistry
 	}
-	return text + k.pulled
+	return text + cm.pulled
 }
 
 // kind is 1 for a cluster with labels that values can ask for, else 0.
@@ -223,57 +223,57 @@ func (p *Place) kind() int {
 // Render computes what the Bundle becomes on a cluster. The result may be shared: callers
 // must not change it. An error, such as one in a template, concerns this cluster alone and
 // is permanent.
-func (k *Compiled) Render(v target.Verdict, p *Place) (Version, error) {
-	m, err := k.mergeOptions(v)
+func (cm *Compiled) Render(v target.Verdict, p *Place) (Version, error) {
+	m, err := cm.mergeOptions(v)
 	if err != nil {
 		return Version{}, err
 	}
 	if m.templated {
-		return k.render(m, p)
+		return cm.render(m, p)
 	}
-	k.mu.Lock()
+	cm.mu.Lock()
 	known := m.versions[p.kind()]
-	k.mu.Unlock()
+	cm.mu.Unlock()
 	if known != nil {
 		return *known, nil
 	}
-	out, err := k.renderMix(m, p)
+	out, err := cm.renderMix(m, p)
 	if err == nil {
-		k.mu.Lock()
-		defer k.mu.Unlock()
+		cm.mu.Lock()
+		defer cm.mu.Unlock()
 		m.versions[p.kind()] = &out
 	}
 	return out, err
 }
 
 // render is work for a mix with templates.
-func (k *Compiled) render(m *mergedOptions, p *Place) (Version, error) {
-	inputs := k.baseInputs(m) + p.facts
-	k.mu.Lock()
-	err := k.large[inputs]
-	k.mu.Unlock()
+func (cm *Compiled) render(m *mergedOptions, p *Place) (Version, error) {
+	inputs := cm.baseInputs(m) + p.facts
+	cm.mu.Lock()
+	err := cm.large[inputs]
+	cm.mu.Unlock()
 	if err != nil {
 		return Version{}, err
 	}
-	out, err := k.renderMix(m, p)
+	out, err := cm.renderMix(m, p)
 	if errors.Is(err, values.ErrLimit) && !errors.Is(err, values.ErrTime) {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.large[inputs] = err
+		cm.mu.Lock()
+		defer cm.mu.Unlock()
+		cm.large[inputs] = err
 	}
 	return out, err
 }
 
-func (k *Compiled) renderMix(m *mergedOptions, p *Place) (Version, error) {
+func (cm *Compiled) renderMix(m *mergedOptions, p *Place) (Version, error) {
 	full, err := values.Render(m.options, values.ClusterFacts{
 		Name: p.Name, Namespace: p.Cluster.Namespace, Labels: p.Labels,
 		Annotations: p.Annotations, TemplateValues: p.TemplateValues,
-	}, &k.templates)
+	}, &cm.templates)
 	if err != nil {
 		return Version{}, err
 	}
 	out := Version{}
-	if out.ID, err = options.DeploymentID(k.content, full); err != nil {
+	if out.ID, err = options.DeploymentID(cm.content, full); err != nil {
 		return Version{}, reconcile.TerminalError(ReasonOptions, err)
 	}
 	if out.Options, out.Values, err = options.SplitValues(full); err != nil {
@@ -281,12 +281,12 @@ func (k *Compiled) renderMix(m *mergedOptions, p *Place) (Version, error) {
 	}
 	out.Options.NamespaceLabels = mergeMaps(out.Options.NamespaceLabels, m.labels)
 	out.Options.NamespaceAnnotations = mergeMaps(out.Options.NamespaceAnnotations, m.notes)
-	whole := []any{out.ID, out.Options, k.spec.DependsOn}
-	if k.oci {
+	whole := []any{out.ID, out.Options, cm.spec.DependsOn}
+	if cm.oci {
 		whole = append(whole, inRegistry)
 	}
-	if k.chart != nil {
-		whole = append(whole, byAgents, k.pulled)
+	if cm.chart != nil {
+		whole = append(whole, byAgents, cm.pulled)
 	}
 	raw, err := json.Marshal(whole)
 	if err != nil {
@@ -297,20 +297,20 @@ func (k *Compiled) renderMix(m *mergedOptions, p *Place) (Version, error) {
 }
 
 // mergeOptions merges options for a verdict, once for each set of targets.
-func (k *Compiled) mergeOptions(v target.Verdict) (*mergedOptions, error) {
+func (cm *Compiled) mergeOptions(v target.Verdict) (*mergedOptions, error) {
 	var room [32]byte
 	key := strconv.AppendInt(room[:0], int64(v.Target), 10)
 	for _, c := range v.Customizations {
 		key = strconv.AppendInt(append(key, ' '), int64(c), 10)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if m := k.merged[string(key)]; m != nil {
+	cm.mu.Lock()
+	defer cm.mu.Unlock()
+	if m := cm.merged[string(key)]; m != nil {
 		return m, nil
 	}
 	m := &mergedOptions{}
 	custom := fleet.BundleDeploymentOptions{}
-	for i, t := range k.entries(v) {
+	for i, t := range cm.entries(v) {
 		m.labels, m.notes = mergeMaps(m.labels, t.NamespaceLabels), mergeMaps(m.notes, t.NamespaceAnnotations)
 		if i == 0 {
 			custom = t.BundleDeploymentOptions
@@ -318,8 +318,8 @@ func (k *Compiled) mergeOptions(v target.Verdict) (*mergedOptions, error) {
 		}
 		custom = options.Merge(custom, t.BundleDeploymentOptions)
 	}
-	m.options = options.Merge(k.spec.BundleDeploymentOptions, custom)
-	raw, err := json.Marshal([]any{m.options, m.labels, m.notes, k.spec.DependsOn})
+	m.options = options.Merge(cm.spec.BundleDeploymentOptions, custom)
+	raw, err := json.Marshal([]any{m.options, m.labels, m.notes, cm.spec.DependsOn})
 	if err != nil {
 		return nil, reconcile.TerminalError(ReasonOptions, err)
 	}
@@ -328,21 +328,21 @@ func (k *Compiled) mergeOptions(v target.Verdict) (*mergedOptions, error) {
 	m.templated = strings.Contains(text, "${") || strings.Contains(text, labelReference) ||
 		strings.Contains(text, `"templateValues"`)
 	m.templates = m.templated && values.Templated(m.options.Helm)
-	m.inputs = [2]string{digest([]byte(k.baseInputs(m))), digest([]byte(k.baseInputs(m) + "labelled"))}
-	k.merged[string(key)] = m
+	m.inputs = [2]string{digest([]byte(cm.baseInputs(m))), digest([]byte(cm.baseInputs(m) + "labelled"))}
+	cm.merged[string(key)] = m
 	return m, nil
 }
 
 // entries returns the entries of spec.targets whose options apply, in order. Where only one
 // applies, the first customization replaces the target.
-func (k *Compiled) entries(v target.Verdict) []*fleet.BundleTarget {
+func (cm *Compiled) entries(v target.Verdict) []*fleet.BundleTarget {
 	var out []*fleet.BundleTarget
-	all := k.spec.TargetCustomizationMode == fleet.TargetCustomizationAllMatches
-	if v.Target < len(k.spec.Targets) && (all || len(v.Customizations) == 0) {
-		out = append(out, &k.spec.Targets[v.Target])
+	all := cm.spec.TargetCustomizationMode == fleet.TargetCustomizationAllMatches
+	if v.Target < len(cm.spec.Targets) && (all || len(v.Customizations) == 0) {
+		out = append(out, &cm.spec.Targets[v.Target])
 	}
 	for _, i := range v.Customizations {
-		out = append(out, &k.spec.Targets[i])
+		out = append(out, &cm.spec.Targets[i])
 	}
 	return out
 }

@@ -60,11 +60,11 @@ func agents(s Observed) []Finding {
 	return []Finding{f}
 }
 
-func (s Observed) managerVersion() string {
-	if s.Manager == nil {
+func (o Observed) managerVersion() string {
+	if o.Manager == nil {
 		return ""
 	}
-	return s.Manager.Version
+	return o.Manager.Version
 }
 
 // silent describes agents that do not report their version.

@@ -31,73 +31,73 @@ type CorrectionHistory struct {
 
 // IsOver reports whether the last correction is so long ago that the count starts from
 // zero.
-func (f *CorrectionHistory) IsOver(now time.Time) bool { return now.Sub(f.last) >= calm }
+func (c *CorrectionHistory) IsOver(now time.Time) bool { return now.Sub(c.last) >= calm }
 
 // Rest returns how long after now the fight is over.
-func (f *CorrectionHistory) Rest(now time.Time) time.Duration { return f.last.Add(calm).Sub(now) }
+func (c *CorrectionHistory) Rest(now time.Time) time.Duration { return c.last.Add(calm).Sub(now) }
 
 // IsContested reports whether the object was changed back again and again.
-func (f *CorrectionHistory) IsContested() bool { return f.contested }
+func (c *CorrectionHistory) IsContested() bool { return c.contested }
 
 // Wait returns how long the next correction has to wait; 0: it may come now.
-func (f *CorrectionHistory) Wait(now time.Time) time.Duration {
-	return max(f.nextCorrection().Sub(now), 0)
+func (c *CorrectionHistory) Wait(now time.Time) time.Duration {
+	return max(c.nextCorrection().Sub(now), 0)
 }
 
 // nextCorrection is when the next correction may come.
-func (f *CorrectionHistory) nextCorrection() time.Time {
-	if f.count < free {
+func (c *CorrectionHistory) nextCorrection() time.Time {
+	if c.count < free {
 		return time.Time{}
 	}
 	wait := firstWait
-	for range f.count - free {
+	for range c.count - free {
 		wait = min(2*wait, lastWait)
 	}
-	return f.last.Add(wait)
+	return c.last.Add(wait)
 }
 
 // Found notes that the object differs.
-func (f *CorrectionHistory) Found(m fleet.ModifiedStatus) {
-	f.contested = f.contested || f.count >= free
-	f.object = strings.TrimSuffix(m.Kind+" "+m.Namespace+"/", "/") + "/" + m.Name
+func (c *CorrectionHistory) Found(m fleet.ModifiedStatus) {
+	c.contested = c.contested || c.count >= free
+	c.object = strings.TrimSuffix(m.Kind+" "+m.Namespace+"/", "/") + "/" + m.Name
 	if m.Namespace == "" {
-		f.object = m.Kind + " " + m.Name
+		c.object = m.Kind + " " + m.Name
 	}
 	if len(m.Changes) > 0 {
-		f.object = m.Changes[0].Field + " of " + f.object
+		c.object = m.Changes[0].Field + " of " + c.object
 	}
 	for _, name := range Managers(m) {
-		if !slices.Contains(f.managers, name) {
-			f.managers = append(f.managers, name)
+		if !slices.Contains(c.managers, name) {
+			c.managers = append(c.managers, name)
 		}
 	}
-	slices.Sort(f.managers)
+	slices.Sort(c.managers)
 }
 
 // Corrected notes an attempt to put the object back, whether it succeeded or not.
-func (f *CorrectionHistory) Corrected(now time.Time) {
-	if f.count == 0 {
-		f.first = now
+func (c *CorrectionHistory) Corrected(now time.Time) {
+	if c.count == 0 {
+		c.first = now
 	}
-	f.count, f.last = f.count+1, now
+	c.count, c.last = c.count+1, now
 }
 
 // ContestedMessage says in words which corrections are reverted again and again, by which field
 // managers, since when, and when the next try is; "" if none is. Times are in UTC.
-func ContestedMessage(fights []*CorrectionHistory) string {
+func ContestedMessage(histories []*CorrectionHistory) string {
 	var real []*CorrectionHistory
-	for _, f := range fights {
-		if f.contested {
-			real = append(real, f)
+	for _, h := range histories {
+		if h.contested {
+			real = append(real, h)
 		}
 	}
 	if len(real) == 0 {
 		return ""
 	}
 	slices.SortFunc(real, func(a, b *CorrectionHistory) int { return strings.Compare(a.object, b.object) })
-	f := real[0]
+	h := real[0]
 	text := fmt.Sprintf("%s keeps changing %s: put back %d times since %s, next try %s",
-		f.otherManagers(), f.object, f.count, formatTime(f.first), formatTime(f.nextCorrection()))
+		h.otherManagers(), h.object, h.count, formatTime(h.first), formatTime(h.nextCorrection()))
 	if more := len(real) - 1; more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
@@ -105,12 +105,12 @@ func ContestedMessage(fights []*CorrectionHistory) string {
 }
 
 // otherManagers is who is at work against the corrections.
-func (f *CorrectionHistory) otherManagers() string {
-	others := slices.DeleteFunc(slices.Clone(f.managers), func(n string) bool { return n == fleet.FieldManagerRelease })
+func (c *CorrectionHistory) otherManagers() string {
+	others := slices.DeleteFunc(slices.Clone(c.managers), func(n string) bool { return n == fleet.FieldManagerRelease })
 	switch {
 	case len(others) > 0:
 		return strings.Join(others[:min(len(others), 3)], ", ")
-	case len(f.managers) > 0: // what we wrote was changed on its way into the cluster
+	case len(c.managers) > 0: // what we wrote was changed on its way into the cluster
 		return "an admission webhook"
 	}
 	return "somebody"

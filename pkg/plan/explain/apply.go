@@ -19,28 +19,28 @@ import (
 type agentLinks struct{ *bundleOnCluster }
 
 // appliedLink looks at what became of the release.
-func (p agentLinks) appliedLink() linkState {
-	bd := p.deploymentPlace.Deployment
+func (al agentLinks) appliedLink() linkState {
+	bd := al.deploymentPlace.Deployment
 	if bd == nil {
-		return p.hiddenDeployment(Applied)
+		return al.hiddenDeployment(Applied)
 	}
 	list := bd.Status.Conditions
 	has, _, _ := strings.Cut(bd.Status.Release, ":")
-	c := p.waiting()
-	if lacking := p.missingObjectCondition(); lacking != nil {
+	c := al.waiting()
+	if lacking := al.missingObjectCondition(); lacking != nil {
 		c = lacking
 	}
 	if c != nil && c.Reason != dependency.ReasonNotReady {
 		j := wait(c.Reason, c.Message).withSince(view.ChangedAt(list, c.Type)).withEvidence("release", has)
-		if hints, found := p.rivalHints(c.Reason, c.Message); found {
+		if hints, found := al.rivalHints(c.Reason, c.Message); found {
 			j.hints = hints
 			return j
 		}
-		if hints := p.absenceHints(c.Message); hints != nil {
+		if hints := al.absenceHints(c.Message); hints != nil {
 			j.hints = hints
 			return j
 		}
-		return j.hint("to see what happens", "fleet get deployments -n %s --cluster %s -o wide", p.deploymentPlace.Key.Namespace, p.deploymentPlace.Key.Name)
+		return j.hint("to see what happens", "fleet get deployments -n %s --cluster %s -o wide", al.deploymentPlace.Key.Namespace, al.deploymentPlace.Key.Name)
 	}
 	deployed, installed := condition.Find(list, fleet.ConditionDeployed), condition.Find(list, fleet.ConditionInstalled)
 	current := bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID
@@ -50,14 +50,14 @@ func (p agentLinks) appliedLink() linkState {
 	case installed != nil && installed.Status == corev1.ConditionFalse && current:
 		c = installed
 	case !current:
-		return wait(ReasonNotReported, "its agent is at work on it").withSince(p.deploymentPlace.Written).
-			hint("to wait for it", "fleet wait bundle/%s -n %s", p.Bundle.Name, p.Bundle.Namespace)
+		return wait(ReasonNotReported, "its agent is at work on it").withSince(al.deploymentPlace.Written).
+			hint("to wait for it", "fleet wait bundle/%s -n %s", al.Bundle.Name, al.Bundle.Namespace)
 	default:
 		return ok("release %s", bd.Status.Release).withEvidence("release", bd.Status.Release)
 	}
 	message := strings.TrimPrefix(c.Message, summary.NotInstalled)
 	j := stop(cmp.Or(c.Reason, fleet.ReasonError), message).withSince(view.ChangedAt(list, c.Type)).withEvidence("release", has)
-	if stalled := condition.Find(list, fleet.ConditionStalled); c == installed || stalled != nil && stalled.Status == corev1.ConditionTrue && p.isCurrent(stalled) {
+	if stalled := condition.Find(list, fleet.ConditionStalled); c == installed || stalled != nil && stalled.Status == corev1.ConditionTrue && al.isCurrent(stalled) {
 		again := "the agent does not try again until something else is wanted"
 		if release.MayPass(c.Reason) {
 			again = "the agent tries again every 5 minutes, in case that is gone"
@@ -66,9 +66,9 @@ func (p agentLinks) appliedLink() linkState {
 	} else {
 		j = j.detail("the agent tries again by itself").withEvidence("permanent", false)
 	}
-	j.hints = p.releaseHints(j.Reason, message)
+	j.hints = al.releaseHints(j.Reason, message)
 	if len(bd.Status.ModifiedStatus) > 0 {
-		j = j.hint("to see what differs there", "fleet bundlediff %s %s -n %s", p.Bundle.Name, p.deploymentPlace.Key.Name, p.deploymentPlace.Key.Namespace)
+		j = j.hint("to see what differs there", "fleet bundlediff %s %s -n %s", al.Bundle.Name, al.deploymentPlace.Key.Name, al.deploymentPlace.Key.Namespace)
 	}
 	return j
 }
@@ -78,10 +78,10 @@ func (p agentLinks) appliedLink() linkState {
 const reasonCorrection = "CorrectionFailed"
 
 // healthyLink looks at the live objects.
-func (p agentLinks) healthyLink() linkState {
-	bd := p.deploymentPlace.Deployment
+func (al agentLinks) healthyLink() linkState {
+	bd := al.deploymentPlace.Deployment
 	if bd == nil {
-		return p.hiddenDeployment(Healthy)
+		return al.hiddenDeployment(Healthy)
 	}
 	st, list := &bd.Status, bd.Status.Conditions
 	since := view.ChangedAt(list, fleet.ConditionReady)
@@ -93,31 +93,31 @@ func (p agentLinks) healthyLink() linkState {
 	switch {
 	case ready != nil && (ready.Reason == reasonCorrection || strings.HasPrefix(ready.Message, summary.NotCorrected)):
 		return stop(reasonCorrection, ready.Message).withSince(since).
-			hint("to see what differs", "fleet get deployments -n %s --cluster %s -o yaml", p.deploymentPlace.Key.Namespace, p.deploymentPlace.Key.Name)
+			hint("to see what differs", "fleet get deployments -n %s --cluster %s -o yaml", al.deploymentPlace.Key.Namespace, al.deploymentPlace.Key.Name)
 	case !st.Ready && len(st.NonReadyStatus) > 0:
-		return p.unreadyObjects().withSince(since)
+		return al.unreadyObjects().withSince(since)
 	case !st.Ready && ready != nil && ready.Message != "":
 		return wait(cmp.Or(ready.Reason, string(fleet.NotReady)), ready.Message).withSince(since)
 	case !st.Ready:
 		return wait(string(fleet.NotReady), "not ready").withSince(since)
 	case !st.NonModified:
-		return p.modified().withSince(since)
+		return al.modified().withSince(since)
 	}
 	text := "all objects are ready"
 	if n := st.ResourceCounts.DesiredReady; n > 0 {
 		text = fmt.Sprintf("%d of %d objects ready", st.ResourceCounts.Ready, n)
 	}
 	j := ok("%s", text).withEvidence("ready", st.ResourceCounts.Ready).withEvidence("objects", st.ResourceCounts.DesiredReady)
-	if p.offline {
-		j = j.withEvidence("lastSeen", p.lastSeen()).withScreenText(text + ", as of " + p.clock(p.lastSeen()))
+	if al.offline {
+		j = j.withEvidence("lastSeen", al.lastSeen()).withScreenText(text + ", as of " + al.clock(al.lastSeen()))
 	}
 	return j
 }
 
 // unreadyObjects are objects that are not ready. Where one says that it never will be,
 // the link stops.
-func (p agentLinks) unreadyObjects() linkState {
-	list := p.deploymentPlace.Deployment.Status.NonReadyStatus
+func (al agentLinks) unreadyObjects() linkState {
+	list := al.deploymentPlace.Deployment.Status.NonReadyStatus
 	first := list[0]
 	j := wait(string(fleet.NotReady), condition.Message(summary.Readable(first.String())))
 	for i, o := range list {
@@ -131,7 +131,7 @@ func (p agentLinks) unreadyObjects() linkState {
 	if more := len(list) - 4; more > 0 {
 		j = j.detail(fmt.Sprintf("and %d more", more))
 	}
-	return j.withEvidence("objects", objects(list)).hint("on "+p.deploymentPlace.Key.Name, "%s", describe(first.APIVersion, first.Kind, first.Namespace, first.Name))
+	return j.withEvidence("objects", objects(list)).hint("on "+al.deploymentPlace.Key.Name, "%s", describe(first.APIVersion, first.Kind, first.Namespace, first.Name))
 }
 
 func objects(list []fleet.NonReadyStatus) []string {
@@ -155,8 +155,8 @@ func describe(apiVersion, kind, namespace, name string) string {
 }
 
 // modified judges objects that another writer has changed.
-func (p agentLinks) modified() linkState {
-	list := p.deploymentPlace.Deployment.Status.ModifiedStatus
+func (al agentLinks) modified() linkState {
+	list := al.deploymentPlace.Deployment.Status.ModifiedStatus
 	text := "objects were changed by others"
 	if len(list) > 0 {
 		text = condition.Message(list[0].String())
@@ -167,20 +167,20 @@ func (p agentLinks) modified() linkState {
 			j = j.detail(condition.Message(o.String()))
 		}
 		if i <= 3 {
-			j = j.detail(p.describeChanges(o)...)
+			j = j.detail(al.describeChanges(o)...)
 		}
 	}
 	if more := len(list) - 4; more > 0 {
 		j = j.detail(fmt.Sprintf("and %d more", more))
 	}
-	if p.deploymentPlace.Deployment.Spec.CorrectDrift == nil || !p.deploymentPlace.Deployment.Spec.CorrectDrift.Enabled {
-		j = j.hint("to have changes undone", "set correctDrift.enabled: true in %s", p.file())
+	if al.deploymentPlace.Deployment.Spec.CorrectDrift == nil || !al.deploymentPlace.Deployment.Spec.CorrectDrift.Enabled {
+		j = j.hint("to have changes undone", "set correctDrift.enabled: true in %s", al.file())
 	}
-	return j.hint("or keep them", "put the change into the repository, or under diff.comparePatches in %s", p.file())
+	return j.hint("or keep them", "put the change into the repository, or under diff.comparePatches in %s", al.file())
 }
 
 // describeChanges says of the fields of an object what they are, and who made them so.
-func (p agentLinks) describeChanges(m fleet.ModifiedStatus) []string {
+func (al agentLinks) describeChanges(m fleet.ModifiedStatus) []string {
 	var out []string
 	for _, c := range m.Changes {
 		text := fmt.Sprintf("%s is %s, not %s", c.Field, c.Live, c.Wanted)
@@ -191,7 +191,7 @@ func (p agentLinks) describeChanges(m fleet.ModifiedStatus) []string {
 			text += ", by " + c.Manager
 		}
 		if c.Time != nil {
-			text += ", " + view.Ago(c.Time.Time, p.Now) + " ago"
+			text += ", " + view.Ago(c.Time.Time, al.Now) + " ago"
 		}
 		out = append(out, condition.Message(text))
 	}
@@ -208,8 +208,8 @@ func previousVersionText(st *fleet.BundleDeploymentStatus) string {
 }
 
 // describeRunning says what runs while something stops the newest version.
-func (p agentLinks) describeRunning() linkState {
-	bd := p.deploymentPlace.Deployment
+func (al agentLinks) describeRunning() linkState {
+	bd := al.deploymentPlace.Deployment
 	j := linkState{Link: Link{Verdict: Unknown}}
 	if bd == nil || bd.Status.Release == "" {
 		before := ""
@@ -224,7 +224,7 @@ func (p agentLinks) describeRunning() linkState {
 			}
 		case bd != nil && condition.IsFalse(bd.Status.Conditions, fleet.ConditionInstalled):
 			j.Text = "not installed; " + previousVersionText(&bd.Status)
-		case bd != nil || !p.isForbidden(Deployments):
+		case bd != nil || !al.isForbidden(Deployments):
 			j.Text = "nothing of it runs there"
 		}
 		return j
@@ -238,7 +238,7 @@ func (p agentLinks) describeRunning() linkState {
 	}
 	text := fmt.Sprintf("release %s is %s", bd.Status.Release, state)
 	j = j.withEvidence("release", bd.Status.Release).withEvidence("lastState", string(state))
-	if commit := view.DeploymentCommit(bd); commit != "" && !p.outdated {
+	if commit := view.DeploymentCommit(bd); commit != "" && !al.outdated {
 		text = view.ShortCommit(commit) + ", " + text
 		j = j.withEvidence("lastCommit", commit)
 	}
@@ -247,8 +247,8 @@ func (p agentLinks) describeRunning() linkState {
 		staged = "; the newest version is staged"
 	}
 	j.Text = text + staged
-	if p.offline {
-		j = j.withEvidence("lastSeen", p.lastSeen()).withScreenText(text + ", as of " + p.clock(p.lastSeen()) + staged)
+	if al.offline {
+		j = j.withEvidence("lastSeen", al.lastSeen()).withScreenText(text + ", as of " + al.clock(al.lastSeen()) + staged)
 	}
 	return j
 }

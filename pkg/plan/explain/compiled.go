@@ -114,50 +114,50 @@ func (s *compiledSubject) matchCluster(c *target.Cluster) target.Verdict {
 
 // findVersion finds the version that the pair should have, and whether it is the
 // current one.
-func (p *bundleOnCluster) findVersion() {
-	bd := p.deploymentPlace.Deployment
-	if p.compiled != nil && p.place != nil && p.verdict.Deploy {
-		p.wanted, p.broken = p.version()
+func (b *bundleOnCluster) findVersion() {
+	bd := b.deploymentPlace.Deployment
+	if b.compiled != nil && b.place != nil && b.verdict.Deploy {
+		b.wanted, b.broken = b.version()
 	}
 	switch {
 	case bd == nil:
-		p.outdated = !p.isForbidden(Deployments) || p.reported != nil && (p.reported.State == fleet.OutOfSync || p.reported.State == fleet.Pending)
-	case p.wanted != "":
-		p.outdated = bd.Spec.DeploymentID != p.wanted
+		b.outdated = !b.isForbidden(Deployments) || b.reported != nil && (b.reported.State == fleet.OutOfSync || b.reported.State == fleet.Pending)
+	case b.wanted != "":
+		b.outdated = bd.Spec.DeploymentID != b.wanted
 	default: // values may not be read: compare the content and the staged id
 		id, _, whole := strings.Cut(bd.Spec.StagedDeploymentID, ":")
-		p.outdated = bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID || whole && id != p.content
+		b.outdated = bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID || whole && id != b.content
 	}
 }
 
 // candidate is the pair as package placement sees it.
-func (p *bundleOnCluster) candidate() placement.Candidate {
+func (b *bundleOnCluster) candidate() placement.Candidate {
 	return placement.Candidate{
-		Name: p.deploymentPlace.Key.String(), Place: p.place, Verdict: p.verdict, Deployment: p.deploymentPlace.Deployment, Offline: p.offline, Silent: p.agentSilent,
+		Name: b.deploymentPlace.Key.String(), Place: b.place, Verdict: b.verdict, Deployment: b.deploymentPlace.Deployment, Offline: b.offline, Silent: b.agentSilent,
 	}
 }
 
-func (p *bundleOnCluster) version() (string, error) {
-	n, err := placement.Version(p.compiled, p.candidate(), placement.Rules{})
+func (b *bundleOnCluster) version() (string, error) {
+	n, err := placement.Version(b.compiled, b.candidate(), placement.Rules{})
 	return n.ID, err
 }
 
 // stateOf is the state of the pair as summaries count it.
-func (p *bundleOnCluster) stateOf() fleet.BundleState {
-	switch sum := &p.Bundle.Status.Summary; {
-	case p.broken != nil:
+func (b *bundleOnCluster) stateOf() fleet.BundleState {
+	switch sum := &b.Bundle.Status.Summary; {
+	case b.broken != nil:
 		return fleet.ErrApplied
-	case p.deploymentPlace.Deployment != nil:
-		state := summary.State(p.deploymentPlace.Deployment, p.wanted)
-		if p.outdated && (state == fleet.Ready || state == fleet.Modified) {
+	case b.deploymentPlace.Deployment != nil:
+		state := summary.State(b.deploymentPlace.Deployment, b.wanted)
+		if b.outdated && (state == fleet.Ready || state == fleet.Modified) {
 			return fleet.OutOfSync
 		}
 		return state
-	case p.reported != nil:
-		return p.reported.State
-	case p.isForbidden(Deployments) && sum.Ready == sum.DesiredReady && sum.Ready > 0 && p.observed() && p.isTargeted():
+	case b.reported != nil:
+		return b.reported.State
+	case b.isForbidden(Deployments) && sum.Ready == sum.DesiredReady && sum.Ready > 0 && b.observed() && b.isTargeted():
 		return fleet.Ready
-	case p.isForbidden(Deployments):
+	case b.isForbidden(Deployments):
 		return ""
 	}
 	return fleet.Pending
@@ -165,14 +165,14 @@ func (p *bundleOnCluster) stateOf() fleet.BundleState {
 
 // isTargeted reports whether it is known that the Bundle is meant for the cluster: then
 // what its status says of all its clusters holds for this one.
-func (p *bundleOnCluster) isTargeted() bool {
-	return p.place != nil && p.verdict.Deploy && (!p.isForbidden(Groups) || !p.matcher.ReadsGroups())
+func (b *bundleOnCluster) isTargeted() bool {
+	return b.place != nil && b.verdict.Deploy && (!b.isForbidden(Groups) || !b.matcher.ReadsGroups())
 }
 
 // isHidden reports whether the deployment may not be seen and the Bundle's status says
 // nothing of it.
-func (p *bundleOnCluster) isHidden() bool {
-	return p.deploymentPlace.Deployment == nil && p.reported == nil && p.isForbidden(Deployments) && p.state != fleet.Ready
+func (b *bundleOnCluster) isHidden() bool {
+	return b.deploymentPlace.Deployment == nil && b.reported == nil && b.isForbidden(Deployments) && b.state != fleet.Ready
 }
 
 // observed reports whether the manager has worked on this version of the Bundle.
@@ -180,11 +180,11 @@ func (s *compiledSubject) observed() bool {
 	return s.Bundle.Status.ObservedGeneration >= s.Bundle.Generation && len(s.Bundle.Status.Conditions) > 0
 }
 
-func (p *bundleOnCluster) lastSeen() time.Time {
-	if p.deploymentPlace.Cluster == nil {
+func (b *bundleOnCluster) lastSeen() time.Time {
+	if b.deploymentPlace.Cluster == nil {
 		return time.Time{}
 	}
-	return p.deploymentPlace.Cluster.Status.Agent.LastSeen.Time
+	return b.deploymentPlace.Cluster.Status.Agent.LastSeen.Time
 }
 
 func keyOf(o metav1.Object) view.Key {

@@ -232,64 +232,64 @@ func (s *compiledSubject) hiddenLink(resource string) linkState {
 	return linkState{Link: Link{Verdict: Unknown}}
 }
 
-func (j linkState) withSince(t time.Time) linkState {
+func (l linkState) withSince(t time.Time) linkState {
 	if !t.IsZero() {
 		t = t.UTC()
-		j.Since = &t
+		l.Since = &t
 	}
-	return j
+	return l
 }
 
 // withScreenText sets the text for people.
-func (j linkState) withScreenText(screen string) linkState {
-	j.Screen = screen
-	return j
+func (l linkState) withScreenText(screen string) linkState {
+	l.Screen = screen
+	return l
 }
 
-func (j linkState) reported(message string) linkState {
-	j.message = message
-	return j
+func (l linkState) reported(message string) linkState {
+	l.message = message
+	return l
 }
 
-func (j linkState) detail(lines ...string) linkState {
-	j.Details = append(j.Details, lines...)
-	return j
+func (l linkState) detail(lines ...string) linkState {
+	l.Details = append(l.Details, lines...)
+	return l
 }
 
 // withEvidence adds evidence; empty values are left out.
-func (j linkState) withEvidence(key string, value any) linkState {
+func (l linkState) withEvidence(key string, value any) linkState {
 	switch v := value.(type) {
 	case string:
 		if v == "" {
-			return j
+			return l
 		}
 	case time.Time:
 		if v.IsZero() {
-			return j
+			return l
 		}
 		value = v.UTC().Format(time.RFC3339)
 	}
-	if j.Evidence == nil {
-		j.Evidence = map[string]any{}
+	if l.Evidence == nil {
+		l.Evidence = map[string]any{}
 	}
-	j.Evidence[key] = value
-	return j
+	l.Evidence[key] = value
+	return l
 }
 
-func (j linkState) hint(purpose, do string, args ...any) linkState {
-	j.hints = append(j.hints, Hint{For: purpose, Do: fmt.Sprintf(do, args...)})
-	return j
+func (l linkState) hint(purpose, do string, args ...any) linkState {
+	l.hints = append(l.hints, Hint{For: purpose, Do: fmt.Sprintf(do, args...)})
+	return l
 }
 
 // stops reports whether the chain ends here.
-func (j linkState) stops() bool { return j.Verdict == Stop || j.Verdict == Wait }
+func (l linkState) stops() bool { return l.Verdict == Stop || l.Verdict == Wait }
 
 // explain goes through the links. Those in front of from are not looked at.
-func (p *bundleOnCluster) explain(from Name) Explanation {
+func (b *bundleOnCluster) explain(from Name) Explanation {
 	e := Explanation{
-		Bundle: keyOf(p.Bundle), Cluster: p.deploymentPlace.Key, State: p.state, Hidden: p.Hidden,
-		content: contentText(p.Bundle), commit: view.ShortCommit(p.Bundle.Labels[fleet.LabelCommit]), repo: p.Bundle.Labels[fleet.LabelRepoName],
-		offline: p.offline, lastSeen: p.lastSeen(), outdated: p.outdated, Warnings: append(p.warnings(), unrendered(p)...),
+		Bundle: keyOf(b.Bundle), Cluster: b.deploymentPlace.Key, State: b.state, Hidden: b.Hidden,
+		content: contentText(b.Bundle), commit: view.ShortCommit(b.Bundle.Labels[fleet.LabelCommit]), repo: b.Bundle.Labels[fleet.LabelRepoName],
+		offline: b.offline, lastSeen: b.lastSeen(), outdated: b.outdated, Warnings: append(b.warnings(), unrendered(b)...),
 	}
 	for i, name := range Names {
 		if i < slices.Index(Names, from) {
@@ -299,13 +299,13 @@ func (p *bundleOnCluster) explain(from Name) Explanation {
 		if e.StoppedAt != "" {
 			l := Link{Verdict: Unknown}
 			if name == Healthy {
-				l = agentLinks{p}.describeRunning().Link
+				l = agentLinks{b}.describeRunning().Link
 			}
 			l.Name = name
 			e.Chain = append(e.Chain, l)
 			continue
 		}
-		j := p.linkFor(name)
+		j := b.linkFor(name)
 		j.Name = name
 		if j.stops() {
 			e.StoppedAt, e.Reason, e.Since, e.Hints = name, j.Reason, j.Since, j.hints
@@ -317,39 +317,39 @@ func (p *bundleOnCluster) explain(from Name) Explanation {
 		e.Chain = append(e.Chain, j.Link)
 	}
 	switch {
-	case e.StoppedAt == "" && p.deploymentPlace.Deployment != nil:
-		if since := view.DeploymentSince(p.deploymentPlace.Deployment); !since.IsZero() {
+	case e.StoppedAt == "" && b.deploymentPlace.Deployment != nil:
+		if since := view.DeploymentSince(b.deploymentPlace.Deployment); !since.IsZero() {
 			e.Since = &since
 		}
-	case e.StoppedAt == Target && !p.verdict.Deploy && p.deploymentPlace.Deployment == nil:
+	case e.StoppedAt == Target && !b.verdict.Deploy && b.deploymentPlace.Deployment == nil:
 		e.State = ""
 	}
 	return e
 }
 
 // linkFor judges one link.
-func (p *bundleOnCluster) linkFor(name Name) linkState {
+func (b *bundleOnCluster) linkFor(name Name) linkState {
 	switch name {
 	case Source:
-		return p.sourceLink()
+		return b.sourceLink()
 	case Bundle:
-		return p.bundleLink()
+		return b.bundleLink()
 	case Target:
-		return targetLink{p}.targetingLink()
+		return targetLink{b}.targetingLink()
 	case Policy:
-		return holdLinks{p}.policyLink()
+		return holdLinks{b}.policyLink()
 	case Pause:
-		return holdLinks{p}.pauseLink()
+		return holdLinks{b}.pauseLink()
 	case Rollout:
-		return holdLinks{p}.rolloutLink()
+		return holdLinks{b}.rolloutLink()
 	case Depends:
-		return deliveryLinks{p}.dependsLink()
+		return deliveryLinks{b}.dependsLink()
 	case Delivered:
-		return deliveryLinks{p}.deliveredLink()
+		return deliveryLinks{b}.deliveredLink()
 	case Applied:
-		return agentLinks{p}.appliedLink()
+		return agentLinks{b}.appliedLink()
 	}
-	return agentLinks{p}.healthyLink()
+	return agentLinks{b}.healthyLink()
 }
 
 // oneLine is text without line breaks and doubled blanks.

@@ -70,12 +70,12 @@ func deletedAlongText(kind string) string {
 
 // absenceHints returns the hints for a Secret, ConfigMap or namespace of the cluster
 // that is missing; nil if the message is about something else.
-func (p agentLinks) absenceHints(message string) []Hint {
+func (al agentLinks) absenceHints(message string) []Hint {
 	a, found := release.ParseAbsence(message)
-	cluster, file, j := p.deploymentPlace.Key.Name, p.file(), linkState{}
+	cluster, file, j := al.deploymentPlace.Key.Name, al.file(), linkState{}
 	switch {
 	case !found:
-		return p.namespaceHints(message)
+		return al.namespaceHints(message)
 	case a.Kind == "Namespace":
 		return j.hint("to go on, on "+cluster, "kubectl create namespace %s", a.Name).
 			hint("or if the name is wrong", "correct the namespace in %s, or let the bundle create it: createNamespace: true", file).hints
@@ -93,7 +93,7 @@ var rival = regexp.MustCompile(`(?:exists and|: it) belongs to (?:release [^ ]+ 
 // rivalHints returns the hints for two bundles that want the same object. None
 // suggests to take it over, which would only make the other one fail, or to delete
 // it, since it is made again.
-func (p agentLinks) rivalHints(reason, message string) ([]Hint, bool) {
+func (al agentLinks) rivalHints(reason, message string) ([]Hint, bool) {
 	m := rival.FindStringSubmatch(message)
 	if m == nil {
 		return nil, false
@@ -103,33 +103,33 @@ func (p agentLinks) rivalHints(reason, message string) ([]Hint, bool) {
 	case reason == release.ReasonForeignRelease && strings.Contains(message, "takeOwnership"):
 		return nil, false // the other bundle does not want the release any more
 	case reason == release.ReasonForeignRelease:
-		j = j.hint("to end it", "set another helm.releaseName in fleet.yaml of one of the two bundles, %s and %s", p.Bundle.Name, other)
+		j = j.hint("to end it", "set another helm.releaseName in fleet.yaml of one of the two bundles, %s and %s", al.Bundle.Name, other)
 	default:
 		what := "the object"
 		if o := owned.FindStringSubmatch(message); o != nil {
 			what = o[1] + " " + strings.TrimPrefix(o[2]+"/"+o[3], "/")
 		}
-		j = j.hint("to end it", "remove %s from bundle %s or from bundle %s", what, p.Bundle.Name, other)
+		j = j.hint("to end it", "remove %s from bundle %s or from bundle %s", what, al.Bundle.Name, other)
 	}
-	return j.hint("to see the other bundle", "fleet explain %s %s", other, p.deploymentPlace.Key.Name).hints, true
+	return j.hint("to see the other bundle", "fleet explain %s %s", other, al.deploymentPlace.Key.Name).hints, true
 }
 
 // retry returns the edit or command that makes the agent try again after it has given up:
 // it changes the deployment id.
-func (p agentLinks) retry() string {
-	if p.Repo == nil {
-		return "raise forceSyncGeneration in " + p.file()
+func (al agentLinks) retry() string {
+	if al.Repo == nil {
+		return "raise forceSyncGeneration in " + al.file()
 	}
 	return fmt.Sprintf(`kubectl -n %s patch gitrepo %s --type merge -p '{"spec":{"forceSyncGeneration":%d}}'`,
-		p.Repo.Namespace, p.Repo.Name, p.Repo.Spec.ForceSyncGeneration+1)
+		al.Repo.Namespace, al.Repo.Name, al.Repo.Spec.ForceSyncGeneration+1)
 }
 
 // releaseHints returns the hints for a failure of the agent.
-func (p agentLinks) releaseHints(reason, message string) []Hint {
-	j, cluster, file := linkState{}, p.deploymentPlace.Key.Name, p.file()
+func (al agentLinks) releaseHints(reason, message string) []Hint {
+	j, cluster, file := linkState{}, al.deploymentPlace.Key.Name, al.file()
 	switch reason {
 	case release.ReasonNotOwned, release.ReasonForeignRelease, release.ReasonSharedObject, fleet.ReasonError:
-		return p.ownerHints(reason, message)
+		return al.ownerHints(reason, message)
 	case release.ReasonImmutable:
 		if m := object.FindStringSubmatch(message); m != nil {
 			j = j.hint("to have it made anew on "+cluster+deletedAlongText(m[1]), "%s, and change the bundle: the agent tries again", remove(m))
@@ -144,21 +144,21 @@ func (p agentLinks) releaseHints(reason, message string) []Hint {
 		if m := noMap.FindStringSubmatch(message); m != nil {
 			return j.hint("to go on", "mend key %s of %s %s in namespace %s on %s: the agent tries again", m[4], m[1], m[3], m[2], cluster).hints
 		}
-		return p.lintHints()
+		return al.lintHints()
 	case release.ReasonInvalidObject:
 		return j.hint("to check it with the API server of "+cluster+", in the bundle's directory", "%s", dryRun(message)).hints
 	case release.ReasonEmptyResult:
 		return j.hint("if it is meant to be gone", "delete its directory from the repository").
 			hint("if it is meant to be empty", "set allowEmpty: true in %s", file).hints
 	case release.ReasonUnknownKind:
-		return p.kindHints(message)
+		return al.kindHints(message)
 	case release.ReasonNoAccount:
-		if p.Repo != nil && p.Repo.Spec.ServiceAccount != "" { // no fleet.yaml changes it
-			file = "GitRepo " + p.Repo.Name
+		if al.Repo != nil && al.Repo.Spec.ServiceAccount != "" { // no fleet.yaml changes it
+			file = "GitRepo " + al.Repo.Name
 		}
 		return j.hint("to go on", "make that service account on %s, or change serviceAccount in %s", cluster, file).hints
 	case release.ReasonNoValues, release.ReasonNoNamespace:
-		if hints := p.absenceHints(message); hints != nil {
+		if hints := al.absenceHints(message); hints != nil {
 			return hints
 		}
 		return j.hint("to go on", "make what helm.valuesFrom names on %s, or change it in %s", cluster, file).hints
@@ -167,19 +167,19 @@ func (p agentLinks) releaseHints(reason, message string) []Hint {
 	case release.ReasonClusterScoped:
 		return j.hint("to go on", "take that out, or lift the limit to one namespace in %s", file).hints
 	}
-	return p.eventHints()
+	return al.eventHints()
 }
 
 // ownerHints returns hints for an object or a release that belongs to another owner.
-func (p agentLinks) ownerHints(reason, message string) []Hint {
-	j, cluster, file := linkState{}, p.deploymentPlace.Key.Name, p.file()
-	if hints, found := p.rivalHints(reason, message); found {
+func (al agentLinks) ownerHints(reason, message string) []Hint {
+	j, cluster, file := linkState{}, al.deploymentPlace.Key.Name, al.file()
+	if hints, found := al.rivalHints(reason, message); found {
 		return hints
 	}
 	m := owned.FindStringSubmatch(message)
 	switch {
 	case reason == fleet.ReasonError && m == nil:
-		return p.eventHints()
+		return al.eventHints()
 	case reason == release.ReasonForeignRelease && !strings.Contains(message, "takeOwnership"): // of another agent
 		return j.hint("to deploy it beside that one", "set another helm.releaseName in %s", file).hints
 	}
@@ -189,7 +189,7 @@ func (p agentLinks) ownerHints(reason, message string) []Hint {
 	case m[1] == "Namespace" && withdrawal.Protected(m[3]): // the API server refuses to delete most of them
 		j = j.hint("or leave it to the cluster", "take Namespace %s out of the bundle", m[3])
 	default:
-		j = j.hint("or remove it on "+cluster+deletedAlongText(m[1]), "%s", remove(m)).hint("and to have it tried again at once", "%s", p.retry())
+		j = j.hint("or remove it on "+cluster+deletedAlongText(m[1]), "%s", remove(m)).hint("and to have it tried again at once", "%s", al.retry())
 	}
 	return j.hints
 }
@@ -204,13 +204,13 @@ var (
 )
 
 // kindHints returns the hints for an object whose kind the cluster does not serve.
-func (p agentLinks) kindHints(message string) []Hint {
-	j, file := linkState{}, p.file()
+func (al agentLinks) kindHints(message string) []Hint {
+	j, file := linkState{}, al.file()
 	where := "the manifest"
 	if name, _, ok := strings.Cut(message, ": "); ok && !strings.Contains(name, " ") {
 		where = name
 	}
-	switch own := p.ownCRD(message); {
+	switch own := al.ownCRD(message); {
 	case useInstead.MatchString(message):
 		m := useInstead.FindStringSubmatch(message)
 		return j.hint("to go on", "set apiVersion: %s and kind: %s in %s", m[2], m[1], where).hints
@@ -219,13 +219,13 @@ func (p agentLinks) kindHints(message string) []Hint {
 		return j.hint("to go on", "use version %s in apiVersion in %s", strings.TrimSuffix(m[1], ","), where).hints
 	case own != "":
 		return j.hint("to go on", "move the CRD (%s) into a bundle of its own and name that in dependsOn of %s, or into crds/ of a chart: "+
-			"Helm installs nothing before %s knows all kinds", own, file, p.deploymentPlace.Key.Name).hints
+			"Helm installs nothing before %s knows all kinds", own, file, al.deploymentPlace.Key.Name).hints
 	case strings.Contains(message, "its CRD is in this bundle"):
 		return j.hint("to go on", "move the CRD into a bundle of its own and name that in dependsOn in %s, or into the crds folder of a chart", file).hints
 	case strings.Contains(message, "which no CRD can bring"):
 		return j.hint("to see it before it is pushed, in a clone", "fleet lint DIR").hints
 	}
-	return j.hint("to go on", "install the CRD on %s first; dependsOn in %s keeps the order", p.deploymentPlace.Key.Name, file).hints
+	return j.hint("to go on", "install the CRD on %s first; dependsOn in %s keeps the order", al.deploymentPlace.Key.Name, file).hints
 }
 
 // absentNamespace finds the namespace that an object needs.
@@ -233,12 +233,12 @@ var absentNamespace = regexp.MustCompile(`\bnamespace "([^"]*)" does not exist; 
 
 // namespaceHints returns the hints for an object whose namespace does not exist; nil if
 // the message is about something else.
-func (p agentLinks) namespaceHints(message string) []Hint {
+func (al agentLinks) namespaceHints(message string) []Hint {
 	m := absentNamespace.FindStringSubmatch(message)
 	if m == nil {
 		return nil
 	}
-	return linkState{}.hint("to create it on "+p.deploymentPlace.Key.Name, "kubectl create namespace %s", m[1]).hints
+	return linkState{}.hint("to create it on "+al.deploymentPlace.Key.Name, "kubectl create namespace %s", m[1]).hints
 }
 
 // unknownKind finds the kind that the cluster does not know.
@@ -246,12 +246,12 @@ var unknownKind = regexp.MustCompile(`kind "?([A-Za-z0-9]+)"? (?:of|in version) 
 
 // ownCRD is the file of the bundle that holds the CRD of the kind that a cluster does not know;
 // empty where there is none, or where Helm installs it first.
-func (p agentLinks) ownCRD(message string) string {
+func (al agentLinks) ownCRD(message string) string {
 	m := unknownKind.FindStringSubmatch(message)
 	if m == nil {
 		return ""
 	}
-	for _, r := range p.Bundle.Spec.Resources {
+	for _, r := range al.Bundle.Spec.Resources {
 		data, err := content.ResourceBytes(r)
 		if err != nil || slices.Contains(strings.Split(r.Name, "/"), "crds") {
 			continue
@@ -281,7 +281,7 @@ func dryRun(message string) string {
 }
 
 // eventHints are where to look for what a message does not say.
-func (p agentLinks) eventHints() []Hint {
-	return linkState{}.hint("to see what happens", "fleet events cluster/%s -n %s", p.deploymentPlace.Key.Name, p.deploymentPlace.Key.Namespace).
+func (al agentLinks) eventHints() []Hint {
+	return linkState{}.hint("to see what happens", "fleet events cluster/%s -n %s", al.deploymentPlace.Key.Name, al.deploymentPlace.Key.Namespace).
 		hint("on the site", "fleet-agent status").hints
 }

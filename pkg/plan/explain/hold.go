@@ -23,26 +23,26 @@ import (
 type holdLinks struct{ *bundleOnCluster }
 
 // policyLink looks at what may forbid the Bundle.
-func (p holdLinks) policyLink() linkState {
-	ns := p.Bundle.Namespace
-	if text := support.BlockReason(&p.Bundle.Spec); text != "" {
-		return stop(fleet.ReasonNotImplemented, text).withSince(view.ChangedAt(p.Bundle.Status.Conditions, fleet.ConditionReady)).
-			hint("to deploy it with this version", "remove that field from %s", p.file())
+func (h holdLinks) policyLink() linkState {
+	ns := h.Bundle.Namespace
+	if text := support.BlockReason(&h.Bundle.Spec); text != "" {
+		return stop(fleet.ReasonNotImplemented, text).withSince(view.ChangedAt(h.Bundle.Status.Conditions, fleet.ConditionReady)).
+			hint("to deploy it with this version", "remove that field from %s", h.file())
 	}
-	text := support.FailClosed(p.Limits)
+	text := support.LimitReason(h.Limits)
 	switch {
-	case text != "" && p.outdated:
-		first := p.Limits[0]
-		return stop(fleet.ReasonRestricted, text).withEvidence("limits", len(p.Limits)).
+	case text != "" && h.outdated:
+		first := h.Limits[0]
+		return stop(fleet.ReasonRestricted, text).withEvidence("limits", len(h.Limits)).
 			hint("if it is not meant to stop everything", "kubectl -n %s delete %s.%s %s", ns, strings.ToLower(first.Kind), fleet.Group, first.Name)
 	case text != "":
-		return ok("%s", text).withEvidence("limits", len(p.Limits))
-	case p.problem != nil && linkOf(p.problem.Reason) == Policy:
-		return stop(p.problem.Reason, p.problem.Message).withSince(view.ChangedAt(p.Bundle.Status.Conditions, fleet.ConditionReady))
+		return ok("%s", text).withEvidence("limits", len(h.Limits))
+	case h.problem != nil && linkOf(h.problem.Reason) == Policy:
+		return stop(h.problem.Reason, h.problem.Message).withSince(view.ChangedAt(h.Bundle.Status.Conditions, fleet.ConditionReady))
 	}
 	var seen, unseen []string
 	for _, kind := range support.Limiting() {
-		if plural, _, known := fleet.Resource(kind); known && p.isForbidden(plural) {
+		if plural, _, known := fleet.Resource(kind); known && h.isForbidden(plural) {
 			unseen = append(unseen, kind)
 		} else {
 			seen = append(seen, kind)
@@ -62,37 +62,37 @@ const globalPausePrefix = "suspended"
 
 // pauseLink judges whether the Bundle, the cluster or everything is paused. A pause holds
 // back nothing where everything is as it should be.
-func (p holdLinks) pauseLink() linkState {
-	b, c, bd := p.Bundle, p.deploymentPlace.Cluster, p.deploymentPlace.Deployment
-	agentWaits := bd != nil && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID || p.state == fleet.Modified
-	brake := p.Brake
+func (h holdLinks) pauseLink() linkState {
+	b, c, bd := h.Bundle, h.deploymentPlace.Cluster, h.deploymentPlace.Deployment
+	agentWaits := bd != nil && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID || h.state == fleet.Modified
+	brake := h.Brake
 	brake.Since = nil
 	switch repo := b.Labels[fleet.LabelRepoName]; {
-	case p.Brake.On && (p.outdated || !p.observed()):
-		j := stop(fleet.ReasonSuspended, brake.Text(p.Now)).hint("to go on", "fleet resume --all")
-		if p.Brake.Since != nil {
-			j = j.withSince(*p.Brake.Since)
+	case h.Brake.On && (h.outdated || !h.observed()):
+		j := stop(fleet.ReasonSuspended, brake.Text(h.Now)).hint("to go on", "fleet resume --all")
+		if h.Brake.Since != nil {
+			j = j.withSince(*h.Brake.Since)
 		}
-		return j.withEvidence("by", p.Brake.By)
-	case p.reported != nil && p.outdated && strings.HasPrefix(p.reported.Message, globalPausePrefix):
-		return stop(fleet.ReasonSuspended, p.reported.Message).hint("to go on", "fleet resume --all")
-	case b.Spec.Paused && p.Repo != nil && p.Repo.Spec.Paused:
-		return p.paused("repo "+repo, "repo", p.Repo)
+		return j.withEvidence("by", h.Brake.By)
+	case h.reported != nil && h.outdated && strings.HasPrefix(h.reported.Message, globalPausePrefix):
+		return stop(fleet.ReasonSuspended, h.reported.Message).hint("to go on", "fleet resume --all")
+	case b.Spec.Paused && h.Repo != nil && h.Repo.Spec.Paused:
+		return h.paused("repo "+repo, "repo", h.Repo)
 	case b.Spec.Paused:
-		return p.paused("the bundle", "bundle", b)
+		return h.paused("the bundle", "bundle", b)
 	case c != nil && c.Spec.Paused:
-		return p.paused("the cluster", "cluster", c)
+		return h.paused("the cluster", "cluster", c)
 	case bd != nil && bd.Spec.Paused && agentWaits:
 		return wait(ReasonPaused, "its deployment is paused; the manager has not let it go on yet")
 	case bd != nil && bd.Spec.OffSchedule && agentWaits:
 		return wait(fleet.ReasonDeferred, "outside of the windows of the cluster's schedule")
-	case p.Brake.On:
-		return ok("%s, and nothing waits for it", brake.Text(p.Now))
-	case p.isForbidden(ConfigMaps) && p.outdated && p.reported == nil:
-		return p.hiddenLink(ConfigMaps)
-	case p.place == nil && p.isHidden():
-		return p.hiddenLink(Clusters)
-	case p.place == nil:
+	case h.Brake.On:
+		return ok("%s, and nothing waits for it", brake.Text(h.Now))
+	case h.isForbidden(ConfigMaps) && h.outdated && h.reported == nil:
+		return h.hiddenLink(ConfigMaps)
+	case h.place == nil && h.isHidden():
+		return h.hiddenLink(Clusters)
+	case h.place == nil:
 		return ok("the bundle is not paused; the cluster is not yours to see")
 	}
 	return ok("nothing is paused")
@@ -100,10 +100,10 @@ func (p holdLinks) pauseLink() linkState {
 
 // paused is the judgement about a paused object. what names it in the text, word is its
 // kind in commands.
-func (p holdLinks) paused(what, word string, o metav1.Object) linkState {
+func (h holdLinks) paused(what, word string, o metav1.Object) linkState {
 	by, tail := view.PauseOf(o), ""
-	j := stop(ReasonPaused, "").withSince(p.heldSince(by)).hint("to go on", "fleet resume %s/%s -n %s", word, o.GetName(), o.GetNamespace())
-	if !p.outdated && p.state == fleet.Ready {
+	j := stop(ReasonPaused, "").withSince(h.heldSince(by)).hint("to go on", "fleet resume %s/%s -n %s", word, o.GetName(), o.GetNamespace())
+	if !h.outdated && h.state == fleet.Ready {
 		j, tail = ok(""), "; nothing waits for it"
 	}
 	if tail != "" {
@@ -111,26 +111,26 @@ func (p holdLinks) paused(what, word string, o metav1.Object) linkState {
 	}
 	j.Text = what + " is " + by.Text(time.Time{}) + tail
 	if by.Since != nil {
-		j = j.withScreenText(what + " is " + by.Text(p.Now) + tail)
+		j = j.withScreenText(what + " is " + by.Text(h.Now) + tail)
 	}
 	return j.pausedBy(by)
 }
 
 // pausedBy adds who has paused something, and why.
-func (j linkState) pausedBy(by view.Pause) linkState {
-	j = j.withEvidence("by", by.By).withEvidence("why", by.Reason)
+func (l linkState) pausedBy(by view.Pause) linkState {
+	l = l.withEvidence("by", by.By).withEvidence("why", by.Reason)
 	if by.Since != nil {
-		j = j.withEvidence("pausedAt", *by.Since)
+		l = l.withEvidence("pausedAt", *by.Since)
 	}
-	return j
+	return l
 }
 
 // heldSince is since when a pause holds a version back: since that was staged, or
 // since the pause, whichever came later.
-func (p holdLinks) heldSince(by view.Pause) time.Time {
+func (h holdLinks) heldSince(by view.Pause) time.Time {
 	var since time.Time
-	if bd := p.deploymentPlace.Deployment; p.outdated && bd != nil && bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID {
-		since = p.deploymentPlace.Written
+	if bd := h.deploymentPlace.Deployment; h.outdated && bd != nil && bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID {
+		since = h.deploymentPlace.Written
 	}
 	if by.Since != nil && by.Since.After(since) {
 		since = *by.Since
@@ -140,8 +140,8 @@ func (p holdLinks) heldSince(by view.Pause) time.Time {
 
 // frozen names the limit of the rollout strategy that lets no running cluster through:
 // 0 for all of them, or for the cluster's partition or an incomplete one before it.
-func (p holdLinks) frozen(own int) string {
-	s := p.Bundle.Spec.RolloutStrategy
+func (h holdLinks) frozen(own int) string {
+	s := h.Bundle.Spec.RolloutStrategy
 	if s == nil {
 		return ""
 	}
@@ -155,7 +155,7 @@ func (p holdLinks) frozen(own int) string {
 	if none(s.MaxUnavailable) {
 		return "rolloutStrategy.maxUnavailable"
 	}
-	parts := p.Bundle.Status.PartitionStatus
+	parts := h.Bundle.Status.PartitionStatus
 	for i := range s.Partitions[:min(own+1, len(s.Partitions))] {
 		complete := i < own && i < len(parts) && parts[i].Summary.Ready >= parts[i].Count
 		if none(s.Partitions[i].MaxUnavailable) && !complete {
@@ -167,68 +167,68 @@ func (p holdLinks) frozen(own int) string {
 
 // rolloutLink looks at limits and partitions. It repeats what the manager says of the
 // cluster, or of others of the same partition.
-func (p holdLinks) rolloutLink() linkState {
-	b, bd := p.Bundle, p.deploymentPlace.Deployment
-	if c := p.problem; c != nil && linkOf(c.Reason) == Rollout {
+func (h holdLinks) rolloutLink() linkState {
+	b, bd := h.Bundle, h.deploymentPlace.Deployment
+	if c := h.problem; c != nil && linkOf(c.Reason) == Rollout {
 		return stop(c.Reason, c.Message).withSince(view.ChangedAt(b.Status.Conditions, fleet.ConditionReady)).
-			hint("to put it right", "correct rolloutStrategy in %s", p.file())
+			hint("to put it right", "correct rolloutStrategy in %s", h.file())
 	}
-	if err := p.partitionFault(); err != nil {
+	if err := h.partitionFault(); err != nil {
 		return stop(reasonOf(err), err.Error()).withSince(view.ChangedAt(b.Status.Conditions, fleet.ConditionReady)).
-			hint("to put it right", "correct that selector of rolloutStrategy.partitions in %s", p.file())
+			hint("to put it right", "correct that selector of rolloutStrategy.partitions in %s", h.file())
 	}
-	if p.place == nil && p.isHidden() {
-		return p.hiddenLink(Clusters)
+	if h.place == nil && h.isHidden() {
+		return h.hiddenLink(Clusters)
 	}
-	own, manual := p.partition()
-	if manual && own < 0 && p.place != nil {
-		return p.leftOut()
+	own, manual := h.partition()
+	if manual && own < 0 && h.place != nil {
+		return h.leftOut()
 	}
-	if !p.outdated || p.Manager.IsGone() {
-		return p.released(own) // without a manager no cluster is let through; the delivery step says so
+	if !h.outdated || h.Manager.IsGone() {
+		return h.released(own) // without a manager no cluster is let through; the delivery step says so
 	}
-	if j := p.unreplaced(); j.stops() {
+	if j := h.unreplaced(); j.stops() {
 		return j
 	}
 	waits := func(text string) linkState {
 		j := wait(fleet.ReasonDeferred, text)
-		j = p.stopIfLimitZero(j, own)
+		j = h.stopIfLimitZero(j, own)
 		j = j.hint("to see what holds it", "fleet get deployments -n %s --bundle %s --not-ready", b.Namespace, b.Name)
-		who, since := p.waits()
-		if bd != nil && bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID && bd.Spec.StagedDeploymentID == cmp.Or(p.wanted, bd.Spec.StagedDeploymentID) {
-			since = p.deploymentPlace.Written
+		who, since := h.waits()
+		if bd != nil && bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID && bd.Spec.StagedDeploymentID == cmp.Or(h.wanted, bd.Spec.StagedDeploymentID) {
+			since = h.deploymentPlace.Written
 		}
 		if who != "" {
 			j = j.detail(who)
 		}
-		return p.addPartitionProgress(j.withSince(since), own)
+		return h.addPartitionProgress(j.withSince(since), own)
 	}
 	switch {
-	case p.step != nil && !p.step.Move && p.step.Reason != "":
-		return waits(p.step.Reason)
-	case p.step != nil:
-		return p.released(own)
-	case p.reported != nil && holdReason(p.reported) != "":
-		return waits(holdReason(p.reported))
-	case p.reported != nil && p.reported.State == fleet.ErrApplied && bd == nil:
-		return p.released(own)
+	case h.step != nil && !h.step.Move && h.step.Reason != "":
+		return waits(h.step.Reason)
+	case h.step != nil:
+		return h.released(own)
+	case h.reported != nil && holdReason(h.reported) != "":
+		return waits(holdReason(h.reported))
+	case h.reported != nil && h.reported.State == fleet.ErrApplied && bd == nil:
+		return h.released(own)
 	case bd != nil:
-		return waits(p.otherClustersReason(own))
+		return waits(h.otherClustersReason(own))
 	}
-	return p.released(own)
+	return h.released(own)
 }
 
 // unreplaced stops where the newest version makes another release in the place of the one
 // that the cluster has, and that waits for a person: the manager lists it on the GitRepo, or
 // on a Bundle without one. Before that, no limit of the rollout matters.
-func (p holdLinks) unreplaced() linkState {
-	b, bd := p.Bundle, p.deploymentPlace.Deployment
+func (h holdLinks) unreplaced() linkState {
+	b, bd := h.Bundle, h.deploymentPlace.Deployment
 	if bd == nil {
 		return linkState{}
 	}
-	o, list, kind, item := metav1.Object(b), b.Status.Conditions, "bundle", "deployment "+p.deploymentPlace.Key.String()
-	if p.Repo != nil {
-		o, list, kind, item = p.Repo, p.Repo.Status.Conditions, "repo", "bundle "+b.Name
+	o, list, kind, item := metav1.Object(b), b.Status.Conditions, "bundle", "deployment "+h.deploymentPlace.Key.String()
+	if h.Repo != nil {
+		o, list, kind, item = h.Repo, h.Repo.Status.Conditions, "repo", "bundle "+b.Name
 	}
 	if !condition.IsTrue(list, fleet.ConditionDeletionHeld) || view.Approval(o, list) != "" {
 		return linkState{}
@@ -246,38 +246,38 @@ func (p holdLinks) unreplaced() linkState {
 
 // stopIfLimitZero makes a judgement that waits for a limit of 0 one that stops: that does not pass
 // by itself.
-func (p holdLinks) stopIfLimitZero(j linkState, own int) linkState {
+func (h holdLinks) stopIfLimitZero(j linkState, own int) linkState {
 	named := rollout.ZeroLimit(j.Text)
-	limit := cmp.Or(named, p.frozen(own))
+	limit := cmp.Or(named, h.frozen(own))
 	if limit == "" {
 		return j
 	}
 	comes := "no cluster that runs is updated"
-	if named != "" && p.isNew() {
+	if named != "" && h.isNew() {
 		comes = "no cluster gets the bundle that does not have it"
 	}
 	j.Verdict = Stop
-	return j.detail(limit+" is 0: "+comes).hint("to let it through", "raise %s in %s", limit, p.file())
+	return j.detail(limit+" is 0: "+comes).hint("to let it through", "raise %s in %s", limit, h.file())
 }
 
 // isNew reports whether the cluster does not have the bundle, in any version: where the
 // deployment may not be read, whether the Bundle's status says so.
-func (p *bundleOnCluster) isNew() bool {
-	if p.deploymentPlace.Deployment == nil && p.isForbidden(Deployments) {
-		return p.reported != nil && p.reported.State == fleet.Pending
+func (b *bundleOnCluster) isNew() bool {
+	if b.deploymentPlace.Deployment == nil && b.isForbidden(Deployments) {
+		return b.reported != nil && b.reported.State == fleet.Pending
 	}
-	return p.deploymentPlace.Deployment == nil
+	return b.deploymentPlace.Deployment == nil
 }
 
 // leftOut is the judgement about a cluster that is in no partition.
-func (p holdLinks) leftOut() linkState {
+func (h holdLinks) leftOut() linkState {
 	const text = "in no partition of the rollout strategy"
-	if !p.outdated {
+	if !h.outdated {
 		return ok("%s: it keeps this version", text)
 	}
 	return stop(ReasonNoPartition, text).detail("with partitions of its own a rollout leaves out all clusters that none of them selects").
-		withEvidence("partitions", len(p.Bundle.Spec.RolloutStrategy.Partitions)).
-		hint("to let it take part", "add a partition that selects %s to rolloutStrategy.partitions in %s", p.deploymentPlace.Key.Name, p.file())
+		withEvidence("partitions", len(h.Bundle.Spec.RolloutStrategy.Partitions)).
+		hint("to let it take part", "add a partition that selects %s to rolloutStrategy.partitions in %s", h.deploymentPlace.Key.Name, h.file())
 }
 
 // holdReason is why the manager holds a cluster back, by its status; empty where that
@@ -291,20 +291,20 @@ func holdReason(r *fleet.NonReadyResource) string {
 
 // partition is which partition the cluster is in, from 0; below 0: it is in none
 // or that is not known. manual reports that the strategy lists partitions.
-func (p holdLinks) partition() (own int, manual bool) {
-	s := p.Bundle.Spec.RolloutStrategy
+func (h holdLinks) partition() (own int, manual bool) {
+	s := h.Bundle.Spec.RolloutStrategy
 	if s == nil || len(s.Partitions) == 0 {
-		if len(p.Bundle.Status.PartitionStatus) == 1 {
+		if len(h.Bundle.Status.PartitionStatus) == 1 {
 			return 0, false
 		}
-		return p.partitionOfCluster(), false
+		return h.partitionOfCluster(), false
 	}
-	if p.place == nil {
+	if h.place == nil {
 		return -1, true
 	}
 	for i := range s.Partitions {
 		filter, err := filterOf(&s.Partitions[i], i)
-		if err == nil && filter.Selects(&p.place.Cluster) {
+		if err == nil && filter.Selects(&h.place.Cluster) {
 			return i, true
 		}
 	}
@@ -320,8 +320,8 @@ func filterOf(d *fleet.Partition, i int) (target.Filter, error) {
 }
 
 // partitionFault is the error of the first partition whose selector cannot be used.
-func (p holdLinks) partitionFault() error {
-	if s := p.Bundle.Spec.RolloutStrategy; s != nil {
+func (h holdLinks) partitionFault() error {
+	if s := h.Bundle.Spec.RolloutStrategy; s != nil {
 		for i := range s.Partitions {
 			if _, err := filterOf(&s.Partitions[i], i); err != nil {
 				return err
@@ -332,9 +332,9 @@ func (p holdLinks) partitionFault() error {
 }
 
 // partitionOfCluster is the automatic partition whose status names the cluster.
-func (p holdLinks) partitionOfCluster() int {
-	for i := range p.Bundle.Status.PartitionStatus {
-		if view.SummaryEntry(&p.Bundle.Status.PartitionStatus[i].Summary, p.deploymentPlace.Key) != nil {
+func (h holdLinks) partitionOfCluster() int {
+	for i := range h.Bundle.Status.PartitionStatus {
+		if view.SummaryEntry(&h.Bundle.Status.PartitionStatus[i].Summary, h.deploymentPlace.Key) != nil {
 			return i
 		}
 	}
@@ -343,13 +343,13 @@ func (p holdLinks) partitionOfCluster() int {
 
 // otherClustersReason is why other clusters are held back, those of the same partition first;
 // all of a partition wait for the same.
-func (p holdLinks) otherClustersReason(own int) string {
-	parts := p.Bundle.Status.PartitionStatus
+func (h holdLinks) otherClustersReason(own int) string {
+	parts := h.Bundle.Status.PartitionStatus
 	var lists []*fleet.BundleSummary
 	if own >= 0 && own < len(parts) {
 		lists = append(lists, &parts[own].Summary)
 	}
-	lists = append(lists, &p.Bundle.Status.Summary)
+	lists = append(lists, &h.Bundle.Status.Summary)
 	for i := range parts {
 		lists = append(lists, &parts[i].Summary)
 	}
@@ -360,15 +360,15 @@ func (p holdLinks) otherClustersReason(own int) string {
 			}
 		}
 	}
-	st := p.Bundle.Status
+	st := h.Bundle.Status
 	return fmt.Sprintf("waits for its turn in the rollout: %d unavailable, %d allowed", st.Unavailable, st.MaxUnavailable)
 }
 
 // released is a rollout that lets the cluster through.
-func (p holdLinks) released(own int) linkState {
-	st := p.Bundle.Status
+func (h holdLinks) released(own int) linkState {
+	st := h.Bundle.Status
 	parts := st.PartitionStatus
-	if p.offline && p.outdated {
+	if h.offline && h.outdated {
 		return ok("deferred: its cluster is Offline, not counted as unavailable")
 	}
 	switch {
@@ -386,8 +386,8 @@ func (p holdLinks) released(own int) linkState {
 }
 
 // addPartitionProgress adds how the partitions stand.
-func (p holdLinks) addPartitionProgress(j linkState, own int) linkState {
-	parts := p.Bundle.Status.PartitionStatus
+func (h holdLinks) addPartitionProgress(j linkState, own int) linkState {
+	parts := h.Bundle.Status.PartitionStatus
 	if len(parts) < 2 {
 		return j
 	}
@@ -404,5 +404,5 @@ func (p holdLinks) addPartitionProgress(j linkState, own int) linkState {
 	if own >= 0 && own < len(parts) {
 		j = j.withEvidence("partition", parts[own].Name)
 	}
-	return j.withEvidence("unavailable", p.Bundle.Status.Unavailable).withEvidence("maxUnavailable", p.Bundle.Status.MaxUnavailable)
+	return j.withEvidence("unavailable", h.Bundle.Status.Unavailable).withEvidence("maxUnavailable", h.Bundle.Status.MaxUnavailable)
 }

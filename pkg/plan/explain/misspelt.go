@@ -19,12 +19,12 @@ func AsksLabels(s Subject, at Place) bool {
 
 // missingLabels are the labels that targets, restrictions and cluster groups ask for and that the
 // cluster does not have.
-func (p targetLink) missingLabels() [][2]string {
+func (tl targetLink) missingLabels() [][2]string {
 	var out [][2]string
-	for _, selectors := range p.selectors() {
+	for _, selectors := range tl.selectors() {
 		for _, s := range selectors {
 			missing := map[string]string{}
-			missingLabels(s, p.deploymentPlace.Cluster.Labels, missing)
+			missingLabels(s, tl.deploymentPlace.Cluster.Labels, missing)
 			for k, v := range missing {
 				out = append(out, [2]string{k, v})
 			}
@@ -36,8 +36,8 @@ func (p targetLink) missingLabels() [][2]string {
 // misspelt are the labels that targets, restrictions and cluster groups ask for, that no
 // cluster of the namespace has and that are near one that a cluster has, with what is
 // said of each. It is empty where the clusters' labels are not known.
-func (p targetLink) misspelt() map[string]string {
-	clusters := p.Labels[p.deploymentPlace.Key.Namespace]
+func (tl targetLink) misspelt() map[string]string {
+	clusters := tl.Labels[tl.deploymentPlace.Key.Namespace]
 	out := map[string]string{}
 	if len(clusters) == 0 {
 		return out
@@ -51,10 +51,10 @@ func (p targetLink) misspelt() map[string]string {
 			counts[k][v]++
 		}
 	}
-	for _, asked := range p.missingLabels() {
+	for _, asked := range tl.missingLabels() {
 		k, v := asked[0], asked[1]
 		if meant := meantLabel(k, v, counts); meant != "" {
-			out[k+"="+v] = fmt.Sprintf("no cluster of %s has %s=%s; did you mean %s?", p.deploymentPlace.Key.Namespace, k, v, meant)
+			out[k+"="+v] = fmt.Sprintf("no cluster of %s has %s=%s; did you mean %s?", tl.deploymentPlace.Key.Namespace, k, v, meant)
 		}
 	}
 	return out
@@ -81,10 +81,10 @@ func meantLabel(key, value string, counts map[string]map[string]int) string {
 }
 
 // askedBy is where a label stands that targets ask for.
-func (p targetLink) askedBy(label string) string {
-	for _, g := range p.Groups {
+func (tl targetLink) askedBy(label string) string {
+	for _, g := range tl.Groups {
 		asked := map[string]string{}
-		if g.Namespace == p.deploymentPlace.Key.Namespace && g.Spec.Selector != nil {
+		if g.Namespace == tl.deploymentPlace.Key.Namespace && g.Spec.Selector != nil {
 			missingLabels(g.Spec.Selector, nil, asked)
 		}
 		for k, v := range asked {
@@ -93,18 +93,18 @@ func (p targetLink) askedBy(label string) string {
 			}
 		}
 	}
-	return p.targetsPlace()
+	return tl.targetsPlace()
 }
 
 // faultyGroup is the first cluster group that a target names and whose selector cannot be
 // used, with the error that says so. The name is empty where there is none.
-func (p targetLink) faultyGroup() (name, text string) {
-	namespace := p.deploymentPlace.Key.Namespace
-	if led, _ := p.reach.Includes(namespace); !led {
+func (tl targetLink) faultyGroup() (name, text string) {
+	namespace := tl.deploymentPlace.Key.Namespace
+	if led, _ := tl.reach.Includes(namespace); !led {
 		return "", ""
 	}
-	for _, t := range target.PlainTargets(&p.Bundle.Spec) {
-		for _, g := range p.Groups {
+	for _, t := range target.PlainTargets(&tl.Bundle.Spec) {
+		for _, g := range tl.Groups {
 			if g.Namespace != namespace || g.Name != t.ClusterGroup {
 				continue
 			}
@@ -117,13 +117,13 @@ func (p targetLink) faultyGroup() (name, text string) {
 }
 
 // targetsPlace is where the targets of the Bundle stand.
-func (p targetLink) targetsPlace() string {
-	repo := p.Bundle.Labels[fleet.LabelRepoName]
+func (tl targetLink) targetsPlace() string {
+	repo := tl.Bundle.Labels[fleet.LabelRepoName]
 	switch {
-	case p.overridesTargets():
-		return "overrideTargets in " + p.file()
+	case tl.overridesTargets():
+		return "overrideTargets in " + tl.file()
 	case repo != "":
-		return fmt.Sprintf("spec.targets of the repo: kubectl -n %s edit gitrepo %s", p.Bundle.Namespace, repo)
+		return fmt.Sprintf("spec.targets of the repo: kubectl -n %s edit gitrepo %s", tl.Bundle.Namespace, repo)
 	}
 	return "spec.targets of the bundle"
 }

@@ -21,17 +21,17 @@ func unrendered(pairs ...*bundleOnCluster) []string {
 
 // keepsTemplates reports whether templates of values stay as they are for a cluster that
 // the Bundle is meant for.
-func (p *bundleOnCluster) keepsTemplates() bool {
-	return p.compiled != nil && p.place != nil && p.verdict.Deploy && p.compiled.KeepsTemplates(p.verdict, p.place)
+func (b *bundleOnCluster) keepsTemplates() bool {
+	return b.compiled != nil && b.place != nil && b.verdict.Deploy && b.compiled.KeepsTemplates(b.verdict, b.place)
 }
 
 // lintHints returns the fleet lint command that shows the findings. Its sample clusters
 // have labels, so that for a cluster without any it needs the clusters themselves.
-func (p *bundleOnCluster) lintHints() []Hint {
+func (b *bundleOnCluster) lintHints() []Hint {
 	const purpose = "to see it before it is pushed, in a clone"
-	if !p.keepsTemplates() {
+	if !b.keepsTemplates() {
 		return linkState{}.hint(purpose, "fleet lint DIR").hints
 	}
-	return linkState{}.hint("to have templates of values rendered", "kubectl -n %s label clusters.fleet.cattle.io %s KEY=VALUE", p.deploymentPlace.Key.Namespace, p.deploymentPlace.Key.Name).
-		hint(purpose, "fleet get clusters -n %s -o yaml > clusters.yaml && fleet lint --cluster-file clusters.yaml DIR", p.deploymentPlace.Key.Namespace).hints
+	return linkState{}.hint("to have templates of values rendered", "kubectl -n %s label clusters.fleet.cattle.io %s KEY=VALUE", b.deploymentPlace.Key.Namespace, b.deploymentPlace.Key.Name).
+		hint(purpose, "fleet get clusters -n %s -o yaml > clusters.yaml && fleet lint --cluster-file clusters.yaml DIR", b.deploymentPlace.Key.Namespace).hints
 }

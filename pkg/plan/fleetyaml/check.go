@@ -54,8 +54,8 @@ type decodeTarget struct {
 	loose bool
 }
 
-func (s decodeTarget) key(t reflect.Type, key string) decodeTarget {
-	return decodeTarget{t, joinKeys(s.where, key), s.loose}
+func (d decodeTarget) key(t reflect.Type, key string) decodeTarget {
+	return decodeTarget{t, joinKeys(d.where, key), d.loose}
 }
 
 func (c *checker) addFinding(n *yaml.Node, s finding.Severity, rule, message, hint string) {

@@ -52,34 +52,34 @@ func Polls(c *fleet.Cluster) bool { return c.Spec.CheckIn != nil && c.Spec.Check
 // a schedule or an interval of its own, has until then and two check-ins more; with a
 // schedule these are at least a minute longer than it may try to begin its visit. The
 // reference's agents do not get an interval and announce none.
-func (h CheckInPolicy) Deadline(usual time.Duration) time.Duration {
+func (c CheckInPolicy) Deadline(usual time.Duration) time.Duration {
 	period := usual
-	if h.Ordered > 0 {
-		period = h.Ordered
+	if c.Ordered > 0 {
+		period = c.Ordered
 	}
-	if h.Protocol == 0 {
+	if c.Protocol == 0 {
 		period = max(period, reference)
 	}
 	grace := (Missed - 1) * period
-	if h.Scheduled {
+	if c.Scheduled {
 		grace = max(grace, VisitLimit+time.Minute)
 	}
-	if h.Announced <= 0 {
+	if c.Announced <= 0 {
 		return Missed * period
 	}
-	return max(Missed*period, h.Announced+grace)
+	return max(Missed*period, c.Announced+grace)
 }
 
 // Absent returns the message for an agent that missed its deadline.
-func (h CheckInPolicy) Absent(usual time.Duration) string {
-	if h.Deadline(usual) > h.withReported(0).Deadline(usual) {
+func (c CheckInPolicy) Absent(usual time.Duration) string {
+	if c.Deadline(usual) > c.withReported(0).Deadline(usual) {
 		return "the agent did not come when it had said it would"
 	}
 	return "the agent missed 3 check-ins"
 }
 
 // withReported is a policy with other words of the agent.
-func (h CheckInPolicy) withReported(said time.Duration) CheckInPolicy {
-	h.Announced = said
-	return h
+func (c CheckInPolicy) withReported(said time.Duration) CheckInPolicy {
+	c.Announced = said
+	return c
 }

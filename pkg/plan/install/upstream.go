@@ -31,45 +31,45 @@ type Upstream struct {
 // Upstream decides which address and authority agents get. It refuses an address that leads
 // back to the machine it is used on, unless the user asked for it. It also refuses a
 // kubeconfig that skips the check of certificates, because an agent never does.
-func (r UpstreamFlags) Upstream() (Upstream, error) {
-	address, err := r.address()
+func (uf UpstreamFlags) Upstream() (Upstream, error) {
+	address, err := uf.address()
 	if err != nil {
 		return Upstream{}, err
 	}
-	out := Upstream{URL: address, CA: r.CA}
+	out := Upstream{URL: address, CA: uf.CA}
 	switch {
-	case r.NoCA && r.CAFile != nil:
+	case uf.NoCA && uf.CAFile != nil:
 		return Upstream{}, errors.New("--no-ca goes without --ca-file")
-	case r.NoCA:
+	case uf.NoCA:
 		out.CA = nil
-	case r.CAFile != nil:
-		if err := checkAuthorities(r.CAFile); err != nil {
+	case uf.CAFile != nil:
+		if err := checkAuthorities(uf.CAFile); err != nil {
 			return Upstream{}, fmt.Errorf("--ca-file: %w", err)
 		}
-		out.CA = r.CAFile
-	case r.Insecure:
+		out.CA = uf.CAFile
+	case uf.Insecure:
 		return Upstream{}, errors.New("the kubeconfig skips the check of the server's certificate, which an agent never does: " +
 			"name its certificate authority with --ca-file FILE, or use --no-ca if every system trusts it")
 	}
 	return out, nil
 }
 
-func (r UpstreamFlags) address() (string, error) {
-	if r.ServerURL != "" {
-		if _, err := parseURL(r.ServerURL); err != nil {
-			return "", fmt.Errorf("--server-url %q: %w", r.ServerURL, err)
+func (uf UpstreamFlags) address() (string, error) {
+	if uf.ServerURL != "" {
+		if _, err := parseURL(uf.ServerURL); err != nil {
+			return "", fmt.Errorf("--server-url %q: %w", uf.ServerURL, err)
 		}
-		return strings.TrimSuffix(r.ServerURL, "/"), nil
+		return strings.TrimSuffix(uf.ServerURL, "/"), nil
 	}
-	u, err := parseURL(r.URL)
+	u, err := parseURL(uf.URL)
 	if err != nil {
-		return "", fmt.Errorf("address %q of the kubeconfig: %w; say with --server-url where agents find the API server", r.URL, err)
+		return "", fmt.Errorf("address %q of the kubeconfig: %w; say with --server-url where agents find the API server", uf.URL, err)
 	}
 	if loopback(u.Hostname()) {
 		return "", fmt.Errorf("address %s of the kubeconfig leads nowhere from another machine: "+
-			"say with --server-url where agents find the API server", r.URL)
+			"say with --server-url where agents find the API server", uf.URL)
 	}
-	return strings.TrimSuffix(r.URL, "/"), nil
+	return strings.TrimSuffix(uf.URL, "/"), nil
 }
 
 func parseURL(text string) (*url.URL, error) {

@@ -168,37 +168,37 @@ func askedBy(set bundle.Set) usedFacts {
 	return a
 }
 
-func (a *usedFacts) readTemplates(text string) {
+func (u *usedFacts) readTemplates(text string) {
 	for _, m := range asksField.FindAllStringSubmatch(text, -1) {
-		a.addFact(m[1], strings.Split(m[2][1:], "."))
+		u.addFact(m[1], strings.Split(m[2][1:], "."))
 	}
 	for _, m := range asksKey.FindAllStringSubmatch(text, -1) {
-		a.addFact(m[1], []string{m[2]})
+		u.addFact(m[1], []string{m[2]})
 	}
 }
 
-func (a *usedFacts) addFact(of string, path []string) {
+func (u *usedFacts) addFact(of string, path []string) {
 	switch of {
 	case "Labels":
-		a.labels = append(a.labels, path[0])
+		u.labels = append(u.labels, path[0])
 	case "Annotations":
-		a.annotations = append(a.annotations, path[0])
+		u.annotations = append(u.annotations, path[0])
 	default:
-		a.values = append(a.values, path)
+		u.values = append(u.values, path)
 	}
 }
 
 // fillSample gives a sample what is asked for and it has not.
-func (a *usedFacts) fillSample(s *Sample, without map[string]bool) {
-	for _, key := range a.labels {
+func (u *usedFacts) fillSample(s *Sample, without map[string]bool) {
+	for _, key := range u.labels {
 		if _, has := s.Facts.Labels[key]; !has && !without[key] {
 			s.Facts.Labels[key], s.Guessed = made, true
 		}
 	}
-	for _, key := range a.annotations {
+	for _, key := range u.annotations {
 		s.Facts.Annotations[key], s.Guessed = made, true
 	}
-	for _, path := range a.values {
+	for _, path := range u.values {
 		at := s.Facts.TemplateValues
 		for i, key := range path {
 			below, isMap := at[key].(map[string]any)

@@ -14,7 +14,7 @@ import (
 // allowedTargetNamespaceSelector asks for one that exists and has certain
 // labels. It is empty where it may. labels are those of the namespace, which
 // has the name; exists reports whether there is one.
-func Refused(o fleet.BundleDeploymentOptions, namespace string, has map[string]string, exists bool) string {
+func TargetNamespaceRefusal(o fleet.BundleDeploymentOptions, namespace string, has map[string]string, exists bool) string {
 	if o.AllowedTargetNamespaceSelector == nil {
 		return ""
 	}

@@ -31,7 +31,7 @@ func TestRefused(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := fleet.BundleDeploymentOptions{AllowedTargetNamespaceSelector: c.selector}
-			if got := Refused(o, "web", c.labels, !c.missing); got != c.want {
+			if got := TargetNamespaceRefusal(o, "web", c.labels, !c.missing); got != c.want {
 				t.Errorf("%s\nwant %s\ngot  %s", c.why, c.want, got)
 			}
 		})

@@ -188,32 +188,32 @@ type candidate struct {
 }
 
 // addCluster matches one cluster.
-func (w *previewRun) addCluster(c *fleet.Cluster, groups target.Groups) {
+func (pr *previewRun) addCluster(c *fleet.Cluster, groups target.Groups) {
 	if c.DeletionTimestamp != nil {
 		return
 	}
 	p := deployment.NewPlace(c, groups, namespaceOf(c))
-	v := w.compiled.Match(&p.Cluster)
+	v := pr.compiled.Match(&p.Cluster)
 	x := &candidate{
 		Cluster: Cluster{Namespace: c.Namespace, Name: c.Name, Deploy: v.Deploy, Why: v.Reason},
 		at: placement.Candidate{
-			Name: c.Namespace + "/" + c.Name, Place: p, Verdict: v, Deployment: w.deploymentIn(p.Namespace),
+			Name: c.Namespace + "/" + c.Name, Place: p, Verdict: v, Deployment: pr.deploymentIn(p.Namespace),
 			Offline: c.Status.Display.State == fleet.Offline,
 		},
 	}
-	w.clusters = append(w.clusters, x)
+	pr.clusters = append(pr.clusters, x)
 	if v.Target >= 0 {
-		x.Target = TargetName(w.in.Bundle, v.Target)
+		x.Target = TargetName(pr.in.Bundle, v.Target)
 	}
 	for _, i := range v.Customizations {
-		x.Customizations = append(x.Customizations, TargetName(w.in.Bundle, i))
+		x.Customizations = append(x.Customizations, TargetName(pr.in.Bundle, i))
 	}
 	if !v.Deploy {
 		return
 	}
 	whole := x.at
 	whole.Deployment = nil // the ids alone compose no object
-	n, err := placement.Version(w.compiled, whole, placement.Rules{})
+	n, err := placement.Version(pr.compiled, whole, placement.Rules{})
 	if err != nil {
 		x.Broken = err.Error()
 		return
@@ -222,15 +222,15 @@ func (w *previewRun) addCluster(c *fleet.Cluster, groups target.Groups) {
 }
 
 // planRollout asks the rollout, and composes what it lets through.
-func (w *previewRun) planRollout() error {
+func (pr *previewRun) planRollout() error {
 	var list []placement.Candidate
 	var wanted []*candidate
-	for _, x := range w.clusters {
+	for _, x := range pr.clusters {
 		if x.Deploy {
 			list, wanted = append(list, x.at), append(wanted, x)
 		}
 	}
-	_, result, err := placement.Evaluate(w.compiled, w.in.Bundle.Spec.RolloutStrategy, len(list), list, func(i int, t *rollout.Target) {
+	_, result, err := placement.Evaluate(pr.compiled, pr.in.Bundle.Spec.RolloutStrategy, len(list), list, func(i int, t *rollout.Target) {
 		t.Desired = wanted[i].version.ID
 	})
 	if err != nil {
@@ -238,7 +238,7 @@ func (w *previewRun) planRollout() error {
 	}
 	for i, step := range result.Steps {
 		wanted[i].Step = step
-		if err := w.compose(wanted[i]); err != nil {
+		if err := pr.compose(wanted[i]); err != nil {
 			wanted[i].Broken = err.Error()
 		}
 	}
@@ -246,13 +246,13 @@ func (w *previewRun) planRollout() error {
 }
 
 // compose makes the objects of one cluster.
-func (w *previewRun) compose(x *candidate) error {
+func (pr *previewRun) compose(x *candidate) error {
 	if x.Broken != "" || !x.Step.Create && !x.Step.Stage && !x.Step.Move {
 		return nil
 	}
 	var values []byte
 	if x.at.Deployment != nil && x.at.Deployment.Spec.ValuesHash != "" && !x.Step.Move {
-		s := w.secret(x.at.Deployment.Namespace, x.at.Deployment.Name, fleet.SecretTypeBundleDeployment)
+		s := pr.secret(x.at.Deployment.Namespace, x.at.Deployment.Name, fleet.SecretTypeBundleDeployment)
 		if s == nil {
 			x.Needs = x.at.Deployment.Namespace + "/" + x.at.Deployment.Name
 			return fmt.Errorf("the values of what runs there are not known: Secret %s/%s is missing", x.at.Deployment.Namespace, x.at.Deployment.Name)
@@ -260,7 +260,7 @@ func (w *previewRun) compose(x *candidate) error {
 		values = s.Data[fleet.KeyValues]
 	}
 	payload, err := deployment.Compose(deployment.Order{
-		Compiled: w.compiled, Place: x.at.Place, Inputs: x.inputs, Version: x.version, Move: x.Step.Move,
+		Compiled: pr.compiled, Place: x.at.Place, Inputs: x.inputs, Version: x.version, Move: x.Step.Move,
 	}, x.at.Deployment, values)
 	if err != nil {
 		return err
@@ -275,17 +275,17 @@ func (w *previewRun) compose(x *candidate) error {
 }
 
 // deploymentIn is the Bundle's deployment in the namespace of a cluster.
-func (w *previewRun) deploymentIn(namespace string) *fleet.BundleDeployment {
-	for _, bd := range w.in.Deployments {
-		if bd.Namespace == namespace && bd.Name == w.in.Bundle.Name {
+func (pr *previewRun) deploymentIn(namespace string) *fleet.BundleDeployment {
+	for _, bd := range pr.in.Deployments {
+		if bd.Namespace == namespace && bd.Name == pr.in.Bundle.Name {
 			return bd
 		}
 	}
 	return nil
 }
 
-func (w *previewRun) secret(namespace, name, kind string) *corev1.Secret {
-	return secretOf(w.in.Secrets, namespace, name, kind)
+func (pr *previewRun) secret(namespace, name, kind string) *corev1.Secret {
+	return secretOf(pr.in.Secrets, namespace, name, kind)
 }
 
 func secretOf(list []*corev1.Secret, namespace, name, kind string) *corev1.Secret {

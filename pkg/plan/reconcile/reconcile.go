@@ -16,9 +16,9 @@ type Terminal struct {
 	Err    error
 }
 
-func (p *Terminal) Error() string  { return p.Err.Error() }
-func (p *Terminal) Unwrap() error  { return p.Err }
-func (p *Terminal) reason() string { return p.Reason }
+func (t *Terminal) Error() string  { return t.Err.Error() }
+func (t *Terminal) Unwrap() error  { return t.Err }
+func (t *Terminal) reason() string { return t.Reason }
 
 // A RequeueAfter is over at a known time; until then another try is of no use.
 type RequeueAfter struct {
@@ -27,9 +27,9 @@ type RequeueAfter struct {
 	Err    error
 }
 
-func (w *RequeueAfter) Error() string  { return w.Err.Error() }
-func (w *RequeueAfter) Unwrap() error  { return w.Err }
-func (w *RequeueAfter) reason() string { return w.Reason }
+func (r *RequeueAfter) Error() string  { return r.Err.Error() }
+func (r *RequeueAfter) Unwrap() error  { return r.Err }
+func (r *RequeueAfter) reason() string { return r.Reason }
 
 // TerminalError makes err a Terminal. No error stays no error.
 func TerminalError(reason string, err error) error {

@@ -35,21 +35,21 @@ type IdentityAnswer struct {
 // The agent of a rebuilt cluster finds the UID of the cluster before. It acts once the
 // earlier agent was not seen for four check-ins and five minutes, or as soon as it has
 // registered.
-func (s *IdentityCheck) Observe(a IdentityAnswer, now time.Time) (act, claim bool) {
+func (i *IdentityCheck) Observe(a IdentityAnswer, now time.Time) (act, claim bool) {
 	switch {
-	case s.Own == "":
+	case i.Own == "":
 		return true, false
-	case a.Known == s.Own:
-		s.claimed, s.quiet, s.since = false, 0, time.Time{}
+	case a.Known == i.Own:
+		i.claimed, i.quiet, i.since = false, 0, time.Time{}
 		return true, false
-	case a.Known == "", a.Joined, s.claimed && !a.Rival:
-		s.claimed = true
+	case a.Known == "", a.Joined, i.claimed && !a.Rival:
+		i.claimed = true
 		return true, true
-	case a.Rival, s.since.IsZero():
-		s.claimed, s.quiet, s.since = false, 0, now
+	case a.Rival, i.since.IsZero():
+		i.claimed, i.quiet, i.since = false, 0, now
 		return false, false
 	}
-	s.quiet++
-	s.claimed = s.quiet >= quietCheckIns && now.Sub(s.since) >= max(quietTime, quietCheckIns*a.Interval)
-	return s.claimed, s.claimed
+	i.quiet++
+	i.claimed = i.quiet >= quietCheckIns && now.Sub(i.since) >= max(quietTime, quietCheckIns*a.Interval)
+	return i.claimed, i.claimed
 }

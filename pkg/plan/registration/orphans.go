@@ -17,14 +17,15 @@ const (
 // A OrphanTracker remembers since when things have looked orphaned, by name.
 type OrphanTracker map[string]time.Time
 
-// Update returns the next suspicion, of the orphans that are seen now, and those that have
-// been seen without a break for as long as patience says, sorted. An orphan that is seen
-// for the first time is never among the latter.
-func (s OrphanTracker) Update(orphans map[string]time.Duration, now time.Time) (OrphanTracker, []string) {
+// Update returns the next tracker, and the sorted names of the orphans whose timeout has
+// passed. orphans has the timeout of each orphan that the manager sees now. An orphan that
+// the manager does not see in one call starts again in the next one. The list never names an
+// orphan that the manager sees for the first time.
+func (o OrphanTracker) Update(orphans map[string]time.Duration, now time.Time) (OrphanTracker, []string) {
 	next := OrphanTracker{}
 	var ripe []string
 	for name, timeout := range orphans {
-		since, known := s[name]
+		since, known := o[name]
 		if !known {
 			since = now
 		}

@@ -63,7 +63,7 @@ func Summarize(id ID, list []Revision) Observed {
 			out.Memory, known = r.Memory, true
 		}
 	}
-	good := goodOf(list, known)
+	good := deployedRevision(list, known)
 	out.Good, out.GoodState, out.GoodID = good.Number, good.State, good.Memory.DeploymentID
 	out.Hand = known && newest.State != Unreadable && (!newest.fleets() || newest.wentBack() && newest.Memory.DeploymentID != good.Memory.DeploymentID)
 	return out
@@ -72,7 +72,7 @@ func Summarize(id ID, list []Revision) Observed {
 // goodOf is the newest revision that was deployed and not made by hand; the zero
 // Revision if there is none. One that is marked as deployed comes before all that
 // are not.
-func goodOf(list []Revision, known bool) Revision {
+func deployedRevision(list []Revision, known bool) Revision {
 	var last, deployed Revision
 	for _, r := range list {
 		byHand := known && !r.fleets() || last.Number > 0 && r.wentBack() && r.Memory.DeploymentID != last.Memory.DeploymentID

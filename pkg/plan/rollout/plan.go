@@ -170,28 +170,28 @@ type partitionCounts struct {
 
 // addTarget counts a target. step is what was decided for it in this round, nil for
 // nothing yet.
-func (n *partitionCounts) addTarget(t *Target, step *Step) {
+func (pc *partitionCounts) addTarget(t *Target, step *Step) {
 	moved := step != nil && (step.Costs || step.Blind)
 	switch {
 	case t.Deferred():
 		if !t.IsSettled() {
-			n.deferred++
+			pc.deferred++
 		}
 		if t.mayBeUp() || moved {
-			n.maybeUp++
+			pc.maybeUp++
 		}
 	default:
 		if moved || t.Unavailable() {
-			n.down++
+			pc.down++
 		}
 		if t.holdsPartition() {
-			n.notReady++
+			pc.notReady++
 		}
 	}
 }
 
-func (n *partitionCounts) progress(p *Partition) Progress {
-	return Progress{Name: p.Name, Count: len(p.Members), Limit: p.Limit, Unavailable: n.down, Deferred: n.deferred}
+func (pc *partitionCounts) progress(p *Partition) Progress {
+	return Progress{Name: p.Name, Count: len(p.Members), Limit: p.Limit, Unavailable: pc.down, Deferred: pc.deferred}
 }
 
 // countPartition counts the targets of a partition.

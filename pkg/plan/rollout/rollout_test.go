@@ -108,10 +108,10 @@ type rounds struct {
 }
 
 // round plans, applies the plan and returns it.
-func (w *rounds) round() Result {
-	r := Plan(w.shape, w.targets)
+func (rn *rounds) round() Result {
+	r := Plan(rn.shape, rn.targets)
 	for i, s := range r.Steps {
-		t := &w.targets[i]
+		t := &rn.targets[i]
 		t.Exists = t.Exists || s.Create
 		if s.Stage {
 			t.Staged = t.Desired
@@ -124,11 +124,11 @@ func (w *rounds) round() Result {
 }
 
 // agents lets every agent do its work.
-func (w *rounds) agents() {
-	for i := range w.targets {
-		t := &w.targets[i]
+func (rn *rounds) agents() {
+	for i := range rn.targets {
+		t := &rn.targets[i]
 		if t.Exists && !t.Offline && !t.Paused {
-			t.Applied, t.Ready = t.Current, !w.broken[i] && t.Current != ""
+			t.Applied, t.Ready = t.Current, !rn.broken[i] && t.Current != ""
 		}
 	}
 }

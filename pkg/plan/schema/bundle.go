@@ -98,8 +98,8 @@ func (k *Kinds) Findings(b Bundle) []finding.Finding {
 
 // renderedFaults are those of an object that was rendered. It may have no apiVersion, which
 // Helm does not install; of manifests reading says so.
-func (j *bundleCheck) renderedFaults(object map[string]any) []Fault {
-	list := j.objectFaults(object)
+func (b *bundleCheck) renderedFaults(object map[string]any) []Fault {
+	list := b.objectFaults(object)
 	if version, _ := object["apiVersion"].(string); version != "" || len(list) > 0 {
 		return list
 	}
@@ -115,12 +115,12 @@ func (b Bundle) Place(r Rendered, keys ...any) finding.Finding {
 }
 
 // constant reports whether a place is a line that renders to itself.
-func (j *bundleCheck) constant(at finding.Finding) bool {
-	name, ok := strings.CutPrefix(at.Path, path.Clean(j.bundle.Dir)+"/")
-	if j.bundle.Dir == "." {
+func (b *bundleCheck) constant(at finding.Finding) bool {
+	name, ok := strings.CutPrefix(at.Path, path.Clean(b.bundle.Dir)+"/")
+	if b.bundle.Dir == "." {
 		name, ok = at.Path, true
 	}
-	lines := bytes.Split(j.bundle.Files[name], []byte("\n"))
+	lines := bytes.Split(b.bundle.Files[name], []byte("\n"))
 	return ok && at.Line > 0 && at.Line <= len(lines) && !bytes.Contains(lines[at.Line-1], []byte("{{"))
 }
 
@@ -135,30 +135,30 @@ func (b Bundle) overlaid() bool {
 }
 
 // repeated reports whether a fault is an unknown kind that was named before.
-func (j *bundleCheck) repeated(object map[string]any, fault Fault) bool {
+func (b *bundleCheck) repeated(object map[string]any, fault Fault) bool {
 	if fault.Rule != finding.RuleUnknownKind {
 		return false
 	}
 	what := fmt.Sprint(object["apiVersion"], " ", object["kind"])
-	seen := j.unknown[what]
-	j.unknown[what] = true
+	seen := b.unknown[what]
+	b.unknown[what] = true
 	return seen
 }
 
 // addFault makes a finding of a fault, at a place. The place may begin the message.
-func (j *bundleCheck) addFault(at finding.Finding, object map[string]any, fault Fault) {
+func (b *bundleCheck) addFault(at finding.Finding, object map[string]any, fault Fault) {
 	at.Severity, at.Rule, at.Hint = fault.Severity, fault.Rule, fault.Hint
 	at.Message += objectTitle(object) + ": " + fault.Message
-	j.addFinding(at)
+	b.addFinding(at)
 }
 
 // addFinding takes in a finding, as long as there is room.
-func (j *bundleCheck) addFinding(f finding.Finding) {
-	if len(j.found) >= maxFindings {
-		j.hasMore = true
+func (b *bundleCheck) addFinding(f finding.Finding) {
+	if len(b.found) >= maxFindings {
+		b.hasMore = true
 		return
 	}
-	j.found = append(j.found, f)
+	b.found = append(b.found, f)
 }
 
 // objectTitle names an object for people.
@@ -172,7 +172,7 @@ func objectTitle(object map[string]any) string {
 }
 
 // file checks the documents of a file of manifests.
-func (j *bundleCheck) file(name string, data []byte) {
+func (b *bundleCheck) file(name string, data []byte) {
 	for _, doc := range position.Documents(data) {
 		object := decode(doc.Text)
 		if object == nil {
@@ -184,13 +184,13 @@ func (j *bundleCheck) file(name string, data []byte) {
 		}
 		place := func(key bool, keys []any) finding.Finding {
 			line, column := position.Locate(root, key, keys...)
-			return finding.Finding{Path: path.Join(j.bundle.Dir, name), Line: doc.Before + max(line, 1), Column: column}
+			return finding.Finding{Path: path.Join(b.bundle.Dir, name), Line: doc.Before + max(line, 1), Column: column}
 		}
-		j.duplicates(root, doc, place(false, nil))
+		b.duplicates(root, doc, place(false, nil))
 		eachObject(object, nil, func(o map[string]any, where []any) {
-			for _, fault := range j.objectFaults(o) {
-				if !j.repeated(o, fault) {
-					j.addFault(place(fault.Key, slices.Concat(where, fault.Path)), o, fault)
+			for _, fault := range b.objectFaults(o) {
+				if !b.repeated(o, fault) {
+					b.addFault(place(fault.Key, slices.Concat(where, fault.Path)), o, fault)
 				}
 			}
 		})
@@ -199,9 +199,9 @@ func (j *bundleCheck) file(name string, data []byte) {
 
 // duplicates finds keys that stand twice in a mapping of a document: the decoder of
 // agents takes the last one.
-func (j *bundleCheck) duplicates(root *yaml.Node, doc position.Document, at finding.Finding) {
+func (b *bundleCheck) duplicates(root *yaml.Node, doc position.Document, at finding.Finding) {
 	for _, d := range position.Duplicates(root, 10) {
-		j.addFinding(finding.Finding{
+		b.addFinding(finding.Finding{
 			Path: at.Path, Line: doc.Before + d.Line, Column: d.Column, Severity: finding.Warning, Rule: finding.RuleDuplicateKey,
 			Message: fmt.Sprintf("key %q stands here again (first in line %d); the last one counts", position.ShortName(d.Key), doc.Before+d.First),
 		})
@@ -260,14 +260,14 @@ func eachObject(object map[string]any, where []any, visit func(o map[string]any,
 // from where its line can be found, else the file itself. A kustomization's
 // objects are looked for in all files that it may have them from, those of plain manifests
 // in the overlays, too.
-func (j *bundleCheck) sourceOf(r Rendered, fault Fault) finding.Finding {
+func (b *bundleCheck) sourceOf(r Rendered, fault Fault) finding.Finding {
 	var patches []string
-	r.File, patches = j.bundle.overlays(r)
-	data, here := j.bundle.Files[r.File]
+	r.File, patches = b.bundle.overlays(r)
+	data, here := b.bundle.Files[r.File]
 	if !here || strings.HasPrefix(r.File, ".chart/") {
-		at := j.bundle.Chart
+		at := b.bundle.Chart
 		if at.Path == "" {
-			at.Path = j.bundle.Dir
+			at.Path = b.bundle.Dir
 		}
 		if inner, downloaded := strings.CutPrefix(r.File, ".chart/"); downloaded {
 			_, r.File, _ = strings.Cut(inner, "/")
@@ -277,17 +277,17 @@ func (j *bundleCheck) sourceOf(r Rendered, fault Fault) finding.Finding {
 	}
 	names := []string{r.File}
 	if kustomization(r.File) {
-		for name := range j.bundle.Files {
+		for name := range b.bundle.Files {
 			if ext := path.Ext(name); (ext == ".yaml" || ext == ".yml") && !kustomization(name) {
 				names = append(names, name)
 			}
 		}
 		slices.Sort(names)
 	}
-	if name, line, column := j.inFiles(names, patches, r.Object, fault); name != "" {
-		return finding.Finding{Path: path.Join(j.bundle.Dir, name), Line: line, Column: column}
+	if name, line, column := b.inFiles(names, patches, r.Object, fault); name != "" {
+		return finding.Finding{Path: path.Join(b.bundle.Dir, name), Line: line, Column: column}
 	}
-	at := finding.Finding{Path: path.Join(j.bundle.Dir, r.File)}
+	at := finding.Finding{Path: path.Join(b.bundle.Dir, r.File)}
 	if bytes.Contains(data, []byte("{{")) {
 		kind, _ := r.Object["kind"].(string)
 		at.Line, at.Column = inTemplate(data, kind, fault.Path)
@@ -300,8 +300,8 @@ func kustomization(name string) bool {
 }
 
 // inFile is the place of a fault in a file that has the same object, as plain YAML.
-func (j *bundleCheck) inFile(name string, object map[string]any, fault Fault) (line, column int, ok bool) {
-	for _, root := range j.documents(name) {
+func (b *bundleCheck) inFile(name string, object map[string]any, fault Fault) (line, column int, ok bool) {
+	for _, root := range b.documents(name) {
 		if isSameObject(root, object) {
 			if line, column, ok = position.Find(root, fault.Key, fault.Path...); ok {
 				return line, column, true
@@ -312,12 +312,12 @@ func (j *bundleCheck) inFile(name string, object map[string]any, fault Fault) (l
 }
 
 // documents are the values in a file, with lines that count from its beginning.
-func (j *bundleCheck) documents(name string) []*yaml.Node {
-	if roots, done := j.roots[name]; done {
+func (b *bundleCheck) documents(name string) []*yaml.Node {
+	if roots, done := b.roots[name]; done {
 		return roots
 	}
 	var roots []*yaml.Node
-	for _, doc := range position.Documents(j.bundle.Files[name]) {
+	for _, doc := range position.Documents(b.bundle.Files[name]) {
 		if len(doc.Text) > maxDocument {
 			continue
 		}
@@ -326,7 +326,7 @@ func (j *bundleCheck) documents(name string) []*yaml.Node {
 			roots = append(roots, root)
 		}
 	}
-	j.roots[name] = roots
+	b.roots[name] = roots
 	return roots
 }
 

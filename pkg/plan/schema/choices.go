@@ -42,7 +42,7 @@ var choices = map[reflect.Type][]string{
 
 // oneOf checks a text of a type that takes some texts only. Where the cluster's
 // Kubernetes may know more than the linked types it is a warning.
-func (w *objectCheck) oneOf(text string, t reflect.Type, path []any) {
+func (o *objectCheck) oneOf(text string, t reflect.Type, path []any) {
 	list := choices[t]
 	if len(list) == 0 || text == "" || slices.Contains(list, text) {
 		return
@@ -59,9 +59,9 @@ func (w *objectCheck) oneOf(text string, t reflect.Type, path []any) {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	message := fmt.Sprintf("%s must be %s or %s", position.Path(path), strings.Join(list[:last], ", "), list[last])
-	if w.newer {
-		w.addWarning(path, message, "this fleet knows Kubernetes up to "+Linked)
+	if o.newer {
+		o.addWarning(path, message, "this fleet knows Kubernetes up to "+Linked)
 		return
 	}
-	w.addFault(finding.RuleValue, false, path, message, hint)
+	o.addFault(finding.RuleValue, false, path, message, hint)
 }

@@ -35,7 +35,7 @@ func plainHint(path []any) string {
 var certificateFiles = []string{".crt", ".pem", ".key"}
 
 // encoded warns of the base64 of PEM where it is not decoded.
-func (w *objectCheck) encoded(object map[string]any, gvk kube.GroupVersionKind) {
+func (o *objectCheck) encoded(object map[string]any, gvk kube.GroupVersionKind) {
 	field := ""
 	switch gvk.GroupKind() {
 	case kube.GroupKind{Kind: "Secret"}:
@@ -56,14 +56,14 @@ func (w *objectCheck) encoded(object map[string]any, gvk kube.GroupVersionKind) 
 		if field == "stringData" {
 			hint += ", or move it to data"
 		}
-		w.addWarning(at, position.Path(at)+" is the base64 of PEM, and "+field+" of a "+gvk.Kind+" takes the text as it is", hint)
+		o.addWarning(at, position.Path(at)+" is the base64 of PEM, and "+field+" of a "+gvk.Kind+" takes the text as it is", hint)
 	}
 }
 
 // addWarning adds a fault that may be meant.
-func (w *objectCheck) addWarning(path []any, message, hint string) {
-	if len(w.faults) < maxFaults {
-		w.faults = append(w.faults, Fault{
+func (o *objectCheck) addWarning(path []any, message, hint string) {
+	if len(o.faults) < maxFaults {
+		o.faults = append(o.faults, Fault{
 			Path: append([]any(nil), path...), Severity: finding.Warning, Rule: finding.RuleValue, Message: message, Hint: hint,
 		})
 	}

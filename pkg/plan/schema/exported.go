@@ -20,7 +20,7 @@ const (
 
 // exported warns of what an object has that was read from a cluster: who sets it there
 // sets it again, so that the object stays Modified.
-func (w *objectCheck) exported(object map[string]any, gvk kube.GroupVersionKind) {
+func (o *objectCheck) exported(object map[string]any, gvk kube.GroupVersionKind) {
 	metadata, _ := object["metadata"].(map[string]any)
 	var server, helm [][]any
 	for _, field := range serverFields {
@@ -40,12 +40,12 @@ func (w *objectCheck) exported(object map[string]any, gvk kube.GroupVersionKind)
 	if t, typed := linked().AllKnownTypes()[gvk]; typed && fieldsOf(t).types["status"] != nil && !isBlank(object["status"]) {
 		server = append(server, []any{"status"})
 	}
-	w.warnOwnedFields(server, "the cluster sets it itself; take it out", "the cluster sets them itself; take them out")
-	w.warnOwnedFields(helm, "Helm sets it itself; take it out", "Helm sets them itself; take them out")
+	o.warnOwnedFields(server, "the cluster sets it itself; take it out", "the cluster sets them itself; take them out")
+	o.warnOwnedFields(helm, "Helm sets it itself; take it out", "Helm sets them itself; take them out")
 }
 
 // warnOwnedFields warns once of fields that other programs set, at the first of them.
-func (w *objectCheck) warnOwnedFields(fields [][]any, one, more string) {
+func (o *objectCheck) warnOwnedFields(fields [][]any, one, more string) {
 	if len(fields) == 0 {
 		return
 	}
@@ -54,10 +54,10 @@ func (w *objectCheck) warnOwnedFields(fields [][]any, one, more string) {
 		names = append(names, position.Path(path))
 	}
 	if len(fields) == 1 {
-		w.addWarning(fields[0], names[0]+" is not for a manifest", one)
+		o.addWarning(fields[0], names[0]+" is not for a manifest", one)
 		return
 	}
-	w.addWarning(fields[0], strings.Join(names, ", ")+" are not for a manifest", more)
+	o.addWarning(fields[0], strings.Join(names, ", ")+" are not for a manifest", more)
 }
 
 // isBlank reports whether a value says nothing: null, an empty text, or mappings and lists of

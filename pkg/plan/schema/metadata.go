@@ -33,70 +33,70 @@ func inOrder(m map[string]any) iter.Seq2[string, any] {
 var looseNames = []string{"rbac.authorization.k8s.io", "certificates.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io"}
 
 // metadata checks what all objects have: name, namespace, labels, annotations.
-func (w *objectCheck) metadata(object map[string]any, gvk kube.GroupVersionKind) {
+func (o *objectCheck) metadata(object map[string]any, gvk kube.GroupVersionKind) {
 	meta, ok := object["metadata"].(map[string]any)
 	if !ok {
 		if object["metadata"] != nil {
 			if _, typed := linked().AllKnownTypes()[gvk]; !typed {
-				w.refuseValue([]any{"metadata"}, aMapping, object["metadata"])
+				o.refuseValue([]any{"metadata"}, aMapping, object["metadata"])
 			}
 		}
 		return
 	}
 	if _, typed := linked().AllKnownTypes()[gvk]; !typed {
-		w.checkValue(meta, reflect.TypeFor[metav1.ObjectMeta](), []any{"metadata"})
+		o.checkValue(meta, reflect.TypeFor[metav1.ObjectMeta](), []any{"metadata"})
 	}
 	if name, ok := meta["name"].(string); ok && name != "" && !slices.Contains(looseNames, gvk.Group) {
-		w.valid([]any{"metadata", "name"}, "metadata.name", validation.IsDNS1123Subdomain(name))
+		o.valid([]any{"metadata", "name"}, "metadata.name", validation.IsDNS1123Subdomain(name))
 	}
 	if name, ok := meta["generateName"].(string); ok && name != "" && isBlank(meta["name"]) && !isHook(object) {
-		w.addFault(finding.RuleManifest, true, []any{"metadata", "generateName"},
+		o.addFault(finding.RuleManifest, true, []any{"metadata", "generateName"},
 			"metadata.generateName without metadata.name, which Helm cannot install", "write metadata.name")
 	}
 	if namespace, ok := meta["namespace"].(string); ok && namespace != "" {
-		w.valid([]any{"metadata", "namespace"}, "metadata.namespace", validation.IsDNS1123Label(namespace))
+		o.valid([]any{"metadata", "namespace"}, "metadata.namespace", validation.IsDNS1123Label(namespace))
 	}
-	w.labels(meta["labels"], []any{"metadata", "labels"}, true)
-	w.labels(meta["annotations"], []any{"metadata", "annotations"}, false)
-	w.podTemplate(object)
-	w.selects(object, gvk)
-	w.mounts(object, gvk)
-	w.encoded(object, gvk)
-	w.namespaces(object, gvk)
-	w.checkRequired(object, gvk)
-	w.pods(object, gvk)
-	w.checkRefusedValues(object, gvk)
-	w.exported(object, gvk)
+	o.labels(meta["labels"], []any{"metadata", "labels"}, true)
+	o.labels(meta["annotations"], []any{"metadata", "annotations"}, false)
+	o.podTemplate(object)
+	o.selects(object, gvk)
+	o.mounts(object, gvk)
+	o.encoded(object, gvk)
+	o.namespaces(object, gvk)
+	o.checkRequired(object, gvk)
+	o.pods(object, gvk)
+	o.checkRefusedValues(object, gvk)
+	o.exported(object, gvk)
 }
 
 // checkFieldCase finds apiVersion and kind that are written with other letters of the same
 // name: agents do not take them for what they are.
-func (w *objectCheck) checkFieldCase(object map[string]any) {
+func (o *objectCheck) checkFieldCase(object map[string]any) {
 	want := []string{"apiVersion", "kind"}
 	for key := range inOrder(object) {
 		for _, name := range want {
 			if key != name && strings.EqualFold(key, name) {
-				w.addUnknownField([]any{key}, key, want, "")
+				o.addUnknownField([]any{key}, key, want, "")
 			}
 		}
 	}
 }
 
 // namespaces checks the namespaces that the objects of Fleet deploy into.
-func (w *objectCheck) namespaces(object map[string]any, gvk kube.GroupVersionKind) {
+func (o *objectCheck) namespaces(object map[string]any, gvk kube.GroupVersionKind) {
 	spec, ok := object["spec"].(map[string]any)
 	if gvk.Group != fleet.Group || !ok {
 		return
 	}
 	for _, field := range []string{"targetNamespace", "namespace", "defaultNamespace"} {
 		if name, ok := spec[field].(string); ok && name != "" {
-			w.valid([]any{"spec", field}, "spec."+field, validation.IsDNS1123Label(name))
+			o.valid([]any{"spec", field}, "spec."+field, validation.IsDNS1123Label(name))
 		}
 	}
 }
 
 // podTemplate checks the labels of a pod template, wherever kinds have one.
-func (w *objectCheck) podTemplate(object map[string]any) {
+func (o *objectCheck) podTemplate(object map[string]any) {
 	at := object
 	path := []any{}
 	for _, key := range []string{"spec", "template", "metadata"} {
@@ -106,12 +106,12 @@ func (w *objectCheck) podTemplate(object map[string]any) {
 		}
 		at, path = next, append(path, key)
 	}
-	w.labels(at["labels"], append(path, "labels"), true)
-	w.labels(at["annotations"], append(path, "annotations"), false)
+	o.labels(at["labels"], append(path, "labels"), true)
+	o.labels(at["annotations"], append(path, "annotations"), false)
 }
 
 // labels checks the keys of labels or annotations, and the values of labels.
-func (w *objectCheck) labels(v any, path []any, values bool) {
+func (o *objectCheck) labels(v any, path []any, values bool) {
 	entries, ok := v.(map[string]any)
 	if !ok {
 		return
@@ -123,16 +123,16 @@ func (w *objectCheck) labels(v any, path []any, values bool) {
 			name = strings.ToLower(key)
 		}
 		if wrong := validation.IsQualifiedName(name); len(wrong) > 0 {
-			w.addFault(finding.RuleValue, true, at, fmt.Sprintf("%s: not a possible key: %s", position.Path(at), withoutExamples(wrong[0])), "")
+			o.addFault(finding.RuleValue, true, at, fmt.Sprintf("%s: not a possible key: %s", position.Path(at), withoutExamples(wrong[0])), "")
 		} else if text, ok := value.(string); ok && values {
-			w.valid(at, position.Path(at), validation.IsValidLabelValue(text))
+			o.valid(at, position.Path(at), validation.IsValidLabelValue(text))
 		}
 	}
 }
 
-func (w *objectCheck) valid(path []any, what string, wrong []string) {
+func (o *objectCheck) valid(path []any, what string, wrong []string) {
 	if len(wrong) > 0 {
-		w.addFault(finding.RuleValue, false, path, fmt.Sprintf("%s is not possible: %s", what, withoutExamples(wrong[0])), "")
+		o.addFault(finding.RuleValue, false, path, fmt.Sprintf("%s is not possible: %s", what, withoutExamples(wrong[0])), "")
 	}
 }
 
@@ -143,8 +143,8 @@ func withoutExamples(text string) string {
 }
 
 // selector checks a label selector whose types are right.
-func (w *objectCheck) selector(entries map[string]any, path []any) {
-	w.labels(entries["matchLabels"], append(slices.Clone(path), "matchLabels"), true)
+func (o *objectCheck) selector(entries map[string]any, path []any) {
+	o.labels(entries["matchLabels"], append(slices.Clone(path), "matchLabels"), true)
 	list, _ := entries["matchExpressions"].([]any)
 	for i, e := range list {
 		entry, _ := e.(map[string]any)
@@ -153,17 +153,17 @@ func (w *objectCheck) selector(entries map[string]any, path []any) {
 		switch operator, _ := entry["operator"].(string); metav1.LabelSelectorOperator(operator) {
 		case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
 			if len(values) == 0 {
-				w.addFault(finding.RuleValue, false, at, position.Path(at)+": operator "+operator+" needs values", "")
+				o.addFault(finding.RuleValue, false, at, position.Path(at)+": operator "+operator+" needs values", "")
 			}
 		case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
 			if len(values) > 0 {
-				w.addFault(finding.RuleValue, false, append(at, "values"), position.Path(at)+": operator "+operator+" takes no values", "")
+				o.addFault(finding.RuleValue, false, append(at, "values"), position.Path(at)+": operator "+operator+" takes no values", "")
 			}
 		default:
-			w.addFault(finding.RuleValue, false, append(at, "operator"), position.Path(append(at, "operator"))+" must be In, NotIn, Exists or DoesNotExist", "")
+			o.addFault(finding.RuleValue, false, append(at, "operator"), position.Path(append(at, "operator"))+" must be In, NotIn, Exists or DoesNotExist", "")
 		}
 		if key, ok := entry["key"].(string); ok {
-			w.valid(append(slices.Clone(at), "key"), position.Path(append(at, "key")), validation.IsQualifiedName(key))
+			o.valid(append(slices.Clone(at), "key"), position.Path(append(at, "key")), validation.IsQualifiedName(key))
 		}
 	}
 }
@@ -174,7 +174,7 @@ var workloads = []string{"apps", "batch", "extensions"}
 
 // selects checks that the labels of a workload's pod template are those that its
 // selector wants: the API server refuses all others.
-func (w *objectCheck) selects(object map[string]any, gvk kube.GroupVersionKind) {
+func (o *objectCheck) selects(object map[string]any, gvk kube.GroupVersionKind) {
 	if !slices.Contains(workloads, gvk.Group) {
 		return
 	}
@@ -190,7 +190,7 @@ func (w *objectCheck) selects(object map[string]any, gvk kube.GroupVersionKind) 
 	for key, value := range inOrder(wanted) {
 		if _, ok := value.(string); ok && labels[key] != value {
 			at := []any{"spec", "selector", "matchLabels", key}
-			w.addFault(finding.RuleValue, false, at, position.Path(at)+" must be a label of spec.template.metadata.labels with the same value", "")
+			o.addFault(finding.RuleValue, false, at, position.Path(at)+" must be a label of spec.template.metadata.labels with the same value", "")
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // mounts checks that containers mount volumes that the pod has: the API server
 // refuses all others.
-func (w *objectCheck) mounts(object map[string]any, gvk kube.GroupVersionKind) {
+func (o *objectCheck) mounts(object map[string]any, gvk kube.GroupVersionKind) {
 	spec, path := podSpec(object, gvk)
 	volumes := namesIn(spec["volumes"])
 	if top, ok := object["spec"].(map[string]any); ok {
@@ -28,14 +28,14 @@ func (w *objectCheck) mounts(object map[string]any, gvk kube.GroupVersionKind) {
 		for i, c := range containers {
 			container, _ := c.(map[string]any)
 			for _, kind := range []string{"volumeMounts", "volumeDevices"} {
-				w.mounted(container[kind], volumes, append(slices.Clone(path), list, i, kind))
+				o.mounted(container[kind], volumes, append(slices.Clone(path), list, i, kind))
 			}
 		}
 	}
 }
 
 // mounted checks one list of mounts.
-func (w *objectCheck) mounted(v any, volumes []string, path []any) {
+func (o *objectCheck) mounted(v any, volumes []string, path []any) {
 	list, _ := v.([]any)
 	for i, e := range list {
 		entry, _ := e.(map[string]any)
@@ -48,7 +48,7 @@ func (w *objectCheck) mounted(v any, volumes []string, path []any) {
 		if near := spelling.Nearest(name, volumes); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		w.addFault(finding.RuleValue, false, at, fmt.Sprintf("%s: the pod has no volume %q", position.Path(at), position.ShortName(name)), hint)
+		o.addFault(finding.RuleValue, false, at, fmt.Sprintf("%s: the pod has no volume %q", position.Path(at), position.ShortName(name)), hint)
 	}
 }
 

@@ -39,11 +39,11 @@ func (b Bundle) overlays(r Rendered) (file string, patches []string) {
 
 // inFiles is the place of a fault in the first of some files that has it, or in a patch of
 // these which changes the value; the name is empty where none has it.
-func (j *bundleCheck) inFiles(names, patches []string, object map[string]any, fault Fault) (name string, line, column int) {
-	patch, patchLine, patchColumn := j.inPatches(patches, object, fault)
+func (b *bundleCheck) inFiles(names, patches []string, object map[string]any, fault Fault) (name string, line, column int) {
+	patch, patchLine, patchColumn := b.inPatches(patches, object, fault)
 	for _, name := range names {
-		line, column, ok := j.inFile(name, object, fault)
-		if ok && (patch == "" || j.unchanged(name, object, fault.Path)) {
+		line, column, ok := b.inFile(name, object, fault)
+		if ok && (patch == "" || b.unchanged(name, object, fault.Path)) {
 			return name, line, column
 		}
 		if ok {
@@ -54,9 +54,9 @@ func (j *bundleCheck) inFiles(names, patches []string, object map[string]any, fa
 }
 
 // inPatches is the place of a fault in the last patch of an object that has it.
-func (j *bundleCheck) inPatches(patches []string, object map[string]any, fault Fault) (file string, line, column int) {
+func (b *bundleCheck) inPatches(patches []string, object map[string]any, fault Fault) (file string, line, column int) {
 	for _, name := range slices.Backward(patches) {
-		for _, root := range j.documents(name) {
+		for _, root := range b.documents(name) {
 			if line, column, ok := inPatch(root, object, fault); ok {
 				return name, line, column
 			}
@@ -149,12 +149,12 @@ func valueBelow(value, key any) any {
 
 // unchanged reports whether patches leave the value of an object to which keys lead as it is
 // in a file. It is true also where the file has no single text or number there.
-func (j *bundleCheck) unchanged(name string, object map[string]any, keys []any) bool {
+func (b *bundleCheck) unchanged(name string, object map[string]any, keys []any) bool {
 	var value any = object
 	for _, key := range keys {
 		value = valueBelow(value, key)
 	}
-	for _, root := range j.documents(name) {
+	for _, root := range b.documents(name) {
 		if text, single := position.Text(root, keys...); single && isSameObject(root, object) {
 			return text == fmt.Sprint(value)
 		}

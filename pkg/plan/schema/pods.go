@@ -37,56 +37,56 @@ func podSpec(object map[string]any, gvk kube.GroupVersionKind) (spec map[string]
 func appendKeys(path []any, keys ...any) []any { return slices.Concat(path, keys) }
 
 // pods checks the pods that an object makes for what API servers refuse.
-func (w *objectCheck) pods(object map[string]any, gvk kube.GroupVersionKind) {
+func (o *objectCheck) pods(object map[string]any, gvk kube.GroupVersionKind) {
 	spec, path := podSpec(object, gvk)
 	policy, _ := spec["restartPolicy"].(string)
 	if gvk.Group == "apps" && (policy == "OnFailure" || policy == "Never") {
 		at := appendKeys(path, "restartPolicy")
-		w.addFault(finding.RuleValue, false, at, position.Path(at)+" must be Always for pods of a "+gvk.Kind, "pods that end are those of a Job")
+		o.addFault(finding.RuleValue, false, at, position.Path(at)+" must be Always for pods of a "+gvk.Kind, "pods that end are those of a Job")
 	}
 	if gvk.Group == "batch" && policy == "Always" {
 		at := appendKeys(path, "restartPolicy")
-		w.addFault(finding.RuleValue, false, at, position.Path(at)+" must be OnFailure or Never for pods of a Job", "pods that run for ever are those of a Deployment")
+		o.addFault(finding.RuleValue, false, at, position.Path(at)+" must be OnFailure or Never for pods of a Job", "pods that run for ever are those of a Deployment")
 	}
 	for _, list := range []string{"initContainers", "containers"} {
 		containers, _ := spec[list].([]any)
 		for i, c := range containers {
 			if container, ok := c.(map[string]any); ok {
-				w.container(container, appendKeys(path, list, i))
+				o.container(container, appendKeys(path, list, i))
 			}
 		}
 	}
 }
 
 // container checks one container of a pod.
-func (w *objectCheck) container(container map[string]any, path []any) {
+func (o *objectCheck) container(container map[string]any, path []any) {
 	for _, field := range []string{"name", "image"} {
 		if text, isText := container[field].(string); container[field] == nil || isText && text == "" {
-			w.addFault(finding.RuleValue, false, path, position.Path(appendKeys(path, field))+" is missing", "")
+			o.addFault(finding.RuleValue, false, path, position.Path(appendKeys(path, field))+" is missing", "")
 		}
 	}
 	if name, ok := container["name"].(string); ok && name != "" {
 		at := appendKeys(path, "name")
-		w.valid(at, position.Path(at), validation.IsDNS1123Label(name))
+		o.valid(at, position.Path(at), validation.IsDNS1123Label(name))
 	}
 	ports, _ := container["ports"].([]any)
 	for i, p := range ports {
 		port, _ := p.(map[string]any)
-		w.port(port["containerPort"], appendKeys(path, "ports", i, "containerPort"))
+		o.port(port["containerPort"], appendKeys(path, "ports", i, "containerPort"))
 	}
-	w.requests(container, path)
-	w.handlers(container, path)
+	o.requests(container, path)
+	o.handlers(container, path)
 }
 
 // port checks a number of a port. What is no number is a fault of its type.
-func (w *objectCheck) port(v any, path []any) {
+func (o *objectCheck) port(v any, path []any) {
 	if n, ok := toFloat(v); ok && (n < 1 || n > 65535) {
-		w.addFault(finding.RuleValue, false, path, position.Path(path)+" must be a number from 1 to 65535", "")
+		o.addFault(finding.RuleValue, false, path, position.Path(path)+" must be a number from 1 to 65535", "")
 	}
 }
 
 // requests checks that a container asks for no more than its limits.
-func (w *objectCheck) requests(container map[string]any, path []any) {
+func (o *objectCheck) requests(container map[string]any, path []any) {
 	resources, _ := container["resources"].(map[string]any)
 	requests, _ := resources["requests"].(map[string]any)
 	limits, _ := resources["limits"].(map[string]any)
@@ -95,7 +95,7 @@ func (w *objectCheck) requests(container map[string]any, path []any) {
 		limit, okLimit := quantity(limits[name])
 		if okRequest && okLimit && request.Cmp(limit) > 0 {
 			at := appendKeys(path, "resources", "requests", name)
-			w.addFault(finding.RuleValue, false, at, position.Path(at)+" must not be above the limit of the container", "the limit is "+limit.String())
+			o.addFault(finding.RuleValue, false, at, position.Path(at)+" must not be above the limit of the container", "the limit is "+limit.String())
 		}
 	}
 }
@@ -111,7 +111,7 @@ func quantity(v any) (q resource.Quantity, ok bool) {
 
 // handlers warns of probes and hooks of a container that name a port which it does not have:
 // they fail for as long as the container runs.
-func (w *objectCheck) handlers(container map[string]any, path []any) {
+func (o *objectCheck) handlers(container map[string]any, path []any) {
 	names := namesIn(container["ports"])
 	lifecycle, _ := container["lifecycle"].(map[string]any)
 	for _, h := range []struct {
@@ -131,7 +131,7 @@ func (w *objectCheck) handlers(container map[string]any, path []any) {
 					continue
 				}
 				at := appendKeys(h.path, name, kind, "port")
-				w.addWarning(at, fmt.Sprintf("%s: the container has no port %q", position.Path(at), position.ShortName(port)), nearHint(port, names))
+				o.addWarning(at, fmt.Sprintf("%s: the container has no port %q", position.Path(at), position.ShortName(port)), nearHint(port, names))
 			}
 		}
 	}

@@ -18,55 +18,55 @@ const (
 )
 
 // checkRefusedValues checks values of well-known kinds that API servers refuse.
-func (w *objectCheck) checkRefusedValues(object map[string]any, gvk kube.GroupVersionKind) {
+func (o *objectCheck) checkRefusedValues(object map[string]any, gvk kube.GroupVersionKind) {
 	spec, _ := object["spec"].(map[string]any)
 	switch gvk.GroupKind() {
 	case kube.GroupKind{Kind: "Service"}:
-		w.servicePorts(spec)
+		o.servicePorts(spec)
 	case kube.GroupKind{Kind: "Secret"}:
-		w.secretKeys(object)
+		o.secretKeys(object)
 	case kube.GroupKind{Group: "batch", Kind: "CronJob"}:
-		w.schedule(spec)
+		o.schedule(spec)
 	case kube.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:
 		least, okLeast := toFloat(spec["minReplicas"])
 		most, okMost := toFloat(spec["maxReplicas"])
 		if okLeast && okMost && least > most {
-			w.addFault(finding.RuleValue, false, []any{"spec", "minReplicas"}, "spec.minReplicas must not be above spec.maxReplicas", "")
+			o.addFault(finding.RuleValue, false, []any{"spec", "minReplicas"}, "spec.minReplicas must not be above spec.maxReplicas", "")
 		}
 	case kube.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}:
-		w.subjects(object)
+		o.subjects(object)
 	case kube.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "Role"}, kube.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:
-		w.checkRoleRules(object)
+		o.checkRoleRules(object)
 	}
 }
 
 // servicePorts checks the ports of a Service.
-func (w *objectCheck) servicePorts(spec map[string]any) {
+func (o *objectCheck) servicePorts(spec map[string]any) {
 	ports, _ := spec["ports"].([]any)
 	for i, p := range ports {
 		port, _ := p.(map[string]any)
 		path := []any{"spec", "ports", i}
-		w.port(port["port"], appendKeys(path, "port"))
-		w.port(port["targetPort"], appendKeys(path, "targetPort"))
+		o.port(port["port"], appendKeys(path, "port"))
+		o.port(port["targetPort"], appendKeys(path, "targetPort"))
 		n, ok := toFloat(port["nodePort"])
 		if at := appendKeys(path, "nodePort"); ok && n != 0 && (n < firstNodePort || n > lastNodePort) {
-			w.addWarning(at, position.Path(at)+" is not from 30000 to 32767, which is where Kubernetes takes ports of nodes from",
+			o.addWarning(at, position.Path(at)+" is not from 30000 to 32767, which is where Kubernetes takes ports of nodes from",
 				"API servers refuse it unless their --service-node-port-range holds it")
 		}
 	}
 }
 
 // schedule checks when a CronJob runs, with the parser of Kubernetes.
-func (w *objectCheck) schedule(spec map[string]any) {
+func (o *objectCheck) schedule(spec map[string]any) {
 	text, ok := spec["schedule"].(string)
 	if !ok || text == "" {
 		return
 	}
 	at := []any{"spec", "schedule"}
 	if strings.Contains(text, "TZ=") {
-		w.addFault(finding.RuleValue, false, at, "spec.schedule takes no time zone", "spec.timeZone is for that")
+		o.addFault(finding.RuleValue, false, at, "spec.schedule takes no time zone", "spec.timeZone is for that")
 	} else if _, err := cron.ParseStandard(text); err != nil {
-		w.addFault(finding.RuleValue, false, at, "spec.schedule is no cron expression: "+position.ShortName(err.Error()),
+		o.addFault(finding.RuleValue, false, at, "spec.schedule is no cron expression: "+position.ShortName(err.Error()),
 			"it has 5 fields, such as \"0 3 * * *\", or is one such as @daily")
 	}
 }
@@ -80,7 +80,7 @@ var secretKeys = map[string][]string{
 }
 
 // secretKeys checks that a Secret has the keys that its type asks for.
-func (w *objectCheck) secretKeys(object map[string]any) {
+func (o *objectCheck) secretKeys(object map[string]any) {
 	kind, _ := object["type"].(string)
 	data, _ := object["data"].(map[string]any)
 	texts, _ := object["stringData"].(map[string]any)
@@ -92,22 +92,22 @@ func (w *objectCheck) secretKeys(object map[string]any) {
 	at, must := []any{"type"}, "a Secret of type "+kind+" must have the key "
 	for _, key := range secretKeys[kind] {
 		if missing(key) {
-			w.addFault(finding.RuleValue, false, at, must+key, "add it to data or stringData")
+			o.addFault(finding.RuleValue, false, at, must+key, "add it to data or stringData")
 		}
 	}
 	if kind == "kubernetes.io/basic-auth" && missing("username") && missing("password") {
-		w.addFault(finding.RuleValue, false, at, must+"username or password", "add one of them to data or stringData")
+		o.addFault(finding.RuleValue, false, at, must+"username or password", "add one of them to data or stringData")
 	}
 }
 
 // subjects checks that a ClusterRoleBinding says where its service accounts are.
-func (w *objectCheck) subjects(object map[string]any) {
+func (o *objectCheck) subjects(object map[string]any) {
 	list, _ := object["subjects"].([]any)
 	for i, s := range list {
 		subject, _ := s.(map[string]any)
 		if namespace, _ := subject["namespace"].(string); subject["kind"] == "ServiceAccount" && namespace == "" {
 			at := []any{"subjects", i}
-			w.addFault(finding.RuleValue, false, at, position.Path(appendKeys(at, "namespace"))+" is missing", "a ServiceAccount in a ClusterRoleBinding needs its namespace")
+			o.addFault(finding.RuleValue, false, at, position.Path(appendKeys(at, "namespace"))+" is missing", "a ServiceAccount in a ClusterRoleBinding needs its namespace")
 		}
 	}
 }

@@ -41,10 +41,10 @@ var needs = []requiredField{
 
 // checkRequired checks that the fields are there without which the API server refuses a kind,
 // as far as they are among needs.
-func (w *objectCheck) checkRequired(object map[string]any, gvk kube.GroupVersionKind) {
+func (o *objectCheck) checkRequired(object map[string]any, gvk kube.GroupVersionKind) {
 	for _, n := range needs {
 		if n.kind == gvk.GroupKind() && gvk.Version == "v1" {
-			w.checkRequiredField(object, n.path, nil, n.without)
+			o.checkRequiredField(object, n.path, nil, n.without)
 		}
 	}
 	if gvk.Group != "batch" {
@@ -54,17 +54,17 @@ func (w *objectCheck) checkRequired(object map[string]any, gvk kube.GroupVersion
 	if gvk.Kind == "CronJob" {
 		path = slices.Concat([]any{"spec", "jobTemplate"}, path)
 	}
-	w.checkRequiredField(object, path, nil, "for pods of a Job it is OnFailure or Never")
+	o.checkRequiredField(object, path, nil, "for pods of a Job it is OnFailure or Never")
 }
 
 // checkRequiredField reports the fields that path leads to below a value and that are not there; above
 // leads to the value.
-func (w *objectCheck) checkRequiredField(v any, path, above []any, without string) {
+func (o *objectCheck) checkRequiredField(v any, path, above []any, without string) {
 	switch key := path[0].(type) {
 	case entries:
 		list, _ := v.([]any)
 		for i, e := range list {
-			w.checkRequiredField(e, path[1:], append(slices.Clone(above), i), without)
+			o.checkRequiredField(e, path[1:], append(slices.Clone(above), i), without)
 		}
 	case string:
 		m, ok := v.(map[string]any)
@@ -75,9 +75,9 @@ func (w *objectCheck) checkRequiredField(v any, path, above []any, without strin
 		value, has := m[key]
 		switch {
 		case len(path) > 1:
-			w.checkRequiredField(value, path[1:], at, without)
+			o.checkRequiredField(value, path[1:], at, without)
 		case !has || value == nil:
-			w.addFault(finding.RuleValue, false, above, position.Path(at)+" is missing", without)
+			o.addFault(finding.RuleValue, false, above, position.Path(at)+" is missing", without)
 		}
 	}
 }

@@ -44,7 +44,7 @@ var plurals = sync.OnceValue(func() map[string]map[string]string {
 
 // checkRoleRules warns of rules of a role that allow nothing: resources in the singular, and verbs
 // that nothing asks for. Only rules about groups of Kubernetes are judged.
-func (w *objectCheck) checkRoleRules(object map[string]any) {
+func (o *objectCheck) checkRoleRules(object map[string]any) {
 	rules, _ := object["rules"].([]any)
 	for i, r := range rules {
 		rule, _ := r.(map[string]any)
@@ -59,13 +59,13 @@ func (w *objectCheck) checkRoleRules(object map[string]any) {
 		if len(known) == 0 || len(known) != len(groups) {
 			continue
 		}
-		w.resources(rule["resources"], known, []any{"rules", i, "resources"})
-		w.verbs(rule["verbs"], []any{"rules", i, "verbs"})
+		o.resources(rule["resources"], known, []any{"rules", i, "resources"})
+		o.verbs(rule["verbs"], []any{"rules", i, "verbs"})
 	}
 }
 
 // resources warns of kinds in the place of resources. known are the resources of the groups.
-func (w *objectCheck) resources(v any, known []map[string]string, path []any) {
+func (o *objectCheck) resources(v any, known []map[string]string, path []any) {
 	list, _ := v.([]any)
 	for i, e := range list {
 		text, _ := e.(string)
@@ -74,7 +74,7 @@ func (w *objectCheck) resources(v any, known []map[string]string, path []any) {
 			for kind, plural := range resources {
 				if name != plural && (strings.EqualFold(name, kind) || strings.EqualFold(name, plural)) {
 					at := appendKeys(path, i)
-					w.addWarning(at, fmt.Sprintf("%s: there is no resource %q, so that the rule does not allow it", position.Path(at), position.ShortName(name)),
+					o.addWarning(at, fmt.Sprintf("%s: there is no resource %q, so that the rule does not allow it", position.Path(at), position.ShortName(name)),
 						fmt.Sprintf("did you mean %q?", plural))
 				}
 			}
@@ -83,7 +83,7 @@ func (w *objectCheck) resources(v any, known []map[string]string, path []any) {
 }
 
 // verbs warns of verbs that do not exist.
-func (w *objectCheck) verbs(v any, path []any) {
+func (o *objectCheck) verbs(v any, path []any) {
 	list, _ := v.([]any)
 	for i, e := range list {
 		verb, ok := e.(string)
@@ -97,6 +97,6 @@ func (w *objectCheck) verbs(v any, path []any) {
 			hint = fmt.Sprintf("did you mean %q?", other)
 		}
 		at := appendKeys(path, i)
-		w.addWarning(at, fmt.Sprintf("%s: there is no verb %q, so that it allows nothing", position.Path(at), position.ShortName(verb)), hint)
+		o.addWarning(at, fmt.Sprintf("%s: there is no verb %q, so that it allows nothing", position.Path(at), position.ShortName(verb)), hint)
 	}
 }

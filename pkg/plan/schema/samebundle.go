@@ -48,15 +48,15 @@ func (b Bundle) ownKinds() map[kube.GroupKind]string {
 
 // objectFaults are those of one object, and that its CRD is in the same bundle: Helm looks up all
 // kinds before it makes the first object.
-func (j *bundleCheck) objectFaults(object map[string]any) []Fault {
-	list := j.kinds.Check(object)
+func (b *bundleCheck) objectFaults(object map[string]any) []Fault {
+	list := b.kinds.Check(object)
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)
 	gv, err := kube.ParseGroupVersion(apiVersion)
 	if err != nil || isHook(object) {
 		return list
 	}
-	file := j.ownCRDs[gv.WithKind(kind).GroupKind()]
+	file := b.ownCRDs[gv.WithKind(kind).GroupKind()]
 	if file == "" {
 		return list
 	}

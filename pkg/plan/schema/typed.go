@@ -25,14 +25,14 @@ type objectCheck struct {
 	newer  bool // the cluster's types may have more fields than those that are linked
 }
 
-func (w *objectCheck) addFault(rule string, key bool, path []any, message, hint string) {
-	w.keepFault(Fault{Path: append([]any(nil), path...), Key: key, Severity: finding.Error, Rule: rule, Message: message, Hint: hint})
+func (o *objectCheck) addFault(rule string, key bool, path []any, message, hint string) {
+	o.keepFault(Fault{Path: append([]any(nil), path...), Key: key, Severity: finding.Error, Rule: rule, Message: message, Hint: hint})
 }
 
 // keepFault keeps a fault, unless the object has as many already as are kept.
-func (w *objectCheck) keepFault(f Fault) {
-	if len(w.faults) < maxFaults {
-		w.faults = append(w.faults, f)
+func (o *objectCheck) keepFault(f Fault) {
+	if len(o.faults) < maxFaults {
+		o.faults = append(o.faults, f)
 	}
 }
 
@@ -75,24 +75,24 @@ func misplaced(key string, t reflect.Type) string {
 }
 
 // addUnknownField adds the fault of a field that a schema does not have; hint is where it belongs.
-func (w *objectCheck) addUnknownField(path []any, key string, known []string, hint string) {
+func (o *objectCheck) addUnknownField(path []any, key string, known []string, hint string) {
 	hint = cmp.Or(renamed(path, known), hint)
 	if near := spelling.Nearest(position.ShortName(key), known); near != "" && hint == "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	w.addFault(finding.RuleUnknownField, true, path, fmt.Sprintf("unknown field %q", position.Path(path)), hint)
-	if last := len(w.faults) - 1; w.newer && last >= 0 && w.faults[last].Rule == finding.RuleUnknownField {
-		w.faults[last].Severity = finding.Warning
-		w.faults[last].Hint = "this fleet knows Kubernetes up to " + Linked
+	o.addFault(finding.RuleUnknownField, true, path, fmt.Sprintf("unknown field %q", position.Path(path)), hint)
+	if last := len(o.faults) - 1; o.newer && last >= 0 && o.faults[last].Rule == finding.RuleUnknownField {
+		o.faults[last].Severity = finding.Warning
+		o.faults[last].Hint = "this fleet knows Kubernetes up to " + Linked
 	}
 }
 
-func (w *objectCheck) refuseValue(path []any, want string, got any) {
+func (o *objectCheck) refuseValue(path []any, want string, got any) {
 	hint := ""
 	if want == aText && isScalar(got) {
 		hint = "put it in quotes"
 	}
-	w.addFault(finding.RuleType, false, path, fmt.Sprintf("%s must be %s, not %s", position.Path(path), want, describe(got)), hint)
+	o.addFault(finding.RuleType, false, path, fmt.Sprintf("%s must be %s, not %s", position.Path(path), want, describe(got)), hint)
 }
 
 // What values are in words.
@@ -129,93 +129,93 @@ func isScalar(v any) bool {
 
 // checkValue compares one value with the type that it is decoded to. Null is accepted
 // everywhere: it is decoded to nothing.
-func (w *objectCheck) checkValue(v any, t reflect.Type, path []any) {
+func (o *objectCheck) checkValue(v any, t reflect.Type, path []any) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch {
-	case v == nil || len(w.faults) >= maxFaults:
+	case v == nil || len(o.faults) >= maxFaults:
 	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
-		w.decoded(v, t, path)
+		o.decoded(v, t, path)
 	case t.Kind() == reflect.Struct:
-		w.structure(v, t, path)
+		o.structure(v, t, path)
 	case t.Kind() == reflect.Map:
 		entries, ok := v.(map[string]any)
 		if !ok {
-			w.refuseValue(path, aMapping, v)
+			o.refuseValue(path, aMapping, v)
 			return
 		}
 		for key, e := range inOrder(entries) {
-			w.checkValue(e, t.Elem(), append(path, key))
+			o.checkValue(e, t.Elem(), append(path, key))
 		}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
-		w.base64(v, path)
+		o.base64(v, path)
 	case t.Kind() == reflect.Slice:
 		list, ok := v.([]any)
 		if !ok {
-			w.refuseValue(path, aList, v)
+			o.refuseValue(path, aList, v)
 			return
 		}
 		for i, e := range list {
-			w.checkValue(e, t.Elem(), append(path, i))
+			o.checkValue(e, t.Elem(), append(path, i))
 		}
 	default:
-		w.scalar(v, t, path)
+		o.scalar(v, t, path)
 	}
 }
 
-func (w *objectCheck) structure(v any, t reflect.Type, path []any) {
+func (o *objectCheck) structure(v any, t reflect.Type, path []any) {
 	entries, ok := v.(map[string]any)
 	if !ok {
-		w.refuseValue(path, aMapping, v)
+		o.refuseValue(path, aMapping, v)
 		return
 	}
 	known := fieldsOf(t)
-	before := len(w.faults)
+	before := len(o.faults)
 	for key, e := range inOrder(entries) {
 		if f, ok := known.types[key]; ok {
-			w.checkValue(e, f, append(path, key))
+			o.checkValue(e, f, append(path, key))
 		} else {
-			w.addUnknownField(append(path, key), key, known.names, misplaced(key, t))
+			o.addUnknownField(append(path, key), key, known.names, misplaced(key, t))
 		}
 	}
-	if t == reflect.TypeFor[metav1.LabelSelector]() && len(w.faults) == before {
-		w.selector(entries, path)
+	if t == reflect.TypeFor[metav1.LabelSelector]() && len(o.faults) == before {
+		o.selector(entries, path)
 	}
 }
 
 // scalar checks a value that is a single one, as the decoder of an API server
 // would.
-func (w *objectCheck) scalar(v any, t reflect.Type, path []any) {
+func (o *objectCheck) scalar(v any, t reflect.Type, path []any) {
 	switch t.Kind() {
 	case reflect.String:
 		text, ok := v.(string)
 		if !ok {
-			w.refuseValue(path, aText, v)
+			o.refuseValue(path, aText, v)
 		}
-		w.oneOf(text, t, path)
+		o.oneOf(text, t, path)
 	case reflect.Bool:
 		if _, ok := v.(bool); !ok {
-			w.refuseValue(path, aBool, v)
+			o.refuseValue(path, aBool, v)
 		}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		w.checkInteger(v, t, path)
+		o.checkInteger(v, t, path)
 	case reflect.Float32, reflect.Float64:
 		if _, ok := toFloat(v); !ok {
-			w.refuseValue(path, aNumber, v)
+			o.refuseValue(path, aNumber, v)
 		}
 	}
 }
 
-func (w *objectCheck) checkInteger(v any, t reflect.Type, path []any) {
+func (o *objectCheck) checkInteger(v any, t reflect.Type, path []any) {
 	n, ok := toFloat(v)
 	switch {
 	case !ok:
-		w.refuseValue(path, aWhole, v)
+		o.refuseValue(path, aWhole, v)
 	case n != math.Trunc(n):
-		w.addFault(finding.RuleType, false, path, position.Path(path)+" must be a whole number", "")
+		o.addFault(finding.RuleType, false, path, position.Path(path)+" must be a whole number", "")
 	case t.Bits() <= 32 && reflect.Zero(t).CanInt() && reflect.Zero(t).OverflowInt(int64(n)):
-		w.addFault(finding.RuleType, false, path, position.Path(path)+" is too large a number", "")
+		o.addFault(finding.RuleType, false, path, position.Path(path)+" is too large a number", "")
 	}
 }
 
@@ -229,24 +229,24 @@ func toFloat(v any) (float64, bool) {
 	return 0, false
 }
 
-func (w *objectCheck) base64(v any, path []any) {
+func (o *objectCheck) base64(v any, path []any) {
 	text, ok := v.(string)
 	if !ok {
-		w.refuseValue(path, aText, v)
+		o.refuseValue(path, aText, v)
 		return
 	}
 	switch decoded, err := base64.StdEncoding.DecodeString(text); {
 	case err != nil && isPEM(text):
-		w.addFault(finding.RuleType, false, path, position.Path(path)+" is PEM, and the base64 of it is wanted", plainHint(path))
+		o.addFault(finding.RuleType, false, path, position.Path(path)+" is PEM, and the base64 of it is wanted", plainHint(path))
 	case err != nil:
-		w.addFault(finding.RuleType, false, path, position.Path(path)+" is not base64", plainHint(path))
+		o.addFault(finding.RuleType, false, path, position.Path(path)+" is not base64", plainHint(path))
 	case isEncodedPEM(string(decoded)):
-		w.addWarning(path, position.Path(path)+" is the base64 of base64, and it is decoded once", "write the base64 of the PEM itself")
+		o.addWarning(path, position.Path(path)+" is the base64 of base64, and it is decoded once", "write the base64 of the PEM itself")
 	}
 }
 
 // decoded tries a type that decodes itself.
-func (w *objectCheck) decoded(v any, t reflect.Type, path []any) {
+func (o *objectCheck) decoded(v any, t reflect.Type, path []any) {
 	raw, err := json.Marshal(v)
 	if err != nil || json.Unmarshal(raw, reflect.New(t).Interface()) == nil {
 		return
@@ -262,7 +262,7 @@ func (w *objectCheck) decoded(v any, t reflect.Type, path []any) {
 	case "IntOrString":
 		want = "a whole number or a text"
 	}
-	w.addFault(finding.RuleType, false, path, position.Path(path)+" must be "+want, "")
+	o.addFault(finding.RuleType, false, path, position.Path(path)+" must be "+want, "")
 }
 
 // fields are the JSON names of a struct, and their types.

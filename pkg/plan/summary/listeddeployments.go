@@ -38,81 +38,81 @@ type listedDeployments struct {
 	ten    []*Deployment // in order
 }
 
-func (c *listedDeployments) consider(d *Deployment) {
+func (l *listedDeployments) consider(d *Deployment) {
 	rank := d.State.Rank()
-	if first := c.firsts[rank]; first == nil || c.before != nil && c.before(d, first) {
-		c.firsts[rank], c.places[rank] = d, c.seen
+	if first := l.firsts[rank]; first == nil || l.before != nil && l.before(d, first) {
+		l.firsts[rank], l.places[rank] = d, l.seen
 	}
-	c.seen++
-	n := len(c.ten)
+	l.seen++
+	n := len(l.ten)
 	if n == fleet.StatusListLimit {
-		if c.before == nil || !c.before(d, c.ten[n-1]) {
+		if l.before == nil || !l.before(d, l.ten[n-1]) {
 			return
 		}
-		c.ten = c.ten[:n-1]
+		l.ten = l.ten[:n-1]
 	}
-	at := len(c.ten)
-	if c.before != nil {
-		for at > 0 && c.before(d, c.ten[at-1]) {
+	at := len(l.ten)
+	if l.before != nil {
+		for at > 0 && l.before(d, l.ten[at-1]) {
 			at--
 		}
 	}
-	c.ten = slices.Insert(c.ten, at, d)
+	l.ten = slices.Insert(l.ten, at, d)
 }
 
 // firstOf is the first deployment of a state, nil for none.
-func (c *listedDeployments) firstOf(s fleet.BundleState) *Deployment { return c.firsts[s.Rank()] }
+func (l *listedDeployments) firstOf(s fleet.BundleState) *Deployment { return l.firsts[s.Rank()] }
 
 // list is at most 10 deployments in order: the first of each state, then the
 // first of all.
-func (c *listedDeployments) list() []*Deployment {
+func (l *listedDeployments) list() []*Deployment {
 	room := fleet.StatusListLimit
-	for _, d := range c.firsts {
+	for _, d := range l.firsts {
 		if d != nil {
 			room--
 		}
 	}
 	var out []*Deployment
-	for _, d := range c.ten {
+	for _, d := range l.ten {
 		switch {
-		case c.firsts[d.State.Rank()] == d:
+		case l.firsts[d.State.Rank()] == d:
 			out = append(out, d)
 		case room > 0:
 			room--
 			out = append(out, d)
 		}
 	}
-	return append(out, c.lateFirsts()...)
+	return append(out, l.lateFirsts()...)
 }
 
 // lateFirsts are the firsts of states that are not among the first ten, in order.
-func (c *listedDeployments) lateFirsts() []*Deployment {
+func (l *listedDeployments) lateFirsts() []*Deployment {
 	var ranks []int
-	for rank, d := range c.firsts {
-		if d != nil && !slices.Contains(c.ten, d) {
+	for rank, d := range l.firsts {
+		if d != nil && !slices.Contains(l.ten, d) {
 			ranks = append(ranks, rank)
 		}
 	}
 	slices.SortFunc(ranks, func(a, b int) int {
 		switch {
-		case c.before == nil:
-			return c.places[a] - c.places[b]
-		case c.before(c.firsts[a], c.firsts[b]):
+		case l.before == nil:
+			return l.places[a] - l.places[b]
+		case l.before(l.firsts[a], l.firsts[b]):
 			return -1
 		}
 		return 1
 	})
 	var out []*Deployment
 	for _, rank := range ranks {
-		out = append(out, c.firsts[rank])
+		out = append(out, l.firsts[rank])
 	}
 	return out
 }
 
 // resources are the deployments that are listed, as they are listed.
-func (c *listedDeployments) resources(word string) []fleet.NonReadyResource {
+func (l *listedDeployments) resources(word string) []fleet.NonReadyResource {
 	var out []fleet.NonReadyResource
-	for _, d := range c.list() {
+	for _, d := range l.list() {
 		out = append(out, NonReadyResource(Name(word, d), d))
 	}
 	return out

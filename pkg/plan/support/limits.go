@@ -12,7 +12,7 @@ type Limit struct{ Kind, Name string }
 // FailClosed says why nothing new is deployed in a namespace that holds these
 // limits; it is empty where there are none. The message names one of them, the
 // first by kind and name.
-func FailClosed(limits []Limit) string {
+func LimitReason(limits []Limit) string {
 	if len(limits) == 0 {
 		return ""
 	}

@@ -60,11 +60,11 @@ func TestKindsAreKnown(t *testing.T) {
 	}
 }
 
-func TestFailClosed(t *testing.T) {
-	if got := FailClosed(nil); got != "" {
+func TestLimitReason(t *testing.T) {
+	if got := LimitReason(nil); got != "" {
 		t.Errorf("no limits, no words: %q", got)
 	}
-	got := FailClosed([]Limit{{"Schedule", "night"}, {"Policy", "p"}})
+	got := LimitReason([]Limit{{"Schedule", "night"}, {"Policy", "p"}})
 	want := `Policy "p" limits this namespace and is not implemented yet: nothing new is deployed until it is gone (and 1 more)`
 	if got != want {
 		t.Errorf("got %q", got)

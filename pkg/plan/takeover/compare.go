@@ -142,7 +142,7 @@ const mostReasons = 3
 func unsupported(in Input) []string {
 	var out []string
 	for _, text := range []string{
-		support.Message(support.UnsupportedFields(in.Bundle)), support.BlockReason(&in.Bundle.Spec), support.FailClosed(in.Limits),
+		support.Message(support.UnsupportedFields(in.Bundle)), support.BlockReason(&in.Bundle.Spec), support.LimitReason(in.Limits),
 	} {
 		if text != "" {
 			out = append(out, text)

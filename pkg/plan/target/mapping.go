@@ -72,11 +72,11 @@ func CompileMappings(list []*fleet.BundleNamespaceMapping) Mappings {
 // Fault returns why some of the mappings cannot be read, or nil where all can. With a fault
 // it is unknown how far a Bundle may go: the manager deploys nothing new by the mapping at
 // fault, and withdraws nothing because a mapping is missing.
-func (l Mappings) Fault() error {
+func (m Mappings) Fault() error {
 	var errs []error
-	for i := range l {
-		if l[i].err != nil {
-			errs = append(errs, l[i].err)
+	for i := range m {
+		if m[i].err != nil {
+			errs = append(errs, m[i].err)
 		}
 	}
 	if len(errs) > 1 {
@@ -94,15 +94,15 @@ type MappedNamespaces struct {
 
 // ReachOf returns how far the mappings of its namespace let a Bundle go. home is that
 // namespace, bundle the Bundle's labels, namespaces the labels of all namespaces by name.
-func (l Mappings) ReachOf(home string, bundle map[string]string, namespaces map[string]map[string]string) MappedNamespaces {
-	r := MappedNamespaces{home: home, by: map[string]string{}, fault: l.Fault()}
-	for i := range l {
-		if !l[i].Serves(bundle) {
+func (m Mappings) ReachOf(home string, bundle map[string]string, namespaces map[string]map[string]string) MappedNamespaces {
+	r := MappedNamespaces{home: home, by: map[string]string{}, fault: m.Fault()}
+	for i := range m {
+		if !m[i].Serves(bundle) {
 			continue
 		}
 		for name, set := range namespaces {
-			if _, known := r.by[name]; !known && name != home && l[i].Leads(set) {
-				r.by[name] = l[i].name
+			if _, known := r.by[name]; !known && name != home && m[i].Leads(set) {
+				r.by[name] = m[i].name
 			}
 		}
 	}
@@ -110,20 +110,20 @@ func (l Mappings) ReachOf(home string, bundle map[string]string, namespaces map[
 }
 
 // Namespaces returns the names of the namespaces beyond the Bundle's own, sorted.
-func (r MappedNamespaces) Namespaces() []string { return slices.Sorted(maps.Keys(r.by)) }
+func (m MappedNamespaces) Namespaces() []string { return slices.Sorted(maps.Keys(m.by)) }
 
 // Fault is Mappings.Fault.
-func (r MappedNamespaces) Fault() error { return r.fault }
+func (m MappedNamespaces) Fault() error { return m.fault }
 
 // Includes reports whether the Bundle may go to clusters of a namespace, and why.
-func (r MappedNamespaces) Includes(namespace string) (bool, string) {
-	if namespace == r.home {
+func (m MappedNamespaces) Includes(namespace string) (bool, string) {
+	if namespace == m.home {
 		return true, "the Bundle's own namespace"
 	}
-	if by, ok := r.by[namespace]; ok {
-		return true, fmt.Sprintf("BundleNamespaceMapping %q leads from %s to %s", by, r.home, namespace)
+	if by, ok := m.by[namespace]; ok {
+		return true, fmt.Sprintf("BundleNamespaceMapping %q leads from %s to %s", by, m.home, namespace)
 	}
-	return false, fmt.Sprintf("no BundleNamespaceMapping leads the Bundle from %s to %s", r.home, namespace)
+	return false, fmt.Sprintf("no BundleNamespaceMapping leads the Bundle from %s to %s", m.home, namespace)
 }
 
 // CompareClusters orders clusters as rollouts do: by name, and by namespace

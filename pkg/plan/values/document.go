@@ -46,22 +46,22 @@ func (m *meter) parseYAML(name, text string, entries int) (any, error) {
 type aliasExpansion map[*yamlnode.Node]int
 
 // size returns the bytes of a value, at most a little more than maxUnfoldedBytes.
-func (u aliasExpansion) size(n *yamlnode.Node) int {
+func (a aliasExpansion) size(n *yamlnode.Node) int {
 	if n.Kind == yamlnode.AliasNode {
-		if known, ok := u[n.Alias]; ok {
+		if known, ok := a[n.Alias]; ok {
 			return known
 		}
 		return maxUnfoldedBytes + 1 // inside of its own anchor
 	}
 	total := len(n.Value) + valueBytes
 	for _, below := range n.Content {
-		if total += u.size(below); total > maxUnfoldedBytes {
+		if total += a.size(below); total > maxUnfoldedBytes {
 			total = maxUnfoldedBytes + 1
 			break
 		}
 	}
 	if n.Anchor != "" {
-		u[n] = total
+		a[n] = total
 	}
 	return total
 }

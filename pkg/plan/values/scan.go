@@ -57,26 +57,26 @@ func scanTemplates(text string) templateText {
 
 // readAction reads one action, up to its end, and returns how long it is, and whether it
 // has an end.
-func (c *templateText) readAction(text string) (length int, closed bool) {
+func (t *templateText) readAction(text string) (length int, closed bool) {
 	depth := 0
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '"', '\'', '`':
 			end := quoted(text[i:])
-			c.bytes += end
+			t.bytes += end
 			i += end - 1
 			continue
 		case '}':
 			return i + 1, true
 		case '(':
 			depth++
-			c.parens = max(c.parens, depth)
+			t.parens = max(t.parens, depth)
 		case ')':
 			depth--
 		case '=':
-			c.variables++
+			t.variables++
 		}
-		c.bytes++
+		t.bytes++
 	}
 	return len(text), false
 }
@@ -95,13 +95,13 @@ func quoted(text string) int {
 }
 
 // checkLimits fails if a text holds more than templates may.
-func (c templateText) checkLimits() error {
+func (t templateText) checkLimits() error {
 	for _, one := range []struct {
 		n, limit int
 		what     string
 	}{
-		{c.actions, maxActions, "${ }"}, {c.bytes, maxCodeBytes, "bytes between ${ and }"},
-		{c.variables, maxVariables, "assignments"}, {c.parens, maxParens, "parentheses in each other"},
+		{t.actions, maxActions, "${ }"}, {t.bytes, maxCodeBytes, "bytes between ${ and }"},
+		{t.variables, maxVariables, "assignments"}, {t.parens, maxParens, "parentheses in each other"},
 	} {
 		if one.n > one.limit {
 			return fmt.Errorf("the text has more than %d %s: %w", one.limit, one.what, ErrLimit)

@@ -62,43 +62,43 @@ func newAttentionCollector(f Fleet, now time.Time) *attentionCollector {
 }
 
 // repository looks at what keeps a GitRepo from being read.
-func (s *attentionCollector) repository(r *fleet.GitRepo) {
+func (ac *attentionCollector) repository(r *fleet.GitRepo) {
 	key := keyOf(r)
 	state, c := RepoTrouble(r)
 	switch {
-	case c != nil && c.Type == fleet.ConditionDeletionHeld && s.removal("GitRepo", r, r.Status.Conditions, r.Status.ReadyClusters, r.Status.DesiredReadyClusters):
-		s.reported[key] = true
+	case c != nil && c.Type == fleet.ConditionDeletionHeld && ac.removal("GitRepo", r, r.Status.Conditions, r.Status.ReadyClusters, r.Status.DesiredReadyClusters):
+		ac.reported[key] = true
 	case c != nil:
-		s.heldClusters[key], s.reported[key] = state == Held, true
-		s.list = append(s.list, Attention{
+		ac.heldClusters[key], ac.reported[key] = state == Held, true
+		ac.list = append(ac.list, Attention{
 			State: state, Kind: "GitRepo", Name: key.String(),
 			Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
 		})
-	case updating(r) || s.lacksBundles(r) || reasonOf(readyProblem(r.Status.Conditions)) == summary.ReasonNotRead:
-		s.reported[key] = true
-		s.moving = append(s.moving, Moving{
-			Kind: "GitRepo", Name: key.String(), Commit: r.Status.PollingCommit, Reason: cmp.Or(s.fleet.Unmanaged(r), readProgress(r)),
+	case updating(r) || ac.lacksBundles(r) || reasonOf(readyProblem(r.Status.Conditions)) == summary.ReasonNotRead:
+		ac.reported[key] = true
+		ac.moving = append(ac.moving, Moving{
+			Kind: "GitRepo", Name: key.String(), Commit: r.Status.PollingCommit, Reason: cmp.Or(ac.fleet.Unmanaged(r), readProgress(r)),
 			Ready: r.Status.ReadyClusters, Desired: r.Status.DesiredReadyClusters,
 		})
 	default:
-		s.unchangedRepos = append(s.unchangedRepos, r)
+		ac.unchangedRepos = append(ac.unchangedRepos, r)
 	}
 }
 
 // removal adds the row of a removal that a person has approved and the manager has not
 // begun, and reports whether there is one.
-func (s *attentionCollector) removal(kind string, o metav1.Object, list []fleet.Condition, ready, desired int) bool {
+func (ac *attentionCollector) removal(kind string, o metav1.Object, list []fleet.Condition, ready, desired int) bool {
 	text := Approval(o, list)
 	if text != "" {
-		s.moving = append(s.moving, Moving{Kind: kind, Name: keyOf(o).String(), Ready: ready, Desired: desired, Reason: text})
+		ac.moving = append(ac.moving, Moving{Kind: kind, Name: keyOf(o).String(), Ready: ready, Desired: desired, Reason: text})
 	}
 	return text != ""
 }
 
 // lacksBundles reports whether the bundles that are seen of a GitRepo are known not to be
 // those that its last reading left: another reading is writing them.
-func (s *attentionCollector) lacksBundles(r *fleet.GitRepo) bool {
-	shows, known := reading.Shows(r, s.bundles[keyOf(r)])
+func (ac *attentionCollector) lacksBundles(r *fleet.GitRepo) bool {
+	shows, known := reading.Shows(r, ac.bundles[keyOf(r)])
 	return known && !shows
 }
 
@@ -115,20 +115,20 @@ func readProgress(r *fleet.GitRepo) string {
 // repositoriesLeft looks at GitRepos that were read and are not Ready for a reason that
 // none of their Bundles has reported. After a reading the manager needs a moment to write
 // the state of the Bundles.
-func (s *attentionCollector) repositoriesLeft() {
-	for _, r := range s.unchangedRepos {
+func (ac *attentionCollector) repositoriesLeft() {
+	for _, r := range ac.unchangedRepos {
 		c := readyProblem(r.Status.Conditions)
-		if c == nil || s.reported[keyOf(r)] {
+		if c == nil || ac.reported[keyOf(r)] {
 			continue
 		}
-		if c.Reason == fleet.ReasonProgressing && s.now.Sub(changedAt(c)) < unreadyGrace {
-			s.moving = append(s.moving, Moving{
+		if c.Reason == fleet.ReasonProgressing && ac.now.Sub(changedAt(c)) < unreadyGrace {
+			ac.moving = append(ac.moving, Moving{
 				Kind: "GitRepo", Name: keyOf(r).String(), Commit: r.Status.Commit, Reason: c.Message,
 				Ready: r.Status.ReadyClusters, Desired: r.Status.DesiredReadyClusters,
 			})
 			continue
 		}
-		s.list = append(s.list, Attention{
+		ac.list = append(ac.list, Attention{
 			State: fleet.NotReady, Kind: "GitRepo", Name: keyOf(r).String(),
 			Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
 		})
@@ -137,15 +137,15 @@ func (s *attentionCollector) repositoriesLeft() {
 
 // bundle looks at a Bundle: one row for each state that needs a person, and
 // one for all that is on its way.
-func (s *attentionCollector) bundle(b *fleet.Bundle) {
-	before := len(s.list) + len(s.moving)
+func (ac *attentionCollector) bundle(b *fleet.Bundle) {
+	before := len(ac.list) + len(ac.moving)
 	if c := HeldDeletion(b); c != nil && c.Reason != fleet.ReasonProtected {
-		s.workspaceHeld(b, c)
+		ac.workspaceHeld(b, c)
 		return
 	}
 	if c := condition.Find(b.Status.Conditions, fleet.ConditionDeletionHeld); c != nil && c.Status == corev1.ConditionTrue {
-		if !s.removal("Bundle", b, b.Status.Conditions, b.Status.Summary.Ready, b.Status.Summary.DesiredReady) {
-			s.list = append(s.list, Attention{
+		if !ac.removal("Bundle", b, b.Status.Conditions, b.Status.Summary.Ready, b.Status.Summary.DesiredReady) {
+			ac.list = append(ac.list, Attention{
 				State: Held, Kind: "Bundle", Name: keyOf(b).String(),
 				Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
 			})
@@ -156,77 +156,77 @@ func (s *attentionCollector) bundle(b *fleet.Bundle) {
 		}
 	}
 	if b.DeletionTimestamp != nil {
-		s.addLeavingBundle(b)
+		ac.addLeavingBundle(b)
 	} else if c := readyProblem(b.Status.Conditions); c != nil {
-		s.bundleProblem(b, c)
+		ac.bundleProblem(b, c)
 	} else {
 		for _, state := range []fleet.BundleState{fleet.ErrApplied, fleet.Modified, fleet.NotReady} {
-			s.bundleState(b, state)
+			ac.bundleState(b, state)
 		}
-		s.addBundleWaits(b)
+		ac.addBundleWaits(b)
 	}
-	if len(s.list)+len(s.moving) > before {
-		s.reported[repoOf(b)] = true
+	if len(ac.list)+len(ac.moving) > before {
+		ac.reported[repoOf(b)] = true
 	}
 }
 
 // addLeavingBundle is a Bundle that is being removed. What was not Ready before is no trouble
 // of the removal. One that is left on clusters that are away does not move.
-func (s *attentionCollector) addLeavingBundle(b *fleet.Bundle) {
-	s.bundleState(b, fleet.ErrApplied)
+func (ac *attentionCollector) addLeavingBundle(b *fleet.Bundle) {
+	ac.bundleState(b, fleet.ErrApplied)
 	all := &b.Status.Summary
 	here := all.Ready
 	for _, state := range []fleet.BundleState{fleet.ErrApplied, fleet.WaitApplied, fleet.Modified, fleet.OutOfSync, fleet.Pending, fleet.NotReady} {
-		n, _ := s.countPresent(b, state)
+		n, _ := ac.countPresent(b, state)
 		here += n
 	}
 	if here > 0 || all.DesiredReady == 0 {
-		s.addMoving(b, "being removed")
+		ac.addMoving(b, "being removed")
 	}
 }
 
 // workspaceHeld is a Bundle that was deleted with its namespace or its kind: a person
 // decides about all of a workspace at once, so they have one row.
-func (s *attentionCollector) workspaceHeld(b *fleet.Bundle, c *fleet.Condition) {
-	s.reported[repoOf(b)] = true
+func (ac *attentionCollector) workspaceHeld(b *fleet.Bundle, c *fleet.Condition) {
+	ac.reported[repoOf(b)] = true
 	row := Attention{
 		State: Held, Kind: "Workspace", Name: b.Namespace + "/" + b.Namespace,
 		Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
 	}
-	i, known := s.leaving[b.Namespace]
+	i, known := ac.leaving[b.Namespace]
 	if !known {
-		s.leaving[b.Namespace] = len(s.list)
-		s.list = append(s.list, row)
+		ac.leaving[b.Namespace] = len(ac.list)
+		ac.list = append(ac.list, row)
 		return
 	}
-	if have := s.list[i].Since; have == nil || row.Since != nil && row.Since.Before(*have) {
-		s.list[i].Since = row.Since
+	if have := ac.list[i].Since; have == nil || row.Since != nil && row.Since.Before(*have) {
+		ac.list[i].Since = row.Since
 	}
 }
 
 // untargeted reports whether a GitRepo says of all its Bundles that they match no
 // cluster: then it has the row.
-func (s *attentionCollector) untargeted(repo Key) bool {
-	return slices.ContainsFunc(s.unchangedRepos, func(r *fleet.GitRepo) bool {
+func (ac *attentionCollector) untargeted(repo Key) bool {
+	return slices.ContainsFunc(ac.unchangedRepos, func(r *fleet.GitRepo) bool {
 		return keyOf(r) == repo && reasonOf(readyProblem(r.Status.Conditions)) == fleet.ReasonNoTargets
 	})
 }
 
 // bundleProblem is a Bundle that is kept from being deployed at all.
-func (s *attentionCollector) bundleProblem(b *fleet.Bundle, c *fleet.Condition) {
+func (ac *attentionCollector) bundleProblem(b *fleet.Bundle, c *fleet.Condition) {
 	state := BundleState(b)
 	switch c.Reason {
 	case fleet.ReasonNoTargets:
-		if s.untargeted(repoOf(b)) {
+		if ac.untargeted(repoOf(b)) {
 			return
 		}
 	case fleet.ReasonNotImplemented, fleet.ReasonRestricted, fleet.EventPolicyViolation, fleet.ReasonSuspended:
-		if s.heldClusters[repoOf(b)] {
+		if ac.heldClusters[repoOf(b)] {
 			return
 		}
 		state = Held
 	}
-	s.list = append(s.list, Attention{
+	ac.list = append(ac.list, Attention{
 		State: state, Kind: "Bundle", Name: keyOf(b).String(),
 		Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
 		Clusters: Sample{Count: b.Status.Summary.DesiredReady},
@@ -236,7 +236,7 @@ func (s *attentionCollector) bundleProblem(b *fleet.Bundle, c *fleet.Condition) 
 // bundleState adds a row for the deployments of a Bundle in one state that does not end by
 // itself. Objects that are not ready yet, and dependencies that are not there yet, get some
 // time; what is not ready for another reason does not.
-func (s *attentionCollector) bundleState(b *fleet.Bundle, state fleet.BundleState) {
+func (ac *attentionCollector) bundleState(b *fleet.Bundle, state fleet.BundleState) {
 	row := Attention{State: state, Kind: "Bundle", Name: keyOf(b).String(), Reason: string(state)}
 	if c := condition.Find(b.Status.Conditions, fleet.ConditionReady); c != nil && c.Status == corev1.ConditionFalse {
 		row.Since = utcPointer(changedAt(c))
@@ -247,19 +247,19 @@ func (s *attentionCollector) bundleState(b *fleet.Bundle, state fleet.BundleStat
 	var n int
 	var found []*fleet.NonReadyResource
 	if state == fleet.ErrApplied {
-		n, found = s.addStuck(b, state)
-		n, found = s.addDependencyWaits(b, row.Since, n, found)
+		n, found = ac.addStuck(b, state)
+		n, found = ac.addDependencyWaits(b, row.Since, n, found)
 	} else {
-		n, found = s.countPresent(b, state)
+		n, found = ac.countPresent(b, state)
 	}
 	if state == fleet.NotReady {
-		n, found = s.unpaused(b, n, found)
+		n, found = ac.unpaused(b, n, found)
 	}
 	if n == 0 {
 		return
 	}
 	if state == fleet.ErrApplied && len(found) > 0 {
-		s.list = append(s.list, errorRows(row, n, found)...)
+		ac.list = append(ac.list, errorRows(row, n, found)...)
 		return
 	}
 	row.Clusters.Count = n
@@ -274,27 +274,27 @@ func (s *attentionCollector) bundleState(b *fleet.Bundle, state fleet.BundleStat
 		worst := slices.IndexFunc(found, func(r *fleet.NonReadyResource) bool { return summary.GivenUp(r.Message) })
 		row.Message = resourceMessage(found[max(0, worst)])
 	}
-	if state == fleet.NotReady && !failed && row.Since != nil && s.now.Sub(*row.Since) < unreadyGrace {
-		s.addMoving(b, row.Message)
+	if state == fleet.NotReady && !failed && row.Since != nil && ac.now.Sub(*row.Since) < unreadyGrace {
+		ac.addMoving(b, row.Message)
 		return
 	}
-	s.list = append(s.list, row)
+	ac.list = append(ac.list, row)
 }
 
 // unpaused leaves out deployments that are NotReady only because they were never
 // deployed while their Bundle, GitRepo or Cluster is paused: PausedObjects lists
 // those.
-func (s *attentionCollector) unpaused(b *fleet.Bundle, n int, found []*fleet.NonReadyResource) (int, []*fleet.NonReadyResource) {
+func (ac *attentionCollector) unpaused(b *fleet.Bundle, n int, found []*fleet.NonReadyResource) (int, []*fleet.NonReadyResource) {
 	var left []*fleet.NonReadyResource
 	for _, r := range found {
-		if resourceMessage(r) != "" || !b.Spec.Paused && !s.paused[parseKey(r.Name)] {
+		if resourceMessage(r) != "" || !b.Spec.Paused && !ac.paused[parseKey(r.Name)] {
 			left = append(left, r)
 		}
 	}
 	if len(left) == len(found) {
 		return n, found
 	}
-	s.holding, s.reported[repoOf(b)] = true, true
+	ac.holding, ac.reported[repoOf(b)] = true, true
 	if len(left) == 0 && b.Spec.Paused {
 		return 0, nil // also those that the summary does not name
 	}
@@ -303,11 +303,11 @@ func (s *attentionCollector) unpaused(b *fleet.Bundle, n int, found []*fleet.Non
 
 // addBundleWaits adds the deployments of a Bundle that are on their way to
 // clusters that are online.
-func (s *attentionCollector) addBundleWaits(b *fleet.Bundle) {
+func (ac *attentionCollector) addBundleWaits(b *fleet.Bundle) {
 	var first string
 	waiting := 0
 	for _, state := range []fleet.BundleState{fleet.WaitApplied, fleet.OutOfSync, fleet.Pending} {
-		n, found := s.addStuck(b, state)
+		n, found := ac.addStuck(b, state)
 		waiting += n
 		if first == "" && len(found) > 0 {
 			first = found[0].Message
@@ -320,20 +320,20 @@ func (s *attentionCollector) addBundleWaits(b *fleet.Bundle) {
 	case !unseen && isBehindSpec(b) && first == "":
 		first = notWorkedOn
 	case b.Spec.Paused && !unseen: // PausedObjects lists it
-		s.holding = true
+		ac.holding = true
 		return
 	}
-	s.addMoving(b, first)
+	ac.addMoving(b, first)
 }
 
 // addMoving adds a Bundle to what moves, once.
-func (s *attentionCollector) addMoving(b *fleet.Bundle, why string) {
+func (ac *attentionCollector) addMoving(b *fleet.Bundle, why string) {
 	name := keyOf(b).String()
-	if slices.ContainsFunc(s.moving, func(m Moving) bool { return m.Kind == "Bundle" && m.Name == name }) {
+	if slices.ContainsFunc(ac.moving, func(m Moving) bool { return m.Kind == "Bundle" && m.Name == name }) {
 		return
 	}
 	m := Moving{
-		Kind: "Bundle", Name: name, Commit: b.Labels[fleet.LabelCommit], Reason: cmp.Or(s.fleet.Unmanaged(b), why),
+		Kind: "Bundle", Name: name, Commit: b.Labels[fleet.LabelCommit], Reason: cmp.Or(ac.fleet.Unmanaged(b), why),
 		Ready: b.Status.Summary.Ready, Desired: b.Status.Summary.DesiredReady,
 	}
 	if len(b.Status.PartitionStatus) > 1 {
@@ -341,14 +341,14 @@ func (s *attentionCollector) addMoving(b *fleet.Bundle, why string) {
 			m.Partitions = append(m.Partitions, Partition{Name: p.Name, Ready: p.Summary.Ready, Count: p.Count})
 		}
 	}
-	s.moving = append(s.moving, m)
+	ac.moving = append(ac.moving, m)
 }
 
 // countPresent counts a Bundle's deployments in a state on clusters that are not away, and
 // returns those that its summary names. The summary names ten at most. If all that it names
 // are away, the others are assumed to be away too, provided that at least as many clusters
 // are away as the Bundle has deployments in that state.
-func (s *attentionCollector) countPresent(b *fleet.Bundle, state fleet.BundleState) (int, []*fleet.NonReadyResource) {
+func (ac *attentionCollector) countPresent(b *fleet.Bundle, state fleet.BundleState) (int, []*fleet.NonReadyResource) {
 	n := countOf(&b.Status.Summary, state)
 	named, away := 0, 0
 	var found []*fleet.NonReadyResource
@@ -358,13 +358,13 @@ func (s *attentionCollector) countPresent(b *fleet.Bundle, state fleet.BundleSta
 			continue
 		}
 		named++
-		if s.offlineClusters[parseKey(r.Name)] {
+		if ac.offlineClusters[parseKey(r.Name)] {
 			away++
 			continue
 		}
 		found = append(found, r)
 	}
-	if named > 0 && away == named && n <= s.aways[b.Namespace] {
+	if named > 0 && away == named && n <= ac.aways[b.Namespace] {
 		return 0, nil
 	}
 	return n - away, found
@@ -393,53 +393,53 @@ func countOf(s *fleet.BundleSummary, state fleet.BundleState) int {
 var clusterConditions = []string{fleet.ConditionProcessed, fleet.ConditionImported, fleet.ConditionReconciled}
 
 // cluster looks at a Cluster apart from its bundles.
-func (s *attentionCollector) cluster(c *fleet.Cluster) {
+func (ac *attentionCollector) cluster(c *fleet.Cluster) {
 	created := c.CreationTimestamp.Time
-	if ClusterState(c) == fleet.WaitCheckIn && s.now.Sub(created) >= checkInGrace {
-		s.clusterRow(c, Attention{
+	if ClusterState(c) == fleet.WaitCheckIn && ac.now.Sub(created) >= checkInGrace {
+		ac.clusterRow(c, Attention{
 			State: fleet.WaitCheckIn, Reason: fleet.ReasonNeverSeen,
 			Since: utcPointer(created), Message: neverSeen,
 		})
 	}
-	going := s.removal("Cluster", c, c.Status.Conditions, c.Status.Summary.Ready, c.Status.Summary.DesiredReady)
+	going := ac.removal("Cluster", c, c.Status.Conditions, c.Status.Summary.Ready, c.Status.Summary.DesiredReady)
 	if cond := condition.Find(c.Status.Conditions, fleet.ConditionDeletionHeld); cond != nil && cond.Status == corev1.ConditionTrue && !going {
-		s.clusterRow(c, Attention{State: Held, Reason: cond.Reason, Since: utcPointer(changedAt(cond)), Message: cond.Message})
+		ac.clusterRow(c, Attention{State: Held, Reason: cond.Reason, Since: utcPointer(changedAt(cond)), Message: cond.Message})
 	}
 	for _, kind := range clusterConditions {
 		if cond := condition.Find(c.Status.Conditions, kind); cond != nil && cond.Status == corev1.ConditionFalse && cond.Reason != "" {
-			s.clusterRow(c, Attention{
+			ac.clusterRow(c, Attention{
 				State: fleet.NotReady, Reason: cond.Reason, Since: utcPointer(changedAt(cond)), Message: cond.Message,
 			})
 		}
 	}
 	if cond := condition.Find(c.Status.Conditions, fleet.ConditionReady); cond != nil && cond.Reason == fleet.ReasonAgentTrouble {
-		s.clusterRow(c, Attention{State: fleet.NotReady, Reason: cond.Reason, Since: utcPointer(changedAt(cond)), Message: cond.Message})
+		ac.clusterRow(c, Attention{State: fleet.NotReady, Reason: cond.Reason, Since: utcPointer(changedAt(cond)), Message: cond.Message})
 	}
 	if cond := condition.Find(c.Status.Conditions, fleet.ConditionDuplicateIdentity); cond != nil && cond.Status == corev1.ConditionTrue {
-		s.clusterRow(c, Attention{
+		ac.clusterRow(c, Attention{
 			State: fleet.NotReady, Reason: fleet.ConditionDuplicateIdentity, Since: utcPointer(changedAt(cond)), Message: cond.Message,
 		})
 	}
 	if o := c.Status.Agent.Orphans; o != nil && o.Count > 0 {
-		s.clusterRow(c, Attention{
+		ac.clusterRow(c, Attention{
 			State: fleet.ResourceOrphaned, Reason: fleet.ResourceOrphaned,
 			Message: fmt.Sprintf("kept at its last check-in, and nobody ordered to uninstall it: %s", List(o.Names, 3)),
 		})
 	}
 }
 
-func (s *attentionCollector) clusterRow(c *fleet.Cluster, a Attention) {
+func (ac *attentionCollector) clusterRow(c *fleet.Cluster, a Attention) {
 	key := keyOf(c).String()
 	a.Kind, a.Name, a.Clusters = "Cluster", key, Sample{Count: 1, Sample: []string{key}}
-	s.list = append(s.list, a)
+	ac.list = append(ac.list, a)
 }
 
 // rows are the rows, worst first, those of clusters with the same trouble
 // put together.
-func (s *attentionCollector) rows() []Attention {
+func (ac *attentionCollector) rows() []Attention {
 	var out []Attention
 	same := map[string]int{}
-	for _, a := range s.list {
+	for _, a := range ac.list {
 		id := strings.Join([]string{string(a.State), a.Reason, a.Message}, "\x00")
 		if i, ok := same[id]; ok && a.Kind == "Cluster" {
 			first := &out[i]

@@ -63,9 +63,9 @@ type eventWriter struct {
 	lines  []EventLine
 }
 
-func (t *eventWriter) addEvent(word, text string) { t.lines = append(t.lines, EventLine{word, text}) }
+func (e *eventWriter) addEvent(word, text string) { e.lines = append(e.lines, EventLine{word, text}) }
 
-func (t *eventWriter) previousPair(p Pair) Pair { return t.before[pairKey{p.Bundle, p.Cluster}] }
+func (e *eventWriter) previousPair(p Pair) Pair { return e.before[pairKey{p.Bundle, p.Cluster}] }
 
 // changedBundlesText says which bundles a commit changed.
 func changedBundlesText(goal Goal, v Verdict, about string) string {
@@ -97,11 +97,11 @@ func shortNames(goal Goal, names []string) string {
 
 // written adds for each bundle a line with the clusters to which it was written, unless
 // they are Ready already.
-func (t *eventWriter) written() {
+func (e *eventWriter) written() {
 	var bundles []Key
 	to := map[Key][]string{}
-	for _, p := range t.after.Pairs {
-		if !p.Written || t.previousPair(p).Written || p.Progress == Reached || p.State == fleet.Ready {
+	for _, p := range e.after.Pairs {
+		if !p.Written || e.previousPair(p).Written || p.Progress == Reached || p.State == fleet.Ready {
 			continue
 		}
 		if to[p.Bundle] == nil {
@@ -110,21 +110,21 @@ func (t *eventWriter) written() {
 		to[p.Bundle] = append(to[p.Bundle], p.Cluster.Name)
 	}
 	for _, b := range bundles {
-		t.addEvent("write", fmt.Sprintf("%s to %s", b.Name, List(to[b], named)))
+		e.addEvent("write", fmt.Sprintf("%s to %s", b.Name, List(to[b], named)))
 	}
 }
 
 // removed says which bundles are being removed and from where, and which are gone.
 // The manager may hold a removal after it has marked the bundles: they are not gone.
-func (t *eventWriter) removed(goal Goal, before Verdict) {
-	if goal.Kind != "GitRepo" || !t.after.Seen {
+func (e *eventWriter) removed(goal Goal, before Verdict) {
+	if goal.Kind != "GitRepo" || !e.after.Seen {
 		return
 	}
 	was, is := map[Key]Removal{}, map[Key]bool{}
 	for _, r := range before.Removals {
 		was[r.Bundle] = r
 	}
-	for _, r := range t.after.Removals {
+	for _, r := range e.after.Removals {
 		is[r.Bundle] = true
 		old, known := was[r.Bundle]
 		text := r.Bundle.Name
@@ -132,47 +132,47 @@ func (t *eventWriter) removed(goal Goal, before Verdict) {
 			text += " from " + List(r.Clusters, named)
 		}
 		if !known && r.Progress == Waiting {
-			t.addEvent("remove", text)
+			e.addEvent("remove", text)
 		}
 		if len(r.Away) > 0 && r.Progress == Deferred && old.Progress != Deferred {
-			t.addEvent("defer", fmt.Sprintf("%s: Offline; %s is removed there when it is back", List(r.Away, named), r.Bundle.Name))
+			e.addEvent("defer", fmt.Sprintf("%s: Offline; %s is removed there when it is back", List(r.Away, named), r.Bundle.Name))
 		}
 	}
 	for _, r := range before.Removals {
-		if !is[r.Bundle] && !slices.Contains(t.after.Held, r.Bundle) {
-			t.addEvent("gone", r.Bundle.Name)
+		if !is[r.Bundle] && !slices.Contains(e.after.Held, r.Bundle) {
+			e.addEvent("gone", r.Bundle.Name)
 		}
 	}
 }
 
 // ready reports which clusters have everything now.
-func (t *eventWriter) ready() {
+func (e *eventWriter) ready() {
 	var names []string
-	for _, c := range t.after.clusters() {
+	for _, c := range e.after.clusters() {
 		fresh, all := false, true
 		for _, p := range c.pairs {
 			all = all && p.Progress == Reached
-			fresh = fresh || t.previousPair(p).Progress != Reached
+			fresh = fresh || e.previousPair(p).Progress != Reached
 		}
 		if all && fresh {
 			names = append(names, c.key.Name)
 		}
 	}
 	if len(names) > 0 {
-		t.addEvent("ready", List(names, named))
+		e.addEvent("ready", List(names, named))
 	}
 }
 
 // addFailed reports what cannot become Ready, clusters with the same text together.
-func (t *eventWriter) addFailed() {
+func (e *eventWriter) addFailed() {
 	var texts []string
 	on := map[string][]string{}
-	for _, p := range t.after.Pairs {
-		if p.Progress != Failed || t.previousPair(p).Progress == Failed && t.previousPair(p).Message == p.Message {
+	for _, p := range e.after.Pairs {
+		if p.Progress != Failed || e.previousPair(p).Progress == Failed && e.previousPair(p).Message == p.Message {
 			continue
 		}
 		text := p.Message
-		if len(t.after.Changed) > 1 {
+		if len(e.after.Changed) > 1 {
 			text = p.Bundle.Name + ": " + text
 		}
 		if on[text] == nil {
@@ -181,27 +181,27 @@ func (t *eventWriter) addFailed() {
 		on[text] = append(on[text], p.Cluster.Name)
 	}
 	for _, text := range texts {
-		t.addEvent("fail", fmt.Sprintf("%s: %s", List(on[text], named), text))
+		e.addEvent("fail", fmt.Sprintf("%s: %s", List(on[text], named), text))
 	}
 }
 
 // addDeferred reports which clusters are away.
-func (t *eventWriter) addDeferred() {
+func (e *eventWriter) addDeferred() {
 	reported := map[Key]bool{}
-	for _, p := range t.after.Pairs {
-		if p.Progress != Deferred || t.previousPair(p).Progress == Deferred || reported[p.Cluster] {
+	for _, p := range e.after.Pairs {
+		if p.Progress != Deferred || e.previousPair(p).Progress == Deferred || reported[p.Cluster] {
 			continue
 		}
 		reported[p.Cluster] = true
 		last := "never seen"
 		if !p.LastSeen.IsZero() {
-			last = fmt.Sprintf("last seen %s (%s ago)", Clock(p.LastSeen, t.now), Ago(p.LastSeen, t.now))
+			last = fmt.Sprintf("last seen %s (%s ago)", Clock(p.LastSeen, e.now), Ago(p.LastSeen, e.now))
 		}
 		what := "was Ready then"
-		if slices.ContainsFunc(t.after.Pairs, func(o Pair) bool { return o.Cluster == p.Cluster && (o.State != fleet.Ready || !o.Written) }) {
+		if slices.ContainsFunc(e.after.Pairs, func(o Pair) bool { return o.Cluster == p.Cluster && (o.State != fleet.Ready || !o.Written) }) {
 			what = "takes the newest when it is back"
 		}
-		t.addEvent("defer", fmt.Sprintf("%s: Offline, %s; %s", p.Cluster.Name, last, what))
+		e.addEvent("defer", fmt.Sprintf("%s: Offline, %s; %s", p.Cluster.Name, last, what))
 	}
 }
 

@@ -36,28 +36,28 @@ func ParseGlobalPause(data map[string]string) GlobalPause {
 }
 
 // Data returns what ParseGlobalPause reads.
-func (b GlobalPause) Data() map[string]string {
-	data := map[string]string{keySuspended: "false", keyReason: b.Reason, keyBy: b.By}
-	if b.On {
+func (g GlobalPause) Data() map[string]string {
+	data := map[string]string{keySuspended: "false", keyReason: g.Reason, keyBy: g.By}
+	if g.On {
 		data[keySuspended] = "true"
 	}
-	if b.Since != nil {
-		data[keySince] = b.Since.UTC().Format(time.RFC3339)
+	if g.Since != nil {
+		data[keySince] = g.Since.UTC().Format(time.RFC3339)
 	}
 	return data
 }
 
 // Text says since when, by whom and why the global pause is on.
-func (b GlobalPause) Text(now time.Time) string {
+func (g GlobalPause) Text(now time.Time) string {
 	text := "suspended"
-	if b.Since != nil {
-		text += " since " + Clock(*b.Since, now)
+	if g.Since != nil {
+		text += " since " + Clock(*g.Since, now)
 	}
-	if b.By != "" {
-		text += " by " + b.By
+	if g.By != "" {
+		text += " by " + g.By
 	}
-	if b.Reason != "" {
-		text += ": " + b.Reason
+	if g.Reason != "" {
+		text += ": " + g.Reason
 	}
 	return text
 }

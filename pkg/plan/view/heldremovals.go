@@ -17,15 +17,15 @@ import (
 // adds what the goal waits for instead. That is so if the hold is of another reading than
 // the awaited one, if its list is approved, or if the manager has not judged it again since
 // the reading took it back. c is the condition that says that it is held.
-func (j *evaluator) heldRemovalPasses(repo *fleet.GitRepo, c *fleet.Condition) bool {
+func (e *evaluator) heldRemovalPasses(repo *fleet.GitRepo, c *fleet.Condition) bool {
 	switch {
 	case HeldRepo(repo) != nil: // it is deleted, and reads nothing more
 		return false
-	case j.goal.Commit != "" && !j.verdict.Seen: // read says what is waited for
+	case e.goal.Commit != "" && !e.verdict.Seen: // read says what is waited for
 	case approved(repo.Annotations, c):
-		j.addWait("repo %s: %s", repo.Name, Approval(repo, repo.Status.Conditions))
-	case j.isHeldListOutdated(repo):
-		j.addWait("repo %s: the manager has not judged again what it holds", repo.Name)
+		e.addWait("repo %s: %s", repo.Name, Approval(repo, repo.Status.Conditions))
+	case e.isHeldListOutdated(repo):
+		e.addWait("repo %s: the manager has not judged again what it holds", repo.Name)
 	default:
 		return false
 	}
@@ -67,12 +67,12 @@ func HeldRemoval(repo *fleet.GitRepo, b *fleet.Bundle) *fleet.Condition {
 // for now: a Bundle that it names stays, was changed since the manager worked on it, or
 // keeps no release back. The manager judges a GitRepo a second after its Bundles, and
 // takes the list off before the condition.
-func (j *evaluator) isHeldListOutdated(repo *fleet.GitRepo) bool {
+func (e *evaluator) isHeldListOutdated(repo *fleet.GitRepo) bool {
 	_, _, lines := withdrawal.ReadText(repo.Annotations[fleet.AnnotationDeletionHeld])
 	for _, line := range lines {
 		name, isBundle := strings.CutPrefix(line, "bundle ")
 		name, _, replaced := strings.Cut(name, ": ")
-		b := j.bundles[Key{Namespace: repo.Namespace, Name: name}]
+		b := e.bundles[Key{Namespace: repo.Namespace, Name: name}]
 		if isBundle && b != nil && (replaced && (isBehindSpec(b) || keepsNothing(b)) || !replaced && !reading.IsLeaving(repo, b)) {
 			return true
 		}
@@ -108,20 +108,20 @@ func isHeldListUnchecked(b *fleet.Bundle) bool {
 // checkRemovals judges what a Bundle that stays is about to lose, and reports whether that waits
 // for a user. The manager judges a withdrawal a second after it begins; until then the
 // deployments look as if they were wanted.
-func (j *evaluator) checkRemovals(b *fleet.Bundle) (held bool) {
+func (e *evaluator) checkRemovals(b *fleet.Bundle) (held bool) {
 	list := b.Status.Conditions
 	leaves := condition.Find(list, fleet.ConditionWithdrawing)
 	switch c := HeldChange(b); {
 	case c != nil:
-		j.addFault("bundle %s: %s", b.Name, c.Message)
+		e.addFault("bundle %s: %s", b.Name, c.Message)
 		return true
 	case isBehindSpec(b): // bundle says what is waited for
 	case Approval(b, list) != "":
-		j.addWait("bundle %s: %s", b.Name, Approval(b, list))
+		e.addWait("bundle %s: %s", b.Name, Approval(b, list))
 	case condition.IsTrue(list, fleet.ConditionDeletionHeld):
-		j.addWait("bundle %s: the manager has not judged again what it holds", b.Name)
-	case condition.IsTrue(list, fleet.ConditionWithdrawing) && len(j.leaving[keyOf(b)]) == 0:
-		j.addWait("bundle %s: %s", b.Name, leaves.Message)
+		e.addWait("bundle %s: the manager has not judged again what it holds", b.Name)
+	case condition.IsTrue(list, fleet.ConditionWithdrawing) && len(e.leaving[keyOf(b)]) == 0:
+		e.addWait("bundle %s: %s", b.Name, leaves.Message)
 	}
 	return false
 }

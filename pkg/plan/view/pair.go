@@ -44,7 +44,7 @@ type Pair struct {
 }
 
 // evaluateDeployment judges one deployment.
-func (j *evaluator) evaluateDeployment(b *fleet.Bundle, bd *fleet.BundleDeployment) {
+func (e *evaluator) evaluateDeployment(b *fleet.Bundle, bd *fleet.BundleDeployment) {
 	p := Pair{
 		Bundle: keyOf(b), Cluster: ClusterOf(bd), Progress: Waiting,
 		State: DeploymentState(bd), Message: DeploymentMessage(bd),
@@ -56,19 +56,19 @@ func (j *evaluator) evaluateDeployment(b *fleet.Bundle, bd *fleet.BundleDeployme
 	if r := heldBack(b, p.Cluster); r != nil && p.Written && p.State == fleet.Ready {
 		p.State, p.Message, p.Commit = r.State, resourceMessage(r), ""
 	}
-	c := j.clusters[p.Cluster]
+	c := e.clusters[p.Cluster]
 	away := c != nil && ClusterState(c) == fleet.Offline
 	reason, stuck := permanent(bd)
 	switch {
-	case p.Written && p.State == fleet.Ready && (!away || j.goal.Commit != ""):
+	case p.Written && p.State == fleet.Ready && (!away || e.goal.Commit != ""):
 		p.Progress, p.reported = Reached, true
-	case away && observed && !j.goal.All:
+	case away && observed && !e.goal.All:
 		p.Progress, p.LastSeen = Deferred, c.Status.Agent.LastSeen.Time
 	case p.Written && stuck && bd.Spec.DeploymentID == bd.Spec.StagedDeploymentID:
 		p.Progress, p.Reason, p.reported = Failed, reason, true
 	case p.Written && bd.Spec.DeploymentID != "" && p.State != fleet.WaitApplied && p.State != fleet.OutOfSync:
 	case isDecided(b, bd, p) && paused(b, bd, c):
-		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, j.pausedBy(b, c)
+		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, e.pausedBy(b, c)
 	}
 	if r := uncomputableEntry(b, p.Cluster); r != nil && !p.Written && p.Progress == Waiting && !p.repeats(r) {
 		p.Progress, p.State, p.Reason, p.Message = Failed, r.State, string(r.State), resourceMessage(r)
@@ -79,31 +79,31 @@ func (j *evaluator) evaluateDeployment(b *fleet.Bundle, bd *fleet.BundleDeployme
 	if p.Message == "" && p.Progress != Reached {
 		p.Message = waitsFor(b, p)
 	}
-	j.verdict.Pairs = append(j.verdict.Pairs, p)
+	e.verdict.Pairs = append(e.verdict.Pairs, p)
 }
 
 // evaluateAbsent judges a cluster that should get a Bundle and has no deployment.
-func (j *evaluator) evaluateAbsent(b *fleet.Bundle, cluster Key, r *fleet.NonReadyResource) {
+func (e *evaluator) evaluateAbsent(b *fleet.Bundle, cluster Key, r *fleet.NonReadyResource) {
 	p := Pair{
 		Bundle: keyOf(b), Cluster: cluster, Progress: Waiting,
 		State: r.State, Message: resourceMessage(r), Wanted: b.Labels[fleet.LabelCommit],
 	}
-	c := j.clusters[cluster]
+	c := e.clusters[cluster]
 	held, text := frozen(b, cluster)
 	switch {
 	case r.State == fleet.ErrApplied && b.Status.ObservedGeneration >= b.Generation:
 		p.Progress, p.Reason = Failed, string(r.State)
-	case c != nil && ClusterState(c) == fleet.Offline && !j.goal.All:
+	case c != nil && ClusterState(c) == fleet.Offline && !e.goal.All:
 		p.Progress, p.LastSeen = Deferred, c.Status.Agent.LastSeen.Time
 	case held != nil:
 		p.Progress, p.Reason, p.Message = Failed, string(r.State), text
 	case !isBehindSpec(b) && paused(b, nil, c):
-		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, j.pausedBy(b, c)
+		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, e.pausedBy(b, c)
 	}
 	if p.Message == "" {
 		p.Message = waitsFor(b, p)
 	}
-	j.verdict.Pairs = append(j.verdict.Pairs, p)
+	e.verdict.Pairs = append(e.verdict.Pairs, p)
 }
 
 // mayBeHeld reports whether a deployment in a state may be one that the manager has not let
@@ -197,8 +197,8 @@ func isCurrent(c *fleet.Condition, generation int64) bool {
 }
 
 // pausedBy says what is paused, of which the deployment is a part.
-func (j *evaluator) pausedBy(b *fleet.Bundle, c *fleet.Cluster) string {
-	repo := j.repos[repoOf(b)]
+func (e *evaluator) pausedBy(b *fleet.Bundle, c *fleet.Cluster) string {
+	repo := e.repos[repoOf(b)]
 	switch {
 	case repo != nil && repo.Spec.Paused:
 		return fmt.Sprintf("repo %s is paused", repo.Name)

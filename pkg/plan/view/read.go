@@ -13,40 +13,40 @@ import (
 )
 
 // evaluateRepository judges all bundles of a GitRepo that the commit changed or removed.
-func (j *evaluator) evaluateRepository() {
-	repo := j.repos[j.goal.Key]
+func (e *evaluator) evaluateRepository() {
+	repo := e.repos[e.goal.Key]
 	if repo == nil {
-		j.addFault("repo %s is gone", j.goal.Key.Name)
+		e.addFault("repo %s is gone", e.goal.Key.Name)
 		return
 	}
 	if c := HeldRepo(repo); c != nil {
-		j.addFault("repo %s: %s", repo.Name, c.Message)
+		e.addFault("repo %s: %s", repo.Name, c.Message)
 		return
 	}
-	all := j.bundlesOf(j.goal.Key)
-	j.checkRead(repo, all)
+	all := e.bundlesOf(e.goal.Key)
+	e.checkRead(repo, all)
 	staying := slices.DeleteFunc(slices.Clone(all), func(b *fleet.Bundle) bool { return reading.IsLeaving(repo, b) })
-	j.verdict.Bundles = len(staying)
-	if !j.verdict.Seen {
+	e.verdict.Bundles = len(staying)
+	if !e.verdict.Seen {
 		return
 	}
-	j.verdict.Warnings = repoWarnings(repo, unrenderedOf(staying))
-	if len(all) == 0 && len(j.verdict.Faults) == 0 && j.verdict.Trouble == "" {
-		j.addWait("no bundle was made from repo %s yet", repo.Name)
+	e.verdict.Warnings = repoWarnings(repo, unrenderedOf(staying))
+	if len(all) == 0 && len(e.verdict.Faults) == 0 && e.verdict.Trouble == "" {
+		e.addWait("no bundle was made from repo %s yet", repo.Name)
 	}
-	targeted := j.goal.Commit == "" && slices.ContainsFunc(staying, func(b *fleet.Bundle) bool { return b.Status.Summary.DesiredReady > 0 })
+	targeted := e.goal.Commit == "" && slices.ContainsFunc(staying, func(b *fleet.Bundle) bool { return b.Status.Summary.DesiredReady > 0 })
 	for _, b := range staying {
-		if j.isChangedByGoal(b) {
-			j.evaluateBundle(b, targeted)
+		if e.isChangedByGoal(b) {
+			e.evaluateBundle(b, targeted)
 		}
 	}
-	j.evaluateRemovals(repo, all)
+	e.evaluateRemovals(repo, all)
 }
 
 // bundlesOf are the Bundles of a GitRepo, by name.
-func (j *evaluator) bundlesOf(repo Key) []*fleet.Bundle {
+func (e *evaluator) bundlesOf(repo Key) []*fleet.Bundle {
 	var all []*fleet.Bundle
-	for _, b := range j.bundles {
+	for _, b := range e.bundles {
 		if repoOf(b) == repo {
 			all = append(all, b)
 		}
@@ -56,28 +56,28 @@ func (j *evaluator) bundlesOf(repo Key) []*fleet.Bundle {
 
 // checkRead judges whether the repository was read, at the commit and in the version
 // that its spec asks for, and whether its bundles are those of that reading.
-func (j *evaluator) checkRead(repo *fleet.GitRepo, own []*fleet.Bundle) {
+func (e *evaluator) checkRead(repo *fleet.GitRepo, own []*fleet.Bundle) {
 	st := repo.Status
-	j.verdict.Commit = st.Commit
+	e.verdict.Commit = st.Commit
 	current := st.ObservedGeneration >= repo.Generation
-	at := hasPrefix(st.Commit, j.goal.Commit)
-	if j.goal.Commit == "" {
+	at := hasPrefix(st.Commit, e.goal.Commit)
+	if e.goal.Commit == "" {
 		at = st.Commit != "" && !condition.IsTrue(st.Conditions, fleet.ConditionReconciling)
 	}
-	why := commitUnseenText(repo, j.goal.Commit)
+	why := commitUnseenText(repo, e.goal.Commit)
 	if at && current {
-		j.verdict.Seen, why = j.proven(repo, own)
+		e.verdict.Seen, why = e.proven(repo, own)
 	}
-	j.checkTrouble(repo, at && current)
+	e.checkTrouble(repo, at && current)
 	switch {
-	case !j.verdict.Seen && len(j.verdict.Faults) == 0 && j.verdict.Trouble == "":
-		j.addWait("%s", why)
-		j.verdict.Check = commitHint(repo, j.goal.Commit)
-	case j.verdict.Seen && j.goal.Commit != "" && isIncomplete(repo) && len(j.verdict.Faults) == 0:
-		j.addWait("repo %s was not read completely yet%s", repo.Name, reconciling(repo))
+	case !e.verdict.Seen && len(e.verdict.Faults) == 0 && e.verdict.Trouble == "":
+		e.addWait("%s", why)
+		e.verdict.Check = commitHint(repo, e.goal.Commit)
+	case e.verdict.Seen && e.goal.Commit != "" && isIncomplete(repo) && len(e.verdict.Faults) == 0:
+		e.addWait("repo %s was not read completely yet%s", repo.Name, reconciling(repo))
 	}
-	if r := st.Reading; j.verdict.Seen && r != nil && j.goal.Commit != "" && r.Commit == st.Commit {
-		j.verdict.Removed = r.Removed
+	if r := st.Reading; e.verdict.Seen && r != nil && e.goal.Commit != "" && r.Commit == st.Commit {
+		e.verdict.Removed = r.Removed
 	}
 }
 
@@ -86,23 +86,23 @@ func (j *evaluator) checkRead(repo *fleet.GitRepo, own []*fleet.Bundle) {
 // read before as its spec asks for: where it never was, the spec may be wrong, and only
 // a host that is away is waited for. Once the commit is there, it does not matter whether
 // newer ones can be had.
-func (j *evaluator) checkTrouble(repo *fleet.GitRepo, there bool) {
+func (e *evaluator) checkTrouble(repo *fleet.GitRepo, there bool) {
 	st := repo.Status
 	_, c := RepoTrouble(repo)
 	if c == nil || !isCurrent(c, repo.Generation) || c.ObservedGeneration == 0 && st.ObservedGeneration < repo.Generation {
 		return
 	}
-	polled := j.goal.Commit == "" || there || hasPrefix(st.PollingCommit, j.goal.Commit)
+	polled := e.goal.Commit == "" || there || hasPrefix(st.PollingCommit, e.goal.Commit)
 	switch {
 	case (c.Type == fleet.ConditionStalled || c.Type == fleet.ConditionReconciling) && !polled && !condition.IsFalse(st.Conditions, fleet.ConditionGitPolling):
 		// about an older commit, which the next may put right
-	case c.Type == fleet.ConditionDeletionHeld && j.heldRemovalPasses(repo, c):
+	case c.Type == fleet.ConditionDeletionHeld && e.heldRemovalPasses(repo, c):
 	case c.Type != fleet.ConditionGitPolling:
-		j.addFault("repo %s: %s", repo.Name, c.Message)
+		e.addFault("repo %s: %s", repo.Name, c.Message)
 	case (st.Commit == "" || st.ObservedGeneration < repo.Generation) && !hostAway(c):
-		j.addFault("repo %s cannot be read: %s", repo.Name, c.Message)
-	case j.goal.Commit == "" || !there:
-		j.verdict.Trouble = fmt.Sprintf("repo %s cannot be read: %s", repo.Name, c.Message)
+		e.addFault("repo %s cannot be read: %s", repo.Name, c.Message)
+	case e.goal.Commit == "" || !there:
+		e.verdict.Trouble = fmt.Sprintf("repo %s cannot be read: %s", repo.Name, c.Message)
 	}
 }
 
@@ -122,21 +122,21 @@ func hostAway(c *fleet.Condition) bool {
 // The manager says so by a digest. An older one writes the status after all bundles:
 // what is read after the status shows them. Of any other manager only this is known:
 // a reading is over when its job has ended and all bundles carry its commit.
-func (j *evaluator) proven(repo *fleet.GitRepo, own []*fleet.Bundle) (seen bool, why string) {
+func (e *evaluator) proven(repo *fleet.GitRepo, own []*fleet.Bundle) (seen bool, why string) {
 	name, commit := repo.Name, ShortCommit(repo.Status.Commit)
 	shows, known := reading.Shows(repo, own)
 	switch {
 	case known && !shows:
 		return false, fmt.Sprintf("the bundles of repo %s are not those of %s: they are being written", name, commit)
-	case known, j.goal.Commit == "":
+	case known, e.goal.Commit == "":
 		return true, ""
 	}
-	j.verdict.Unproven = true
+	e.verdict.Unproven = true
 	behind := slices.ContainsFunc(own, func(b *fleet.Bundle) bool {
 		return !reading.IsLeaving(repo, b) && b.Labels[fleet.LabelCommit] != repo.Status.Commit
 	})
 	switch {
-	case !j.ordered:
+	case !e.ordered:
 		return false, fmt.Sprintf("the bundles of repo %s at %s are being read", name, commit)
 	case !writesStatusLast(repo) && (behind || repo.Status.GitJobStatus != "Current"):
 		return false, fmt.Sprintf("the manager of repo %s does not say whether all of %s was written", name, commit)

@@ -19,37 +19,37 @@ type Removal struct {
 
 // evaluateRemovals judges what of a repository is on its way out: bundles, and deployments
 // of bundles that are gone. What only waits to be approved is not on its way out.
-func (j *evaluator) evaluateRemovals(repo *fleet.GitRepo, own []*fleet.Bundle) {
+func (e *evaluator) evaluateRemovals(repo *fleet.GitRepo, own []*fleet.Bundle) {
 	of := map[Key]bool{}
 	held := condition.IsTrue(repo.Status.Conditions, fleet.ConditionDeletionHeld)
 	for _, b := range own {
 		switch c := HeldDeletion(b); {
 		case c != nil:
-			j.addFault("bundle %s: %s", b.Name, c.Message)
-			j.verdict.Held = append(j.verdict.Held, keyOf(b))
+			e.addFault("bundle %s: %s", b.Name, c.Message)
+			e.verdict.Held = append(e.verdict.Held, keyOf(b))
 		case !reading.IsLeaving(repo, b):
 		case held && b.DeletionTimestamp == nil:
-			j.verdict.Held = append(j.verdict.Held, keyOf(b))
+			e.verdict.Held = append(e.verdict.Held, keyOf(b))
 		default:
 			of[keyOf(b)] = true
 		}
 	}
-	for key, list := range j.leaving {
-		if j.bundles[key] == nil && key.Namespace == repo.Namespace && list[0].Labels[fleet.LabelRepoName] == repo.Name {
+	for key, list := range e.leaving {
+		if e.bundles[key] == nil && key.Namespace == repo.Namespace && list[0].Labels[fleet.LabelRepoName] == repo.Name {
 			of[key] = true
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(of), compareKeys) {
-		j.removal(key)
+		e.removal(key)
 	}
 }
 
 // removal judges one bundle that is being removed.
-func (j *evaluator) removal(key Key) {
+func (e *evaluator) removal(key Key) {
 	r := Removal{Bundle: key, Progress: Waiting}
-	for _, bd := range slices.Concat(j.deployments[key], j.leaving[key]) {
+	for _, bd := range slices.Concat(e.deployments[key], e.leaving[key]) {
 		at := ClusterOf(bd)
-		if c := j.clusters[at]; c != nil && ClusterState(c) == fleet.Offline && !j.goal.All {
+		if c := e.clusters[at]; c != nil && ClusterState(c) == fleet.Offline && !e.goal.All {
 			r.Away = append(r.Away, at.Name)
 		} else {
 			r.Clusters = append(r.Clusters, at.Name)
@@ -60,11 +60,11 @@ func (j *evaluator) removal(key Key) {
 	text := "bundle " + key.Name + " is being removed"
 	switch {
 	case len(r.Clusters) > 0:
-		j.addWait("%s from %s", text, List(r.Clusters, named))
+		e.addWait("%s from %s", text, List(r.Clusters, named))
 	case len(r.Away) > 0:
 		r.Progress = Deferred
 	default:
-		j.addWait("%s", text)
+		e.addWait("%s", text)
 	}
-	j.verdict.Removals = append(j.verdict.Removals, r)
+	e.verdict.Removals = append(e.verdict.Removals, r)
 }

@@ -19,8 +19,8 @@ import (
 
 // addStuck adds a row for what of a Bundle waits, in one state, for what does not come by
 // itself, and returns what present does without it.
-func (s *attentionCollector) addStuck(b *fleet.Bundle, state fleet.BundleState) (int, []*fleet.NonReadyResource) {
-	n, found := s.countPresent(b, state)
+func (ac *attentionCollector) addStuck(b *fleet.Bundle, state fleet.BundleState) (int, []*fleet.NonReadyResource) {
+	n, found := ac.countPresent(b, state)
 	row := Attention{State: state, Kind: "Bundle", Name: keyOf(b).String(), Reason: string(state)}
 	if c := condition.Find(b.Status.Conditions, fleet.ConditionReady); c != nil && c.Status == corev1.ConditionFalse {
 		row.Since = utcPointer(changedAt(c))
@@ -29,7 +29,7 @@ func (s *attentionCollector) addStuck(b *fleet.Bundle, state fleet.BundleState) 
 	var rows []Attention
 	at := map[string]int{} // rows by message
 	for _, r := range found {
-		text := cmp.Or(zeroLimitMessage(b, r.Message), s.missingObjectMessage(row.Since, r.Message))
+		text := cmp.Or(zeroLimitMessage(b, r.Message), ac.missingObjectMessage(row.Since, r.Message))
 		if text == "" {
 			rest = append(rest, r)
 			continue
@@ -49,7 +49,7 @@ func (s *attentionCollector) addStuck(b *fleet.Bundle, state fleet.BundleState) 
 		rows[len(rows)-1].Clusters.Count += n
 		n = 0
 	}
-	s.list = append(s.list, rows...)
+	ac.list = append(ac.list, rows...)
 	return n, rest
 }
 
@@ -107,8 +107,8 @@ func givenUpFirst(r *fleet.NonReadyResource) int {
 // missingObjectMessage returns the message of a cluster that waits for a Secret, ConfigMap or namespace
 // that a user has to create there. since is when the wait began, nil if unknown. absent is
 // empty for every other message, and for a short time after since.
-func (s *attentionCollector) missingObjectMessage(since *time.Time, message string) string {
-	if _, found := release.ParseAbsence(message); !found || since != nil && s.now.Sub(*since) < unreadyGrace {
+func (ac *attentionCollector) missingObjectMessage(since *time.Time, message string) string {
+	if _, found := release.ParseAbsence(message); !found || since != nil && ac.now.Sub(*since) < unreadyGrace {
 		return ""
 	}
 	return message
@@ -117,15 +117,15 @@ func (s *attentionCollector) missingObjectMessage(since *time.Time, message stri
 // addDependencyWaits moves those of found that wait to what moves: for a dependency that is not Ready,
 // or, since a moment (nil: unknown) and for a short time, for what a user may be about to
 // make. It returns the others and what is left of their number.
-func (s *attentionCollector) addDependencyWaits(b *fleet.Bundle, since *time.Time, n int, found []*fleet.NonReadyResource) (int, []*fleet.NonReadyResource) {
-	young := since != nil && s.now.Sub(*since) < unreadyGrace
+func (ac *attentionCollector) addDependencyWaits(b *fleet.Bundle, since *time.Time, n int, found []*fleet.NonReadyResource) (int, []*fleet.NonReadyResource) {
+	young := since != nil && ac.now.Sub(*since) < unreadyGrace
 	var rest []*fleet.NonReadyResource
 	for _, r := range found {
 		if !dependency.IsUnreadyMessage(r.Message) && (!young || !isMissingObject(r.Message)) {
 			rest = append(rest, r)
 			continue
 		}
-		s.addMoving(b, resourceMessage(r))
+		ac.addMoving(b, resourceMessage(r))
 		n--
 	}
 	if len(found) > 0 && len(rest) == 0 {

@@ -98,11 +98,11 @@ func (v Verdict) Stopped() bool { return v.End == Waiting && v.Trouble == stoppe
 
 // unmanaged says that the manager of what is waited for does not run; it is empty where it
 // does, or that is not known.
-func (j *evaluator) unmanaged(f Fleet) string {
+func (e *evaluator) unmanaged(f Fleet) string {
 	var o metav1.Object
-	if repo := j.repos[j.goal.Key]; j.goal.Kind == "GitRepo" && repo != nil {
+	if repo := e.repos[e.goal.Key]; e.goal.Kind == "GitRepo" && repo != nil {
 		o = repo
-	} else if b := j.bundles[j.goal.Key]; j.goal.Kind == "Bundle" && b != nil {
+	} else if b := e.bundles[e.goal.Key]; e.goal.Kind == "Bundle" && b != nil {
 		o = b
 	} else {
 		return ""
@@ -155,151 +155,151 @@ func byKey[T interface {
 	return out
 }
 
-func (j *evaluator) addFault(format string, args ...any) {
-	j.verdict.Faults = append(j.verdict.Faults, fmt.Sprintf(format, args...))
+func (e *evaluator) addFault(format string, args ...any) {
+	e.verdict.Faults = append(e.verdict.Faults, fmt.Sprintf(format, args...))
 }
 
 // faulty adds what a Bundle says that cannot pass without a change.
-func (j *evaluator) faulty(b *fleet.Bundle, message string) {
-	if len(j.verdict.Faults) == 0 {
-		j.verdict.Faulty = b.Name
+func (e *evaluator) faulty(b *fleet.Bundle, message string) {
+	if len(e.verdict.Faults) == 0 {
+		e.verdict.Faulty = b.Name
 	}
-	j.addFault("bundle %s: %s", b.Name, message)
+	e.addFault("bundle %s: %s", b.Name, message)
 }
 
-func (j *evaluator) addWait(format string, args ...any) {
-	j.verdict.Waits = append(j.verdict.Waits, fmt.Sprintf(format, args...))
+func (e *evaluator) addWait(format string, args ...any) {
+	e.verdict.Waits = append(e.verdict.Waits, fmt.Sprintf(format, args...))
 }
 
 // result returns the result of pairs, faults and waits.
-func (j *evaluator) result() Progress {
+func (e *evaluator) result() Progress {
 	n := map[Progress]int{}
-	for _, p := range j.verdict.Pairs {
+	for _, p := range e.verdict.Pairs {
 		n[p.Progress]++
 	}
-	for _, r := range j.verdict.Removals {
+	for _, r := range e.verdict.Removals {
 		n[r.Progress]++
 	}
-	switch failed := n[Failed]+len(j.verdict.Faults) > 0; {
-	case failed && !j.goal.KeepWaiting:
+	switch failed := n[Failed]+len(e.verdict.Faults) > 0; {
+	case failed && !e.goal.KeepWaiting:
 		return Failed
-	case failed, n[Waiting] > 0, len(j.verdict.Waits) > 0, j.verdict.Trouble != "", !j.verdict.Seen:
+	case failed, n[Waiting] > 0, len(e.verdict.Waits) > 0, e.verdict.Trouble != "", !e.verdict.Seen:
 		return Waiting
-	case n[Deferred] > 0, j.clusterOffline:
+	case n[Deferred] > 0, e.clusterOffline:
 		return Deferred
 	}
 	return Reached
 }
 
 // bundleAlone judges one Bundle.
-func (j *evaluator) bundleAlone() {
-	b := j.bundles[j.goal.Key]
+func (e *evaluator) bundleAlone() {
+	b := e.bundles[e.goal.Key]
 	if b == nil {
-		j.addFault("bundle %s is gone", j.goal.Key.Name)
+		e.addFault("bundle %s is gone", e.goal.Key.Name)
 		return
 	}
-	j.verdict.Bundles, j.verdict.Seen, j.verdict.Commit = 1, true, b.Labels[fleet.LabelCommit]
-	repo := j.repos[repoOf(b)]
-	if j.goal.Commit != "" {
-		j.verdict.Seen = false
+	e.verdict.Bundles, e.verdict.Seen, e.verdict.Commit = 1, true, b.Labels[fleet.LabelCommit]
+	repo := e.repos[repoOf(b)]
+	if e.goal.Commit != "" {
+		e.verdict.Seen = false
 		if repo != nil {
-			j.checkRead(repo, j.bundlesOf(keyOf(repo)))
-		} else if j.verdict.Seen = j.isChangedByGoal(b); !j.verdict.Seen {
-			j.addWait("bundle %s is at %s", b.Name, ShortCommit(j.verdict.Commit))
+			e.checkRead(repo, e.bundlesOf(keyOf(repo)))
+		} else if e.verdict.Seen = e.isChangedByGoal(b); !e.verdict.Seen {
+			e.addWait("bundle %s is at %s", b.Name, ShortCommit(e.verdict.Commit))
 		}
-		if !j.verdict.Seen || !j.isChangedByGoal(b) {
+		if !e.verdict.Seen || !e.isChangedByGoal(b) {
 			return
 		}
 	}
 	if c := HeldDeletion(b); c != nil {
-		j.addFault("bundle %s: %s", b.Name, c.Message)
+		e.addFault("bundle %s: %s", b.Name, c.Message)
 		return
 	}
 	if reading.IsLeaving(repo, b) {
-		j.addFault("bundle %s is being removed", b.Name)
+		e.addFault("bundle %s is being removed", b.Name)
 		return
 	}
-	j.verdict.Warnings = BundleWarnings(b)
-	j.evaluateBundle(b, false)
+	e.verdict.Warnings = BundleWarnings(b)
+	e.evaluateBundle(b, false)
 }
 
 // clusterAlone judges everything on one cluster.
-func (j *evaluator) clusterAlone() {
-	c := j.clusters[j.goal.Key]
+func (e *evaluator) clusterAlone() {
+	c := e.clusters[e.goal.Key]
 	if c == nil {
-		j.addFault("cluster %s is gone", j.goal.Key.Name)
+		e.addFault("cluster %s is gone", e.goal.Key.Name)
 		return
 	}
-	j.verdict.Seen = true
+	e.verdict.Seen = true
 	switch state := ClusterState(c); {
 	case state == fleet.WaitCheckIn:
-		j.addWait("the agent of cluster %s has not checked in yet", c.Name)
-	case state == fleet.Offline && j.goal.All:
-		j.addWait("cluster %s is Offline", c.Name)
+		e.addWait("the agent of cluster %s has not checked in yet", c.Name)
+	case state == fleet.Offline && e.goal.All:
+		e.addWait("cluster %s is Offline", c.Name)
 	case state == fleet.Offline:
-		j.clusterOffline = true
+		e.clusterOffline = true
 	}
-	for _, list := range j.deployments {
+	for _, list := range e.deployments {
 		for _, bd := range list {
-			if ClusterOf(bd) != j.goal.Key {
+			if ClusterOf(bd) != e.goal.Key {
 				continue
 			}
-			b := j.bundles[BundleOf(bd)]
+			b := e.bundles[BundleOf(bd)]
 			if b == nil || b.DeletionTimestamp != nil {
 				continue
 			}
-			j.verdict.Bundles++
-			j.verdict.Changed = append(j.verdict.Changed, b.Name)
-			j.evaluateDeployment(b, bd)
+			e.verdict.Bundles++
+			e.verdict.Changed = append(e.verdict.Changed, b.Name)
+			e.evaluateDeployment(b, bd)
 		}
 	}
 }
 
-func (j *evaluator) isChangedByGoal(b *fleet.Bundle) bool {
-	return j.goal.Commit == "" || hasPrefix(b.Labels[fleet.LabelCommit], j.goal.Commit)
+func (e *evaluator) isChangedByGoal(b *fleet.Bundle) bool {
+	return e.goal.Commit == "" || hasPrefix(b.Labels[fleet.LabelCommit], e.goal.Commit)
 }
 
 // evaluateBundle judges one Bundle on all its clusters. That it matches no cluster
 // does not matter if others are waited for, of which some do.
-func (j *evaluator) evaluateBundle(b *fleet.Bundle, others bool) {
-	j.verdict.Changed = append(j.verdict.Changed, b.Name)
-	held := j.checkRemovals(b)
+func (e *evaluator) evaluateBundle(b *fleet.Bundle, others bool) {
+	e.verdict.Changed = append(e.verdict.Changed, b.Name)
+	held := e.checkRemovals(b)
 	if c := Awaited(b); c != nil {
-		j.addWait("bundle %s: %s", b.Name, c.Message)
+		e.addWait("bundle %s: %s", b.Name, c.Message)
 	} else if isBehindSpec(b) || len(b.Status.Conditions) == 0 {
-		j.addWait("bundle %s was not worked on yet", b.Name)
+		e.addWait("bundle %s was not worked on yet", b.Name)
 	} else if c := readyProblem(b.Status.Conditions); c != nil {
 		if c.Reason != fleet.ReasonNoTargets || !others && !held {
-			j.faulty(b, c.Message)
+			e.faulty(b, c.Message)
 		}
 	}
-	list := j.deployments[keyOf(b)]
+	list := e.deployments[keyOf(b)]
 	known := map[Key]bool{}
 	for _, bd := range list {
 		known[ClusterOf(bd)] = true
-		j.evaluateDeployment(b, bd)
+		e.evaluateDeployment(b, bd)
 	}
 	for i := range b.Status.Summary.NonReadyResources {
 		r := &b.Status.Summary.NonReadyResources[i]
 		if key := parseKey(r.Name); !known[key] {
 			known[key] = true
-			j.evaluateAbsent(b, key, r)
+			e.evaluateAbsent(b, key, r)
 		}
 	}
 	if missing := b.Status.Summary.DesiredReady - len(known); missing > 0 {
-		j.addWait("bundle %s is not written to %d of %d clusters yet", b.Name, missing, b.Status.Summary.DesiredReady)
+		e.addWait("bundle %s is not written to %d of %d clusters yet", b.Name, missing, b.Status.Summary.DesiredReady)
 	}
-	if held := b.Status.Summary.OutOfSync - j.open(b); held > 0 && len(known) > 0 {
-		j.addWait("bundle %s is held back on %d of %d clusters", b.Name, held, b.Status.Summary.DesiredReady)
+	if held := b.Status.Summary.OutOfSync - e.open(b); held > 0 && len(known) > 0 {
+		e.addWait("bundle %s is held back on %d of %d clusters", b.Name, held, b.Status.Summary.DesiredReady)
 	}
 }
 
 // open counts the deployments of a Bundle that are known not to be Ready: by what they say
 // themselves, or by name in the summary of the Bundle. One that is held back is unchanged
 // and does not have the new version; the summary counts all of these and names ten.
-func (j *evaluator) open(b *fleet.Bundle) int {
+func (e *evaluator) open(b *fleet.Bundle) int {
 	n := 0
-	for _, p := range j.verdict.Pairs {
+	for _, p := range e.verdict.Pairs {
 		if p.Bundle == keyOf(b) && p.Progress != Reached {
 			n++
 		}

@@ -34,20 +34,20 @@ type DataObject struct {
 }
 
 // String returns "PersistentVolumeClaim pos/data on fleet-default/c1".
-func (t DataObject) String() string {
-	name := t.Name
-	if t.Namespace != "" {
-		name = t.Namespace + "/" + name
+func (d DataObject) String() string {
+	name := d.Name
+	if d.Namespace != "" {
+		name = d.Namespace + "/" + name
 	}
-	if t.Whole {
+	if d.Whole {
 		name += " with everything in it"
 	}
-	return fmt.Sprintf("%s %s on %s", t.Kind, name, t.Cluster)
+	return fmt.Sprintf("%s %s on %s", d.Kind, name, d.Cluster)
 }
 
 // hashPart is the form of a DataObject in a hash.
-func (t DataObject) hashPart() string {
-	if t.Whole {
+func (d DataObject) hashPart() string {
+	if d.Whole {
 		return "whole"
 	}
 	return "thing"

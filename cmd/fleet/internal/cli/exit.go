@@ -21,7 +21,7 @@ type Reported struct{ error }
 // EndingWith is an ending without an error line.
 func EndingWith(err error) error { return Reported{err} }
 
-func (t Reported) Unwrap() error { return t.error }
+func (r Reported) Unwrap() error { return r.error }
 
 // ExitCode is the one place where endings become numbers. docs/cli promises
 // them.

@@ -18,15 +18,15 @@ type Subject struct {
 }
 
 // Query selects the events about the subject.
-func (x Subject) Query() Query {
+func (s Subject) Query() Query {
 	set := fields.Set{"involvedObject.apiVersion": fleet.GroupVersion.String()}
-	if x.Kind != "" {
-		set["involvedObject.kind"] = x.Kind
+	if s.Kind != "" {
+		set["involvedObject.kind"] = s.Kind
 	}
-	if x.Name != "" {
-		set["involvedObject.name"] = x.Name
+	if s.Name != "" {
+		set["involvedObject.name"] = s.Name
 	}
-	return Query{Resource: events, Namespace: x.Namespace, Fields: set.String()}
+	return Query{Resource: events, Namespace: s.Namespace, Fields: set.String()}
 }
 
 // EventTime is when an event happened last.

@@ -42,8 +42,8 @@ func (s *Session) Findings(ctx context.Context, namespace string) ReportedFindin
 
 // ForRepo are the findings about files of the commit that a GitRepo shows, each once and
 // sorted. The API server drops events after a time, so that some may be missing.
-func (t ReportedFindings) ForRepo(r *fleet.GitRepo) []string {
-	events := t[view.Key{Namespace: r.Namespace, Name: r.Name}]
+func (rf ReportedFindings) ForRepo(r *fleet.GitRepo) []string {
+	events := rf[view.Key{Namespace: r.Namespace, Name: r.Name}]
 	var since time.Time // when the commit was new
 	for _, e := range events {
 		if e.Reason == fleet.EventGotNewCommit && e.Message == "commit "+r.Status.Commit && EventTime(e).After(since) {
@@ -72,10 +72,10 @@ func (s *Session) Unlisted(ctx context.Context, r *fleet.GitRepo) []string {
 
 // Full returns a message about files of a GitRepo, followed by all other findings that
 // were reported for them. What was not reported remains a number.
-func (t ReportedFindings) Full(r *fleet.GitRepo, message string) string {
+func (rf ReportedFindings) Full(r *fleet.GitRepo, message string) string {
 	first, more := view.SplitOthers(message)
 	begin, _ := strings.CutSuffix(first, "…")
-	others := slices.DeleteFunc(t.ForRepo(r), func(text string) bool { return strings.HasPrefix(text, begin) || strings.Contains(first, text) })
+	others := slices.DeleteFunc(rf.ForRepo(r), func(text string) bool { return strings.HasPrefix(text, begin) || strings.Contains(first, text) })
 	if len(others) == 0 {
 		return message
 	}

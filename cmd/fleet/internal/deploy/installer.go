@@ -61,7 +61,7 @@ func checkNamespaceAllowed(ctx context.Context, a client.Access, d helm.Deployme
 	if err == nil {
 		labels = ns.GetLabels()
 	}
-	if why := options.Refused(d.Options, d.ID.Namespace, labels, err == nil); why != "" {
+	if why := options.TargetNamespaceRefusal(d.Options, d.ID.Namespace, labels, err == nil); why != "" {
 		return fmt.Errorf("%w: %s", cli.ErrRefused, why)
 	}
 	return nil

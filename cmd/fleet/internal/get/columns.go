@@ -40,13 +40,13 @@ type rowContext struct {
 
 // repoState is the state of a GitRepo, which is Held while a removal of one of its bundles
 // is, and not Ready while its bundles are those of another reading than its status.
-func (x rowContext) repoState(r *fleet.GitRepo) fleet.BundleState {
+func (rc rowContext) repoState(r *fleet.GitRepo) fleet.BundleState {
 	state, key := view.RepoState(r), view.Key{Namespace: r.Namespace, Name: r.Name}
-	if x.holdReasons[key] != "" && state != view.Unreadable {
+	if rc.holdReasons[key] != "" && state != view.Unreadable {
 		return view.Held
 	}
-	shows, known := planreading.Shows(r, x.bundlesByRepo[key])
-	if state == fleet.Ready && x.bundlesByRepo != nil && known && !shows {
+	shows, known := planreading.Shows(r, rc.bundlesByRepo[key])
+	if state == fleet.Ready && rc.bundlesByRepo != nil && known && !shows {
 		return fleet.GitUpdating
 	}
 	return state
@@ -54,13 +54,13 @@ func (x rowContext) repoState(r *fleet.GitRepo) fleet.BundleState {
 
 // repoMessage is what is wrong with a GitRepo, else its warnings; with -o wide both, and
 // all that is odd in its files.
-func (x rowContext) repoMessage(r *fleet.GitRepo) string {
+func (rc rowContext) repoMessage(r *fleet.GitRepo) string {
 	text, warnings := view.RepoMessage(r), view.RepoWarnings(r)
 	if _, c := view.RepoTrouble(r); c == nil {
 		key := view.Key{Namespace: r.Namespace, Name: r.Name}
-		text = cmp.Or(x.holdReasons[key], text, summary.OfBundles(x.strays[key]))
+		text = cmp.Or(rc.holdReasons[key], text, summary.OfBundles(rc.strays[key]))
 	}
-	if !x.wide {
+	if !rc.wide {
 		return cmp.Or(text, warnings)
 	}
 	for _, kind := range []string{fleet.ConditionStalled, fleet.ConditionReconciling} {
@@ -68,9 +68,9 @@ func (x rowContext) repoMessage(r *fleet.GitRepo) string {
 		switch {
 		case c == nil || c.Message == "":
 		case c.Message == text:
-			text = x.reported.Full(r, text)
+			text = rc.reported.Full(r, text)
 		case kind == fleet.ConditionStalled && strings.Contains(warnings, " warnings: "):
-			warnings = x.reported.Full(r, warnings)
+			warnings = rc.reported.Full(r, warnings)
 		}
 	}
 	if text != "" && warnings != "" {

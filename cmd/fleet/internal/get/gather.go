@@ -28,12 +28,12 @@ type listResult struct {
 }
 
 // shownText says how many of how many are shown.
-func (f listResult) shownText(n int) string {
+func (l listResult) shownText(n int) string {
 	switch {
-	case f.all >= 0:
-		return fmt.Sprintf("%d of %d shown", n, f.all)
-	case f.more > 0:
-		return fmt.Sprintf("%d shown, %d more", n, f.more)
+	case l.all >= 0:
+		return fmt.Sprintf("%d of %d shown", n, l.all)
+	case l.more > 0:
+		return fmt.Sprintf("%d shown, %d more", n, l.more)
 	}
 	return fmt.Sprintf("%d shown, there are more", n)
 }

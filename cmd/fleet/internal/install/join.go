@@ -120,23 +120,23 @@ func joinCluster(ctx context.Context, o JoinOptions, ttl time.Duration, s *clien
 }
 
 // identity is the identity of a cluster: the UID of its namespace kube-system.
-func (n joiningCluster) identity(ctx context.Context) (string, error) {
-	u, err := n.API.Get(ctx, client.Namespaces, "", metav1.NamespaceSystem)
+func (j joiningCluster) identity(ctx context.Context) (string, error) {
+	u, err := j.API.Get(ctx, client.Namespaces, "", metav1.NamespaceSystem)
 	if err != nil {
-		return "", fmt.Errorf("identify the new cluster: %w", client.DescribeServerError(n.Server, err))
+		return "", fmt.Errorf("identify the new cluster: %w", client.DescribeServerError(j.Server, err))
 	}
 	return string(u.GetUID()), nil
 }
 
 // agent is what the agent that is installed in a namespace of the newcomer says of it,
 // as far as that is there and may be read. uid is that of its namespace kube-system.
-func (n joiningCluster) agent(ctx context.Context, namespace, uid string) registration.Installed {
+func (j joiningCluster) agent(ctx context.Context, namespace, uid string) registration.Installed {
 	var config *corev1.ConfigMap
-	if u, err := n.API.Get(ctx, client.ConfigMaps, namespace, fleet.ConfigMapAgent); err == nil {
+	if u, err := j.API.Get(ctx, client.ConfigMaps, namespace, fleet.ConfigMapAgent); err == nil {
 		config, _ = client.Convert[corev1.ConfigMap](u)
 	}
 	var secret *corev1.Secret
-	if u, err := n.API.Get(ctx, client.Secrets, namespace, fleet.SecretAgent); err == nil {
+	if u, err := j.API.Get(ctx, client.Secrets, namespace, fleet.SecretAgent); err == nil {
 		secret, _ = client.Convert[corev1.Secret](u)
 	}
 	return registration.ReadInstalled(config, secret, uid)

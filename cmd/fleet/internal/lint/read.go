@@ -181,8 +181,8 @@ func (r *report) addFindings(p sourceTree, bundle string, list []finding.Finding
 }
 
 // newMember returns a bundle among others, whose findings have paths as users see them.
-func (p sourceTree) newMember(dir bundle.Dir, file fleetyaml.File) lint.Member {
-	file.Path = path.Join(p.shown, file.Path)
+func (s sourceTree) newMember(dir bundle.Dir, file fleetyaml.File) lint.Member {
+	file.Path = path.Join(s.shown, file.Path)
 	return lint.Member{Dir: dir, File: &file}
 }
 

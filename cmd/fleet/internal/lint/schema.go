@@ -63,7 +63,7 @@ func (o *Options) readCRDs(std printer.Stdio) ([]map[string]any, error) {
 }
 
 // addBundle notes the objects of a bundle that was tried.
-func (l *treeObjects) addBundle(t *renderTrial, dir string) {
+func (to *treeObjects) addBundle(t *renderTrial, dir string) {
 	files := map[string][]byte{}
 	for _, r := range t.result.Bundle.Spec.Resources {
 		if data, err := content.ResourceBytes(r); err == nil {
@@ -80,14 +80,14 @@ func (l *treeObjects) addBundle(t *renderTrial, dir string) {
 	if len(b.rendered) == 0 {
 		t.keepRendered(cmp.Or(t.o.kubeVersion, sources.RecentKubernetes), helm.Deployment{}, nil, "")
 	}
-	l.bundles = append(l.bundles, b)
+	to.bundles = append(to.bundles, b)
 }
 
 // report adds what is wrong with the objects, for each version of Kubernetes that
 // clusters have.
-func (l *treeObjects) report(p sourceTree, r *report) {
+func (to *treeObjects) report(p sourceTree, r *report) {
 	versions := map[string]*schema.Kinds{}
-	for _, b := range l.bundles {
+	for _, b := range to.bundles {
 		for version := range b.rendered {
 			if kinds, err := schema.New(version); err == nil { // else rendering says that it is none
 				versions[version] = kinds
@@ -95,9 +95,9 @@ func (l *treeObjects) report(p sourceTree, r *report) {
 		}
 	}
 	for _, kinds := range versions {
-		l.define(kinds)
+		to.define(kinds)
 	}
-	for _, b := range l.bundles {
+	for _, b := range to.bundles {
 		for _, version := range slices.Sorted(maps.Keys(b.rendered)) {
 			if kinds := versions[version]; kinds != nil {
 				in := b.bundle
@@ -110,8 +110,8 @@ func (l *treeObjects) report(p sourceTree, r *report) {
 
 // comparePatches warns of compare patches that match nothing, in bundles of plain
 // manifests. The objects of charts and kustomizations may differ on each cluster.
-func (l *treeObjects) comparePatches(p sourceTree, r *report) {
-	for _, b := range l.bundles {
+func (to *treeObjects) comparePatches(p sourceTree, r *report) {
+	for _, b := range to.bundles {
 		if len(b.bundle.Manifests) == 0 {
 			continue
 		}
@@ -128,11 +128,11 @@ func (l *treeObjects) comparePatches(p sourceTree, r *report) {
 }
 
 // define makes the CRDs of all bundles known, and those of --crd-file.
-func (l *treeObjects) define(kinds *schema.Kinds) {
-	for _, crd := range l.crds {
+func (to *treeObjects) define(kinds *schema.Kinds) {
+	for _, crd := range to.crds {
 		kinds.Add(crd)
 	}
-	for _, b := range l.bundles {
+	for _, b := range to.bundles {
 		for _, name := range b.bundle.Manifests {
 			for _, o := range schema.CRDs(b.bundle.Files[name]) {
 				kinds.Add(o)

@@ -67,26 +67,26 @@ func heldBy(d helm.Deployment, rendered []helm.Object, uncertain string) heldObj
 
 // warnShared warns of objects that two bundles have on one cluster: of those the
 // clusters that get both refuse one.
-func (l *treeObjects) warnShared(p sourceTree, r *report) {
+func (to *treeObjects) warnShared(p sourceTree, r *report) {
 	var sharing diagnose.Sharing
 	sources := map[string]schema.Rendered{} // by bundle and object
 	clusters := map[string]bool{}
-	for _, b := range l.bundles {
+	for _, b := range to.bundles {
 		for title := range b.versions {
 			clusters[title] = true
 		}
 	}
 	for _, title := range slices.Sorted(maps.Keys(clusters)) {
-		for i := range l.bundles {
-			b := &l.bundles[i]
+		for i := range to.bundles {
+			b := &to.bundles[i]
 			if key, gets := b.versions[title]; gets {
 				sharing.Add(b.deployment(title, b.heldObjects[key], sources))
 			}
 		}
 	}
 	bundles := map[string]*checkedBundle{}
-	for i := range l.bundles {
-		bundles[l.bundles[i].id()] = &l.bundles[i]
+	for i := range to.bundles {
+		bundles[to.bundles[i].id()] = &to.bundles[i]
 	}
 	pairs := map[[2]string][]diagnose.SharedSeen{}
 	for _, s := range sharing.Found() {
@@ -109,8 +109,8 @@ func (l *treeObjects) warnShared(p sourceTree, r *report) {
 }
 
 // services warns of Services that select no pods of their own bundle.
-func (l *treeObjects) services(p sourceTree, r *report) {
-	for _, b := range l.bundles {
+func (to *treeObjects) services(p sourceTree, r *report) {
+	for _, b := range to.bundles {
 		for _, key := range slices.Sorted(maps.Keys(b.heldObjects)) {
 			held := b.heldObjects[key].objects
 			for _, s := range lint.Services(b.deployed(held)) {
@@ -127,9 +127,9 @@ func (l *treeObjects) services(p sourceTree, r *report) {
 
 // references warns of references to objects of the same bundle whose names are
 // misspelt.
-func (l *treeObjects) references(p sourceTree, r *report) {
+func (to *treeObjects) references(p sourceTree, r *report) {
 	all := map[[2]string]bool{} // kinds and names of all bundles
-	for _, b := range l.bundles {
+	for _, b := range to.bundles {
 		for _, held := range b.heldObjects {
 			for _, o := range slices.Concat(held.objects, held.hooks) {
 				all[[2]string{o.Kind, o.Name}] = true
@@ -137,7 +137,7 @@ func (l *treeObjects) references(p sourceTree, r *report) {
 		}
 	}
 	elsewhere := func(kind, name string) bool { return all[[2]string{kind, name}] }
-	for _, b := range l.bundles {
+	for _, b := range to.bundles {
 		for _, key := range slices.Sorted(maps.Keys(b.heldObjects)) {
 			held := b.heldObjects[key].objects
 			for _, d := range lint.References(b.deployed(held), elsewhere) {

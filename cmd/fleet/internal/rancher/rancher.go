@@ -88,10 +88,10 @@ func Open(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) 
 // connect learns which types Rancher has and where they are. norman's own function
 // for that puts a transport of its own in the place of ours, which would follow
 // Rancher's links anywhere.
-func (k *Store) connect(token string) error {
+func (s *Store) connect(token string) error {
 	ops := &clientbase.APIOperations{
-		Opts:   &clientbase.ClientOpts{URL: k.Address() + "/v3", TokenKey: token},
-		Client: &http.Client{Transport: k.transport, Timeout: rancherTimeout},
+		Opts:   &clientbase.ClientOpts{URL: s.Address() + "/v3", TokenKey: token},
+		Client: &http.Client{Transport: s.transport, Timeout: rancherTimeout},
 		Types:  map[string]types.Schema{},
 	}
 	header, _, err := fetch(ops, ops.Opts.URL)
@@ -113,7 +113,7 @@ func (k *Store) connect(token string) error {
 	for _, schema := range schemas.Data {
 		ops.Types[schema.ID] = schema
 	}
-	k.Client = clientbase.APIBaseClient{Ops: ops, Opts: ops.Opts, Types: ops.Types}
+	s.Client = clientbase.APIBaseClient{Ops: ops, Opts: ops.Opts, Types: ops.Types}
 	return nil
 }
 
@@ -252,14 +252,14 @@ type refusal struct {
 
 // RoundTrip sends a request, unless it is for another server: the answers name the
 // addresses of further requests, and the token is for this one.
-func (w *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme != w.base.Scheme || r.URL.Host != w.base.Host {
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != t.base.Scheme || r.URL.Host != t.base.Host {
 		return nil, fmt.Errorf("it calls itself %s://%s, where the token was not meant to go: use that address, --rancher=%s://%s",
 			r.URL.Scheme, r.URL.Host, r.URL.Scheme, r.URL.Host)
 	}
-	r = r.Clone(w.ctx)
+	r = r.Clone(t.ctx)
 	r.Header.Set("User-Agent", "fleet/"+version.Version)
-	resp, err := w.next.RoundTrip(r)
+	resp, err := t.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
@@ -273,10 +273,10 @@ func (w *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.said = refusal{}
-	_ = json.Unmarshal(data, &w.said) // another text says nothing
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.said = refusal{}
+	_ = json.Unmarshal(data, &t.said) // another text says nothing
 	resp.Body = io.NopCloser(bytes.NewReader(data))
 	return resp, nil
 }
@@ -287,7 +287,7 @@ type readCloser struct {
 }
 
 // Address is where the Rancher is.
-func (k *Store) Address() string { return k.transport.base.String() }
+func (s *Store) Address() string { return s.transport.base.String() }
 
 // List lists all objects of a type, page by page.
 func List[T any](k *Store, typ string, filters map[string]any) ([]T, error) {
@@ -317,28 +317,28 @@ func List[T any](k *Store, typ string, filters map[string]any) ([]T, error) {
 }
 
 // DescribeError puts an error of Rancher's into words.
-func (k *Store) DescribeError(err error) error {
+func (s *Store) DescribeError(err error) error {
 	var refused *clientbase.APIError
 	var urlErr *url.Error
 	switch {
 	case err == nil:
 		return nil
-	case k.transport.ctx.Err() != nil:
-		return context.Cause(k.transport.ctx)
+	case s.transport.ctx.Err() != nil:
+		return context.Cause(s.transport.ctx)
 	case errors.As(err, &refused):
 	case errors.As(err, &urlErr):
-		return fmt.Errorf("cannot reach Rancher at %s: %w", k.Address(), urlErr.Err)
+		return fmt.Errorf("cannot reach Rancher at %s: %w", s.Address(), urlErr.Err)
 	default:
-		return fmt.Errorf("Rancher at %s: %w", k.Address(), err) //nolint:staticcheck // a name
+		return fmt.Errorf("Rancher at %s: %w", s.Address(), err) //nolint:staticcheck // a name
 	}
-	k.transport.mu.Lock()
-	said := cmp.Or(k.transport.said.Message, k.transport.said.Code, refused.Status)
-	k.transport.mu.Unlock()
+	s.transport.mu.Lock()
+	said := cmp.Or(s.transport.said.Message, s.transport.said.Code, refused.Status)
+	s.transport.mu.Unlock()
 	switch {
 	case refused.StatusCode == http.StatusForbidden, refused.StatusCode == http.StatusUnauthorized && kube.DeniedMessage(said):
-		return fmt.Errorf("Rancher at %s does not let you do this: %s", k.Address(), said) //nolint:staticcheck // a name
+		return fmt.Errorf("Rancher at %s does not let you do this: %s", s.Address(), said) //nolint:staticcheck // a name
 	case refused.StatusCode == http.StatusUnauthorized:
-		return fmt.Errorf("Rancher at %s does not accept the token: %s", k.Address(), said) //nolint:staticcheck // a name
+		return fmt.Errorf("Rancher at %s does not accept the token: %s", s.Address(), said) //nolint:staticcheck // a name
 	}
-	return fmt.Errorf("Rancher at %s answers %d: %s", k.Address(), refused.StatusCode, said) //nolint:staticcheck // a name
+	return fmt.Errorf("Rancher at %s answers %d: %s", s.Address(), refused.StatusCode, said) //nolint:staticcheck // a name
 }

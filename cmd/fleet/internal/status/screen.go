@@ -218,17 +218,17 @@ func namesakesOf(f view.Fleet) rowNames {
 	return l
 }
 
-func (l rowNames) addName(kind string, o metav1.Object) {
+func (r rowNames) addName(kind string, o metav1.Object) {
 	a := view.Attention{Kind: kind, Name: o.GetNamespace() + "/" + o.GetName()}
-	if l[a.Label()] == nil {
-		l[a.Label()] = map[string]bool{}
+	if r[a.Label()] == nil {
+		r[a.Label()] = map[string]bool{}
 	}
-	l[a.Label()][a.Name] = true
+	r[a.Label()][a.Name] = true
 }
 
 // text is a label; with its workspace where it means several objects.
-func (l rowNames) text(label, name string) string {
-	if len(l[label]) < 2 {
+func (r rowNames) text(label, name string) string {
+	if len(r[label]) < 2 {
 		return label
 	}
 	workspace, _, _ := strings.Cut(name, "/")

@@ -124,35 +124,35 @@ func Watch(ctx context.Context, o Options, s *client.Session, w client.FleetWatc
 }
 
 // printEvents prints what has happened since the last look.
-func (t *statusWatch) printEvents(ctx context.Context, f view.Fleet) error {
-	now, was := t.s.Now(), t.globalPause
-	if now.Sub(t.surroundingsRead) >= client.AskAgain {
-		t.surroundingsRead = now
-		if m, b, err := t.s.Surroundings(ctx); err != nil {
-			t.s.NoteWatchError(err)
+func (sw *statusWatch) printEvents(ctx context.Context, f view.Fleet) error {
+	now, was := sw.s.Now(), sw.globalPause
+	if now.Sub(sw.surroundingsRead) >= client.AskAgain {
+		sw.surroundingsRead = now
+		if m, b, err := sw.s.Surroundings(ctx); err != nil {
+			sw.s.NoteWatchError(err)
 		} else {
-			t.manager, t.globalPause = m, b
+			sw.manager, sw.globalPause = m, b
 		}
-		if shards, err := t.s.Shards(ctx, f); err != nil {
-			t.s.NoteWatchError(err)
+		if shards, err := sw.s.Shards(ctx, f); err != nil {
+			sw.s.NoteWatchError(err)
 		} else {
-			t.shards = shards
+			sw.shards = shards
 		}
 	}
-	f.Shards = t.shards
-	glance := view.NewSnapshot(f, t.manager, now)
-	doc := document(t.s, f, glance, t.globalPause)
-	lines := append(t.followed.nextEvents(f, now), view.Changes(t.glance, glance, now)...)
-	if t.globalPause.On != was.On {
-		lines = append(lines, globalPauseEvent(t.globalPause, now))
+	f.Shards = sw.shards
+	glance := view.NewSnapshot(f, sw.manager, now)
+	doc := document(sw.s, f, glance, sw.globalPause)
+	lines := append(sw.followed.nextEvents(f, now), view.Changes(sw.glance, glance, now)...)
+	if sw.globalPause.On != was.On {
+		lines = append(lines, globalPauseEvent(sw.globalPause, now))
 	}
-	changed := !reflect.DeepEqual(unsigned(t.doc), unsigned(doc))
-	t.glance, t.doc = glance, doc
+	changed := !reflect.DeepEqual(unsigned(sw.doc), unsigned(doc))
+	sw.glance, sw.doc = glance, doc
 	switch {
-	case !t.o.Output.IsMachineReadable():
-		printer.PrintLines(t.s.Std.Out, "", lines, now.Sub(t.began))
+	case !sw.o.Output.IsMachineReadable():
+		printer.PrintLines(sw.s.Std.Out, "", lines, now.Sub(sw.began))
 	case changed:
-		return t.o.Output.Print(t.s.Std, doc, true)
+		return sw.o.Output.Print(sw.s.Std, doc, true)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func newFollowed(f view.Fleet) followed {
 }
 
 // nextEvents reports what has happened since the last call.
-func (s followed) nextEvents(f view.Fleet, now time.Time) []view.EventLine {
+func (fl followed) nextEvents(f view.Fleet, now time.Time) []view.EventLine {
 	var lines []view.EventLine
 	spaces := map[string]bool{}
 	for _, r := range f.Repositories {
@@ -198,10 +198,10 @@ func (s followed) nextEvents(f view.Fleet, now time.Time) []view.EventLine {
 			prefix = r.Namespace + ": "
 		}
 		key := view.Key{Namespace: r.Namespace, Name: r.Name}
-		t := s[key]
+		t := fl[key]
 		if t == nil || t.goal.Commit != r.Status.Commit {
 			t = &followedRepo{goal: view.Goal{Kind: "GitRepo", Key: key, Commit: r.Status.Commit}}
-			s[key] = t
+			fl[key] = t
 		}
 		f.Ordered = true // lines show what was reported; the answers are those of fleet wait
 		v := view.Evaluate(t.goal, f)

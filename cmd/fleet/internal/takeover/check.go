@@ -175,7 +175,7 @@ func readVisibleFleet(ctx context.Context, s *client.Session) (*visibleFleet, er
 }
 
 // findUnplaced finds the Clusters that a manager of a shard could not deploy to.
-func (t *visibleFleet) findUnplaced(ctx context.Context, s *client.Session) error {
+func (v *visibleFleet) findUnplaced(ctx context.Context, s *client.Session) error {
 	items, _, err := s.Listed(ctx, client.Query{Resource: client.Namespaces, Labels: fleet.LabelManaged + "=" + registration.True})
 	if apierrors.IsForbidden(err) {
 		s.Std.Note("warning: you may not list namespaces: fleet could not check whether each cluster has a namespace for its deployments")
@@ -190,10 +190,10 @@ func (t *visibleFleet) findUnplaced(ctx context.Context, s *client.Session) erro
 			owners[u.GetName()] = owner
 		}
 	}
-	t.unplaced = map[string]string{}
-	for _, c := range t.clusters {
+	v.unplaced = map[string]string{}
+	for _, c := range v.clusters {
 		if _, why := registration.PlaceOf(c, owners); why != "" {
-			t.unplaced[c.Namespace+"/"+c.Name] = why
+			v.unplaced[c.Namespace+"/"+c.Name] = why
 		}
 	}
 	return nil
@@ -219,15 +219,15 @@ func eachOf(ctx context.Context, s *client.Session, kind string, report func(nam
 }
 
 // input is what the deployments of a Bundle depend on.
-func (t *visibleFleet) input(ctx context.Context, s *client.Session, b *fleet.Bundle) (takeover.Input, error) {
+func (v *visibleFleet) input(ctx context.Context, s *client.Session, b *fleet.Bundle) (takeover.Input, error) {
 	key := b.Namespace + "/" + b.Name
 	in := takeover.Input{
-		Input: preview.Input{Bundle: b, Clusters: t.clusters, Groups: t.groups, Deployments: t.deployments[key]},
-		Repo:  t.repos[b.Namespace+"/"+b.Labels[fleet.LabelRepoName]], Limits: t.limits[b.Namespace], Unplaced: t.unplaced,
+		Input: preview.Input{Bundle: b, Clusters: v.clusters, Groups: v.groups, Deployments: v.deployments[key]},
+		Repo:  v.repos[b.Namespace+"/"+b.Labels[fleet.LabelRepoName]], Limits: v.limits[b.Namespace], Unplaced: v.unplaced,
 	}
 	src := sources.Source{Bundle: b, Live: s}
-	if t.mapped[b.Namespace] {
-		in.Clusters, in.Groups = withinNamespace(t.clusters, b.Namespace), withinNamespace(t.groups, b.Namespace)
+	if v.mapped[b.Namespace] {
+		in.Clusters, in.Groups = withinNamespace(v.clusters, b.Namespace), withinNamespace(v.groups, b.Namespace)
 		in.Deployments = slices.DeleteFunc(slices.Clone(in.Deployments), func(bd *fleet.BundleDeployment) bool {
 			return bd.Labels[fleet.LabelClusterNamespace] != b.Namespace
 		})

@@ -223,16 +223,16 @@ type moveResults struct {
 
 // addResult records the result for an object; a later result does not overwrite that it was
 // changed.
-func (l *moveResults) addResult(m MovedObject) {
+func (mr *moveResults) addResult(m MovedObject) {
 	key := m.Kind + " " + m.Name
-	i, ok := l.at[key]
+	i, ok := mr.at[key]
 	if !ok {
-		l.at[key] = len(l.objects)
-		l.objects = append(l.objects, m)
+		mr.at[key] = len(mr.objects)
+		mr.objects = append(mr.objects, m)
 		return
 	}
-	m.Changed = m.Changed || l.objects[i].Changed
-	l.objects[i] = m
+	m.Changed = m.Changed || mr.objects[i].Changed
+	mr.objects[i] = m
 }
 
 // printMove prints what was done.

@@ -14,12 +14,12 @@ import (
 )
 
 // missingText is what is still waited for, and whether the commit was read at all.
-func (t *waiting) missingText() string {
+func (wt *waiting) missingText() string {
 	var parts []string
-	for _, v := range t.verdicts {
+	for _, v := range wt.verdicts {
 		if text := v.MissingText(); text != "" {
-			if t.o.Commit != "" && !v.Seen && !strings.HasPrefix(v.Commit, strings.ToLower(t.o.Commit)) {
-				text = "commit " + view.ShortCommit(t.o.Commit) + " was not read, " + text
+			if wt.o.Commit != "" && !v.Seen && !strings.HasPrefix(v.Commit, strings.ToLower(wt.o.Commit)) {
+				text = "commit " + view.ShortCommit(wt.o.Commit) + " was not read, " + text
 			}
 			parts = append(parts, text)
 		}
@@ -28,77 +28,77 @@ func (t *waiting) missingText() string {
 }
 
 // globalPauseText says that the brake is on, if it is.
-func (t *waiting) globalPauseText(ctx context.Context) string {
-	b, err := t.s.GlobalPause(ctx)
+func (wt *waiting) globalPauseText(ctx context.Context) string {
+	b, err := wt.s.GlobalPause(ctx)
 	if err != nil || !b.On {
 		return ""
 	}
-	return "; rollouts are " + b.Text(t.s.Now())
+	return "; rollouts are " + b.Text(wt.s.Now())
 }
 
-func (t *waiting) stuckText() string {
+func (wt *waiting) stuckText() string {
 	var names []string
-	for i, v := range t.verdicts {
+	for i, v := range wt.verdicts {
 		switch {
 		case v.End != view.Failed:
 		case v.StuckText() != "":
 			names = append(names, v.StuckText())
 		default:
-			names = append(names, t.o.Kind.Singular+" "+t.goals[i].Key.Name)
+			names = append(names, wt.o.Kind.Singular+" "+wt.goals[i].Key.Name)
 		}
 	}
 	text := strings.Join(names, ", ") + " cannot become Ready without a change"
-	if t.o.Timeout > 0 {
-		text += fmt.Sprintf("; %ds of the timeout not waited for", int((t.o.Timeout - t.elapsed()).Seconds()))
+	if wt.o.Timeout > 0 {
+		text += fmt.Sprintf("; %ds of the timeout not waited for", int((wt.o.Timeout - wt.elapsed()).Seconds()))
 	}
 	return text
 }
 
 // report prints the answer.
-func (t *waiting) report(end view.Progress) error {
+func (wt *waiting) report(end view.Progress) error {
 	var err error
 	switch {
 	case end == view.Failed || end == view.Waiting:
 		err = cli.EndingWith(cli.ErrNotReady)
-	case end == view.Deferred && !t.o.Reachable:
+	case end == view.Deferred && !wt.o.Reachable:
 		err = cli.EndingWith(cli.ErrPartly)
 	}
-	if t.o.Output.IsMachineReadable() {
-		if printErr := t.o.Output.Print(t.s.Std, t.document(end), false); printErr != nil {
+	if wt.o.Output.IsMachineReadable() {
+		if printErr := wt.o.Output.Print(wt.s.Std, wt.document(end), false); printErr != nil {
 			return printErr
 		}
 		return err
 	}
 	if errors.Is(err, cli.ErrNotReady) {
-		t.table()
+		wt.table()
 	}
-	for i, v := range t.verdicts {
-		text := view.Answer(t.goals[i], v)
+	for i, v := range wt.verdicts {
+		text := view.Answer(wt.goals[i], v)
 		switch {
 		case v.End == "":
 			text = "not Ready: nothing was read in time"
-		case v.End == view.Reached && end == view.Waiting && len(t.verdicts) == 1:
+		case v.End == view.Reached && end == view.Waiting && len(wt.verdicts) == 1:
 			text = "not in time: " + text + ", and not for a second yet"
 		}
-		if len(t.goals) > 1 {
-			text = t.goals[i].Key.Namespace + ": " + text
+		if len(wt.goals) > 1 {
+			text = wt.goals[i].Key.Namespace + ": " + text
 		}
 		switch {
 		case v.End == view.Failed, v.End == view.Waiting && end != view.Failed:
-			text += ". Why:  " + t.explainCommand(t.goals[i], v)
+			text += ". Why:  " + wt.explainCommand(wt.goals[i], v)
 		case v.End == view.Waiting:
 			text += "; not waited for any longer"
 		}
-		printer.Fprintf(t.s.Std.Out, "%s\n", text)
+		printer.Fprintf(wt.s.Std.Out, "%s\n", text)
 	}
 	return err
 }
 
 // table prints the deployments that were waited for; of many only those that
 // did not become Ready.
-func (t *waiting) table() {
+func (wt *waiting) table() {
 	var pairs []view.Pair
-	for _, v := range t.verdicts {
+	for _, v := range wt.verdicts {
 		pairs = append(pairs, v.Pairs...)
 	}
 	more := 0
@@ -110,8 +110,8 @@ func (t *waiting) table() {
 	if len(pairs) == 0 {
 		return
 	}
-	t.s.Std.Note("")
-	tab := printer.Table{Out: t.s.Std.Out, Width: t.s.Std.Width(), Columns: []printer.Column{
+	wt.s.Std.Note("")
+	tab := printer.Table{Out: wt.s.Std.Out, Width: wt.s.Std.Width(), Columns: []printer.Column{
 		{Title: "BUNDLE"}, {Title: "CLUSTER"}, {Title: "COMMIT", Drop: 1}, {Title: "STATE", State: true}, {Title: "MESSAGE", Text: true},
 	}}
 	var rows [][]string
@@ -120,21 +120,21 @@ func (t *waiting) table() {
 	}
 	tab.Print(rows, false)
 	if more > 0 {
-		printer.Fprintf(t.s.Std.Out, "and %d more\n", more)
+		printer.Fprintf(wt.s.Std.Out, "and %d more\n", more)
 	}
-	fmt.Fprintln(t.s.Std.Out)
+	fmt.Fprintln(wt.s.Std.Out)
 }
 
 // explainCommand returns the command that shows more about what is not Ready: first about what has
 // failed, and not about what waits.
-func (t *waiting) explainCommand(goal view.Goal, v view.Verdict) string {
+func (wt *waiting) explainCommand(goal view.Goal, v view.Verdict) string {
 	if v.Stopped() {
 		return "fleet check"
 	}
 	p, found := v.WorstPair()
 	if found && (p.Progress == view.Failed || len(v.Faults) == 0) {
 		text := fmt.Sprintf("fleet explain %s %s", p.Bundle.Name, p.Cluster.Name)
-		if t.s.Scope != "" || len(t.goals) > 1 {
+		if wt.s.Scope != "" || len(wt.goals) > 1 {
 			text += " -n " + p.Bundle.Namespace
 		}
 		return text
@@ -146,19 +146,19 @@ func (t *waiting) explainCommand(goal view.Goal, v view.Verdict) string {
 	if bundle != "" {
 		return fmt.Sprintf("fleet explain %s -n %s", bundle, goal.Key.Namespace)
 	}
-	return fmt.Sprintf("fleet events %s/%s -n %s", t.o.Kind.Singular, goal.Key.Name, goal.Key.Namespace)
+	return fmt.Sprintf("fleet events %s/%s -n %s", wt.o.Kind.Singular, goal.Key.Name, goal.Key.Namespace)
 }
 
-func (t *waiting) document(end view.Progress) WaitResult {
+func (wt *waiting) document(end view.Progress) WaitResult {
 	doc := WaitResult{
-		Document: printer.NewDocument("WaitResult"), Outcome: string(end), Seconds: t.elapsed().Round(time.Millisecond).Seconds(), Goals: []WaitGoal{},
+		Document: printer.NewDocument("WaitResult"), Outcome: string(end), Seconds: wt.elapsed().Round(time.Millisecond).Seconds(), Goals: []WaitGoal{},
 	}
 	if end == view.Waiting {
 		doc.Outcome = "timeout"
 	}
 	var answers []string
-	for i, v := range t.verdicts {
-		goal := t.goals[i]
+	for i, v := range wt.verdicts {
+		goal := wt.goals[i]
 		answers = append(answers, view.Answer(goal, v))
 		g := WaitGoal{
 			Kind: goal.Kind, Name: goal.Key.String(), Outcome: string(v.End), Commit: v.Commit, Bundles: v.Bundles,

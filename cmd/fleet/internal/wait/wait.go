@@ -164,26 +164,26 @@ func (o Options) goals(ctx context.Context, s *client.Session, f view.Fleet) ([]
 
 // announce says which commit is waited for, and at which one each repository is that
 // is not there yet.
-func (t *waiting) announce(f view.Fleet) {
-	if t.o.Commit == "" || t.o.Kind.Plural != "repos" {
+func (wt *waiting) announce(f view.Fleet) {
+	if wt.o.Commit == "" || wt.o.Kind.Plural != "repos" {
 		return
 	}
 	for _, repo := range f.Repositories {
-		if repo.Name != t.o.Name || strings.HasPrefix(repo.Status.Commit, strings.ToLower(t.o.Commit)) {
+		if repo.Name != wt.o.Name || strings.HasPrefix(repo.Status.Commit, strings.ToLower(wt.o.Commit)) {
 			continue
 		}
 		at := "was not read yet"
 		if repo.Status.Commit != "" {
 			at = "is at " + view.ShortCommit(repo.Status.Commit)
 		}
-		t.line("wait", fmt.Sprintf("for %s; repo %s/%s %s", view.ShortCommit(t.o.Commit), repo.Namespace, repo.Name, at))
+		wt.line("wait", fmt.Sprintf("for %s; repo %s/%s %s", view.ShortCommit(wt.o.Commit), repo.Namespace, repo.Name, at))
 	}
 }
 
 // awaitGoals looks again and again until the wait is over.
-func (t *waiting) awaitGoals(ctx context.Context, w client.FleetWatch) (view.Progress, error) {
+func (wt *waiting) awaitGoals(ctx context.Context, w client.FleetWatch) (view.Progress, error) {
 	for settled := false; ; {
-		end, proven, err := t.pollGoals(ctx, w)
+		end, proven, err := wt.pollGoals(ctx, w)
 		switch {
 		case err != nil:
 			return end, err
@@ -193,11 +193,11 @@ func (t *waiting) awaitGoals(ctx context.Context, w client.FleetWatch) (view.Pro
 				return end, err
 			}
 			continue
-		case settled, end == view.Failed, t.o.Settle == 0, t.o.Commit != "" && proven:
-			t.awaitReflected(ctx, w)
+		case settled, end == view.Failed, wt.o.Settle == 0, wt.o.Commit != "" && proven:
+			wt.awaitReflected(ctx, w)
 			return end, nil
 		}
-		if settled, err = t.staysUnchanged(ctx, w); err != nil {
+		if settled, err = wt.staysUnchanged(ctx, w); err != nil {
 			return end, err
 		}
 	}
@@ -205,11 +205,11 @@ func (t *waiting) awaitGoals(ctx context.Context, w client.FleetWatch) (view.Pro
 
 // awaitReflected returns when the objects that fleet status reads say what has ended the wait, or
 // when the manager has had statusTime for that. The verdicts stay as they are.
-func (t *waiting) awaitReflected(ctx context.Context, w client.FleetWatch) {
+func (wt *waiting) awaitReflected(ctx context.Context, w client.FleetWatch) {
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
-	for i := 0; i < len(t.goals); {
-		if view.Reflected(t.goals[i], t.verdicts[i], w.Fleet()) {
+	for i := 0; i < len(wt.goals); {
+		if view.Reflected(wt.goals[i], wt.verdicts[i], w.Fleet()) {
 			i++
 		} else if w.Next(ctx) != nil {
 			return
@@ -218,8 +218,8 @@ func (t *waiting) awaitReflected(ctx context.Context, w client.FleetWatch) {
 }
 
 // staysUnchanged reports whether nothing happens while something has to stay as it is.
-func (t *waiting) staysUnchanged(ctx context.Context, w client.FleetWatch) (bool, error) {
-	calm, cancel := context.WithTimeout(ctx, t.o.Settle)
+func (wt *waiting) staysUnchanged(ctx context.Context, w client.FleetWatch) (bool, error) {
+	calm, cancel := context.WithTimeout(ctx, wt.o.Settle)
 	defer cancel()
 	err := w.Next(calm)
 	switch {
@@ -235,35 +235,35 @@ func (t *waiting) staysUnchanged(ctx context.Context, w client.FleetWatch) (bool
 // whether the manager itself says which bundles it has written. The parts of the known
 // state may be of different moments, so they end no wait: that takes a fleet that is
 // read in order.
-func (t *waiting) pollGoals(ctx context.Context, w client.FleetWatch) (end view.Progress, proven bool, err error) {
-	t.managed(ctx, w.Fleet())
-	now, proven := t.evaluateGoals(w.Fleet())
+func (wt *waiting) pollGoals(ctx context.Context, w client.FleetWatch) (end view.Progress, proven bool, err error) {
+	wt.managed(ctx, w.Fleet())
+	now, proven := wt.evaluateGoals(w.Fleet())
 	if view.Combine(now) != view.Waiting || !proven {
-		f, err := t.ordered(ctx, w)
+		f, err := wt.ordered(ctx, w)
 		if err != nil {
 			return view.Waiting, false, err
 		}
-		now, proven = t.evaluateGoals(f)
+		now, proven = wt.evaluateGoals(f)
 	}
-	for i, goal := range t.goals {
+	for i, goal := range wt.goals {
 		prefix := ""
-		if len(t.goals) > 1 {
+		if len(wt.goals) > 1 {
 			prefix = goal.Key.Namespace + ": "
 		}
-		printer.PrintLines(t.s.Std.Err, prefix, view.EventLines(goal, t.verdicts[i], now[i], t.commitText(now[i]), t.s.Now()), t.elapsed())
+		printer.PrintLines(wt.s.Std.Err, prefix, view.EventLines(goal, wt.verdicts[i], now[i], wt.commitText(now[i]), wt.s.Now()), wt.elapsed())
 	}
-	t.verdicts = now
+	wt.verdicts = now
 	return view.Combine(now), proven, nil
 }
 
 // ordered reads the fleet in order, again and again while that fails.
-func (t *waiting) ordered(ctx context.Context, w client.FleetWatch) (view.Fleet, error) {
+func (wt *waiting) ordered(ctx context.Context, w client.FleetWatch) (view.Fleet, error) {
 	for {
 		f, err := w.Ordered(ctx)
 		if err == nil || ctx.Err() != nil {
 			return f, cmp.Or(ctx.Err(), err)
 		}
-		t.s.NoteWatchError(err)
+		wt.s.NoteWatchError(err)
 		select {
 		case <-ctx.Done():
 			return f, ctx.Err()
@@ -274,23 +274,23 @@ func (t *waiting) ordered(ctx context.Context, w client.FleetWatch) (view.Fleet,
 
 // managed looks for the default manager and those of shards: of those that it has not
 // seen, and again where one was gone.
-func (t *waiting) managed(ctx context.Context, f view.Fleet) {
+func (wt *waiting) managed(ctx context.Context, f view.Fleet) {
 	for _, id := range append([]string{""}, view.ShardsOf(f)...) {
-		if m, known := t.shards[id]; known && !m.IsGone() {
+		if m, known := wt.shards[id]; known && !m.IsGone() {
 			continue
 		}
-		m, err := t.s.ManagerOf(ctx, id)
+		m, err := wt.s.ManagerOf(ctx, id)
 		if err != nil {
-			t.s.NoteWatchError(err)
+			wt.s.NoteWatchError(err)
 			continue
 		}
-		t.shards[id] = m
+		wt.shards[id] = m
 	}
 }
 
-func (t *waiting) evaluateGoals(f view.Fleet) (list []view.Verdict, proven bool) {
-	proven, f.Shards = true, t.shards
-	for _, goal := range t.goals {
+func (wt *waiting) evaluateGoals(f view.Fleet) (list []view.Verdict, proven bool) {
+	proven, f.Shards = true, wt.shards
+	for _, goal := range wt.goals {
 		v := view.Evaluate(goal, f)
 		list, proven = append(list, v), proven && !v.Unproven
 	}
@@ -298,15 +298,15 @@ func (t *waiting) evaluateGoals(f view.Fleet) (list []view.Verdict, proven bool)
 }
 
 // commitText is what is known of the commit that a verdict has seen.
-func (t *waiting) commitText(v view.Verdict) string {
-	if t.o.About != "" && strings.HasPrefix(v.Commit, t.o.Commit) {
-		return t.o.About
+func (wt *waiting) commitText(v view.Verdict) string {
+	if wt.o.About != "" && strings.HasPrefix(v.Commit, wt.o.Commit) {
+		return wt.o.About
 	}
 	return ""
 }
 
-func (t *waiting) elapsed() time.Duration { return t.s.Now().Sub(t.began) }
+func (wt *waiting) elapsed() time.Duration { return wt.s.Now().Sub(wt.began) }
 
-func (t *waiting) line(word, text string) {
-	printer.PrintLines(t.s.Std.Err, "", []view.EventLine{{Word: word, Text: text}}, t.elapsed())
+func (wt *waiting) line(word, text string) {
+	printer.PrintLines(wt.s.Std.Err, "", []view.EventLine{{Word: word, Text: text}}, wt.elapsed())
 }

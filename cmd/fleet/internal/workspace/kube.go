@@ -32,30 +32,30 @@ const workspacePoll = 200 * time.Millisecond
 // A clusterStore keeps workspaces through the Kubernetes API.
 type clusterStore struct{ *client.Session }
 
-func (k *clusterStore) Address() string { return k.Server }
+func (cs *clusterStore) Address() string { return cs.Server }
 
 // list are workspaces as far as the user may see them, with -n that one alone.
-func (k *clusterStore) list(ctx context.Context) ([]view.Workspace, error) {
-	if err := k.NamespaceError(ctx); err != nil {
+func (cs *clusterStore) list(ctx context.Context) ([]view.Workspace, error) {
+	if err := cs.NamespaceError(ctx); err != nil {
 		return nil, err
 	}
 	seen := view.WorkspaceVisibility{}
 	var err error
-	if seen.Fleet, err = k.ReadFleet(ctx); err != nil {
+	if seen.Fleet, err = cs.ReadFleet(ctx); err != nil {
 		return nil, err
 	}
-	if seen.Records, seen.Kinds, err = k.records(ctx); err != nil {
+	if seen.Records, seen.Kinds, err = cs.records(ctx); err != nil {
 		return nil, err
 	}
-	if seen.Namespaces, err = k.listMetadata(ctx, client.Namespaces); err != nil && !apierrors.IsForbidden(err) {
-		return nil, client.DescribeServerError(k.Server, err)
+	if seen.Namespaces, err = cs.listMetadata(ctx, client.Namespaces); err != nil && !apierrors.IsForbidden(err) {
+		return nil, client.DescribeServerError(cs.Server, err)
 	}
-	found := withName(view.Workspaces(seen), k.Scope)
-	if k.Scope == "" || len(found) > 0 {
+	found := withName(view.Workspaces(seen), cs.Scope)
+	if cs.Scope == "" || len(found) > 0 {
 		return found, nil
 	}
-	if there := k.KnownWorkspaces(ctx); len(there) > 0 && !slices.Contains(there, k.Scope) {
-		return nil, k.UnknownWorkspace(k.Scope, "", there) // a namespace that is no workspace
+	if there := cs.KnownWorkspaces(ctx); len(there) > 0 && !slices.Contains(there, cs.Scope) {
+		return nil, cs.UnknownWorkspace(cs.Scope, "", there) // a namespace that is no workspace
 	}
 	return nil, nil
 }
@@ -63,20 +63,20 @@ func (k *clusterStore) list(ctx context.Context) ([]view.Workspace, error) {
 // records are all FleetWorkspaces, and whether there is such a kind at all. A user who
 // may not list them sees none; an API server also forbids lists of kinds that it does
 // not serve.
-func (k *clusterStore) records(ctx context.Context) ([]*metav1.PartialObjectMetadata, bool, error) {
-	found, err := k.listMetadata(ctx, client.Records)
+func (cs *clusterStore) records(ctx context.Context) ([]*metav1.PartialObjectMetadata, bool, error) {
+	found, err := cs.listMetadata(ctx, client.Records)
 	switch {
 	case err != nil && client.UnknownResource(err):
 		return nil, false, nil
 	case apierrors.IsForbidden(err):
-		return nil, !client.KindsLacking(k.Rest, client.Records.GroupVersion())(), nil
+		return nil, !client.KindsLacking(cs.Rest, client.Records.GroupVersion())(), nil
 	}
-	return found, true, client.DescribeServerError(k.Server, err)
+	return found, true, client.DescribeServerError(cs.Server, err)
 }
 
 // listMetadata lists the metadata of all objects of a resource.
-func (k *clusterStore) listMetadata(ctx context.Context, r schema.GroupVersionResource) ([]*metav1.PartialObjectMetadata, error) {
-	items, _, err := k.Listed(ctx, client.Query{Resource: r})
+func (cs *clusterStore) listMetadata(ctx context.Context, r schema.GroupVersionResource) ([]*metav1.PartialObjectMetadata, error) {
+	items, _, err := cs.Listed(ctx, client.Query{Resource: r})
 	if err != nil {
 		return nil, err
 	}
@@ -84,23 +84,23 @@ func (k *clusterStore) listMetadata(ctx context.Context, r schema.GroupVersionRe
 }
 
 // Create makes a workspace, and waits for its namespace.
-func (k *clusterStore) Create(ctx context.Context, o CreateOptions) (string, error) {
+func (cs *clusterStore) Create(ctx context.Context, o CreateOptions) (string, error) {
 	if wrong := validation.IsDNS1123Label(o.Name); len(wrong) > 0 {
 		return "", fmt.Errorf("%w: workspace %q: %s", cli.ErrInput, o.Name, strings.Join(wrong, "; "))
 	}
-	if err := k.Served(ctx); err != nil {
+	if err := cs.Served(ctx); err != nil {
 		return "", err
 	}
-	_, kinds, err := k.records(ctx)
+	_, kinds, err := cs.records(ctx)
 	if err != nil {
 		return "", err
 	}
-	live, err := client.GetAs[metav1.PartialObjectMetadata](ctx, k.Session, client.Namespaces, "", o.Name)
+	live, err := client.GetAs[metav1.PartialObjectMetadata](ctx, cs.Session, client.Namespaces, "", o.Name)
 	if err != nil {
 		return "", err
 	}
 	if kinds {
-		return k.createWorkspace(ctx, o, live)
+		return cs.createWorkspace(ctx, o, live)
 	}
 	switch {
 	case workspace.System(o.Name, live):
@@ -108,15 +108,15 @@ func (k *clusterStore) Create(ctx context.Context, o CreateOptions) (string, err
 	case live != nil:
 		return "", fmt.Errorf("namespace %s is there already: it is a workspace as soon as clusters or repositories are in it", o.Name)
 	}
-	if err := k.createObject(ctx, client.Namespaces, workspace.RequestedNamespace(o.Name)); err != nil {
+	if err := cs.createObject(ctx, client.Namespaces, workspace.RequestedNamespace(o.Name)); err != nil {
 		return "", err
 	}
 	return "workspace " + o.Name + " is there: a namespace alone, since there are no FleetWorkspaces here", nil
 }
 
 // createWorkspace makes a FleetWorkspace. live is the Namespace of its name, if it is there.
-func (k *clusterStore) createWorkspace(ctx context.Context, o CreateOptions, live *metav1.PartialObjectMetadata) (string, error) {
-	if there, err := client.GetAs[metav1.PartialObjectMetadata](ctx, k.Session, client.Records, "", o.Name); there != nil || err != nil {
+func (cs *clusterStore) createWorkspace(ctx context.Context, o CreateOptions, live *metav1.PartialObjectMetadata) (string, error) {
+	if there, err := client.GetAs[metav1.PartialObjectMetadata](ctx, cs.Session, client.Records, "", o.Name); there != nil || err != nil {
 		return "", cmp.Or(err, fmt.Errorf("workspace %s is there already", o.Name))
 	}
 	w := workspace.RequestedWorkspace(o.Name)
@@ -128,19 +128,19 @@ func (k *clusterStore) createWorkspace(ctx context.Context, o CreateOptions, liv
 			return "", fmt.Errorf("%w: namespace %q is there already, and who is to work in the workspace need not be allowed to use it; "+
 				"an administrator lets the workspace have it: --existing", cli.ErrRefused, o.Name)
 		}
-		if err := k.open(ctx, o.Name); err != nil {
+		if err := cs.open(ctx, o.Name); err != nil {
 			return "", err
 		}
 	}
-	if err := k.createObject(ctx, client.Records, w); err != nil {
+	if err := cs.createObject(ctx, client.Records, w); err != nil {
 		return "", err
 	}
-	if strings.Contains(k.Server, rancher.ProxyPath) {
-		k.Std.Note("made through the Kubernetes API, so that Rancher does not know who has made it; with --rancher its owner is you")
+	if strings.Contains(cs.Server, rancher.ProxyPath) {
+		cs.Std.Note("made through the Kubernetes API, so that Rancher does not know who has made it; with --rancher its owner is you")
 	}
 	why := ""
-	err := k.pollUntil(ctx, o.Timeout, func() (bool, error) {
-		ns, err := client.GetAs[metav1.PartialObjectMetadata](ctx, k.Session, client.Namespaces, "", o.Name)
+	err := cs.pollUntil(ctx, o.Timeout, func() (bool, error) {
+		ns, err := client.GetAs[metav1.PartialObjectMetadata](ctx, cs.Session, client.Namespaces, "", o.Name)
 		return ns != nil && ns.DeletionTimestamp == nil, err
 	})
 	if errors.Is(err, errUnseen) {
@@ -156,17 +156,17 @@ func (k *clusterStore) createWorkspace(ctx context.Context, o CreateOptions, liv
 
 // open lets a FleetWorkspace have a namespace that is there. It takes the right to
 // change that namespace.
-func (k *clusterStore) open(ctx context.Context, name string) error {
+func (cs *clusterStore) open(ctx context.Context, name string) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": workspace.OptInAnnotations()}})
 	if err != nil {
 		return err
 	}
-	_, err = k.API.Patch(ctx, client.Namespaces, "", name, body)
-	return client.DescribeServerError(k.Server, err)
+	_, err = cs.API.Patch(ctx, client.Namespaces, "", name, body)
+	return client.DescribeServerError(cs.Server, err)
 }
 
 // createObject creates an object of the whole cluster.
-func (k *clusterStore) createObject(ctx context.Context, r schema.GroupVersionResource, o any) error {
+func (cs *clusterStore) createObject(ctx context.Context, r schema.GroupVersionResource, o any) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return err
@@ -174,18 +174,18 @@ func (k *clusterStore) createObject(ctx context.Context, r schema.GroupVersionRe
 	u := &unstructured.Unstructured{Object: fields}
 	unstructured.RemoveNestedField(u.Object, "status")
 	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
-	_, err = k.API.Create(ctx, r, u)
+	_, err = cs.API.Create(ctx, r, u)
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("workspace %s is there already", u.GetName())
 	}
-	return client.DescribeServerError(k.Server, err)
+	return client.DescribeServerError(cs.Server, err)
 }
 
 // errUnseen says that something has not come in time.
 var errUnseen = errors.New("not in time")
 
 // pollUntil asks again and again; errUnseen after limit.
-func (k *clusterStore) pollUntil(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
+func (cs *clusterStore) pollUntil(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errUnseen)
 	defer cancel()
 	for {
@@ -201,7 +201,7 @@ func (k *clusterStore) pollUntil(ctx context.Context, limit time.Duration, done 
 
 // mayAdd asks whether the user may bring clusters into a workspace, as Rancher's
 // webhook does where it is asked.
-func (k *clusterStore) mayAdd(ctx context.Context, to string) error {
+func (cs *clusterStore) mayAdd(ctx context.Context, to string) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&authorizationv1.SelfSubjectAccessReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: authorizationv1.SchemeGroupVersion.String(), Kind: "SelfSubjectAccessReview"},
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -211,9 +211,9 @@ func (k *clusterStore) mayAdd(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	u, err := k.API.Create(ctx, client.AccessReviews, &unstructured.Unstructured{Object: fields})
+	u, err := cs.API.Create(ctx, client.AccessReviews, &unstructured.Unstructured{Object: fields})
 	if err != nil {
-		return client.DescribeServerError(k.Server, err)
+		return client.DescribeServerError(cs.Server, err)
 	}
 	review, err := client.Convert[authorizationv1.SelfSubjectAccessReview](u)
 	if err != nil {

@@ -34,8 +34,8 @@ type transfer struct {
 
 // Move changes the workspace of a cluster where Rancher keeps it. The process that maps
 // Rancher's clusters creates the new Cluster, and then deletes the old one.
-func (k *clusterStore) Move(ctx context.Context, o MoveOptions) (string, error) {
-	c, err := k.findCluster(ctx, o)
+func (cs *clusterStore) Move(ctx context.Context, o MoveOptions) (string, error) {
+	c, err := cs.findCluster(ctx, o)
 	if err != nil {
 		return "", err
 	}
@@ -43,28 +43,28 @@ func (k *clusterStore) Move(ctx context.Context, o MoveOptions) (string, error) 
 	if c.Namespace == o.To {
 		return "cluster " + name + " is there already", nil
 	}
-	t, err := k.readTransfer(ctx, c, o.To)
+	t, err := cs.readTransfer(ctx, c, o.To)
 	if err != nil {
 		return "", err
 	}
-	if err := k.checkDestination(ctx, t, o.To); err != nil {
+	if err := cs.checkDestination(ctx, t, o.To); err != nil {
 		return "", err
 	}
-	if err := k.agreed(ctx, t, o); err != nil {
+	if err := cs.agreed(ctx, t, o); err != nil {
 		return "", err
 	}
-	if err := k.writeWorkspace(ctx, t, o.To); err != nil {
+	if err := cs.writeWorkspace(ctx, t, o.To); err != nil {
 		return "", err
 	}
-	return k.awaitArrival(ctx, t, o)
+	return cs.awaitArrival(ctx, t, o)
 }
 
 // findCluster finds a cluster in any workspace, or in that of -n.
-func (k *clusterStore) findCluster(ctx context.Context, o MoveOptions) (*fleet.Cluster, error) {
-	if err := k.NamespaceError(ctx); err != nil {
+func (cs *clusterStore) findCluster(ctx context.Context, o MoveOptions) (*fleet.Cluster, error) {
+	if err := cs.NamespaceError(ctx); err != nil {
 		return nil, err
 	}
-	clusters, err := client.ListAs[fleet.Cluster](ctx, k.Session, cli.MustKind("clusters"), "")
+	clusters, err := client.ListAs[fleet.Cluster](ctx, cs.Session, cli.MustKind("clusters"), "")
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (k *clusterStore) findCluster(ctx context.Context, o MoveOptions) (*fleet.C
 	case len(hits) > 1:
 		return nil, fmt.Errorf("there are clusters %q in %s: say which with -n", o.Cluster, view.List(client.WorkspacesIn(hits), 3))
 	case len(hits) == 0:
-		return nil, cmp.Or(workspaceFirst(o, all), client.Unknown(cli.MustKind("clusters"), o.Cluster, k.Scope, all))
+		return nil, cmp.Or(workspaceFirst(o, all), client.Unknown(cli.MustKind("clusters"), o.Cluster, cs.Scope, all))
 	}
 	for _, c := range clusters {
 		if c.Name == hits[0].Name && c.Namespace == hits[0].Namespace {
@@ -84,22 +84,22 @@ func (k *clusterStore) findCluster(ctx context.Context, o MoveOptions) (*fleet.C
 }
 
 // readTransfer reads Rancher's objects of a cluster, and refuses what cannot be moved.
-func (k *clusterStore) readTransfer(ctx context.Context, c *fleet.Cluster, to string) (transfer, error) {
+func (cs *clusterStore) readTransfer(ctx context.Context, c *fleet.Cluster, to string) (transfer, error) {
 	t := transfer{cluster: c}
 	id := c.Labels[fleet.LabelManagementCluster]
 	if id == "" {
-		if err := k.MissingWorkspace(ctx, to); err != nil {
+		if err := cs.MissingWorkspace(ctx, to); err != nil {
 			return t, err
 		}
 		return t, fmt.Errorf("%w: cluster %s/%s is none of Rancher's, so that nobody here could bring its agent along; give that a token of the other workspace "+
 			"(fleet install agent-token -n %s, applied there), then: fleet cluster forget -n %s %s", cli.ErrRefused, c.Namespace, c.Name, to, c.Namespace, c.Name)
 	}
-	u, err := k.API.Get(ctx, managementClusters, "", id)
+	u, err := cs.API.Get(ctx, managementClusters, "", id)
 	if apierrors.IsNotFound(err) {
 		return t, fmt.Errorf("cluster %s/%s says that it is Rancher's %s, which is not there: %w", c.Namespace, c.Name, id, err)
 	}
 	if err != nil {
-		return t, client.DescribeServerError(k.Server, err)
+		return t, client.DescribeServerError(cs.Server, err)
 	}
 	if t.management, err = client.Convert[management.Cluster](u); err != nil {
 		return t, err
@@ -110,7 +110,7 @@ func (k *clusterStore) readTransfer(ctx context.Context, c *fleet.Cluster, to st
 	if workspace.Legacy(id) {
 		return t, nil
 	}
-	found, err := k.ListAll(ctx, client.Query{Resource: provisioningClusters})
+	found, err := cs.ListAll(ctx, client.Query{Resource: provisioningClusters})
 	if err != nil && !apierrors.IsForbidden(err) {
 		return t, err
 	}
@@ -125,13 +125,13 @@ func (k *clusterStore) readTransfer(ctx context.Context, c *fleet.Cluster, to st
 
 // checkDestination returns an error for a workspace that does not exist, that has another cluster
 // of that name, or into which the user may not bring clusters.
-func (k *clusterStore) checkDestination(ctx context.Context, t transfer, to string) error {
-	u, err := k.API.Get(ctx, client.Records, "", to)
+func (cs *clusterStore) checkDestination(ctx context.Context, t transfer, to string) error {
+	u, err := cs.API.Get(ctx, client.Records, "", to)
 	if apierrors.IsNotFound(err) {
-		return k.UnknownWorkspace(to, "; to make it: fleet workspace create "+to, k.KnownWorkspaces(ctx))
+		return cs.UnknownWorkspace(to, "; to make it: fleet workspace create "+to, cs.KnownWorkspaces(ctx))
 	}
 	if err != nil {
-		return client.DescribeServerError(k.Server, err)
+		return client.DescribeServerError(cs.Server, err)
 	}
 	record, err := client.Convert[metav1.PartialObjectMetadata](u)
 	if err != nil {
@@ -140,10 +140,10 @@ func (k *clusterStore) checkDestination(ctx context.Context, t transfer, to stri
 	if record.DeletionTimestamp != nil {
 		return fmt.Errorf("%w: workspace %s is being deleted", cli.ErrRefused, to)
 	}
-	if err := k.mayAdd(ctx, to); err != nil {
+	if err := cs.mayAdd(ctx, to); err != nil {
 		return err
 	}
-	there, err := client.GetAs[fleet.Cluster](ctx, k.Session, cli.MustKind("clusters").Resource(), to, t.cluster.Name)
+	there, err := client.GetAs[fleet.Cluster](ctx, cs.Session, cli.MustKind("clusters").Resource(), to, t.cluster.Name)
 	if err != nil {
 		return err
 	}
@@ -155,11 +155,11 @@ func (k *clusterStore) checkDestination(ctx context.Context, t transfer, to stri
 
 // agreed refuses a move that removes what runs on the cluster, unless that was
 // agreed to.
-func (k *clusterStore) agreed(ctx context.Context, t transfer, o MoveOptions) error {
+func (cs *clusterStore) agreed(ctx context.Context, t transfer, o MoveOptions) error {
 	if o.Yes || t.cluster.Status.Namespace == "" {
 		return nil
 	}
-	r := &client.ExplainReader{S: k.Session}
+	r := &client.ExplainReader{S: cs.Session}
 	deployed, err := client.List[fleet.BundleDeployment](ctx, r, client.Query{Resource: cli.MustKind("deployments").Resource(), Namespace: t.cluster.Status.Namespace})
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (k *clusterStore) agreed(ctx context.Context, t transfer, o MoveOptions) er
 }
 
 // writeWorkspace changes the workspace: only these fields, of the objects that were read.
-func (k *clusterStore) writeWorkspace(ctx context.Context, t transfer, to string) error {
+func (cs *clusterStore) writeWorkspace(ctx context.Context, t transfer, to string) error {
 	if p := t.provisioned; p != nil {
 		body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 			"resourceVersion": p.ResourceVersion, "annotations": map[string]any{workspace.AnnotationWorkspaceName: to},
@@ -192,8 +192,8 @@ func (k *clusterStore) writeWorkspace(ctx context.Context, t transfer, to string
 		if err != nil {
 			return err
 		}
-		if _, err := k.API.Patch(ctx, provisioningClusters, p.Namespace, p.Name, body); err != nil {
-			return client.DescribeServerError(k.Server, err)
+		if _, err := cs.API.Patch(ctx, provisioningClusters, p.Namespace, p.Name, body); err != nil {
+			return client.DescribeServerError(cs.Server, err)
 		}
 	}
 	body, err := json.Marshal(map[string]any{
@@ -203,21 +203,21 @@ func (k *clusterStore) writeWorkspace(ctx context.Context, t transfer, to string
 	if err != nil {
 		return err
 	}
-	_, err = k.API.Patch(ctx, managementClusters, "", t.management.Name, body)
+	_, err = cs.API.Patch(ctx, managementClusters, "", t.management.Name, body)
 	if apierrors.IsConflict(err) {
 		return fmt.Errorf("somebody else has changed Rancher's cluster %s at the same moment; try again: %w", t.management.Name, err)
 	}
-	return client.DescribeServerError(k.Server, err)
+	return client.DescribeServerError(cs.Server, err)
 }
 
 // awaitArrival waits until the Cluster is in its new workspace.
-func (k *clusterStore) awaitArrival(ctx context.Context, t transfer, o MoveOptions) (string, error) {
+func (cs *clusterStore) awaitArrival(ctx context.Context, t transfer, o MoveOptions) (string, error) {
 	was := t.cluster.Namespace + "/" + t.cluster.Name
 	if o.Timeout == 0 {
 		return fmt.Sprintf("cluster %s is to move to workspace %s", was, o.To), nil
 	}
-	err := k.pollUntil(ctx, o.Timeout, func() (bool, error) {
-		c, err := client.GetAs[fleet.Cluster](ctx, k.Session, cli.MustKind("clusters").Resource(), o.To, t.cluster.Name)
+	err := cs.pollUntil(ctx, o.Timeout, func() (bool, error) {
+		c, err := client.GetAs[fleet.Cluster](ctx, cs.Session, cli.MustKind("clusters").Resource(), o.To, t.cluster.Name)
 		return c != nil && c.Labels[fleet.LabelManagementCluster] == t.management.Name, err
 	})
 	if errors.Is(err, errUnseen) {
@@ -227,6 +227,6 @@ func (k *clusterStore) awaitArrival(ctx context.Context, t transfer, o MoveOptio
 	if err != nil {
 		return "", err
 	}
-	k.Std.Note("to see its agent come: fleet wait cluster/%s -n %s", t.cluster.Name, o.To)
+	cs.Std.Note("to see its agent come: fleet wait cluster/%s -n %s", t.cluster.Name, o.To)
 	return fmt.Sprintf("cluster %s has moved to workspace %s", was, o.To), nil
 }

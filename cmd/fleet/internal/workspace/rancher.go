@@ -56,12 +56,12 @@ type rancherCluster struct {
 
 // list are the workspaces that Rancher shows this user, with the number of the
 // clusters that it shows; with -n that one alone.
-func (k *rancherAPI) list(context.Context) ([]view.Workspace, error) {
-	found, err := rancher.List[rancherWorkspace](k.Store, typeWorkspace, nil)
+func (r *rancherAPI) list(context.Context) ([]view.Workspace, error) {
+	found, err := rancher.List[rancherWorkspace](r.Store, typeWorkspace, nil)
 	if err != nil {
 		return nil, err
 	}
-	clusters, err := rancher.List[rancherCluster](k.Store, typeCluster, nil)
+	clusters, err := rancher.List[rancherCluster](r.Store, typeCluster, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -80,14 +80,14 @@ func (k *rancherAPI) list(context.Context) ([]view.Workspace, error) {
 		}
 	}
 	slices.SortFunc(out, func(a, b view.Workspace) int { return strings.Compare(a.Name, b.Name) })
-	if out = withName(out, k.Scope); len(out) == 0 && k.Scope != "" {
-		return nil, k.unknownWorkspace(k.Scope)
+	if out = withName(out, r.Scope); len(out) == 0 && r.Scope != "" {
+		return nil, r.unknownWorkspace(r.Scope)
 	}
 	return out, nil
 }
 
 // Create makes a workspace, whose owner is the user of the token.
-func (k *rancherAPI) Create(_ context.Context, o CreateOptions) (string, error) {
+func (r *rancherAPI) Create(_ context.Context, o CreateOptions) (string, error) {
 	if wrong := validation.IsDNS1123Label(o.Name); len(wrong) > 0 {
 		return "", fmt.Errorf("%w: workspace %q: %s", cli.ErrInput, o.Name, strings.Join(wrong, "; "))
 	}
@@ -98,11 +98,11 @@ func (k *rancherAPI) Create(_ context.Context, o CreateOptions) (string, error) 
 		return "", errors.New("--existing changes the namespace, which takes the Kubernetes API: leave --rancher out")
 	}
 	var made rancherWorkspace
-	if err := k.Client.Create(typeWorkspace, map[string]any{"type": typeWorkspace, "name": o.Name}, &made); err != nil {
+	if err := r.Client.Create(typeWorkspace, map[string]any{"type": typeWorkspace, "name": o.Name}, &made); err != nil {
 		if status(err) == http.StatusConflict {
 			return "", fmt.Errorf("workspace %s is there already", o.Name)
 		}
-		return "", k.DescribeError(err)
+		return "", r.DescribeError(err)
 	}
 	text := "workspace " + made.ID + " is made"
 	if made.CreatorID != "" {
@@ -113,8 +113,8 @@ func (k *rancherAPI) Create(_ context.Context, o CreateOptions) (string, error) 
 
 // Move changes the workspace of a cluster: of its fields only that one, and those
 // that Rancher wants to see in every change.
-func (k *rancherAPI) Move(_ context.Context, o MoveOptions) (string, error) {
-	c, err := k.cluster(o)
+func (r *rancherAPI) Move(_ context.Context, o MoveOptions) (string, error) {
+	c, err := r.cluster(o)
 	if err != nil {
 		return "", err
 	}
@@ -130,7 +130,7 @@ func (k *rancherAPI) Move(_ context.Context, o MoveOptions) (string, error) {
 	if c.Workspace == o.To {
 		return fmt.Sprintf("cluster %s is in workspace %s already", name, o.To), nil
 	}
-	if err := k.checkDestination(o.To); err != nil {
+	if err := r.checkDestination(o.To); err != nil {
 		return "", err
 	}
 	change := map[string]any{"name": c.Name, "fleetWorkspaceName": o.To}
@@ -138,8 +138,8 @@ func (k *rancherAPI) Move(_ context.Context, o MoveOptions) (string, error) {
 		change["clusterTemplateRevisionId"] = c.Template
 	}
 	var moved rancherCluster
-	if err := k.Client.Update(typeCluster, &c.Resource, change, &moved); err != nil {
-		return "", k.DescribeError(err)
+	if err := r.Client.Update(typeCluster, &c.Resource, change, &moved); err != nil {
+		return "", r.DescribeError(err)
 	}
 	if moved.Workspace != o.To {
 		return "", fmt.Errorf("%w: Rancher has taken the change, and has cluster %s in workspace %q", cli.ErrNotReady, name, moved.Workspace)
@@ -152,18 +152,18 @@ func (k *rancherAPI) Move(_ context.Context, o MoveOptions) (string, error) {
 }
 
 // cluster finds a cluster by its id, or by the name that people see.
-func (k *rancherAPI) cluster(o MoveOptions) (*rancherCluster, error) {
+func (r *rancherAPI) cluster(o MoveOptions) (*rancherCluster, error) {
 	if clusterID.MatchString(o.Cluster) {
 		c := &rancherCluster{}
-		err := k.Client.ByID(typeCluster, o.Cluster, c)
+		err := r.Client.ByID(typeCluster, o.Cluster, c)
 		if err == nil && (o.From == "" || c.Workspace == o.From) {
 			return c, nil
 		}
 		if err != nil && status(err) != http.StatusNotFound {
-			return nil, k.DescribeError(err)
+			return nil, r.DescribeError(err)
 		}
 	}
-	found, err := rancher.List[rancherCluster](k.Store, typeCluster, map[string]any{"name": o.Cluster})
+	found, err := rancher.List[rancherCluster](r.Store, typeCluster, map[string]any{"name": o.Cluster})
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (k *rancherAPI) cluster(o MoveOptions) (*rancherCluster, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("no cluster %q that Rancher at %s would show you", o.Cluster, k.Address())
+		return nil, fmt.Errorf("no cluster %q that Rancher at %s would show you", o.Cluster, r.Address())
 	case 1:
 		return &found[0], nil
 	}
@@ -182,14 +182,14 @@ func (k *rancherAPI) cluster(o MoveOptions) (*rancherCluster, error) {
 }
 
 // checkDestination returns an error for a workspace that does not exist.
-func (k *rancherAPI) checkDestination(to string) error {
+func (r *rancherAPI) checkDestination(to string) error {
 	w := rancherWorkspace{}
-	err := k.Client.ByID(typeWorkspace, to, &w)
+	err := r.Client.ByID(typeWorkspace, to, &w)
 	switch {
 	case err != nil && status(err) == http.StatusNotFound:
-		return k.unknownWorkspace(to)
+		return r.unknownWorkspace(to)
 	case err != nil:
-		return k.DescribeError(err)
+		return r.DescribeError(err)
 	case w.Removed != "":
 		return fmt.Errorf("%w: workspace %s is being deleted", cli.ErrRefused, to)
 	}
@@ -198,8 +198,8 @@ func (k *rancherAPI) checkDestination(to string) error {
 
 // unknownWorkspace is the error for a workspace that Rancher does not show, with those that
 // it shows.
-func (k *rancherAPI) unknownWorkspace(name string) error {
-	found, err := rancher.List[rancherWorkspace](k.Store, typeWorkspace, nil)
+func (r *rancherAPI) unknownWorkspace(name string) error {
+	found, err := rancher.List[rancherWorkspace](r.Store, typeWorkspace, nil)
 	if err != nil {
 		return err
 	}

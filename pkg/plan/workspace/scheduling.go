@@ -137,18 +137,18 @@ func Open(s registration.Settings) bool { return s.APIServerURL == "" || s.Syste
 // change of Rancher's settings comes in two ways, by an upgrade of the chart and by the
 // settings themselves, and these cannot contradict each other then. Address, certificates
 // and TLS mode belong together: either all of them are the chart's, or all are Rancher's.
-func (t Reported) Fill(s registration.Settings) registration.Settings {
-	if s.APIServerURL == "" && t.URL != "" {
-		s.APIServerURL, s.APIServerCA = t.URL, []byte(t.CA)
-		if t.CA == "" {
+func (r Reported) Fill(s registration.Settings) registration.Settings {
+	if s.APIServerURL == "" && r.URL != "" {
+		s.APIServerURL, s.APIServerCA = r.URL, []byte(r.CA)
+		if r.CA == "" {
 			s.APIServerCA = nil
 		}
-		if t.TLSMode != "" {
-			s.AgentTLSMode = t.TLSMode
+		if r.TLSMode != "" {
+			s.AgentTLSMode = r.TLSMode
 		}
 	}
 	if s.SystemDefaultRegistry == "" {
-		s.SystemDefaultRegistry = t.Registry
+		s.SystemDefaultRegistry = r.Registry
 	}
 	return s
 }
