@@ -34,13 +34,13 @@ type Correction struct {
 	Reclaim func(object string) bool
 }
 
-// Correct undoes what others changed on the objects of a release, with the given
-// rights: it rolls the release back to the revision that is deployed. A release
-// without such a revision is left alone.
+// Correct reverts drift of the objects of a release, with the given rights: it rolls the
+// release back to the revision that is deployed. If there is no such revision, Correct
+// does nothing.
 //
-// Only drift (package drift) is reverted: a finished Job is not made again, and what
-// autoscalers or injectors wrote stays, also where something else on the same object is
-// corrected.
+// Correct reverts only drift, as package drift defines it: it does not create a finished
+// Job again, and keeps fields that autoscalers or injectors wrote, even if it corrects
+// another field of the same object.
 //
 // A correction that fails leaves the release as it was; the failed revision is
 // removed unless how.KeepFailHistory says otherwise.

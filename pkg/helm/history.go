@@ -42,7 +42,7 @@ func revisions(list []record) []release.Revision {
 	return out
 }
 
-// goodOf is the revision that runs, or is to run again; see
+// deployedRecord is the revision that runs, or is to run again; see
 // release.Observed.Good.
 func deployedRecord(list []record) (record, bool) {
 	good := release.Summarize(release.ID{}, revisions(list)).Good

@@ -163,8 +163,8 @@ func loadsOfPairs(p *types.KvPairSources) []loadedText {
 	return out
 }
 
-// checkLoad checks one text, writes paths so that they cannot be anything else, and
-// follows them.
+// checkLoad checks one entry of a kustomization that kustomize would load. It rewrites a
+// path so that kustomize cannot read it as a URL, and checks the files behind the path.
 func (g *kustomizationGuard) checkLoad(l loadedText, dir string, plugins bool) error {
 	text := *l.text
 	name, source, named := strings.Cut(text, "=")

@@ -9,8 +9,8 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 )
 
-// printTables prints the fleet's clusters and bundles, and where there are
-// several managers, which of them says so.
+// printTables prints the fleet's clusters and bundles. If the fleet has several managers, a
+// column names the manager of each row.
 func printTables(out io.Writer, s fleet.Snapshot) error {
 	several := len(s.Managers()) > 1
 	cells := func(manager string, more ...string) []string {

@@ -78,8 +78,8 @@ func (f *Fleet) managerRelease(t *Tier) release {
 	}
 }
 
-// waitKinds returns when the API server serves every kind of the chart, and
-// their number.
+// waitKinds waits until the API server serves every kind of the chart, and returns the
+// number of kinds.
 func (f *Fleet) waitKinds(ctx context.Context, t *Tier) (int, error) {
 	files, err := filepath.Glob(filepath.Join(f.cfg.Charts, "fleet-crd", "templates", "*.yaml"))
 	if err != nil {

@@ -76,8 +76,9 @@ func (p *program) again() {
 	}
 }
 
-// end stops the program for good: asking it first, or killing it at once. It
-// reports whether there was something to end.
+// end stops the program, and does not start it again. If kill is set, it kills the process
+// at once; otherwise the process has time to stop. end reports whether the program ran or
+// was about to be started again.
 func (p *program) end(kill bool) bool {
 	p.mu.Lock()
 	child := p.current

@@ -257,8 +257,9 @@ func lines(data []byte) (n int) {
 	return n
 }
 
-// decodeNode is the first document of data; an error says what data "is" or
-// "has". A parser that panics is no reason to end the program.
+// decodeNode returns the first document of data. The text of an error continues a sentence
+// whose subject is the file ("is no YAML"). If the parser panics, decodeNode returns an
+// error.
 func decodeNode(data []byte) (node *yaml.Node, err error) {
 	if lines(data) > maxParsed {
 		return nil, errors.New("has more than " + itoa(maxParsed) + " values")
@@ -357,8 +358,8 @@ func entryOf(n *yaml.Node) Entry {
 	return e
 }
 
-// scalar is a value as rancher/fleet's reader sees it: it goes through JSON,
-// so a number loses what a number does not have (1.10 is 1.1).
+// scalar returns a value as rancher/fleet's reader does, which converts it to JSON first:
+// a number loses its trailing zeros (1.10 becomes 1.1).
 func scalar(n *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode {
 		return ""

@@ -10,7 +10,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// Refused says why a deployment with these options may not go to its namespace:
+// TargetNamespaceRefusal says why a deployment with these options may not go to its namespace:
 // allowedTargetNamespaceSelector asks for one that exists and has certain
 // labels. It is empty where it may. labels are those of the namespace, which
 // has the name; exists reports whether there is one.

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// How long something must look orphaned before it goes. Absence may be a
-// restore that is not finished.
+// How long an object must look orphaned before the manager deletes it. Its owner may be
+// absent because a restore is not finished.
 const (
 	OrphanTimeout = 10 * time.Minute
-	// TombstoneTimeout is for namespaces with orders that no agent has
-	// answered yet.
+	// TombstoneTimeout applies to namespaces with withdrawals that no agent has
+	// acknowledged yet.
 	TombstoneTimeout = 24 * time.Hour
 )
 
-// A OrphanTracker remembers since when things have looked orphaned, by name.
+// An OrphanTracker records since when objects have looked orphaned, by name.
 type OrphanTracker map[string]time.Time
 
 // Update returns the next tracker, and the sorted names of the orphans whose timeout has

@@ -69,7 +69,7 @@ func Summarize(id ID, list []Revision) Observed {
 	return out
 }
 
-// goodOf is the newest revision that was deployed and not made by hand; the zero
+// deployedRevision is the newest revision that was deployed and not made by hand; the zero
 // Revision if there is none. One that is marked as deployed comes before all that
 // are not.
 func deployedRevision(list []Revision, known bool) Revision {

@@ -19,12 +19,12 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// A Scope is what one manager looks after. The zero Scope is what no other manager was
-// given: all workspaces, without the objects of any shard.
+// A Scope describes the objects that one manager writes. The zero Scope is that of a
+// manager without a shard: all workspaces, without the objects of any shard.
 type Scope struct {
 	// Shard is the id of the shard; empty for the default one.
 	Shard string
-	// Workspaces are the only namespaces that are worked in; none: all.
+	// Workspaces are the only namespaces that the manager works in; empty: all.
 	Workspaces []string
 }
 

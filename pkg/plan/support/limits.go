@@ -9,7 +9,7 @@ import (
 // A Limit is an object of a limiting kind.
 type Limit struct{ Kind, Name string }
 
-// FailClosed says why nothing new is deployed in a namespace that holds these
+// LimitReason says why nothing new is deployed in a namespace that holds these
 // limits; it is empty where there are none. The message names one of them, the
 // first by kind and name.
 func LimitReason(limits []Limit) string {

@@ -22,8 +22,8 @@ type Criteria struct {
 	ClusterGroupSelector *metav1.LabelSelector
 }
 
-// A block is one block of criteria, compiled. A criterion that is not set is
-// not asked; a block without criteria matches nothing.
+// A block is one block of compiled criteria. A criterion that is not set does not restrict;
+// a block without criteria matches nothing.
 type block struct {
 	kind        string // "target", "customization" or "restriction"
 	index       int    // in the list it came from

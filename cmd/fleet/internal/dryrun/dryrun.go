@@ -87,7 +87,7 @@ func (o *Options) noMatch(b *fleet.Bundle, reason string) error {
 	return fmt.Errorf("no match: %s; say more about the cluster with -N, -l and -g, or choose one of %s with -t", reason, targetNames(b))
 }
 
-// Run prints what a bundle is on the cluster that the flags describe.
+// Run prints the objects of a bundle on the cluster that the flags describe.
 func Run(ctx context.Context, g *client.Globals, o Options, std printer.Stdio) error {
 	in, err := o.loadBundle(ctx, g, std)
 	if err != nil {
