@@ -72,7 +72,7 @@ func (d *detector) observeResourceVersion(manager, version string) {
 // isOlder compares the first list of a session with the versions that were seen before.
 // It returns true once for a list that is older. It does not judge a list yet whose
 // version is lower than that of one of its objects: an informer stores an event before
-// it updates its version.
+// it updates its version. A list that is not kept current receives no events.
 func (d *detector) isOlder(l List, manager, version string, now time.Time) (older bool) {
 	list := l.List("")
 	n, err := strconv.ParseUint(version, 10, 64)
@@ -84,7 +84,7 @@ func (d *detector) isOlder(l List, manager, version string, now time.Time) (olde
 		return false
 	case suspected && n >= d.highest && now.Sub(d.suspect) < suspectLimit:
 		return false // the version of the list before
-	case err == nil && slices.ContainsFunc(list, func(bd *fleet.BundleDeployment) bool { return isAbove(bd, n) }):
+	case err == nil && !l.Listed() && slices.ContainsFunc(list, func(bd *fleet.BundleDeployment) bool { return isAbove(bd, n) }):
 		return false
 	}
 	d.judged, d.suspect, d.doubted = l, time.Time{}, nil

@@ -79,6 +79,21 @@ func TestVersionBehindItsObjects(t *testing.T) {
 	}
 }
 
+// A list that is read once has the objects that the agent has written since. It is judged all
+// the same: otherwise an agent that connects by a schedule would carry out no order.
+func TestVersionBehindOwnWrites(t *testing.T) {
+	d, now := &detector{}, time.Now()
+	s := &list{listed: true, objects: []*fleet.BundleDeployment{said("100", "")}}
+	d.observeVersion("m/1", nil, said("80", ""), now)
+	if d.isOlder(s, "m/1", "90", now) || !d.isJudged(s) {
+		t.Error("want it judged, and not older")
+	}
+	restored := &list{listed: true, objects: []*fleet.BundleDeployment{said("75", "")}}
+	if !d.isOlder(restored, "m/1", "70", now) || !d.isJudged(restored) {
+		t.Error("want a list of a restored manager found in spite of a write")
+	}
+}
+
 // A version that is no number cannot be compared: the list is judged, and is not older.
 func TestVersionThatIsNoNumber(t *testing.T) {
 	d, now := &detector{}, time.Now()

@@ -32,6 +32,9 @@ const HoldStep = time.Minute
 type List interface {
 	HasSynced() bool
 	Version() string
+	// Listed reports whether the list is read once and not kept current: what has a higher
+	// version than the list is the result of a write of the agent.
+	Listed() bool
 	List(namespace string) []*fleet.BundleDeployment
 }
 

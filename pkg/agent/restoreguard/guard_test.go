@@ -17,11 +17,14 @@ type list struct {
 	version string
 	objects []*fleet.BundleDeployment
 	unknown bool // it has not synced
+	listed  bool // it is read once
 }
 
 func (l *list) HasSynced() bool { return !l.unknown }
 
 func (l *list) Version() string { return l.version }
+
+func (l *list) Listed() bool { return l.listed }
 
 func (l *list) List(string) []*fleet.BundleDeployment { return l.objects }
 
