@@ -91,12 +91,12 @@ var loops = []string{
 var longest = []string{
 	"/integrationtests/fleet",
 	"/integrationtests",
-	"/integrationtests/size",
 	"/integrationtests/agentmanagement",
+	"/integrationtests/rancher",
+	"/integrationtests/gitrepo",
+	"/integrationtests/size",
 	"/integrationtests/terminating",
-	"/integrationtests/managed",
 	"/integrationtests/moving",
-	"/integrationtests/workspace",
 }
 
 // longestFirst sorts packages by longest; the others keep their order behind them.

@@ -107,7 +107,7 @@ func TestLongestFirst(t *testing.T) {
 		"Usual": {options{}, [][]string{
 			{module + "/cmd/fleet", module + "/pkg/kube"},
 			{
-				module + "/integrationtests", module + "/integrationtests/size", module + "/integrationtests/agentmanagement",
+				module + "/integrationtests", module + "/integrationtests/agentmanagement", module + "/integrationtests/size",
 				module + "/cmd/fleet-sandbox/node", module + "/integrationtests/delivery",
 			},
 		}},
