@@ -307,8 +307,8 @@ func (h handler) makeToken(c *call) (answer, error) {
 
 // RunWorkloads does what the controllers of workloads and kubelets do, without pods: each
 // Deployment, DaemonSet and StatefulSet runs as its newest version says, each Job is
-// complete, and each Node is ready. Where there are nodes, a workload that selects nodes waits
-// until one has the labels. A Deployment shows how often its template has changed: its revision.
+// complete, and each Node is ready. A workload that selects nodes waits until one has the
+// labels. A Deployment shows how often its template has changed: its revision.
 func (s *Server) RunWorkloads() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -349,16 +349,16 @@ func (s *Server) RunWorkloads() {
 	}
 }
 
-// findsNode reports whether the pods of a workload find one of the nodes. Without nodes the
-// server does not look for one. A node runs Linux unless its labels say otherwise.
+// findsNode reports whether the pods of a workload find one of the nodes. A node runs Linux
+// unless its labels say otherwise. A server without Nodes has one that only says so.
 func findsNode(nodes *resource, obj *unstructured.Unstructured) bool {
-	selector, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "template", "spec", "nodeSelector")
-	if len(selector) == 0 || len(nodes.objects) == 0 {
-		return true
+	required, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "template", "spec", "nodeSelector")
+	selector, linux := labels.SelectorFromSet(required), labels.Set{corev1.LabelOSStable: "linux"}
+	if len(nodes.objects) == 0 {
+		return selector.Matches(linux)
 	}
 	for _, node := range nodes.objects {
-		has := labels.Merge(labels.Set{corev1.LabelOSStable: "linux"}, node.GetLabels())
-		if labels.SelectorFromSet(selector).Matches(has) {
+		if selector.Matches(labels.Merge(linux, node.GetLabels())) {
 			return true
 		}
 	}
