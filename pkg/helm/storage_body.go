@@ -152,7 +152,7 @@ type bodyStore struct {
 }
 
 // bytesPerPart is how much of a body one Secret holds.
-func (d *bodyStore) bytesPerPart() int { return min(partBytes, d.recordBytes/10*7) }
+func (bs *bodyStore) bytesPerPart() int { return min(partBytes, bs.recordBytes/10*7) }
 
 // put writes a body, unless it is stored already. It writes one part at a time; if that
 // fails, the written parts stay, and are found again or swept.

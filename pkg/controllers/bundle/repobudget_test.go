@@ -98,7 +98,7 @@ func (tc *testControllers) bundle(name, commit string) *fleet.Bundle {
 }
 
 // deployed gives a Bundle a deployment on c1 with objects of these kinds.
-func (d *testControllers) deployed(name string, kinds ...string) {
+func (tc *testControllers) deployed(name string, kinds ...string) {
 	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "c-c1", Name: name, UID: types.UID(name + "-c1"), ResourceVersion: "1",
 		Labels: map[string]string{
 			fleet.LabelBundleName: name, fleet.LabelBundleNamespace: "ns", fleet.LabelCluster: "c1", fleet.LabelClusterNamespace: "ns",
@@ -107,7 +107,7 @@ func (d *testControllers) deployed(name string, kinds ...string) {
 	for _, kind := range kinds {
 		bd.Status.Resources = append(bd.Status.Resources, fleet.BundleDeploymentResource{Kind: kind, Namespace: "shop", Name: "data"})
 	}
-	d.table.SetDeployment(bd)
+	tc.table.SetDeployment(bd)
 }
 
 // moves has the planner find that a Bundle replaces its release on c1, where it has

@@ -177,12 +177,12 @@ var reviewKind = Kind{GroupVersionKind: authorizationv1.SchemeGroupVersion.WithK
 var selfReviewKind = Kind{GroupVersionKind: authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview")}
 
 // selfReview answers a SelfSubjectReview.
-func (s handler) selfReview(c *call) (answer, error) {
+func (h handler) selfReview(c *call) (answer, error) {
 	if c.Verb != "create" {
-		return answer{}, s.refuse("does not serve %s", c.Request)
+		return answer{}, h.refuse("does not serve %s", c.Request)
 	}
 	var r authenticationv1.SelfSubjectReview
-	if err := s.typed(c, &r); err != nil {
+	if err := h.typed(c, &r); err != nil {
 		return answer{}, err
 	}
 	r.Status.UserInfo = authenticationv1.UserInfo{Username: c.who.name, Groups: c.who.groups}

@@ -125,7 +125,7 @@ func conformDefinitions(c *conformity) {
 	_, err := t.make("early", nil)
 	c.refused(err, apierrors.IsNotFound, "the kind is not defined")
 	t.define()
-	held, err := t.make("held", map[string]any{"known": "a"}, "conform.example/hold")
+	_, err = t.make("held", map[string]any{"known": "a"}, "conform.example/hold")
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func conformDefinitions(c *conformity) {
 	if _, err := t.definitions().Create(c.Context(), t.definition.DeepCopy()); !kube.IsExists(err) {
 		c.Errorf("want the definition to exist still, got %v", err)
 	}
-	held, err = t.all.Get(c.Context(), "held", metav1.GetOptions{})
+	held, err := t.all.Get(c.Context(), "held", metav1.GetOptions{})
 	if err != nil {
 		c.Fatal(err)
 	}

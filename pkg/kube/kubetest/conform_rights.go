@@ -290,8 +290,19 @@ func (r *rights) escalation() {
 	r.until("the account grants what it may do", func() bool { return role(read) == nil })
 	r.until("the account binds a role whose rights it has", func() bool { return bind("extra") == nil })
 	r.forbidden(role(all), "to grant more verbs")
-	other := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Rules: []rbacv1.PolicyRule{all}}
-	if other, err = r.admin.RbacV1().Roles(r.ns).Create(r.Context(), other, metav1.CreateOptions{}); err != nil {
+	r.otherRole(all, bind)
+	set(rbacv1.PolicyRule{APIGroups: rbac, Resources: []string{"roles"}, ResourceNames: []string{"other"}, Verbs: []string{"bind"}},
+		rbacv1.PolicyRule{APIGroups: rbac, Resources: []string{"roles"}, Verbs: []string{"escalate"}})
+	r.until("the account may bind", func() bool { return bind("other") == nil })
+	r.until("the account may escalate", func() bool { return role(all) == nil })
+}
+
+// otherRole makes a role with a right that the account lacks, and checks what the account may
+// do with it.
+func (r *rights) otherRole(rule rbacv1.PolicyRule, bind func(role string) error) {
+	other := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Rules: []rbacv1.PolicyRule{rule}}
+	other, err := r.admin.RbacV1().Roles(r.ns).Create(r.Context(), other, metav1.CreateOptions{})
+	if err != nil {
 		r.Fatal(err)
 	}
 	r.forbidden(bind("other"), "to bind a role with more rights")
@@ -305,10 +316,6 @@ func (r *rights) escalation() {
 	if _, err = r.admin.RbacV1().Roles(r.ns).Update(r.Context(), other, metav1.UpdateOptions{}); err != nil {
 		r.Fatal(err)
 	}
-	set(rbacv1.PolicyRule{APIGroups: rbac, Resources: []string{"roles"}, ResourceNames: []string{"other"}, Verbs: []string{"bind"}},
-		rbacv1.PolicyRule{APIGroups: rbac, Resources: []string{"roles"}, Verbs: []string{"escalate"}})
-	r.until("the account may bind", func() bool { return bind("other") == nil })
-	r.until("the account may escalate", func() bool { return role(all) == nil })
 }
 
 // An aggregated role has the rules of the roles that it selects, also of those that come

@@ -88,6 +88,12 @@ func (c collector) collect(res *resource, r *record, owners map[types.UID]*recor
 	if res.objects[kube.KeyOf(r)] != r || len(r.GetOwnerReferences()) == 0 {
 		return nil
 	}
+	return c.follow(res, r, owners)
+}
+
+// follow removes an object whose owners are gone, and the references to those of them that
+// are gone while others remain.
+func (c collector) follow(res *resource, r *record, owners map[types.UID]*record) error {
 	var kept []metav1.OwnerReference
 	foreground := false
 	for _, ref := range r.GetOwnerReferences() {
@@ -325,28 +331,35 @@ func (s *Server) RunWorkloads() {
 			if !findsNode(nodes, r.Unstructured) {
 				continue
 			}
-			now, revision := status(r.Unstructured), ""
-			if res.Kind.Kind == "Deployment" {
-				revision = s.made.revision(r.Unstructured)
-			}
-			if equality.Semantic.DeepEqual(now, r.Object["status"]) && r.GetAnnotations()[revisionMark] == revision {
-				continue
-			}
-			obj := r.DeepCopy()
-			obj.Object["status"] = now
-			if revision != "" {
-				annotations := obj.GetAnnotations()
-				if annotations == nil {
-					annotations = map[string]string{}
-				}
-				annotations[revisionMark] = revision
-				obj.SetAnnotations(annotations)
-			}
-			if _, err := s.commit(res, obj, false); err != nil {
-				s.t.Errorf("kubetest: run %s: %v", kube.KeyOf(obj), err)
+			if err := (handler{s}).run(res, r, status(r.Unstructured)); err != nil {
+				s.t.Errorf("kubetest: run %s: %v", kube.KeyOf(r), err)
 			}
 		}
 	}
+}
+
+// run stores the status of a workload, and the revision of a Deployment, if they have
+// changed.
+func (h handler) run(res *resource, r *record, status map[string]any) error {
+	revision := ""
+	if res.Kind.Kind == "Deployment" {
+		revision = h.made.revision(r.Unstructured)
+	}
+	if equality.Semantic.DeepEqual(status, r.Object["status"]) && r.GetAnnotations()[revisionMark] == revision {
+		return nil
+	}
+	obj := r.DeepCopy()
+	obj.Object["status"] = status
+	if revision != "" {
+		annotations := obj.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[revisionMark] = revision
+		obj.SetAnnotations(annotations)
+	}
+	_, err := h.commit(res, obj, false)
+	return err
 }
 
 // findsNode reports whether the pods of a workload find one of the nodes. A node runs Linux

@@ -159,8 +159,8 @@ func (c *call) notServed() error {
 
 // builtInGroup reports whether a group has built-in kinds: those that this server does not
 // serve a test must not ask for.
-func (s handler) builtInGroup(gv schema.GroupVersion) bool {
-	if s.byDefinition && slices.ContainsFunc(custom(), func(k Kind) bool { return k.Group == gv.Group }) {
+func (h handler) builtInGroup(gv schema.GroupVersion) bool {
+	if h.byDefinition && slices.ContainsFunc(custom(), func(k Kind) bool { return k.Group == gv.Group }) {
 		return false
 	}
 	return scheme.IsGroupRegistered(gv.Group) && scheme.IsVersionRegistered(gv)
@@ -225,29 +225,35 @@ func fieldOf(s *shape, name string) *shape {
 func fill(value any, s *shape) error {
 	switch v := value.(type) {
 	case map[string]any:
-		for name, known := range s.Properties {
-			if _, set := v[name]; set || known.Default == nil {
-				continue
-			}
-			var text any
-			if err := utiljson.Unmarshal(known.Default.Raw, &text); err != nil {
-				return fmt.Errorf("default of %s: %w", name, err)
-			}
-			v[name] = text
-		}
-		for name, field := range v {
-			if known := fieldOf(s, name); known != nil {
-				if err := fill(field, known); err != nil {
-					return err
-				}
-			}
-		}
+		return fillFields(v, s)
 	case []any:
+		if s.Items == nil || s.Items.Schema == nil {
+			return nil
+		}
 		for _, one := range v {
-			if s.Items == nil || s.Items.Schema == nil {
-				return nil
-			}
 			if err := fill(one, s.Items.Schema); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fillFields is fill for an object.
+func fillFields(v map[string]any, s *shape) error {
+	for name, known := range s.Properties {
+		if _, set := v[name]; set || known.Default == nil {
+			continue
+		}
+		var text any
+		if err := utiljson.Unmarshal(known.Default.Raw, &text); err != nil {
+			return fmt.Errorf("default of %s: %w", name, err)
+		}
+		v[name] = text
+	}
+	for name, field := range v {
+		if known := fieldOf(s, name); known != nil {
+			if err := fill(field, known); err != nil {
 				return err
 			}
 		}

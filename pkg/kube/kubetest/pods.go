@@ -119,7 +119,7 @@ func (s podRunner) ensure(resource string, kind schema.GroupVersionKind, obj kub
 	made := &unstructured.Unstructured{Object: content}
 	made.SetGroupVersionKind(kind)
 	status := content["status"]
-	handler{s.Server}.begin(res, made)
+	handler(s).begin(res, made)
 	setOrDrop(made.Object, "status", status)
 	return s.commit(res, made, false)
 }

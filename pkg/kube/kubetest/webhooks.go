@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -195,7 +194,7 @@ func (s admission) call(ctx context.Context, w webhook, request admissionv1.Admi
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return nil, err
 	}
-	if answer.Response == nil || answer.Response.UID != types.UID(request.UID) {
+	if answer.Response == nil || answer.Response.UID != request.UID {
 		return nil, errors.New("the webhook does not answer the review")
 	}
 	return answer.Response, nil
