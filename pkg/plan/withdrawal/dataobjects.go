@@ -18,7 +18,7 @@ const (
 	kindNamespace = "Namespace"
 )
 
-// precious are the kinds whose objects hold data that no new deployment restores.
+// kindsWithData are the kinds whose objects hold data that no new deployment restores.
 var kindsWithData = []string{"PersistentVolumeClaim", kindNamespace, kindCRD}
 
 // NeedsApproval reports whether objects of a kind go only with an approval.
@@ -92,7 +92,7 @@ func reportedObjects(cluster string, bd *fleet.BundleDeployment) []DataObject {
 }
 
 // Claims returns the DataObjects that stay on a cluster because a deployment stays there: the
-// precious objects that it has reported, and the namespace that it is in. A deployment that
+// objects with data that it has reported, and the namespace that it is in. A deployment that
 // was ordered to leave claims nothing.
 func Claims(cluster string, bd *fleet.BundleDeployment) []DataObject {
 	if bd.Annotations[fleet.AnnotationWithdrawn] != "" {
