@@ -29,6 +29,7 @@ type clusterLoop struct {
 	fleet  *kube.Store[*fleet.Cluster]
 	groups *kube.Store[*fleet.ClusterGroup]
 	short  prunedFields
+	writes ownWrites
 }
 
 func newClusterLoop(p ports) *clusterLoop {
@@ -157,6 +158,9 @@ func (l *clusterLoop) writeCluster(ctx context.Context, want *fleet.Cluster) (ku
 		if live.DeletionTimestamp != nil || plan.IsRancherManaged(l.mode, live.Annotations) {
 			return kube.Done, nil // the event of its deletion enqueues the key; or Rancher manages it
 		}
+		if l.writes.unseen(live) {
+			return kube.Done, nil
+		}
 		same, err := plan.HasFields(comparedClusterFields(live), comparedClusterFields(want))
 		if err != nil || same {
 			l.short.forget(kube.KeyOf(want))
@@ -170,6 +174,7 @@ func (l *clusterLoop) writeCluster(ctx context.Context, want *fleet.Cluster) (ku
 	if err != nil {
 		return kube.Done, fmt.Errorf("map cluster %q: %w", kube.KeyOf(want), err)
 	}
+	l.writes.set(written)
 	l.log.WithField("workspace", want.Namespace).WithField("cluster", want.Name).Info("cluster mapped")
 	return l.reportPruned(written, want, digest)
 }
@@ -207,6 +212,7 @@ func (l *clusterLoop) deleteMapped(ctx context.Context, key, keep kube.Key) erro
 			return err
 		}
 		l.short.forget(kube.KeyOf(c))
+		l.writes.forget(kube.KeyOf(c))
 		l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).Info("cluster unmapped")
 	}
 	return nil

@@ -63,6 +63,38 @@ func TestClusterEdited(t *testing.T) {
 	})
 }
 
+// While the watch has not yet reported a write of the manager, other changes do not make
+// it write the same again.
+func TestClusterWrittenOnce(t *testing.T) {
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: start(plan.Standalone), Given: givenPair,
+		When: func(w *looptest.World) {
+			w.Pass(time.Minute)
+			before := len(w.Server.Writes())
+			late(w, fleetClusters, time.Minute, func() {
+				looptest.Change(w, "", generated, func(m *management.Cluster) { m.Labels = map[string]string{"tier": "1"} })
+				w.Pass(time.Second)
+				looptest.Change(w, team, "site", func(p *provisioning.Cluster) { p.Labels = map[string]string{"any": "1"} })
+				w.Pass(time.Second)
+			})
+			n := 0
+			for _, r := range w.Server.Writes()[before:] {
+				if r.Kind.Group == fleet.Group && r.Resource == "clusters" && r.Subresource == "" {
+					n++
+				}
+			}
+			if n != 1 {
+				w.Errorf("want the Cluster written once, got %d times", n)
+			}
+		},
+		Then: func(w *looptest.World) {
+			if c := site(w); c.Labels["tier"] != "1" {
+				w.Errorf("got labels %v", c.Labels)
+			}
+		},
+	})
+}
+
 // The Cluster of a provisioning Cluster that is deleted goes, and no other one.
 func TestClusterUnmapped(t *testing.T) {
 	looptest.Undisturbed(t, looptest.Loop{
