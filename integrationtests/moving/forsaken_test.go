@@ -67,7 +67,7 @@ func (h *manager) run(t *testing.T) {
 	h.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("the house ended with %v", err)
+			t.Errorf("the manager ended with %v", err)
 		}
 	})
 	t.Cleanup(h.stop)

@@ -30,7 +30,7 @@ func olderKinds(w *world) {
 	}
 	// Of Clusters the manager sees everything in order: what it answers it has seen last.
 	w.patch(rancher.FleetClusters, "a", "older", `{"spec":{"kubeConfigSecret":"other"}}`)
-	w.until("what is the house's is put back", func() bool { return w.cluster("a", "older").Spec.KubeConfigSecret == "older-kubeconfig" })
+	w.until("what was mapped is put back", func() bool { return w.cluster("a", "older").Spec.KubeConfigSecret == "older-kubeconfig" })
 	w.until("both changes are in the log", func() bool { return w.writes("older", since) >= 2 })
 	if n := w.writes("older", since); n != 2 {
 		w.Errorf("two changes were written %d times", n)

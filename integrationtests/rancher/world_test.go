@@ -174,7 +174,7 @@ func (w *world) writes(since time.Time) []harness.Request {
 func (w *world) turns(name string) {
 	w.Helper()
 	w.rancher.Put(w, rancher.Workspaces, "", name, `{"metadata":{"annotations":{"field.cattle.io/creatorId":"turn"}}}`)
-	w.until("the house answers", func() bool { return w.may("turn", "get", "fleetworkspaces", "", name) })
+	w.until("the manager answers", func() bool { return w.may("turn", "get", "fleetworkspaces", "", name) })
 }
 
 // may asks Kubernetes whether a person may do something with a kind of Fleet's, or

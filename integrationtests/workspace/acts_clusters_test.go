@@ -96,7 +96,7 @@ func assignedByUs(w *world, since time.Time) {
 	w.sees("it is assigned", "fleet-default", func() string { return w.text(rancher.Clusters, "", "c-aaaa2", "spec", "fleetWorkspaceName") })
 	w.until("its provisioning Cluster is made", func() bool { return w.rancher.Get(w, rancher.ProvClusters, "fleet-default", "c-aaaa2") != nil })
 	if got := w.fields(manager, since, mgmtClusters, "", "c-aaaa2"); !slices.Equal(got, []string{"spec.fleetWorkspaceName"}) {
-		w.Errorf("the house has written %v", got)
+		w.Errorf("the manager has written %v", got)
 	}
 	w.rancher.Patch(w, rancher.Settings, "", "fleet-default-workspace-name", `{"value":"team-4"}`)
 	w.until("that workspace is made", func() bool { return w.namespace("team-4") != nil })

@@ -112,7 +112,7 @@ func guardLives(w *world, since time.Time) {
 	w.until("the workspace is guarded", func() bool {
 		return slices.Contains(w.rancher.Get(w, rancher.Workspaces, "", "g1").GetFinalizers(), plan.Finalizer)
 	})
-	w.sees("what the house has written", "metadata.finalizers", func() string {
+	w.sees("what the manager has written", "metadata.finalizers", func() string {
 		return strings.Join(w.fields(manager, since, workspaces, "", "g1"), " ") // the audit log may be written after the request is answered
 	})
 }
@@ -199,7 +199,7 @@ func downAway(w *world, _ time.Time) {
 	w.turns("d20")
 	for _, name := range []string{"d1", "d3"} {
 		if w.cluster("fleet-default", name) == nil {
-			w.Errorf("%s is not the house's, and is gone", name)
+			w.Errorf("%s is not the manager's, and is gone", name)
 		}
 	}
 	if w.leaves("d1-space") {

@@ -215,7 +215,7 @@ func TestInRanchersPlace(t *testing.T) {
 	w.stop()
 
 	w.start(plan.Standalone)
-	w.until("it is the house's now", func() bool { return w.cluster("fleet-default", "c1").Annotations[plan.AnnotationMappedFrom] != "" })
+	w.until("the manager maps it now", func() bool { return w.cluster("fleet-default", "c1").Annotations[plan.AnnotationMappedFrom] != "" })
 	after := w.cluster("fleet-default", "c1")
 	if after.UID != before.UID || after.Generation != before.Generation {
 		t.Errorf("it was changed: %+v, was %+v", after.Spec, before.Spec)

@@ -17,7 +17,7 @@ func (w *world) run(h *workspace.Manager) {
 	w.now.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
-			test.Errorf("the house ended with %v", err)
+			test.Errorf("the manager ended with %v", err)
 		}
 	})
 	test.Cleanup(w.now.stop)

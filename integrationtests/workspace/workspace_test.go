@@ -154,7 +154,7 @@ func foreignFields(w *world) {
 	}
 	for _, f := range w.fields(manager, since, fleetClusters, "fleet-default", "c1") {
 		if slices.Contains([]string{"spec.paused", "spec.hostNetwork", "metadata.labels.mine", "metadata.annotations.mine"}, f) {
-			w.Errorf("%s belongs to users, and the house has written it", f)
+			w.Errorf("%s belongs to users, and the manager has written it", f)
 		}
 	}
 	// Of Clusters the manager sees everything in order, also what it has written itself.

@@ -112,7 +112,7 @@ func (l listener) Fire(e *logrus.Entry) error {
 // plays waits until the manager plays a part.
 func (w *world) plays(part plan.Part) {
 	w.Helper()
-	w.sees("the part of the house", string(part), func() string { return w.part.Load().(string) })
+	w.sees("the part of the manager", string(part), func() string { return w.part.Load().(string) })
 }
 
 func (w *world) must(err error) {
@@ -246,7 +246,7 @@ func (w *world) turns(name string) {
 // watches waits until the manager watches a kind.
 func (w *world) watches(plural string) {
 	w.Helper()
-	w.until("the house watches "+plural, func() bool {
+	w.until("the manager watches "+plural, func() bool {
 		list, err := w.hub.Requests(time.Time{})
 		w.must(err)
 		return slices.ContainsFunc(list, func(r harness.Request) bool { return r.User == manager && r.Verb == "watch" && r.Resource == plural })
