@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -55,6 +56,10 @@ func Cluster(t testing.TB, name string) *cluster.Cluster {
 // GOGC is that of control planes for tests: with a heap that may grow to five times its
 // size they need a fifth less processor time, and an API server takes 100 MiB more.
 const GOGC = 400
+
+// The API servers in memory run in the processes of the tests. Fleet's programs, which are
+// processes of their own, keep Go's default.
+func init() { debug.SetGCPercent(GOGC) }
 
 // start starts a control plane for a few tests.
 func start(ctx context.Context, cfg cluster.Config) (*cluster.Cluster, error) {

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -208,6 +209,7 @@ func (w helmWorld) namespace(name string) {
 
 // peak runs f and returns by how much the heap grew at most, in MiB.
 func peak(f func()) uint64 {
+	defer debug.SetGCPercent(debug.SetGCPercent(100)) // as in a program
 	runtime.GC()
 	var before runtime.MemStats
 	runtime.ReadMemStats(&before)
