@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
@@ -24,6 +27,10 @@ const (
 
 // keyWorkspace is the key of workspaces in logs.
 const keyWorkspace = "workspace"
+
+// namespaceLag is when a workspace is looked at again whose namespace exists and is not in
+// the cache yet.
+const namespaceLag = time.Second
 
 // A namespaceLoop creates the namespaces of FleetWorkspaces, and FleetWorkspaces for
 // namespaces with clusters or bundles. Its keys are the names of both.
@@ -157,10 +164,31 @@ func (l *namespaceLoop) writeNamespace(ctx context.Context, w *management.FleetW
 			return err
 		}
 	}
+	if live == nil {
+		if err := l.createNamespace(ctx, want); err != nil {
+			return err
+		}
+	}
 	if err := l.applyNamespace(ctx, w, want); err != nil {
 		return fmt.Errorf("namespace of workspace %q: %w", want.Name, err)
 	}
 	l.log.WithField("workspace", want.Name).Info("namespace of workspace written")
+	return nil
+}
+
+// createNamespace creates the Namespace of a workspace, with the mark of its origin only.
+// The cache may not have a namespace yet that exists: to apply to it would give a foreign
+// namespace to the workspace. To create it fails then; the watch reports it soon.
+func (l *namespaceLoop) createNamespace(ctx context.Context, want *corev1.Namespace) error {
+	_, err := l.namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: want.Name, Annotations: map[string]string{plan.AnnotationOrigin: want.Annotations[plan.AnnotationOrigin]},
+	}})
+	if kube.IsExists(err) {
+		return reconcile.RequeueError(fleet.ReasonProgressing, namespaceLag, fmt.Errorf("namespace %q exists already", want.Name))
+	}
+	if err != nil {
+		return fmt.Errorf("namespace of workspace %q: %w", want.Name, err)
+	}
 	return nil
 }
 

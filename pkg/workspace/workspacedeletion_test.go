@@ -73,6 +73,26 @@ func TestWorkspaceWithoutFinalizer(t *testing.T) {
 	})
 }
 
+// A namespace that was there before the workspace, and that the manager did not hear of
+// yet, is not given to it.
+func TestWorkspaceOfUnseenNamespace(t *testing.T) {
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: start(plan.Standalone), Given: func(w *looptest.World) { install(w) },
+		When: func(w *looptest.World) {
+			w.Pass(time.Minute)
+			late(w, namespaces, 20*time.Second, func() {
+				w.Server.MakeNamespace(team)
+				looptest.Make(w, &management.FleetWorkspace{ObjectMeta: metav1.ObjectMeta{Name: team, Labels: map[string]string{"tier": "1"}}})
+			})
+		},
+		Then: func(w *looptest.World) {
+			if ns := home(w); ns.Labels["tier"] != "" || ns.Annotations[plan.AnnotationOrigin] != "" {
+				w.Errorf("the workspace got the foreign namespace: %v, %v", ns.Labels, ns.Annotations)
+			}
+		},
+	})
+}
+
 // A namespace that was there before the workspace is not given to it.
 func TestWorkspaceOfForeignNamespace(t *testing.T) {
 	looptest.Undisturbed(t, looptest.Loop{
