@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"strings"
 	"sync"
 
 	"github.com/fleetworkspace/fleet/pkg/archive"
@@ -68,11 +67,7 @@ func (s *session) fromArchive(ctx context.Context, l chart.Location, c chart.Cre
 // fromRegistry has a chart of an OCI registry. A range is about the tags that
 // the registry has now.
 func (s *session) fromRegistry(ctx context.Context, l chart.Location, c chart.Credentials, p *payload) error {
-	from := oci.Registry{
-		Reference: strings.TrimPrefix(l.URL, "oci://"), Username: c.Username, Password: c.Password,
-		CABundle: c.CABundle, InsecureSkipVerify: c.InsecureSkipVerify, BasicHTTP: c.BasicHTTP,
-	}
-	b, err := s.tagged(ctx, from, l)
+	b, err := s.tagged(ctx, registryOf(l, c), l)
 	if err != nil {
 		return err
 	}

@@ -85,13 +85,14 @@ type Config struct {
 
 // A Reader reads trees. It may be used by several goroutines.
 type Reader struct {
-	cfg     Config
-	web     *web.Client
-	oci     *oci.Client
-	store   *store
-	answers answerCache
-	flights singleflight.Group
-	memory  memoryLimit
+	cfg      Config
+	web      *web.Client
+	oci      *oci.Client
+	store    *store
+	answers  answerCache
+	flights  singleflight.Group
+	memory   memoryLimit
+	listings listings
 
 	context context.Context // of downloads, which several readings may wait for
 	stop    context.CancelFunc
