@@ -1,6 +1,7 @@
 package controllers_test
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 	"testing/synctest"
@@ -40,7 +41,7 @@ func engineBubble(t *testing.T) {
 	}{
 		{"FirstCommit", firstCommit}, {"Values", valuesStayInSecrets}, {"Labels", labelsMove}, {"Unlabelled", unlabelledCluster},
 		{"NoCluster", noCluster}, {"Failure", failureShows}, {"Rename", newBeforeOld}, {"ByHand", deletedByHand}, {"Brake", brakeHolds}, {"Policy", policyCloses},
-		{"Offline", offlineKeepsItsOrder}, {"Restart", restartWritesNothing},
+		{"HelmOp", helmOpStatus}, {"Offline", offlineKeepsItsOrder}, {"Restart", restartWritesNothing},
 	}
 	for _, s := range cases {
 		t.Log("=== ", s.name)
@@ -227,14 +228,57 @@ func policyCloses(_ *testing.T, w *world, _ *agent) {
 	remove[*fleet.Policy](w, in("p"))
 	sees(w, "then it comes", "True", bundleReady(w, "late"))
 	sees(w, "as does what was held back", "True", bundleReady(w, "web"))
-	w.create(&fleet.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "h"}})
-	sees(w, "a HelmOp says that no controller acts on it", "NotImplemented", func() string {
-		c := condition.Find(get[*fleet.HelmOp](w, in("h")).Status.Conditions, fleet.ConditionAccepted)
+	w.create(&fleet.ImageScan{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "h"}})
+	sees(w, "an ImageScan says that no controller acts on it", "NotImplemented", func() string {
+		c := condition.Find(get[*fleet.ImageScan](w, in("h")).Status.Conditions, fleet.ConditionAccepted)
 		if c == nil {
 			return ""
 		}
 		return c.Reason
 	})
+}
+
+// helmOpStatus: the status of a HelmOp counts the deployments of its Bundle, and is not
+// Ready while the process for HelmOps has not looked at its spec, or its source fails.
+func helmOpStatus(_ *testing.T, w *world, _ *agent) {
+	op := w.create(&fleet.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "chart"}}).(*fleet.HelmOp)
+	ready := func() string {
+		c := condition.Find(get[*fleet.HelmOp](w, in("chart")).Status.Conditions, fleet.ConditionReady)
+		if c == nil {
+			return ""
+		}
+		return string(c.Status) + " " + c.Message
+	}
+	accept := func(kind string, status corev1.ConditionStatus, text string) {
+		setStatus(w, kube.KeyOf(op), func(op *fleet.HelmOp) {
+			op.Status.Conditions = condition.Set(op.Status.Conditions, fleet.Condition{
+				Type: kind, Status: status, Message: text, ObservedGeneration: op.Generation,
+			}, time.Now())
+		})
+	}
+	sees(w, "a new HelmOp", "False the changed spec was not looked at yet", ready)
+	accept(fleet.ConditionAccepted, corev1.ConditionTrue, "")
+	sees(w, "a HelmOp without Bundle", "False no bundle was made from the chart yet", ready)
+	b := bundle("chart", "", everywhere())
+	b.Labels = map[string]string{fleet.LabelHelmOpName: "chart"}
+	b.Spec.Resources, b.Spec.HelmOpOptions = nil, &fleet.BundleHelmOptions{}
+	b.Spec.Helm = &fleet.HelmOptions{Repo: "https://example.com", Chart: "web", Version: "1.0.0"}
+	w.create(b)
+	sees(w, "a HelmOp that is deployed", "True ", ready)
+	if st := get[*fleet.HelmOp](w, in("chart")).Status; st.Summary.Ready != 2 || st.DesiredReadyClusters != 2 || st.Display.ReadyBundleDeployments != "2/2" {
+		w.t.Errorf("got %+v", st)
+	}
+	sees(w, "a cluster counts it", "1/1", func() string {
+		st := get[*fleet.Cluster](w, in("c1")).Status
+		return fmt.Sprintf("%d/%d", st.ReadyHelmOps, st.DesiredReadyHelmOps)
+	})
+	accept(fleet.ConditionPolled, corev1.ConditionFalse, "the repository is away")
+	sees(w, "a HelmOp whose source fails", "False the repository is away", ready)
+	accept(fleet.ConditionPolled, corev1.ConditionTrue, "")
+	sees(w, "its source is back", "True ", ready)
+	remove[*fleet.Bundle](w, in("chart"))
+	sees(w, "its Bundle is gone", "False no bundle was made from the chart yet", ready)
+	remove[*fleet.HelmOp](w, in("chart"))
 }
 
 // offlineKeepsItsOrder: a Bundle that is deleted while a cluster is away does

@@ -202,6 +202,8 @@ func (w *world) create(obj kube.Object) kube.Object {
 		_, err = kube.StoreOf[*fleet.Policy](w.admin).Create(w.t.Context(), o)
 	case *fleet.BundleNamespaceMapping:
 		_, err = kube.StoreOf[*fleet.BundleNamespaceMapping](w.admin).Create(w.t.Context(), o)
+	case *fleet.ImageScan:
+		_, err = kube.StoreOf[*fleet.ImageScan](w.admin).Create(w.t.Context(), o)
 	case *fleet.HelmOp:
 		_, err = kube.StoreOf[*fleet.HelmOp](w.admin).Create(w.t.Context(), o)
 	default:

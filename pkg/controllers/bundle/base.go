@@ -44,6 +44,9 @@ type queues struct {
 func (bs *base) enqueue(n fleetstate.Changes) {
 	for s, final := range n.Status {
 		bs.status[s.Kind].enqueue(s.Key, final)
+		if s.Kind == fleetstate.KindBundle {
+			bs.enqueueHelmOp(s.Key, final)
+		}
 	}
 	for _, key := range n.Plan {
 		bs.bundleQueue.Add(key)

@@ -33,6 +33,7 @@ func makeCaches(b *base, c *kube.Client) *caches {
 		clusters:    kube.NewCache(c, kube.Watch{}, b.stripCluster),
 		groups:      kube.NewCache[*fleet.ClusterGroup](c, kube.Watch{}, nil),
 		repos:       kube.NewCache[*fleet.GitRepo](c, kube.Watch{}, nil),
+		helmOps:     kube.NewCache(c, kube.Watch{}, stripHelmOp),
 		contents:    kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Content"), kube.Watch{}, nil),
 		secrets:     kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), managed, stripSecret),
 		configMaps: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("ConfigMap"), kube.Watch{
@@ -124,6 +125,12 @@ func (bs *base) stripCluster(c *fleet.Cluster) {
 	c.ManagedFields = nil
 	c.Status.Agent.Journal = nil // users read it, through the API
 	bs.lists.cluster(c)
+}
+
+// stripHelmOp drops the options of a HelmOp, which its Bundle has as well.
+func stripHelmOp(op *fleet.HelmOp) {
+	op.Spec.BundleSpec = fleet.BundleSpec{}
+	delete(op.Annotations, annotationApplied)
 }
 
 func stripMeta(m *metav1.PartialObjectMetadata) { m.Annotations = nil }

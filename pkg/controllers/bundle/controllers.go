@@ -77,6 +77,7 @@ type caches struct {
 	clusters    *kube.Cache[*fleet.Cluster]
 	groups      *kube.Cache[*fleet.ClusterGroup]
 	repos       *kube.Cache[*fleet.GitRepo]
+	helmOps     *kube.Cache[*fleet.HelmOp]
 	contents    *kube.Cache[*metav1.PartialObjectMetadata]
 	secrets     *kube.Cache[*metav1.PartialObjectMetadata]
 	configMaps  *kube.Cache[*metav1.PartialObjectMetadata] // copies
@@ -120,6 +121,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Controllers {
 	b.status = map[string]*reporter{
 		fleetstate.KindBundle:  newReporter("bundle-status", bundlePace, b.now, reportOwned(b, b.cache.bundles, p.reports.reportBundle)),
 		fleetstate.KindGitRepo: newReporter("gitrepo-status", repoPace, b.now, reportOwned(b, b.cache.repos, p.reports.reportRepo)),
+		fleetstate.KindHelmOp:  newReporter("helmop-status", repoPace, b.now, reportOwned(b, b.cache.helmOps, p.reports.reportHelmOp)),
 		fleetstate.KindCluster: newReporter("cluster-status", clusterPace, b.now, reportOwned(b, b.cache.clusters, p.reports.reportCluster)),
 		fleetstate.KindGroup:   newReporter("clustergroup-status", bundlePace, b.now, reportOwned(b, b.cache.groups, p.reports.reportGroup)),
 	}
@@ -141,6 +143,7 @@ func newParts(b *base, c *kube.Client) *eventHandlers {
 		clusters    = kube.StoreOf[*fleet.Cluster](c.Loop("cluster"))
 		groups      = kube.StoreOf[*fleet.ClusterGroup](c.Loop("clustergroup"))
 		repos       = kube.StoreOf[*fleet.GitRepo](c.Loop("gitrepo-summary"))
+		helmOps     = kube.StoreOf[*fleet.HelmOp](c.Loop("helmop-summary"))
 	)
 	budget, deleted, slots := newDeletionBudget(), newDeletions(), newSlots(b.now)
 	sources := newSources(c.Loop("cache"), b.enqueueBundles)
@@ -162,7 +165,8 @@ func newParts(b *base, c *kube.Client) *eventHandlers {
 		liveness: &livenessController{base: b, clusters: clusters, deployments: deployments, targeting: targeting},
 		moves:    &moveController{base: b, clusters: clusters, deployments: deployments},
 		reports: &statusController{
-			base: b, bundles: bundles, clusters: clusters, groups: groups, repos: repos, deletionBudget: budget, guards: guards, targeting: targeting,
+			base: b, bundles: bundles, clusters: clusters, groups: groups, repos: repos, helmOps: helmOps,
+			deletionBudget: budget, guards: guards, targeting: targeting,
 		},
 		bundles: &bundleController{
 			base: b, bundles: bundles, deployments: deployments, contents: contents, secrets: secrets, slots: slots, deletionBudget: budget,
@@ -189,7 +193,7 @@ func (c *Controllers) Loops() []*kube.Controller {
 	loops := []*kube.Controller{
 		b.bundleQueue, b.withdrawalQueue, b.heartbeatQueue, b.silenceQueue, b.contentQueue, b.pruneQueue, b.copyQueue, b.moveQueue, b.deletionQueue, c.displays.Loop(),
 	}
-	for _, kind := range []string{fleetstate.KindBundle, fleetstate.KindGitRepo, fleetstate.KindCluster, fleetstate.KindGroup} {
+	for _, kind := range []string{fleetstate.KindBundle, fleetstate.KindGitRepo, fleetstate.KindHelmOp, fleetstate.KindCluster, fleetstate.KindGroup} {
 		loops = append(loops, b.status[kind].loop)
 	}
 	return loops
@@ -199,6 +203,7 @@ func (c *Controllers) Loops() []*kube.Controller {
 func (c *Controllers) Runnables() []kube.Runner {
 	parts := []kube.Runner{
 		c.base.cache.bundles, c.base.cache.deployments, c.base.cache.clusters, c.base.cache.groups, c.base.cache.repos,
+		c.base.cache.helmOps,
 		c.base.cache.contents, c.base.cache.secrets, c.base.cache.configMaps, c.base.cache.suspension, c.base.events, kube.RunnerFunc(c.sources.run),
 	}
 	for _, kind := range limitingKinds() {

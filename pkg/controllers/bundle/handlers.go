@@ -56,6 +56,7 @@ func (e *eventHandlers) addHandlers() {
 	e.cache.clusters.OnChange(e.moves.onMoved)
 	e.cache.groups.OnChange(withReturned(e.table, e.onGroup))
 	e.cache.repos.OnChange(withReturned(e.table, e.onRepo))
+	e.cache.helmOps.OnChange(e.onHelmOp)
 	e.cache.bundles.OnChange(e.copies.onBundleSecrets)
 	e.cache.clusters.OnChange(e.copies.onClusterSecrets)
 	e.cache.repos.OnChange(e.copies.onRepoSecrets)
@@ -107,6 +108,7 @@ func (e *eventHandlers) onBundle(old, changed *fleet.Bundle) {
 		siblings := e.table.Siblings(key)
 		remain, _ := e.table.Deployments(key)
 		e.enqueue(e.table.RemoveBundle(key))
+		e.enqueueHelmOp(key, true)
 		e.bundles.forget(key)
 		e.deletions.forget(old.UID)
 		if old.DeletionTimestamp != nil {

@@ -23,13 +23,14 @@ func statusBytes(status any) int {
 	return len(raw)
 }
 
-// A statusController writes the status of Bundles, GitRepos, Clusters and ClusterGroups.
+// A statusController writes the status of Bundles, GitRepos, HelmOps, Clusters and ClusterGroups.
 type statusController struct {
 	*base
 	bundles        *kube.Store[*fleet.Bundle]
 	clusters       *kube.Store[*fleet.Cluster]
 	groups         *kube.Store[*fleet.ClusterGroup]
 	repos          *kube.Store[*fleet.GitRepo]
+	helmOps        *kube.Store[*fleet.HelmOp]
 	deletionBudget *deletionBudget
 	guards         *guards
 	targeting      *targeting

@@ -260,6 +260,7 @@ func (cr *core) markChanged(c *placement, changed *Changes) {
 const (
 	KindBundle  = "Bundle"
 	KindGitRepo = "GitRepo"
+	KindHelmOp  = "HelmOp"
 	KindCluster = "Cluster"
 	KindGroup   = "ClusterGroup"
 )

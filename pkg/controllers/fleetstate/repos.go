@@ -89,14 +89,38 @@ func (t repoTable) RepoFacts(key kube.Key) (obj *fleet.GitRepo, s summary.Source
 			return nil, s, false, false
 		}
 		fresh = fresh && row.planned()
-		s.Bundles = append(s.Bundles, summary.RepoBundle{
-			Name: k.Name, UID: row.obj.UID, Problem: row.plan.Problem, Targets: len(row.plan.Order), Unrendered: row.plan.Unrendered,
-		})
-		views := make([]summary.Deployment, len(row.plan.Order))
-		for i, ck := range row.plan.Order {
-			views[i] = row.cells[ck].view
-			s.Deployments = append(s.Deployments, &views[i])
-		}
+		row.addTo(&s)
 	}
 	return r.obj, s, fresh, true
+}
+
+// HelmOpFacts returns the input of the summary part of the status of a HelmOp: its Bundle,
+// which has the same name, and the deployments of that. ok is false until the Bundle was
+// planned once; fresh reports whether its current version was planned.
+func (t repoTable) HelmOpFacts(key kube.Key) (s summary.Sources, fresh, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.bundles[key]
+	switch {
+	case !t.settled:
+		return s, false, false
+	case row == nil || row.obj == nil || row.obj.DeletionTimestamp != nil || row.helmOp != key:
+		return s, true, true
+	case row.plan == nil:
+		return s, false, false
+	}
+	row.addTo(&s)
+	return s, row.planned(), true
+}
+
+// addTo adds a planned Bundle and its deployments to the input of a status.
+func (row *bundleRow) addTo(s *summary.Sources) {
+	s.Bundles = append(s.Bundles, summary.RepoBundle{
+		Name: row.key.Name, UID: row.obj.UID, Problem: row.plan.Problem, Targets: len(row.plan.Order), Unrendered: row.plan.Unrendered,
+	})
+	views := make([]summary.Deployment, len(row.plan.Order))
+	for i, ck := range row.plan.Order {
+		views[i] = row.cells[ck].view
+		s.Deployments = append(s.Deployments, &views[i])
+	}
 }

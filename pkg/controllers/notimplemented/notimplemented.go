@@ -15,7 +15,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
-	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
@@ -34,7 +33,6 @@ func New(s scope.Scope, c *kube.Client) *Manager {
 	h := &Manager{events: kube.NewRecorder(c, "fleet-controller"), scope: s, now: time.Now}
 	h.parts = append(h.parts, h.events)
 	client := c.Loop("notimplemented")
-	refuse(h, client, "helmop", func(o *fleet.HelmOp, why string) { o.Status = summary.HelmOpRefused(o, why, h.now()) })
 	refuse(h, client, "imagescan", func(o *fleet.ImageScan, why string) { h.setAccepted(&o.Status.Conditions, o, why) })
 	refuse(h, client, "schedule", func(o *fleet.Schedule, why string) { h.setAccepted(&o.Status.Conditions, o, why) })
 	warn[*fleet.Policy](h, client)

@@ -1,6 +1,8 @@
 package summary
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,28 +11,50 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// HelmOpRefused returns the status of a HelmOp that the manager does not act on: one
-// deployment with an error, whose message says why. It replaces what another manager has
-// written, because no manager maintains the deployments that this counted.
-//
-// Rancher copies Summary to its own conditions: it takes a summary in which Ready is
-// DesiredReady for a success, and reads the first of NonReadyResources without a look at
-// their number.
-func HelmOpRefused(op *fleet.HelmOp, why string, now time.Time) fleet.HelmOpStatus {
+// HelmOpStatus returns the status of a HelmOp: its summary part is new, the rest is taken
+// over from the object. s holds the HelmOp's Bundle, if there is one, and its deployments.
+// Ready is never True unless the HelmOp has a Bundle and its source has answered.
+func HelmOpStatus(op *fleet.HelmOp, s Sources, now time.Time) fleet.HelmOpStatus {
 	st := *op.Status.DeepCopy()
-	why = condition.Message(why)
-	st.StatusBase = fleet.StatusBase{
-		Summary: fleet.BundleSummary{
-			DesiredReady: 1, ErrApplied: 1,
-			NonReadyResources: []fleet.NonReadyResource{{Name: op.Name, State: fleet.ErrApplied, Message: why}},
-		},
-		Display:    fleet.StatusDisplay{ReadyBundleDeployments: "0/1", State: string(fleet.ErrApplied), Message: why, Error: true},
-		Conditions: st.Conditions,
+	fillBase(&st.StatusBase, s.Deployments)
+	ready := Ready(ByBundle, &st.Summary, op.Generation)
+	if problem := helmOpProblem(op, s); problem != nil {
+		ready = NotReady(problem.Reason, problem.Message, op.Generation)
+		if problem.Reason != ReasonNoBundles && problem.Reason != ReasonNotRead && st.Display.Message == "" {
+			st.Display.Message = message(problem.Message)
+		}
+	} else if ready.Status == corev1.ConditionFalse {
+		ready.Message = condition.Message(readyMessage(s))
 	}
-	for _, kind := range []string{fleet.ConditionAccepted, fleet.ConditionReady} {
-		st.Conditions = condition.Set(st.Conditions, fleet.Condition{
-			Type: kind, Status: corev1.ConditionFalse, Reason: fleet.ReasonNotImplemented, Message: why, ObservedGeneration: op.Generation,
-		}, now)
-	}
+	st.Display.Error = st.Display.Message != ""
+	st.Conditions = condition.Set(st.Conditions, ready, now)
+	st.Conditions = setUnrendered(st.Conditions, unrenderedOf(s.Bundles), op.Generation, now)
 	return st
+}
+
+// helmOpProblem returns why a HelmOp cannot be Ready whatever its deployments say; nil for
+// nothing.
+func helmOpProblem(op *fleet.HelmOp, s Sources) *Problem {
+	for _, bad := range []struct {
+		kind   string
+		status corev1.ConditionStatus
+	}{
+		{fleet.ConditionAccepted, corev1.ConditionFalse}, {fleet.ConditionStalled, corev1.ConditionTrue},
+		{fleet.ConditionPolled, corev1.ConditionFalse}, {fleet.ConditionReconciling, corev1.ConditionTrue},
+	} {
+		c := condition.Find(op.Status.Conditions, bad.kind)
+		if c != nil && c.Status == bad.status && c.Reason != fleet.ReasonSuspended {
+			return &Problem{cmp.Or(c.Reason, fleet.ReasonError), c.Message}
+		}
+	}
+	if c := condition.Find(op.Status.Conditions, fleet.ConditionAccepted); c == nil || c.ObservedGeneration != op.Generation {
+		return &Problem{ReasonNotRead, "the changed spec was not looked at yet"}
+	}
+	if len(s.Bundles) == 0 {
+		return &Problem{ReasonNoBundles, "no bundle was made from the chart yet"}
+	}
+	if p := s.Bundles[0].Problem; p != nil {
+		return &Problem{p.Reason, fmt.Sprintf("bundle %s: %s", s.Bundles[0].Name, p.Message)}
+	}
+	return nil
 }

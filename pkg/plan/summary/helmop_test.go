@@ -12,42 +12,49 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-func TestHelmOpRefused(t *testing.T) {
+// A HelmOp is Ready only when its spec was looked at, its source answers, and its Bundle is
+// deployed; the status says what is missing.
+func TestHelmOpStatus(t *testing.T) {
 	now := time.Unix(1, 0)
-	ready := fleet.StatusBase{
-		ReadyClusters: 1, DesiredReadyClusters: 1, Summary: fleet.BundleSummary{Ready: 1, DesiredReady: 1},
-		Display:                  fleet.StatusDisplay{ReadyBundleDeployments: "1/1"},
-		Conditions:               []fleet.Condition{{Type: fleet.ConditionReady, Status: corev1.ConditionTrue}},
-		ResourceCounts:           fleet.ResourceCounts{Ready: 3, DesiredReady: 3},
-		PerClusterResourceCounts: map[string]*fleet.ResourceCounts{"a/b": {Ready: 3}},
-		Resources:                []fleet.DeployedResource{{Kind: "ConfigMap"}},
+	accepted := fleet.Condition{Type: fleet.ConditionAccepted, Status: corev1.ConditionTrue, ObservedGeneration: 7}
+	of := func(kind string, status corev1.ConditionStatus) fleet.Condition {
+		return fleet.Condition{Type: kind, Status: status, Reason: "R", Message: "why", ObservedGeneration: 7}
 	}
-	want := fleet.BundleSummary{
-		DesiredReady: 1, ErrApplied: 1,
-		NonReadyResources: []fleet.NonReadyResource{{Name: "op", State: fleet.ErrApplied, Message: "why"}},
+	deployed := Sources{
+		Bundles:     []RepoBundle{{Name: "op", Targets: 1}},
+		Deployments: []*Deployment{{Bundle: "op", Cluster: "a/c1", State: fleet.Ready}},
 	}
+	broken := deployed
+	broken.Bundles = []RepoBundle{{Name: "op", Problem: &Problem{"R", "cannot be targeted"}}}
 	for name, c := range map[string]struct {
-		why    string
-		status fleet.HelmOpStatus
+		conditions []fleet.Condition
+		sources    Sources
+		want       string // message of Ready; empty: it is True
+		error      bool
 	}{
-		"New":      {"Rancher takes nothing of nothing for a success", fleet.HelmOpStatus{}},
-		"TakeOver": {"what another manager has found ready is ready no more", fleet.HelmOpStatus{Version: "1.2.3", StatusBase: ready}},
+		"Ready":      {[]fleet.Condition{accepted}, deployed, "", false},
+		"New":        {nil, Sources{}, "the changed spec was not looked at yet", false},
+		"OldSpec":    {[]fleet.Condition{{Type: fleet.ConditionAccepted, Status: corev1.ConditionTrue, ObservedGeneration: 6}}, deployed, "the changed spec was not looked at yet", false},
+		"NoBundle":   {[]fleet.Condition{accepted}, Sources{}, "no bundle was made from the chart yet", false},
+		"Refused":    {[]fleet.Condition{of(fleet.ConditionAccepted, corev1.ConditionFalse)}, deployed, "why", true},
+		"Stalled":    {[]fleet.Condition{accepted, of(fleet.ConditionStalled, corev1.ConditionTrue)}, deployed, "why", true},
+		"NotPolled":  {[]fleet.Condition{accepted, of(fleet.ConditionPolled, corev1.ConditionFalse)}, deployed, "why", true},
+		"SourceAway": {[]fleet.Condition{accepted, of(fleet.ConditionReconciling, corev1.ConditionTrue)}, deployed, "why", true},
+		"Bundle":     {[]fleet.Condition{accepted}, broken, "bundle op: cannot be targeted", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			op := &fleet.HelmOp{ObjectMeta: metav1.ObjectMeta{Name: "op", Generation: 7}, Status: c.status}
-			got := HelmOpRefused(op, "why", now)
-			if diff := cmp.Diff(want, got.Summary); diff != "" {
-				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			op := &fleet.HelmOp{ObjectMeta: metav1.ObjectMeta{Name: "op", Generation: 7}}
+			op.Status.Version, op.Status.Conditions = "1.2.3", c.conditions
+			got := HelmOpStatus(op, c.sources, now)
+			ready := condition.Find(got.Conditions, fleet.ConditionReady)
+			if ready == nil || (ready.Status == corev1.ConditionTrue) != (c.want == "") || ready.Message != c.want {
+				t.Errorf("want %q, got %+v", c.want, ready)
 			}
-			if got.Version != c.status.Version || got.ReadyClusters+got.DesiredReadyClusters != 0 || got.ResourceCounts != (fleet.ResourceCounts{}) ||
-				got.Resources != nil || got.PerClusterResourceCounts != nil {
-				t.Errorf("%+v", got)
-			}
-			if c := condition.Find(got.Conditions, fleet.ConditionReady); c == nil || c.Status != corev1.ConditionFalse || c.Message != "why" {
-				t.Errorf("%+v", got.Conditions)
+			if got.Display.Error != c.error || got.Version != "1.2.3" {
+				t.Errorf("got %+v", got)
 			}
 			op.Status = got
-			if diff := cmp.Diff(got, HelmOpRefused(op, "why", now.Add(time.Hour))); diff != "" {
+			if diff := cmp.Diff(got, HelmOpStatus(op, c.sources, now.Add(time.Hour))); diff != "" {
 				t.Errorf("a second look changes it:\n%s", diff)
 			}
 		})

@@ -13,7 +13,6 @@ import (
 // to limit what may be deployed: Fleet then fails closed.
 var kinds = map[string]struct{ limits bool }{
 	"GitRepoRestriction": {limits: true},
-	"HelmOp":             {},
 	"ImageScan":          {},
 	"Policy":             {limits: true},
 	"Schedule":           {limits: true},
@@ -47,8 +46,6 @@ func UnsupportedFields(obj any) []string {
 		out = bundle(&o.Spec)
 	case *fleet.GitRepoRestriction:
 		out = []string{"kind GitRepoRestriction"}
-	case *fleet.HelmOp:
-		out = []string{"kind HelmOp"}
 	case *fleet.ImageScan:
 		out = []string{"kind ImageScan"}
 	case *fleet.Policy:
