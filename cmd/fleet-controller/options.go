@@ -30,9 +30,10 @@ const (
 	roleCleanup         = "cleanup"
 	roleWorkspace       = "workspace"
 	roleGitJob          = "gitjob"
+	roleHelmOps         = "helmops"
 )
 
-var roles = []string{roleController, roleAgentManagement, roleCleanup, roleWorkspace, roleGitJob}
+var roles = []string{roleController, roleAgentManagement, roleCleanup, roleWorkspace, roleGitJob, roleHelmOps}
 
 // options are the command line of the process, set by a user or a chart.
 type options struct {
@@ -53,7 +54,8 @@ type options struct {
 	tokenTTLRequired bool
 	addresses        address.Policy
 	gitJob           controllers.GitJob // without what the process itself knows
-	mode             workspace.Mode     // workspaceMode, read
+	helmOpWorkers    int
+	mode             workspace.Mode // workspaceMode, read
 }
 
 // lease are the times of leader election; zero means the default.
@@ -129,9 +131,10 @@ func (o *options) complete(getenv func(string) string) error {
 	return errors.Join(errs...)
 }
 
-// Environment of the role gitjob.
+// Environment of the roles gitjob and helmops.
 const (
 	envGitRepoWorkers = "GITREPO_RECONCILER_WORKERS" // 1 to 500; 8 where it is not set
+	envHelmOpWorkers  = "HELMOPS_RECONCILER_WORKERS" // 1 to 500; 64 where it is not set
 	envOCIStorage     = "OCI_STORAGE"                // false keeps bundles in the cluster
 	envImageScan      = "IMAGESCAN_ENABLED"          // true allows imageScans in fleet.yaml
 	envGitTimeout     = "FLEET_GIT_CLIENT_TIMEOUT"   // how long a git server may take to list its references; 30s where it is not set
@@ -153,12 +156,16 @@ func (o *options) completeGitJob(getenv func(string) string) error {
 	}
 	o.gitJob.NoOCIStorage = !truth(envOCIStorage, true)
 	o.gitJob.ImageScans = truth(envImageScan, false)
-	if text := getenv(envGitRepoWorkers); text != "" {
+	for name, into := range map[string]*int{envGitRepoWorkers: &o.gitJob.Workers, envHelmOpWorkers: &o.helmOpWorkers} {
+		text := getenv(name)
+		if text == "" {
+			continue
+		}
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 500 {
-			errs = append(errs, fmt.Errorf("%s: %q is not a number from 1 to 500", envGitRepoWorkers, text))
+			errs = append(errs, fmt.Errorf("%s: %q is not a number from 1 to 500", name, text))
 		}
-		o.gitJob.Workers = n
+		*into = n
 	}
 	if text := getenv(envGitTimeout); text != "" {
 		d, err := time.ParseDuration(text)

@@ -71,10 +71,10 @@ func (p *process) runRoles(ctx context.Context) error {
 	return group.Wait()
 }
 
-// prepare finds out which installation this is, and its settings. The worker that reads
-// repositories needs neither, and may not write the objects for that.
+// prepare finds out which installation this is, and its settings. The workers that
+// read repositories need neither, and may not write the objects for that.
 func (p *process) prepare(ctx context.Context) error {
-	if !slices.ContainsFunc(p.options.roles, func(r string) bool { return r != roleGitJob }) {
+	if !slices.ContainsFunc(p.options.roles, func(r string) bool { return r != roleGitJob && r != roleHelmOps }) {
 		return nil
 	}
 	c, err := p.connect(fleet.FieldManagerController)
@@ -125,6 +125,8 @@ func (p *process) runRole(ctx context.Context, role string) error {
 		return p.workspace(ctx)
 	case roleGitJob:
 		return p.gitJob(ctx)
+	case roleHelmOps:
+		return p.helmOps(ctx)
 	}
 	return fmt.Errorf("there is no role %q", role)
 }
@@ -204,4 +206,15 @@ func (p *process) gitJob(ctx context.Context) error {
 	job := p.options.gitJob
 	job.Dir, job.UserAgent, job.Proxy = os.TempDir(), fleet.FieldManagerGitJob+"/"+version.Version, http.ProxyFromEnvironment
 	return controllers.RunGitJob(ctx, p.config(), job, c, p.log)
+}
+
+func (p *process) helmOps(ctx context.Context) error {
+	c, err := p.connect(fleet.FieldManagerHelmOps)
+	if err != nil {
+		return err
+	}
+	ops := controllers.HelmOps{
+		Dir: os.TempDir(), UserAgent: fleet.FieldManagerHelmOps + "/" + version.Version, Proxy: http.ProxyFromEnvironment, Workers: p.options.helmOpWorkers,
+	}
+	return controllers.RunHelmOps(ctx, p.config(), ops, c, p.log)
 }

@@ -1,6 +1,6 @@
-// Package controllers composes the loops of two roles of the manager: controller, which
-// turns Bundles into deployments, and gitjob, which reads repositories. Both run under
-// a lease of their own.
+// Package controllers composes the loops of three roles of the manager: controller, which
+// turns Bundles into deployments, gitjob, which reads git repositories, and helmops, which
+// asks chart repositories for versions. Each runs under a lease of its own.
 package controllers
 
 import (
@@ -19,6 +19,7 @@ import (
 const (
 	LeaseController = "fleet-controller-leader-election-shard"
 	LeaseGitJob     = "fleet-gitops-leader-election-shard"
+	LeaseHelmOps    = "fleet-helmops-leader-election-shard"
 	LeaseCleanup    = "fleet-cleanup-lock"
 )
 

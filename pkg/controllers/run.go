@@ -18,6 +18,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/bundlesource/chartpull"
 	"github.com/fleetworkspace/fleet/pkg/controllers/bundle"
 	"github.com/fleetworkspace/fleet/pkg/controllers/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/controllers/helmop"
 	"github.com/fleetworkspace/fleet/pkg/controllers/notimplemented"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -105,6 +106,37 @@ func RunGitJob(ctx context.Context, cfg Config, job GitJob, c *kube.Client, log 
 	})
 }
 
+// A HelmOps holds the additional configuration of the process that asks for versions of
+// charts.
+type HelmOps struct {
+	// Dir is where indexes are kept while it runs.
+	Dir       string
+	UserAgent string
+	// Proxy chooses the proxy of a request; nil is none.
+	Proxy func(*http.Request) (*url.URL, error)
+	// Workers is how many HelmOps are worked on at once; 64 where 0.
+	Workers int
+}
+
+// RunHelmOps works as the helmops role until ctx ends or a loop cannot go on, and then
+// waits for all loops to stop. It holds the role's lease while it works.
+func RunHelmOps(ctx context.Context, cfg Config, ops HelmOps, c *kube.Client, log *logrus.Entry) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	return Lead(ctx, cfg, c, cfg.Scope.Lease(LeaseHelmOps), func(ctx context.Context) (err error) {
+		read, err := bundlesource.New(bundlesource.Config{Dir: ops.Dir, UserAgent: ops.UserAgent, Proxy: ops.Proxy, Addresses: cfg.Addresses})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, read.Close()) }()
+		worker := helmop.New(helmop.Config{Namespace: cfg.Namespace, Scope: cfg.Scope, Versions: read, Workers: ops.Workers}, c, log)
+		cfg.Metrics.Loops(worker.Loops()...)
+		log.WithField("reason", cfg.Scope.String()).Info("helmops started")
+		return kube.Run(ctx, Report(log), worker.Runnables()...)
+	})
+}
+
 // Lead calls f while it holds a lease; without leader election at once.
 func Lead(ctx context.Context, cfg Config, c *kube.Client, lease string, f func(context.Context) error) error {
 	if !cfg.LeaderElect {
@@ -158,7 +190,7 @@ func Report(log *logrus.Entry) func(loop string, key kube.Key, err error) {
 
 // subject is the log key for what a loop works on.
 func subject(loop string) string {
-	for _, name := range []string{"gitrepo", "bundle", "cluster", "content"} {
+	for _, name := range []string{"gitrepo", "helmop", "bundle", "cluster", "content"} {
 		if strings.HasPrefix(loop, name) {
 			return name
 		}
