@@ -56,7 +56,6 @@ var otherDefaults = map[string]string{
 	"image.repository": "our own image", "image.tag": "the chart's version", "agentImage.repository": "our own image", "agentImage.tag": "the chart's version",
 	"image.os":                              "images are for Linux",
 	"agentCheckinInterval":                  "so that a cluster is known to be offline",
-	"helmops.enabled":                       "this version deploys no HelmOps",
 	"controller.reconciler.workers.gitrepo": "its own number", "controller.reconciler.workers.bundle": "its own number",
 	"agent.reconciler.workers.bundledeployment": "its own number",
 }
@@ -79,9 +78,6 @@ func TestReferenceValues(t *testing.T) {
 			if value == nil {
 				continue // not set there, so not passed either
 			}
-			if path == "helmops.enabled" {
-				continue // the one that has to be set: see TestGiven
-			}
 			merge(together, set(path, value))
 		}
 		if _, err := of(chart, together).render(); err != nil {
@@ -95,11 +91,9 @@ func TestReferenceValues(t *testing.T) {
 var given = map[string]map[string]any{
 	"fleet": {
 		"garbageCollectionInterval": "1h", "clusterEnqueueDelay": "2m", "gitops.syncPeriod": "10m", "insecureSkipHostKeyChecks": true,
-		"helmops.enabled": true, "helmops.replicas": 2, "imagescan.enabled": true,
-		"resources.fleetCleanup":         map[string]any{"limits": map[string]any{"cpu": "1"}},
-		"resources.fleetAgentmanagement": map[string]any{"limits": map[string]any{"cpu": "1"}},
-		"resources.helmops":              map[string]any{"limits": map[string]any{"cpu": "1"}},
-		"extraLabels.helmops":            map[string]any{"a": "b"}, "extraAnnotations.helmops": map[string]any{"a": "b"},
+		"imagescan.enabled":                     true,
+		"resources.fleetCleanup":                map[string]any{"limits": map[string]any{"cpu": "1"}},
+		"resources.fleetAgentmanagement":        map[string]any{"limits": map[string]any{"cpu": "1"}},
 		"migrations.clusterRegistrationCleanup": false, "migrations.gitrepoJobsCleanup": false, "migrations.gitrepoHelmURLRegexMigration": false,
 		"controller.reconciler.workers.bundledeployment": "100", "controller.reconciler.workers.cluster": 100,
 		"controller.reconciler.workers.clustergroup": "1", "controller.reconciler.workers.imagescan": "1",

@@ -66,6 +66,10 @@ func TestRightsTable(t *testing.T) {
 			{"the whole management cluster", role("ClusterRole", "gitjob")},
 			{"cattle-fleet-system", role("Role", "gitjob")},
 		},
+		"rights of helmops": {
+			{"the whole management cluster", role("ClusterRole", "helmops")},
+			{"cattle-fleet-system", role("Role", "helmops")},
+		},
 		"rights of an agent in its own cluster": {
 			{"the whole downstream cluster", role("ClusterRole", "cattle-fleet-system-fleet-agent-role")},
 		},
@@ -134,6 +138,11 @@ var appendix = map[string][]string{
 		"create bundles.fleet.cattle.io", // of the Job that reads a commit: the work is done in this process
 		"* events.events.k8s.io", "* leases.coordination.k8s.io in its namespace",
 	},
+	"helmops": {
+		"list secrets", "watch secrets", "* configmaps", "* helmops.fleet.cattle.io", "* helmops/status.fleet.cattle.io",
+		"get policies.fleet.cattle.io", "list policies.fleet.cattle.io", "watch policies.fleet.cattle.io", "* bundles.fleet.cattle.io",
+		"* events.events.k8s.io", "* leases.coordination.k8s.io in its namespace",
+	},
 }
 
 // beyond is what our processes may do and the reference's may not.
@@ -156,13 +165,18 @@ var beyond = map[string]map[string]string{
 		"list bundlenamespacemappings.fleet.cattle.io": "whether bundles go to clusters of other namespaces, where gitjob does not know which names exist",
 		"patch contents.fleet.cattle.io":               "one that is about to be used again is marked, so that it is not swept in that moment; one that a stopped process left behind is completed",
 	},
+	"helmops": {
+		"get secrets":                     "one by name, with the credentials of a HelmOp; the right to list all allows the same",
+		"list leases.coordination.k8s.io": "three leases by name: whether another manager is alive before it starts",
+		"list deployments.apps":           "one by name: the same",
+	},
 }
 
 // TestNoWiderThanTheReference: every right of our processes is one that the
 // reference grants, or is listed with its reason.
 func TestNoWiderThanTheReference(t *testing.T) {
 	objects := mustRender(t, fleetRelease(nil))
-	for _, name := range []string{"fleet-controller", "gitjob"} {
+	for _, name := range []string{"fleet-controller", "gitjob", "helmops"} {
 		used := map[string]bool{}
 		for _, key := range []string{"ClusterRole//" + name, "Role/" + fleet.NamespaceSystem + "/" + name} {
 			var role rbacv1.Role

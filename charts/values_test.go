@@ -129,6 +129,8 @@ func TestValuesAct(t *testing.T) {
 			"extraEnv":                    []any{map[string]any{"name": "A", "value": "b"}},
 			"extraLabels.fleetController": map[string]any{"a": "b"}, "extraLabels.gitjob": map[string]any{"a": "b"},
 			"extraAnnotations.fleetController": map[string]any{"a": "b"}, "extraAnnotations.gitjob": map[string]any{"a": "b"},
+			"helmops.enabled": false, "helmops.replicas": 2,
+			"extraLabels.helmops": map[string]any{"a": "b"}, "extraAnnotations.helmops": map[string]any{"a": "b"},
 		},
 		"fleet-agent": {
 			"image.repository": "x/y", "image.tag": "t", "image.imagePullPolicy": "Always",
@@ -171,16 +173,16 @@ func TestValuesAct(t *testing.T) {
 		t.Errorf("agents do not debug with the manager: %v", got["agentDebug"])
 	}
 	with := asYAML(t, mustRender(t, fleetRelease(map[string]any{"proxy": "http://p:1", "gitjob": map[string]any{"proxy": "http://q:1", "noProxy": "only-git"}})))
-	if strings.Count(with, "value: http://q:1\n") != 2 || strings.Count(with, "value: http://p:1\n") != 2 || strings.Count(with, "value: only-git\n") != 1 {
+	if strings.Count(with, "value: http://q:1\n") != 2 || strings.Count(with, "value: http://p:1\n") != 4 || strings.Count(with, "value: only-git\n") != 1 {
 		t.Error("the process that reads git has no proxy of its own")
 	}
 	with = asYAML(t, mustRender(t, fleetRelease(map[string]any{"proxy": "http://p:1", "noProxy": "me"})))
-	if strings.Count(with, "value: me\n") != 2 {
-		t.Error("noProxy does not reach both processes")
+	if strings.Count(with, "value: me\n") != 3 {
+		t.Error("noProxy does not reach all processes")
 	}
 	with = asYAML(t, mustRender(t, fleetRelease(map[string]any{"allowedReservedCIDRs": []any{"127.0.0.0/8", "::1/128"}})))
-	if strings.Count(with, "value: 127.0.0.0/8,::1/128\n") != 2 {
-		t.Error("allowedReservedCIDRs does not reach both processes")
+	if strings.Count(with, "value: 127.0.0.0/8,::1/128\n") != 3 {
+		t.Error("allowedReservedCIDRs does not reach all processes")
 	}
 	with = asYAML(t, mustRender(t, agentRelease(map[string]any{"orphanPolicy": "collect", "orphanGracePeriod": "2h"})))
 	for _, arg := range []string{"--orphan-policy=collect\n", "--orphan-grace-period=2h\n"} {
@@ -198,8 +200,8 @@ func TestValuesAct(t *testing.T) {
 	}
 }
 
-// TestShards: each shard has a process that deploys and one that reads, of its objects
-// only; registration and cleaning up stay with the default one.
+// TestShards: each shard has a process that deploys, one that reads and one for HelmOps, of
+// its objects only; registration and cleaning up stay with the default one.
 func TestShards(t *testing.T) {
 	blue := map[string]any{"id": "blue", "nodeSelector": map[string]any{"pool": "blue", "size": "l"}}
 	objects := mustRender(t, fleetRelease(map[string]any{
@@ -211,6 +213,8 @@ func TestShards(t *testing.T) {
 		"fleet-controller-shard-0":    {"--roles=controller", "--namespace=cattle-fleet-system", "--shard-id=0"},
 		"gitjob":                      {"--roles=gitjob", "--namespace=cattle-fleet-system"},
 		"gitjob-shard-blue":           {"--roles=gitjob", "--namespace=cattle-fleet-system", "--shard-id=blue"},
+		"helmops":                     {"--roles=helmops", "--namespace=cattle-fleet-system"},
+		"helmops-shard-blue":          {"--roles=helmops", "--namespace=cattle-fleet-system", "--shard-id=blue"},
 	} {
 		var d appsv1.Deployment
 		into(t, objects["Deployment/cattle-fleet-system/"+name], &d)
@@ -218,7 +222,9 @@ func TestShards(t *testing.T) {
 			t.Errorf("%s\n-want +got\n%s", name, diff)
 		}
 		var s corev1.Service
-		into(t, objects["Service/cattle-fleet-system/monitoring-"+name], &s)
+		if !strings.HasPrefix(name, "helmops") { // as in the reference, it has no Service
+			into(t, objects["Service/cattle-fleet-system/monitoring-"+name], &s)
+		}
 		for label, value := range s.Spec.Selector {
 			if d.Spec.Template.Labels[label] != value || d.Spec.Selector.MatchLabels[label] != value {
 				t.Errorf("%s: the service selects %s=%s", name, label, value)
@@ -231,7 +237,7 @@ func TestShards(t *testing.T) {
 			}
 		}
 	}
-	if n := strings.Count(asYAML(t, objects, "Deployment"), "kind: Deployment\n"); n != 6 {
+	if n := strings.Count(asYAML(t, objects, "Deployment"), "kind: Deployment\n"); n != 9 {
 		t.Errorf("%d Deployments", n)
 	}
 	without := asYAML(t, mustRender(t, fleetRelease(map[string]any{"shards": []any{blue}, "gitops": map[string]any{"enabled": false}})))

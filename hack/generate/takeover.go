@@ -47,6 +47,7 @@ func takeoverText() (string, error) {
 	values := map[string]any{
 		"shards":    []any{map[string]any{"id": takeoverShard}},
 		"bootstrap": map[string]any{"enabled": false},
+		"helmops":   map[string]any{"enabled": false}, // the other manager goes on with HelmOps
 	}
 	id := release.ID{Namespace: fleet.NamespaceSystem, Name: charts.Manager}
 	made, err := helm.Template(files, id, values, helm.RenderOptions{KubeVersion: "v1.30.0"})

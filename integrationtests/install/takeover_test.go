@@ -95,13 +95,12 @@ spec:
     spec: {containers: [{name: web, image: "none.invalid/web:1"}]}
 `
 
-// goes are the parts of the reference's charts that ours do not have: its process
-// for HelmOps, the door for webhooks, and rights of its agent under another name.
+// goes are the parts of the reference's charts that ours do not have: the Service for
+// webhooks, and rights of its agent under another name.
 var goes = []string{
-	"ClusterRole fleet-agent-system-fleet-agent-role", "ClusterRole helmops",
-	"ClusterRoleBinding fleet-agent-system-fleet-agent-role-binding", "ClusterRoleBinding helmops-binding",
-	"Deployment cattle-fleet-system/helmops", "Role cattle-fleet-system/helmops", "RoleBinding cattle-fleet-system/helmops",
-	"Service cattle-fleet-system/gitjob", "ServiceAccount cattle-fleet-system/helmops",
+	"ClusterRole fleet-agent-system-fleet-agent-role",
+	"ClusterRoleBinding fleet-agent-system-fleet-agent-role-binding",
+	"Service cattle-fleet-system/gitjob",
 }
 
 // tolerations are the values with which Rancher installs charts if its control plane is
@@ -183,7 +182,7 @@ func (w *world) back(before map[string]*unstructured.Unstructured) {
 			lost = append(lost, name)
 		}
 	}
-	agents := []string{goes[0], goes[2]} // of the chart that was not rolled back
+	agents := goes[:2] // of the chart that was not rolled back
 	if diff := cmp.Diff(agents, lost); diff != "" {
 		w.Errorf("what is gone after a rollback\n-want +got\n%s", diff)
 	}
