@@ -12,28 +12,28 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// A HelmOp is accepted by the API and nothing acts on it yet: it says so
+// An ImageScan is accepted by the API and nothing acts on it yet: it says so
 // itself, and a Warning event says it as well.
 func TestUnimplementedKindSaysSo(t *testing.T) {
 	w := harness.Open(t)
-	op := harness.Create(w, w.Local, &fleet.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "unimplemented"}})
-	t.Cleanup(func() { harness.Delete(w, w.Local, op) })
+	scan := harness.Create(w, w.Local, &fleet.ImageScan{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "unimplemented"}})
+	t.Cleanup(func() { harness.Delete(w, w.Local, scan) })
 
 	w.Until("Accepted is False", func() string {
-		now, _ := harness.Get[*fleet.HelmOp](w, w.Local, op.Namespace, op.Name)
+		now, _ := harness.Get[*fleet.ImageScan](w, w.Local, scan.Namespace, scan.Name)
 		c := condition.Find(now.Status.Conditions, fleet.ConditionAccepted)
 		if c == nil || c.Status != corev1.ConditionFalse || c.Reason != fleet.ReasonNotImplemented {
-			return "the HelmOp says nothing"
+			return "the ImageScan says nothing"
 		}
-		return harness.Missing(c.Message, "HelmOp")
+		return harness.Missing(c.Message, "ImageScan")
 	})
 	w.Until("a Warning event", func() string {
-		for _, e := range harness.List[*eventsv1.Event](w, w.Local, op.Namespace, "") {
-			if e.Regarding.UID == op.UID && e.Type == corev1.EventTypeWarning && e.Reason == fleet.ReasonNotImplemented {
+		for _, e := range harness.List[*eventsv1.Event](w, w.Local, scan.Namespace, "") {
+			if e.Regarding.UID == scan.UID && e.Type == corev1.EventTypeWarning && e.Reason == fleet.ReasonNotImplemented {
 				return ""
 			}
 		}
-		return "none for the HelmOp"
+		return "none for the ImageScan"
 	})
 }
 

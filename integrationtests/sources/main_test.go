@@ -81,7 +81,7 @@ func search(t *testing.T, w *harness.World, passwords ...string) {
 }
 
 func own(w *harness.World, m *harness.Member, s *corev1.Secret) bool {
-	return m == w.Local && (s.Namespace == fleet.NamespaceDefault || s.Type == fleet.SecretTypeOCIStorage)
+	return m == w.Local && (s.Namespace == fleet.NamespaceDefault || s.Type == fleet.SecretTypeOCIStorage || s.Type == fleet.SecretTypeHelmOpsAccess)
 }
 
 // deploy commits and makes the GitRepo. What it says is logged if the test

@@ -58,7 +58,7 @@ func TestDetached(t *testing.T) {
 		t.Fatalf("%v\n%s", err, stdout.String())
 	}
 	c1 := d.Clusters[len(d.Clusters)-1]
-	if d.State != "Ready" || c1.Name != "c1" || c1.Bundles != (bundleCount{1, 1}) || c1.Labels["ring"] != "1" || d.Processes != 14 {
+	if d.State != "Ready" || c1.Name != "c1" || c1.Bundles != (bundleCount{1, 1}) || c1.Labels["ring"] != "1" || d.Processes != 15 {
 		t.Errorf("unexpected document %s", stdout.String())
 	}
 	faults(t, at)
@@ -153,9 +153,9 @@ func faults(t *testing.T, at string) {
 		}
 	}
 	deadline := time.Now().Add(2 * time.Minute)
-	for statusOf(t, at).Processes != 14 { // the killed manager comes back by itself
+	for statusOf(t, at).Processes != 15 { // the killed manager comes back by itself
 		if time.Now().After(deadline) {
-			t.Fatalf("want 14 processes again, got %d", statusOf(t, at).Processes)
+			t.Fatalf("want 15 processes again, got %d", statusOf(t, at).Processes)
 		}
 		time.Sleep(50 * time.Millisecond) // only status reports the end
 	}
@@ -184,7 +184,7 @@ func currentFaults(t *testing.T, at string) string {
 func downAndLeft(t *testing.T, p place, ports fleet.Ports, at string) []string {
 	t.Helper()
 	stdout, stderr, code := call(t, "down", at)
-	if code != 0 || !strings.HasPrefix(stdout, "stopped 14 processes, removed ") {
+	if code != 0 || !strings.HasPrefix(stdout, "stopped 15 processes, removed ") {
 		t.Errorf("down: got %d: %s%s", code, stdout, stderr)
 	}
 	return (&launched{place: p, ports: ports}).left()

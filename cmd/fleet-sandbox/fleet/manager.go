@@ -25,6 +25,7 @@ var managerParts = []struct {
 }{
 	{"fleet-controller", "controller,agentmanagement,cleanup,workspace"},
 	{"gitjob", "gitjob"},
+	{"helmops", "helmops"},
 }
 
 // installManager installs both charts on the cluster of a manager and starts
