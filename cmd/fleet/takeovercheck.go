@@ -13,7 +13,7 @@ const takeoverCheckText = `Compares what is deployed with what this version woul
 
 identical: every deployment keeps its id, so no agent touches what it runs. differs: something would be deployed, released, held back or withdrawn,
 or could not be deployed because a cluster has no namespace that this version accepts.
-not supported: it uses what this version does not act on, as every HelmOp is. not known: it cannot be worked out with what you may read.
+not supported: it uses what this version does not act on. not known: it cannot be worked out with what you may read.
 
 Bundles are compared as they are in the cluster; how their files are read from a repository is not looked at. -o wide says what differs on which
 cluster.

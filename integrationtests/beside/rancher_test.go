@@ -40,7 +40,7 @@ func TestBesideRancher(t *testing.T) {
 		name   string
 		report func(*world, *rancher.Rancher, *run)
 	}{
-		{"Maps", mapsAlone}, {"16_GuardAlone", guardsAlone}, {"Observes", observes}, {"Autoscaler", autoscalerIsRefused}, {"16_GuardBesideRancher", guardsBeside},
+		{"Maps", mapsAlone}, {"16_GuardAlone", guardsAlone}, {"Observes", observes}, {"16_GuardBesideRancher", guardsBeside},
 		{"16_GuardClusterAPI", guardsMachines}, {"Restarts", restarts}, {"Rights", rightsSuffice},
 	} {
 		if !t.Run(s.name, func(t *testing.T) { s.report(w.in(t), p, r) }) {
@@ -147,19 +147,6 @@ func observes(w *world, p *rancher.Rancher, r *run) {
 	if _, ok := w.namespace("theirs").Annotations[plan.AnnotationOrigin]; ok {
 		w.Error("a namespace of Rancher's bears our mark")
 	}
-}
-
-// autoscalerIsRefused: Rancher reports the state of the HelmOp of its cluster autoscaler
-// on the provisioning Cluster. It does not wait for a deployment that no controller
-// makes.
-func autoscalerIsRefused(w *world, p *rancher.Rancher, _ *run) {
-	p.Says(w, rancher.ProvClusters, "fleet-default", "c1", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
-	p.Put(w, rancher.FleetHelmOps, "fleet-default", "autoscaler", `{"metadata":{"labels":{"cluster.x-k8s.io/cluster-name":"c1"}},
-		"spec":{"helm":{"chart":"cluster-autoscaler","repo":"https://charts.example.com"}}}`)
-	w.until("Rancher reports why it is not deployed", func() bool {
-		c := p.Condition(w, rancher.ProvClusters, "fleet-default", "c1", "ClusterAutoscalerDeploymentReady")
-		return c["status"] == "Unknown" && strings.Contains(c["message"].(string), "kind HelmOp is accepted, but this version does not act on it yet")
-	})
 }
 
 // guardsBeside: Rancher would delete the namespace with the workspace, and all

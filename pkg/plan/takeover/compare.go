@@ -153,9 +153,6 @@ func unsupported(in Input) []string {
 			out = append(out, fmt.Sprintf("GitRepo %s: %s", in.Repo.Name, text))
 		}
 	}
-	if op := in.Bundle.Labels[fleet.LabelHelmOpName]; op != "" && slices.Contains(support.Kinds(), "HelmOp") {
-		out = append(out, fmt.Sprintf("HelmOp %s: %s", op, support.Message(support.UnsupportedFields(&fleet.HelmOp{}))))
-	}
 	slices.Sort(out)
 	return out
 }

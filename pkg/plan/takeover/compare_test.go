@@ -136,10 +136,9 @@ func TestJudge(t *testing.T) {
 				"GitRepo shop: webhookSecret is accepted, but this version does not act on it yet"}},
 		},
 		"HelmOp": {
-			why:    "no manager would update it",
+			why:    "a Bundle of a HelmOp is compared as any other",
 			change: func(in *Input) { in.Bundle.Labels = map[string]string{fleet.LabelHelmOpName: "op"} },
-			want: Finding{Verdict: Unsupported, Clusters: 2, Reasons: []string{
-				"HelmOp op: kind HelmOp is accepted, but this version does not act on it yet"}},
+			want:   Finding{Verdict: Identical, Clusters: 2},
 		},
 		"NoValues": {
 			why:    "without the right to read the values the result is unknown, and must not be well",

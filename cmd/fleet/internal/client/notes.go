@@ -2,13 +2,9 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
-	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/takeover"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -48,49 +44,6 @@ func (s *Session) NoteStray(ctx context.Context, spaces []string) {
 // for all.
 const MaxPaused = 20
 
-// maxHelmOps is how many HelmOps a note names.
-const maxHelmOps = 3
-
-// NoteHelmOps notes the HelmOps within -n, on which this version does not act. If the
-// list fails, it prints nothing: a status does not depend on it.
-func (s *Session) NoteHelmOps(ctx context.Context) {
-	list, err := s.HelmOps(ctx)
-	if err != nil || len(list) == 0 {
-		return
-	}
-	var names []string
-	for _, op := range list[:min(len(list), maxHelmOps)] {
-		names = append(names, op.Name)
-	}
-	text := strings.Join(names, ", ")
-	if more := len(list) - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	s.Std.Note("this version deploys no HelmOps: nothing of %s is deployed", text)
-}
-
-// HelmOps are the HelmOps within -n, by name, and why nothing acts on them. A server
-// that does not know the kind has none.
-func (s *Session) HelmOps(ctx context.Context) ([]TakeoverHelmOp, error) {
-	plural, _, _ := fleet.Resource("HelmOp")
-	items, _, err := s.Listed(ctx, Query{Resource: fleet.GroupVersion.WithResource(plural), Namespace: s.Scope})
-	if UnknownResource(err) {
-		return nil, nil
-	}
-	var out []TakeoverHelmOp
-	for _, u := range items {
-		labels := u.GetLabels()
-		reason := takeover.HelmOp(labels)
-		if reason == "" {
-			continue
-		}
-		out = append(out, TakeoverHelmOp{Name: u.GetNamespace() + "/" + u.GetName(), Shard: labels[fleet.LabelShardRef],
-			Verdict: string(takeover.Unsupported), Autoscaler: labels[takeover.LabelAutoscaled] != "", Reason: reason})
-	}
-	slices.SortFunc(out, func(a, b TakeoverHelmOp) int { return strings.Compare(a.Name, b.Name) })
-	return out, DescribeServerError(s.Server, err)
-}
-
 // EmptyWorkspace notes that nothing of Fleet is in the workspace of -n.
 func (s *Session) EmptyWorkspace() {
 	if s.Scope != "" {
@@ -125,18 +78,4 @@ func (s *Session) NoteManagerHidden(m view.Manager) {
 	if m.Hidden {
 		s.Std.Note("this user may not see leases in %s: whether the manager runs is not known", s.System)
 	}
-}
-
-// TakeoverHelmOp is how it stands with one HelmOp.
-type TakeoverHelmOp struct {
-	// Name is "<workspace>/<name>".
-	Name string `json:"name"`
-	// Shard is whose it is; left out for the default manager's.
-	Shard string `json:"shard,omitempty"`
-	// Verdict is not supported.
-	Verdict string `json:"verdict"`
-	// Autoscaler reports that it is one of Rancher's cluster autoscaler.
-	Autoscaler bool `json:"autoscaler,omitempty"`
-	// Reason says why it is not supported.
-	Reason string `json:"reason"`
 }

@@ -37,7 +37,6 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 		s.EmptyWorkspace()
 	}
 	s.NoteStray(ctx, f.StrayNamespaces())
-	s.NoteHelmOps(ctx)
 	m, b, err := s.Surroundings(ctx)
 	if err != nil {
 		return err

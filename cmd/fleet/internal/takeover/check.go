@@ -50,13 +50,10 @@ func Check(ctx context.Context, o CheckOptions, s *client.Session) error {
 		doc.Bundles = append(doc.Bundles, judged)
 		alike = alike && judged.Verdict == string(takeover.Identical)
 	}
-	if doc.HelmOps, err = s.HelmOps(ctx); err != nil {
-		return err
-	}
 	if err := o.printReport(s, doc); err != nil {
 		return err
 	}
-	if !alike || len(doc.HelmOps) > 0 {
+	if !alike {
 		return cli.EndingWith(cli.ErrDifferences)
 	}
 	return nil
@@ -78,24 +75,16 @@ func (o CheckOptions) printReport(s *client.Session, doc TakeoverReport) error {
 	if o.Output.IsMachineReadable() {
 		return o.Output.Print(s.Std, doc, false)
 	}
-	if len(doc.Bundles)+len(doc.HelmOps) == 0 {
+	if len(doc.Bundles) == 0 {
 		fmt.Fprintln(s.Std.Out, "there are no bundles")
 		return nil
 	}
-	rows := make([][]string, len(doc.Bundles), len(doc.Bundles)+len(doc.HelmOps))
+	rows := make([][]string, len(doc.Bundles))
 	counts := map[string]int{}
 	for i, b := range doc.Bundles {
 		workspace, name, _ := strings.Cut(b.Name, "/")
 		rows[i] = []string{workspace, name, cmp.Or(b.Shard, "-"), b.Verdict, fmt.Sprint(b.Clusters), strings.Join(b.Reasons, "; ")}
 		counts[b.Verdict]++
-	}
-	autoscaler := 0
-	for _, op := range doc.HelmOps {
-		workspace, name, _ := strings.Cut(op.Name, "/")
-		rows = append(rows, []string{workspace, "helmop/" + name, cmp.Or(op.Shard, "-"), op.Verdict, "-", op.Reason})
-		if op.Autoscaler {
-			autoscaler++
-		}
 	}
 	t := &printer.Table{Out: s.Std.Out, Width: s.Std.Width(), Columns: []printer.Column{
 		{Title: "WORKSPACE"}, {Title: "BUNDLE"}, {Title: "SHARD", Drop: 1}, {Title: "VERDICT"}, {Title: "CLUSTERS"}, {Title: "REASON", Text: true}}}
@@ -113,9 +102,6 @@ func (o CheckOptions) printReport(s *client.Session, doc TakeoverReport) error {
 		}
 	}
 	s.Std.Note("%s: %s", printer.Plural(len(doc.Bundles), "bundle"), cmp.Or(strings.Join(sums, ", "), "nothing to compare"))
-	if n := len(doc.HelmOps); n > 0 {
-		s.Std.Note("%s: %d %s, %d of Rancher's cluster autoscaler", printer.Plural(n, "HelmOp"), n, takeover.Unsupported, autoscaler)
-	}
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package takeover
 
 import (
-	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 )
 
@@ -10,8 +9,6 @@ type TakeoverReport struct {
 	printer.Document
 	// Bundles are all that were compared.
 	Bundles []TakeoverBundle `json:"bundles"`
-	// HelmOps are all there are; none of them is acted on.
-	HelmOps []client.TakeoverHelmOp `json:"helmOps,omitempty"`
 }
 
 // TakeoverBundle is how it stands with one Bundle.
