@@ -98,10 +98,10 @@ func TestVersionWithoutServer(t *testing.T) {
 
 func TestCompletion(t *testing.T) {
 	cases := map[string][]string{
-		"get ":                         {"bundles", "clusters", "deployments", "groups", "repos", "tokens"},
+		"get ":                         {"bundles", "clusters", "deployments", "groups", "helmops", "repos", "tokens"},
 		"get clusters ":                {"c1", "c2", "c3", "local"},
 		"get nonsense ":                nil,
-		"wait ":                        {"bundle/", "cluster/", "repo/"},
+		"wait ":                        {"bundle/", "cluster/", "helmop/", "repo/"},
 		"wait repo ":                   {"examples"},
 		"wait gitrepo/":                {"gitrepo/examples"},
 		"get repo/":                    {"repo/examples"},

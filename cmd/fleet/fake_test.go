@@ -543,6 +543,7 @@ func (f *fake) Delete(_ context.Context, r schema.GroupVersionResource, namespac
 type played struct {
 	f    *fake
 	s    *client.Session
+	of   client.Selection
 	next int
 	over func() error
 }
@@ -552,6 +553,9 @@ func (p *played) Fleet() view.Fleet {
 	fl, err := p.s.ReadFleet(ctx)
 	if err == nil {
 		fl.Deployments, err = client.ListAs[fleet.BundleDeployment](ctx, p.s, cli.MustKind("deployments"), "")
+	}
+	if err == nil && p.of.HelmOps {
+		fl.HelmOps, err = client.ListAs[fleet.HelmOp](ctx, p.s, cli.MustKind("helmops"), "")
 	}
 	if err != nil {
 		p.f.t.Fatal(err)

@@ -190,8 +190,8 @@ func (st *stage) run(t *testing.T, args []string) string {
 		over = func() error { cancel(); return context.Canceled } // Ctrl-C
 	}
 	g := st.globals(cancel)
-	g.Watch = func(_ context.Context, s *client.Session, _ client.Selection) (client.FleetWatch, error) {
-		return &played{f: st.fake, s: s, over: over}, nil
+	g.Watch = func(_ context.Context, s *client.Session, of client.Selection) (client.FleetWatch, error) {
+		return &played{f: st.fake, s: s, of: of, over: over}, nil
 	}
 	root := command(g, std)
 	root.SetArgs(args)

@@ -13,7 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/wait"
 )
 
-const waitText = `Waits until a repo, bundle or cluster is Ready, and tells on stderr what happens meanwhile.
+const waitText = `Waits until a repo, helmop, bundle or cluster is Ready, and tells on stderr what happens meanwhile.
 
 With --commit it waits until that commit was read, the bundles that it changed are Ready with it and those that it
 removed are gone; @ is HEAD of the working copy here. It ends at once, with the cause, when something cannot become

@@ -25,6 +25,9 @@ func Reflected(goal Goal, v Verdict, f Fleet) bool {
 			return false
 		}
 	}
+	if op := byKey(f.HelmOps)[goal.Key]; goal.Kind == "HelmOp" && op != nil {
+		return v.End != Reached || HelmOpState(op) == fleet.Ready
+	}
 	repo := byKey(f.Repositories)[goal.Key]
 	return goal.Kind != "GitRepo" || repo == nil || !v.Seen || repoShown(repo, v, f)
 }

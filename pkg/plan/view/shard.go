@@ -15,12 +15,15 @@ import (
 // manager's.
 func ShardOf(o metav1.Object) string { return o.GetLabels()[fleet.LabelShardRef] }
 
-// ShardsOf returns the ids of the shards that the repositories and bundles of a fleet
-// belong to, in order.
+// ShardsOf returns the ids of the shards that the repositories, HelmOps and bundles of a
+// fleet belong to, in order.
 func ShardsOf(f Fleet) []string {
 	ids := map[string]bool{}
 	for _, r := range f.Repositories {
 		ids[ShardOf(r)] = true
+	}
+	for _, op := range f.HelmOps {
+		ids[ShardOf(op)] = true
 	}
 	for _, b := range f.Bundles {
 		ids[ShardOf(b)] = true

@@ -352,6 +352,21 @@ var reasonChart = finding.Finding{Rule: finding.RuleChart}.Reason()
 // on holds nothing back.
 func RepoTrouble(r *fleet.GitRepo) (fleet.BundleState, *fleet.Condition) {
 	list := r.Status.Conditions
+	if state, c := sourceTrouble(list, fleet.ConditionGitPolling); c != nil {
+		return state, c
+	}
+	if c := condition.Find(list, fleet.ConditionReconciling); c != nil && c.Status == corev1.ConditionTrue && c.Reason == reasonChart {
+		return Unreadable, c
+	}
+	if c := condition.Find(list, fleet.ConditionDeletionHeld); c != nil && c.Status == corev1.ConditionTrue {
+		return Held, c
+	}
+	return "", nil
+}
+
+// sourceTrouble returns why the source of Bundles needs a person; nil where it needs none.
+// polling is the condition that says whether the source answers.
+func sourceTrouble(list []fleet.Condition, polling string) (fleet.BundleState, *fleet.Condition) {
 	if c := condition.Find(list, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse && c.Reason != fleet.ReasonNotImplemented {
 		switch c.Reason {
 		case fleet.ReasonRestricted, fleet.EventPolicyViolation, fleet.ReasonSuspended:
@@ -362,14 +377,8 @@ func RepoTrouble(r *fleet.GitRepo) (fleet.BundleState, *fleet.Condition) {
 	if c := condition.Find(list, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionTrue {
 		return Unreadable, c
 	}
-	if c := condition.Find(list, fleet.ConditionGitPolling); c != nil && c.Status == corev1.ConditionFalse {
+	if c := condition.Find(list, polling); c != nil && c.Status == corev1.ConditionFalse {
 		return Unreadable, c
-	}
-	if c := condition.Find(list, fleet.ConditionReconciling); c != nil && c.Status == corev1.ConditionTrue && c.Reason == reasonChart {
-		return Unreadable, c
-	}
-	if c := condition.Find(list, fleet.ConditionDeletionHeld); c != nil && c.Status == corev1.ConditionTrue {
-		return Held, c
 	}
 	return "", nil
 }

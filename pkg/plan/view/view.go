@@ -18,14 +18,15 @@ import (
 )
 
 // A Fleet is what the user may see of a fleet at one moment. Deployments are needed only to
-// wait.
+// wait, HelmOps only to wait for one.
 type Fleet struct {
 	Repositories []*fleet.GitRepo
+	HelmOps      []*fleet.HelmOp
 	Bundles      []*fleet.Bundle
 	Clusters     []*fleet.Cluster
 	Deployments  []*fleet.BundleDeployment
 	// Ordered reports that the lists were read one after the other, each at its
-	// newest: repositories, then bundles, then deployments. As a status is written
+	// newest: repositories, HelmOps, bundles, then deployments. As a status is written
 	// after what it speaks of, each list shows all that the ones before speak of.
 	Ordered bool
 	// Shards are the managers of shards that objects belong to, by id, as far as they

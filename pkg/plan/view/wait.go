@@ -12,10 +12,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
 
-// A Goal is what a user waits for: that everything of a GitRepo, of a Bundle or on a
-// Cluster is Ready.
+// A Goal is what a user waits for: that everything of a GitRepo, of a HelmOp, of a Bundle or
+// on a Cluster is Ready.
 type Goal struct {
-	Kind string // GitRepo, Bundle or Cluster
+	Kind string // GitRepo, HelmOp, Bundle or Cluster
 	Key  Key
 	// Commit, in full or its first digits, has to be read first, and only the
 	// bundles that it changed count. Empty: what is written now, all of it.
@@ -72,6 +72,8 @@ func Evaluate(goal Goal, f Fleet) Verdict {
 	switch goal.Kind {
 	case "GitRepo":
 		j.evaluateRepository()
+	case "HelmOp":
+		j.evaluateHelmOp()
 	case "Bundle":
 		j.bundleAlone()
 	case "Cluster":
@@ -102,6 +104,8 @@ func (e *evaluator) unmanaged(f Fleet) string {
 	var o metav1.Object
 	if repo := e.repos[e.goal.Key]; e.goal.Kind == "GitRepo" && repo != nil {
 		o = repo
+	} else if op := e.helmOps[e.goal.Key]; e.goal.Kind == "HelmOp" && op != nil {
+		o = op
 	} else if b := e.bundles[e.goal.Key]; e.goal.Kind == "Bundle" && b != nil {
 		o = b
 	} else {
@@ -121,6 +125,7 @@ type evaluator struct {
 	goal           Goal
 	verdict        Verdict
 	repos          map[Key]*fleet.GitRepo
+	helmOps        map[Key]*fleet.HelmOp
 	bundles        map[Key]*fleet.Bundle
 	clusters       map[Key]*fleet.Cluster
 	deployments    map[Key][]*fleet.BundleDeployment // by bundle; those that stay
@@ -131,7 +136,7 @@ type evaluator struct {
 
 func newEvaluator(goal Goal, f Fleet) *evaluator {
 	j := &evaluator{
-		goal: goal, repos: byKey(f.Repositories), bundles: byKey(f.Bundles), clusters: byKey(f.Clusters),
+		goal: goal, repos: byKey(f.Repositories), helmOps: byKey(f.HelmOps), bundles: byKey(f.Bundles), clusters: byKey(f.Clusters),
 		deployments: map[Key][]*fleet.BundleDeployment{}, leaving: map[Key][]*fleet.BundleDeployment{}, ordered: f.Ordered,
 	}
 	for _, bd := range f.Deployments {

@@ -47,6 +47,7 @@ type Kind struct {
 // Kinds are in the order in which help lists them.
 var Kinds = []Kind{
 	{"repos", "repo", "GitRepo", []string{"gitrepos", "gitrepo", "gr"}},
+	{"helmops", "helmop", "HelmOp", []string{"hop"}},
 	{"bundles", "bundle", "Bundle", []string{"bun"}},
 	{"clusters", "cluster", "Cluster", []string{"fcl"}},
 	{"groups", "group", "ClusterGroup", []string{"clustergroups", "clustergroup", "fcg"}},

@@ -45,7 +45,10 @@ type FleetWatch interface {
 
 // A Selection is what of a fleet is looked at, as label selectors; empty ones
 // exclude nothing.
-type Selection struct{ Bundles, Deployments string }
+type Selection struct {
+	Bundles, Deployments string
+	HelmOps              bool // HelmOps are looked at
+}
 
 // ReadFleet reads a fleet once, in order and without deployments.
 func (s *Session) ReadFleet(ctx context.Context) (view.Fleet, error) {
@@ -150,6 +153,7 @@ type WatchedFleet struct {
 	parts       []watchedKind // in the order in which Ordered reads them
 	mu          sync.Mutex
 	repos       map[string]*fleet.GitRepo
+	helmOps     map[string]*fleet.HelmOp
 	bundles     map[string]*fleet.Bundle
 	clusters    map[string]*fleet.Cluster
 	deployments map[string]*fleet.BundleDeployment
@@ -170,10 +174,16 @@ type watchedKind struct {
 // is there. It ends with ctx.
 func (s *Session) Watch(ctx context.Context, of Selection) (*WatchedFleet, error) {
 	w := &WatchedFleet{
-		s: s, repos: map[string]*fleet.GitRepo{}, bundles: map[string]*fleet.Bundle{}, clusters: map[string]*fleet.Cluster{},
+		s: s, repos: map[string]*fleet.GitRepo{}, helmOps: map[string]*fleet.HelmOp{}, bundles: map[string]*fleet.Bundle{}, clusters: map[string]*fleet.Cluster{},
 		deployments: map[string]*fleet.BundleDeployment{}, changes: make(chan struct{}, 1), failed: make(chan error, 1),
 	}
-	w.parts = []watchedKind{
+	if of.HelmOps {
+		w.parts = []watchedKind{{
+			kind: "helmops", report: keepObjects(w, w.helmOps, helmOpLoad...),
+			read: readInto(func(f *view.Fleet) *[]*fleet.HelmOp { return &f.HelmOps }, helmOpLoad...),
+		}}
+	}
+	w.parts = append(w.parts, []watchedKind{
 		{kind: "repos", report: keepObjects(w, w.repos), read: readInto(func(f *view.Fleet) *[]*fleet.GitRepo { return &f.Repositories })},
 		{
 			kind: "bundles", labels: of.Bundles, report: keepObjects(w, w.bundles, bundleLoad...),
@@ -184,7 +194,7 @@ func (s *Session) Watch(ctx context.Context, of Selection) (*WatchedFleet, error
 			read: readInto(func(f *view.Fleet) *[]*fleet.BundleDeployment { return &f.Deployments }, deploymentLoad...),
 		},
 		{kind: "clusters", report: keepObjects(w, w.clusters), read: readInto(func(f *view.Fleet) *[]*fleet.Cluster { return &f.Clusters })},
-	}
+	}...)
 	var synced sync.WaitGroup
 	for i := range w.parts {
 		p := &w.parts[i]
@@ -243,6 +253,7 @@ func (w *WatchedFleet) Ordered(ctx context.Context) (view.Fleet, error) {
 
 // Large fields of a spec that are not needed.
 var (
+	helmOpLoad     = []string{"targets"}
 	bundleLoad     = []string{"resources", "targets", "targetRestrictions"}
 	deploymentLoad = []string{"options", "stagedOptions"}
 )
@@ -304,7 +315,7 @@ func (w *WatchedFleet) Fleet() view.Fleet {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return view.Fleet{
-		Repositories: mapValues(w.repos), Bundles: mapValues(w.bundles), Clusters: mapValues(w.clusters), Deployments: mapValues(w.deployments),
+		Repositories: mapValues(w.repos), HelmOps: mapValues(w.helmOps), Bundles: mapValues(w.bundles), Clusters: mapValues(w.clusters), Deployments: mapValues(w.deployments),
 	}
 }
 

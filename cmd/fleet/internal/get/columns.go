@@ -11,6 +11,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	planreading "github.com/fleetworkspace/fleet/pkg/plan/reading"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
@@ -133,11 +134,12 @@ func rowOf[T any](f func(*T, rowContext) row) rowFunc {
 // functions that fill them.
 var (
 	kindColumns = map[string][]printer.Column{
-		"repos": repoColumns, "bundles": bundleColumns, "clusters": clusterColumns, "groups": groupColumns,
+		"repos": repoColumns, "helmops": helmOpColumns, "bundles": bundleColumns, "clusters": clusterColumns, "groups": groupColumns,
 		"deployments": deploymentColumns, "tokens": tokenColumns,
 	}
 	kindRows = map[string]rowFunc{
-		"repos": repoRow, "bundles": bundleRow, "clusters": clusterRow, "groups": groupRow, "deployments": deploymentRow, "tokens": tokenRow,
+		"repos": repoRow, "helmops": helmOpRow, "bundles": bundleRow, "clusters": clusterRow, "groups": groupRow, "deployments": deploymentRow,
+		"tokens": tokenRow,
 	}
 )
 
@@ -168,6 +170,29 @@ var repoRow = rowOf(func(r *fleet.GitRepo, x rowContext) row {
 		r.Namespace, r.Name, branch, view.ShortCommit(r.Status.Commit), x.bundles[view.Key{Namespace: r.Namespace, Name: r.Name}].String(),
 		printer.Ready{Ready: r.Status.ReadyClusters, All: r.Status.DesiredReadyClusters}.String(), string(state),
 		view.Ago(r.Status.LastPollingTime.Time, x.now), view.Ago(r.CreationTimestamp.Time, x.now), r.Spec.Repo, x.repoMessage(r),
+	}}
+})
+
+var helmOpColumns = []printer.Column{
+	{Title: "WORKSPACE"},
+	{Title: "NAME"},
+	{Title: "CHART", Drop: 3},
+	{Title: "VERSION", Drop: 2},
+	{Title: "CLUSTERS"},
+	{Title: "STATE", State: true},
+	{Title: "AGE", Clock: true, Drop: 1},
+	{Title: "WANTED", Wide: true},
+	{Title: "REPO", Wide: true},
+	{Title: "MESSAGE", Text: true},
+}
+
+var helmOpRow = rowOf(func(op *fleet.HelmOp, x rowContext) row {
+	helm := cmp.Or(op.Spec.Helm, &fleet.HelmOptions{})
+	state := view.HelmOpState(op)
+	return row{state: state, pause: pauseIf(op.Spec.Paused, op), cells: []string{
+		op.Namespace, op.Name, chart.Redact(cmp.Or(helm.Chart, helm.Repo)), op.Status.Version,
+		printer.Ready{Ready: op.Status.ReadyClusters, All: op.Status.DesiredReadyClusters}.String(), string(state),
+		view.Ago(op.CreationTimestamp.Time, x.now), helm.Version, chart.Redact(helm.Repo), view.HelmOpMessage(op),
 	}}
 })
 

@@ -47,7 +47,7 @@ type Options struct {
 }
 
 // Grammar is what fleet wait works with.
-var Grammar = cli.GrammarOf("repos", "bundles", "clusters")
+var Grammar = cli.GrammarOf("repos", "helmops", "bundles", "clusters")
 
 // Parse reads the arguments, and refuses flags that do not go together.
 func (o *Options) Parse(args ...string) error {
@@ -66,7 +66,7 @@ func (o *Options) Parse(args ...string) error {
 		return errors.New("--timeout must not be below 0")
 	case o.Commit == "":
 		return nil
-	case o.Kind.Plural == "clusters":
+	case o.Kind.Plural == "clusters" || o.Kind.Plural == "helmops":
 		return errors.New("--commit goes with repo/NAME and bundle/NAME")
 	case o.Commit == "@":
 		head, err := git.Head(".")
@@ -87,6 +87,8 @@ func (o Options) Selection() client.Selection {
 	case "repos":
 		of := fleet.LabelRepoName + "=" + o.Name
 		return client.Selection{Bundles: of, Deployments: of}
+	case "helmops":
+		return client.Selection{HelmOps: true, Bundles: fleet.LabelHelmOpName + "=" + o.Name, Deployments: fleet.LabelBundleName + "=" + o.Name}
 	case "bundles":
 		return client.Selection{Deployments: fleet.LabelBundleName + "=" + o.Name}
 	}
@@ -144,6 +146,8 @@ func (o Options) goals(ctx context.Context, s *client.Session, f view.Fleet) ([]
 	switch o.Kind.Plural {
 	case "repos":
 		hits, all = client.KeysNamed(f.Repositories, o.Name)
+	case "helmops":
+		hits, all = client.KeysNamed(f.HelmOps, o.Name)
 	case "bundles":
 		hits, all = client.KeysNamed(f.Bundles, o.Name)
 	case "clusters":
