@@ -12,6 +12,9 @@ import (
 const explainText = `Says why a bundle is not Ready on a cluster, or that it is. The first line is the whole answer; then the links from the source to
 healthy objects, up to the first that stops it or waits, what runs meanwhile, and what helps.
 
+A HelmOp, as helmop/NAME, stands for its bundle: then the answer also says why there is none, which version of the chart is deployed, and
+when the manager asks for a newer one.
+
 Without a cluster it has one line for each distinct answer, worst first. It reads what you may read: what is not yours to see is named, and
 the other links are answered. With --watch it goes on until it is interrupted, and prints each new answer. It ends with 3 if the bundle is not Ready, or not known to be.`
 
@@ -22,7 +25,7 @@ func newExplainCommand(g *client.Globals, std printer.Stdio) *cobra.Command {
 		Example: `  fleet explain examples-web c3
   fleet explain examples-web
   fleet explain examples-web c3 -o jsonpath='{.stoppedAt} {.reason}'`,
-		ValidArgsFunction: g.CompleteObjects(std, cli.BundleGrammar),
+		ValidArgsFunction: g.CompleteObjects(std, explain.Grammar),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.Complete(args, g.Namespace); err != nil {
 				return err

@@ -25,6 +25,7 @@ var larger = map[string]string{
 	"pkg/plan/bundle.Options: fields":            "what a GitRepo says of its bundles, one field each",
 	"pkg/plan/diagnose.Observed: fields":         "facts of one decision, gathered in one place",
 	"pkg/plan/explain.Explanation: fields":       "the answer, of which a document is made",
+	"pkg/plan/explain.Subject: fields":           "facts of one decision, gathered in one place",
 	"pkg/plan/explain.Survey: fields":            "the answer, of which a document is made",
 	"pkg/plan/registration.Settings: fields":     "the chart's values, one field each",
 	"pkg/plan/registration.settingsFile: fields": "the format of a ConfigMap",

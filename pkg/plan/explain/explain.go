@@ -106,6 +106,7 @@ func (h Hidden) String() string {
 // Names of resources, as in Hidden.
 const (
 	Repositories = "gitrepos"
+	HelmOps      = "helmops"
 	Clusters     = "clusters"
 	Groups       = "clustergroups"
 	Deployments  = "bundledeployments"
@@ -118,6 +119,7 @@ const (
 type Subject struct {
 	Bundle *fleet.Bundle
 	Repo   *fleet.GitRepo
+	HelmOp *fleet.HelmOp
 	// Groups are those of the namespaces of the clusters, Mappings those of the
 	// Bundle's namespace, and Spaces the labels of namespaces that these may lead
 	// to, by name.

@@ -28,7 +28,7 @@ func (s *compiledSubject) sourceLink() linkState {
 	key := s.Bundle.Namespace + "/" + name
 	switch {
 	case name == "" && helmOp != "":
-		return ok("HelmOp %s/%s", s.Bundle.Namespace, helmOp).withEvidence("helmop", s.Bundle.Namespace+"/"+helmOp)
+		return s.helmOpLink(helmOp)
 	case name == "":
 		return ok("no repository: written by fleet apply, or by hand")
 	case view.HeldDeletion(s.Bundle) != nil: // the repository goes as well, and removes nothing

@@ -58,6 +58,11 @@ type Survey struct {
 	// stay templates.
 	Warnings []string
 	Hidden   []Hidden
+	// Source says which version of its chart the Bundle's HelmOp stands for; empty for
+	// other Bundles, and where it is not known.
+	Source string
+
+	withoutBundle bool // a HelmOp has no Bundle
 
 	elsewhere []string // namespaces that have clusters, where the Bundle's has none
 
@@ -80,6 +85,9 @@ func Overview(s Subject, places []Place) Survey {
 		j := st.sourceLink()
 		if name == Bundle {
 			j = st.bundleLink()
+		}
+		if name == Source && s.HelmOp != nil && j.Verdict == OK {
+			out.Source = j.Text
 		}
 		if j.stops() && out.StoppedAt == "" {
 			out.StoppedAt, out.Reason, out.Since, out.Hints, out.Message = name, j.Reason, j.Since, j.hints, cmp.Or(j.message, j.Text)
@@ -247,6 +255,8 @@ func (s *Survey) untargetedText() string {
 // Headline returns the survey in one line.
 func (s *Survey) Headline() string {
 	switch {
+	case s.withoutBundle:
+		return fmt.Sprintf("helmop %s has no bundle", s.Bundle.Name)
 	case s.hasHidden && s.Ready == s.Clusters:
 		return fmt.Sprintf("whether %s is Ready on its clusters is not known: they are not yours to see; its status counts %d of %d Ready",
 			s.Bundle.Name, s.Ready, s.Clusters)

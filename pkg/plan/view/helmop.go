@@ -19,7 +19,7 @@ func HelmOpState(op *fleet.HelmOp) fleet.BundleState {
 	if trouble == Unreadable || c != nil && state != fleet.Ready && op.Status.Display.State == "" {
 		return trouble
 	}
-	if state == fleet.Ready && isHelmOpBehind(op) {
+	if state == fleet.Ready && HelmOpBehind(op) {
 		return fleet.OutOfSync
 	}
 	return state
@@ -31,10 +31,11 @@ func HelmOpTrouble(op *fleet.HelmOp) (fleet.BundleState, *fleet.Condition) {
 	return sourceTrouble(op.Status.Conditions, fleet.ConditionPolled)
 }
 
-// isHelmOpBehind reports whether a HelmOp was changed since the manager worked on it.
-func isHelmOpBehind(op *fleet.HelmOp) bool {
+// HelmOpBehind reports whether a HelmOp is new, or was changed since the manager worked on
+// it. Rancher Fleet does not say which generation it has worked on.
+func HelmOpBehind(op *fleet.HelmOp) bool {
 	c := condition.Find(op.Status.Conditions, fleet.ConditionAccepted)
-	return c == nil || c.ObservedGeneration != op.Generation
+	return c == nil || !isCurrent(c, op.Generation)
 }
 
 // HelmOpMessage says what keeps a HelmOp from being Ready: first what keeps its chart from
@@ -49,7 +50,7 @@ func HelmOpMessage(op *fleet.HelmOp) string {
 	if op.Status.Display.Message != "" {
 		return dependency.PlainMessage(op.Status.Display.Message)
 	}
-	if isHelmOpBehind(op) {
+	if HelmOpBehind(op) {
 		return notWorkedOn
 	}
 	if c := condition.Find(op.Status.Conditions, fleet.ConditionReady); c != nil && c.Status != corev1.ConditionTrue {
@@ -102,7 +103,7 @@ func (e *evaluator) checkHelmOp(op *fleet.HelmOp) {
 		e.verdict.Trouble = "the chart of helmop " + op.Name + " cannot be read: " + trouble.Message
 	case reconciling != nil && reconciling.Status == corev1.ConditionTrue && isCurrent(reconciling, op.Generation):
 		e.addWait("helmop %s: %s", op.Name, reconciling.Message)
-	case isHelmOpBehind(op):
+	case HelmOpBehind(op):
 		e.addWait("helmop %s was not worked on yet", op.Name)
 	default:
 		e.verdict.Seen = true

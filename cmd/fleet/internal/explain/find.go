@@ -45,6 +45,26 @@ func findSubject(ctx context.Context, r *client.ExplainReader, bundle, cluster s
 	return findCluster(ctx, r, bundles, cluster)
 }
 
+// findHelmOp is the HelmOp of a name.
+func findHelmOp(ctx context.Context, r *client.ExplainReader, name string) (*fleet.HelmOp, error) {
+	k := cli.MustKind("helmops")
+	items, err := r.ListNamed(ctx, k, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(items) == 0:
+		return nil, notFoundError(ctx, r, k, name)
+	case len(items) > 1:
+		var spaces []string
+		for _, u := range items {
+			spaces = append(spaces, u.GetNamespace())
+		}
+		slices.Sort(spaces)
+		return nil, ambiguousError(k.Singular, name, spaces)
+	}
+	return client.Convert[fleet.HelmOp](items[0])
+}
+
 // findCluster looks for a cluster in the workspaces of some Bundles.
 func findCluster(ctx context.Context, r *client.ExplainReader, bundles []*fleet.Bundle, name string) (*fleet.Bundle, explain.Place, error) {
 	var found []*fleet.Bundle

@@ -82,6 +82,9 @@ type BundleExplanation struct {
 	Message string `json:"message,omitempty"`
 	// Hints are commands or edits that help.
 	Hints []string `json:"hints"`
+	// Source says which version of its chart the bundle's HelmOp stands for; left out
+	// for other bundles, and where it is not known.
+	Source string `json:"source,omitempty"`
 	// Waits is what the rollout waits for, and for whom; left out where it waits
 	// for nothing.
 	Waits string `json:"waits,omitempty"`
@@ -207,6 +210,9 @@ func (o Options) printSurvey(s *client.Session, v explain.Survey) error {
 			p.Lines("  ", d)
 		}
 	}
+	if v.Source != "" {
+		p.Lines("", v.Source)
+	}
 	if v.Waits != "" {
 		p.Lines("", "rollout: "+v.Waits)
 	}
@@ -268,7 +274,7 @@ func explanation(e explain.Explanation) Explanation {
 func bundleExplanation(v explain.Survey) BundleExplanation {
 	doc := BundleExplanation{
 		Document: printer.NewDocument("BundleExplanation"), Bundle: v.Bundle.String(), Clusters: v.Clusters, Ready: v.Ready,
-		StoppedAt: string(v.StoppedAt), Reason: v.Reason, Since: utc(v.Since), Message: v.Message, Hints: hintTexts(v.Hints), Waits: v.Waits,
+		StoppedAt: string(v.StoppedAt), Reason: v.Reason, Since: utc(v.Since), Message: v.Message, Hints: hintTexts(v.Hints), Source: v.Source, Waits: v.Waits,
 		Answers: []ExplanationAnswer{}, Hidden: hiddenTexts(v.Hidden),
 	}
 	for _, a := range v.Answers {

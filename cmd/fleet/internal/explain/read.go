@@ -39,6 +39,11 @@ func readSubject(ctx context.Context, r *client.ExplainReader, b *fleet.Bundle) 
 		}
 		out.Findings = s.Unlisted(ctx, out.Repo)
 	}
+	if name := b.Labels[fleet.LabelHelmOpName]; name != "" {
+		if out.HelmOp, err = client.Read[fleet.HelmOp](ctx, r, cli.MustKind("helmops").Resource(), b.Namespace, name); err != nil {
+			return out, err
+		}
+	}
 	if err := workspace(ctx, r, &out, b.Namespace); err != nil {
 		return out, err
 	}

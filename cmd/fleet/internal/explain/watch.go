@@ -67,6 +67,9 @@ func (a answer) watchQueries(hidden []explain.Hidden) []client.Query {
 	if name := b.Labels[fleet.LabelRepoName]; name != "" {
 		qs = append(qs, named("repos", b.Namespace, name))
 	}
+	if name := b.Labels[fleet.LabelHelmOpName]; name != "" {
+		qs = append(qs, named("helmops", b.Namespace, name))
+	}
 	space, deployments := b.Namespace, client.Query{Resource: cli.MustKind("deployments").Resource(), Labels: bundleLabels(b)}
 	if a.at.Key.Name != "" {
 		space = a.at.Key.Namespace
