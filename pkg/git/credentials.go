@@ -17,6 +17,9 @@ type Credentials struct {
 	// KnownHosts are the lines of a known_hosts file that decide which host
 	// keys are accepted. Without any, no SSH host is.
 	KnownHosts []byte
+	// App is exchanged for a token that replaces Username and Password, for HTTPS
+	// remotes; nil is none.
+	App *App
 }
 
 // Types of Secrets that hold credentials.
@@ -26,8 +29,9 @@ const (
 )
 
 // CredentialsOf reads the data of a Secret of type kubernetes.io/basic-auth or
-// kubernetes.io/ssh-auth. Other types, and data that cannot be right, are
-// reconcile.Terminal, InvalidCredentials; the text names keys, never values.
+// kubernetes.io/ssh-auth, or of any other type with the keys of a GitHub App. Other
+// Secrets, and data that cannot be right, are reconcile.Terminal, InvalidCredentials;
+// the text names keys, never values.
 func CredentialsOf(secretType string, data map[string][]byte) (Credentials, error) {
 	switch secretType {
 	case secretBasicAuth:
@@ -48,8 +52,15 @@ func CredentialsOf(secretType string, data map[string][]byte) (Credentials, erro
 		}
 		return c, nil
 	}
-	return Credentials{}, permanentf(ReasonInvalidCredentials,
-		"the secret is of type %q; want %s or %s", secretType, secretBasicAuth, secretSSHAuth)
+	if !hasAppKeys(data) {
+		return Credentials{}, permanentf(ReasonInvalidCredentials, "the secret is of type %q; want %s or %s, or the keys of a GitHub App (%s, %s, %s)",
+			secretType, secretBasicAuth, secretSSHAuth, keyAppID, keyAppInstallation, keyAppPrivateKey)
+	}
+	app, err := parseApp(data)
+	if err != nil {
+		return Credentials{}, err
+	}
+	return Credentials{App: app}, nil
 }
 
 func printable(s string) bool {

@@ -97,7 +97,7 @@ func (e *sourceEntry) tree(ctx context.Context, ref Reference, commit Commit) (*
 // for it at once; if that fails for any reason, the remote is asked for its references
 // first.
 func (e *sourceEntry) fetch(ctx context.Context, g *storeGeneration, ref Reference, commit Commit) error {
-	if s, refs := e.recent.takeSession(e, commit); s != nil {
+	if s, refs := e.recent.takeSession(ctx, e, commit); s != nil {
 		if pack, err := e.fetchCommit(ctx, g, s, refs, ref, commit); err == nil {
 			defer pack.close()
 			return answered(e.receive(g, pack, pack.thin))

@@ -111,8 +111,12 @@ func FuzzReference(f *testing.F) {
 func FuzzCredentialsOf(f *testing.F) {
 	f.Add("kubernetes.io/basic-auth", []byte("ana"), []byte("pw"), []byte("host key"))
 	f.Add("kubernetes.io/ssh-auth", []byte(""), []byte("-----BEGIN"), []byte("|1|x|y ssh-rsa"))
+	f.Add("Opaque", []byte("12"), []byte("-----BEGIN"), []byte("34"))
 	f.Fuzz(func(t *testing.T, kind string, a, b, c []byte) {
-		got, err := CredentialsOf(kind, map[string][]byte{"username": a, "password": b, "ssh-privatekey": b, "known_hosts": c})
+		got, err := CredentialsOf(kind, map[string][]byte{
+			"username": a, "password": b, "ssh-privatekey": b, "known_hosts": c,
+			keyAppID: a, keyAppInstallation: c, keyAppPrivateKey: b,
+		})
 		if err != nil && !reconcile.IsTerminal(err) {
 			t.Fatal(err)
 		}

@@ -129,6 +129,7 @@ type Remotes struct {
 	cfg  Config
 	root string
 	lock *os.File
+	apps *appTokens
 
 	mu      sync.Mutex
 	entries map[string]*sourceEntry
@@ -150,7 +151,7 @@ func New(cfg Config) (*Remotes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Remotes{cfg: cfg, root: root, lock: lock, entries: map[string]*sourceEntry{}}, nil
+	return &Remotes{cfg: cfg, root: root, lock: lock, apps: newAppTokens(), entries: map[string]*sourceEntry{}}, nil
 }
 
 // Close removes the cache. Trees that are still open become unreadable.
@@ -181,7 +182,7 @@ func (r *Remotes) entryFor(src Source, ep endpoint) (*sourceEntry, error) {
 		e.used = now
 		return e, nil
 	}
-	e, err := newEntry(filepath.Join(r.root, id), src, ep, r.cfg)
+	e, err := newEntry(filepath.Join(r.root, id), src, ep, r.cfg, r.apps)
 	if err != nil {
 		return nil, err
 	}

@@ -29,11 +29,20 @@ type httpSession struct {
 	client         *http.Client
 }
 
-func newHTTPSession(e *sourceEntry) *httpSession {
+// newHTTPSession returns a session with the credentials of a source. For a GitHub App it
+// gets a token, with a request if there is none.
+func newHTTPSession(ctx context.Context, e *sourceEntry) (*httpSession, error) {
 	s := &httpSession{e: e, base: e.ep.baseURL()}
 	s.user, s.password = e.src.Credentials.basic(e.ep)
+	if e.src.Credentials.App != nil {
+		token, err := e.apps.token(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		s.user, s.password = appUser, token
+	}
 	s.client = &http.Client{Transport: e.transport, CheckRedirect: s.checkRedirect}
-	return s
+	return s, nil
 }
 
 // tlsConfig is the TLS configuration of a source.
@@ -165,6 +174,9 @@ func (s *httpSession) send(req *http.Request) (*http.Response, error) {
 		return res, nil
 	}
 	_ = res.Body.Close()
+	if res.StatusCode == http.StatusUnauthorized && s.e.src.Credentials.App != nil {
+		s.e.apps.refused(s.e, s.password)
+	}
 	return nil, s.refusal(res.StatusCode)
 }
 

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"context"
 	"net/url"
 	"sync"
 	"time"
@@ -36,18 +37,21 @@ func (r *recentRefs) storeRefs(s session, refs *packp.AdvRefs) {
 
 // takeSession returns a session to ask for a commit, and the list that names it; nil where
 // there is no recent one. No list is returned twice.
-func (r *recentRefs) takeSession(e *sourceEntry, commit Commit) (session, *packp.AdvRefs) {
+func (r *recentRefs) takeSession(ctx context.Context, e *sourceEntry, commit Commit) (session, *packp.AdvRefs) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	refs := r.refs
+	refs, base, fetched := r.refs, r.base, r.fetched
 	r.refs = nil
-	if refs == nil || time.Since(r.fetched) > recentFor {
+	r.mu.Unlock()
+	if refs == nil || time.Since(fetched) > recentFor {
 		return nil, nil
 	}
 	if _, known := advertisedAs(refs, plumbing.NewHash(string(commit))); !known {
 		return nil, nil
 	}
-	s := newHTTPSession(e)
-	s.base = r.base
+	s, err := newHTTPSession(ctx, e)
+	if err != nil {
+		return nil, nil // the session of the longer way reports it
+	}
+	s.base = base
 	return s, refs
 }

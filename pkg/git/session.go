@@ -55,7 +55,8 @@ func dialer(allowed address.Policy) *net.Dialer {
 	}}
 }
 
-// connect begins a conversation. For SSH this dials; for HTTP it does not.
+// connect begins a conversation. For SSH this dials; for HTTP it asks at most for a
+// token.
 func (e *sourceEntry) connect(ctx context.Context) (session, error) {
 	if err := e.addresses.CheckHost(e.ep.host); err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func (e *sourceEntry) connect(ctx context.Context) (session, error) {
 	if e.ep.scheme == "ssh" {
 		return dialSSH(ctx, e)
 	}
-	return newHTTPSession(e), nil
+	return newHTTPSession(ctx, e)
 }
 
 // decodeRefs reads a list of references and keeps those that keep wants, or all

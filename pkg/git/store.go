@@ -36,6 +36,7 @@ type sourceEntry struct {
 	limits    Limits
 	addresses address.Policy
 	transport *http.Transport
+	apps      *appTokens
 	used      time.Time // guarded by Remotes.mu
 	recent    recentRefs
 
@@ -48,7 +49,7 @@ type sourceEntry struct {
 	noHaves bool // this remote is better asked for whole commits
 }
 
-func newEntry(dir string, src Source, ep endpoint, cfg Config) (*sourceEntry, error) {
+func newEntry(dir string, src Source, ep endpoint, cfg Config, apps *appTokens) (*sourceEntry, error) {
 	transport, err := newTransport(src, cfg)
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func newEntry(dir string, src Source, ep endpoint, cfg Config) (*sourceEntry, er
 	}
 	return &sourceEntry{
 		src: src, ep: ep, dir: dir, userAgent: cfg.UserAgent, limits: cfg.Limits, addresses: cfg.Addresses,
-		transport: transport, lock: make(chan struct{}, 1),
+		transport: transport, apps: apps, lock: make(chan struct{}, 1),
 	}, nil
 }
 

@@ -155,6 +155,8 @@ func (a *access) explain(err error) error {
 	reason := reconcile.ReasonOf(err)
 	var untrusted *reconcile.Untrusted
 	switch {
+	case reason == git.ReasonAuthenticationRefused && a.git.Credentials.App != nil:
+		err = fmt.Errorf("%w: the credentials are those of Secret %q", err, a.secret.Name)
 	case reason == git.ReasonAuthenticationRefused && a.secret != nil:
 		err = fmt.Errorf("%w: they are those of Secret %q%s", err, a.secret.Name, missingUserMessage(a.secret))
 	case reason == git.ReasonInvalidCredentials && a.secret != nil && a.secret.Type != corev1.SecretTypeSSHAuth && git.OverSSH(a.git.URL):

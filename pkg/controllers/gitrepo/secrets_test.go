@@ -1,6 +1,10 @@
 package gitrepo
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"testing"
@@ -67,6 +71,8 @@ func TestAbout(t *testing.T) {
 		"Refused": {access{secret: basic}, git.ReasonAuthenticationRefused, `x: they are those of Secret "ok"`},
 		"NoUser": {access{secret: misspelt}, git.ReasonAuthenticationRefused,
 			`x: they are those of Secret "ok", which has no key username, only password, user`},
+		"App": {access{git: git.Source{Credentials: git.Credentials{App: &git.App{}}}, secret: basic}, git.ReasonAuthenticationRefused,
+			`x: the credentials are those of Secret "ok"`},
 		"Anonymous": {access{}, git.ReasonAuthenticationRefused, "x"},
 		"SSH": {access{git: git.Source{URL: "git@h:r"}, secret: basic}, git.ReasonInvalidCredentials,
 			`x: Secret "ok" is of type kubernetes.io/basic-auth, and SSH needs type kubernetes.io/ssh-auth with the key ssh-privatekey`},
@@ -141,6 +147,40 @@ func TestMissingSecret(t *testing.T) {
 			wantCondition(w, fleet.ConditionAccepted, "True", "", "")
 		},
 		Then: func(w *looptest.World) { wantRead(w, g.head()) },
+	})
+}
+
+// A Secret of a GitHub App that lacks a key is reported on the GitRepo, and used when it is
+// complete. What was deployed stays.
+func TestIncompleteAppSecret(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs1 := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	g := newGit(t)
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: g.start(scope.Scope{}),
+		Given: g.given("a", func(w *looptest.World) { looptest.Make(w, gitSecret("first")) }, withSecret, g.read),
+		When: func(w *looptest.World) {
+			looptest.Remove[*corev1.Secret](w, ws, "git")
+			app := gitSecret("")
+			app.Type, app.Data = corev1.SecretTypeOpaque, map[string][]byte{"github_app_id": []byte("12"), "github_app_private_key": pkcs1}
+			looptest.Make(w, app)
+			w.Pass(time.Second)
+			wantCondition(w, fleet.ConditionAccepted, "False", fleet.EventFailedValidatingSecret,
+				`secret "git": the secret of a GitHub App has no github_app_installation_id`)
+			wantBundles(w, "repo-a")
+			looptest.Change(w, ws, "git", func(s *corev1.Secret) { s.Data["github_app_installation_id"] = []byte("34") })
+			w.Pass(time.Second)
+			wantCondition(w, fleet.ConditionAccepted, "True", "", "")
+		},
+		Then: func(w *looptest.World) {
+			wantRead(w, g.head())
+			if app := g.lastSource().Credentials.App; app == nil || app.ID != 12 || app.Installation != 34 || string(app.PrivateKey) != string(pkcs1) {
+				w.Errorf("the source has the App %v", app)
+			}
+		},
 	})
 }
 
