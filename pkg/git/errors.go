@@ -36,6 +36,7 @@ const (
 	ReasonRedirected            = "Redirected"
 	ReasonNotGit                = "NotGit"
 	ReasonTooLarge              = "TooLarge"
+	ReasonInvalidSubmodule      = "InvalidSubmodule"
 	ReasonUnreachable           = "Unreachable"
 	ReasonRemoteFailing         = "RemoteFailing"
 )

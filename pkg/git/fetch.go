@@ -30,11 +30,27 @@ const maxHaves = 8
 var errDamaged = errors.New("store is incomplete")
 
 // Fetch gets one commit, without its history, into the store of its remote
-// and returns its files. A commit that is there already costs no request. ref
-// says how the commit was found. The caller closes the Tree.
+// and returns its files, those of submodules included. A commit that is there already
+// costs no request. ref says how the commit was found. The caller closes the Tree.
 //
-// Errors are those of Resolve, and reconcile.Terminal, TooLarge.
+// Errors are those of Resolve, and reconcile.Terminal, TooLarge and InvalidSubmodule.
 func (r *Remotes) Fetch(ctx context.Context, src Source, ref Reference, commit Commit) (*Tree, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Limits.Time)
+	defer cancel()
+	tree, err := r.fetchTree(ctx, src, ref, commit, wholeTree)
+	if err != nil || tree.size.modules == 0 {
+		return tree, err
+	}
+	m := moduleReader{remotes: r, entries: tree.size.entries, packed: tree.packed}
+	if err := m.read(ctx, src, tree, 0); err != nil {
+		_ = tree.Close() // the first fault is returned
+		return nil, err
+	}
+	return tree, nil
+}
+
+// fetchTree is Fetch without submodules.
+func (r *Remotes) fetchTree(ctx context.Context, src Source, ref Reference, commit Commit, kind treeKind) (*Tree, error) {
 	ep, err := parseURL(src.URL)
 	if err != nil {
 		return nil, err
@@ -46,14 +62,12 @@ func (r *Remotes) Fetch(ctx context.Context, src Source, ref Reference, commit C
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Limits.Time)
-	defer cancel()
 	if err := e.acquire(ctx); err != nil {
 		return nil, e.explain(ctx, err)
 	}
 	defer e.unlock()
 	commit = Commit(strings.ToLower(string(commit)))
-	tree, err := e.tree(ctx, ref, commit)
+	tree, err := e.tree(ctx, ref, commit, kind)
 	if err != nil {
 		return nil, e.explain(ctx, err)
 	}
@@ -62,23 +76,23 @@ func (r *Remotes) Fetch(ctx context.Context, src Source, ref Reference, commit C
 
 // tree opens a commit, after fetching it where needed. A damaged store is replaced by a
 // new one, once. The caller holds the lock.
-func (e *sourceEntry) tree(ctx context.Context, ref Reference, commit Commit) (*Tree, error) {
+func (e *sourceEntry) tree(ctx context.Context, ref Reference, commit Commit, kind treeKind) (*Tree, error) {
 	for again := false; ; again = true {
 		g, err := e.generation()
 		if err != nil {
 			return nil, err
 		}
-		haves := len(g.commits) > 0 && !e.noHaves
+		haves, bytes := len(g.commits) > 0 && !e.noHaves, g.bytes
 		if !g.commits[commit] {
 			g.forgetChecked()
 			err = e.fetch(ctx, g, ref, commit)
 		}
 		var tree *Tree
 		if err == nil {
-			tree, err = openTree(g, ref, commit, e.limits)
+			tree, err = openTree(g, ref, commit, kind, e.limits)
 		}
 		if err == nil {
-			g.commits[commit] = true
+			g.commits[commit], tree.packed = true, g.bytes-bytes
 			return tree, nil
 		}
 		if local := disk.Fault(err); local != nil {

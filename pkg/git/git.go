@@ -5,7 +5,7 @@
 //
 // Each remote (URL and credentials) has a bare store of its own, shared by all
 // who read that remote; commits are fetched without history and files are read
-// from the store, never from a work tree. Submodules and LFS are not read.
+// from the store, never from a work tree. Submodules are read with it; LFS is not.
 //
 // Errors are reconcile.Terminal (wait for another spec, secret or commit) or
 // reconcile.RequeueAfter (the host may answer later). Their texts are stable from one try

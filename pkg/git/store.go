@@ -23,8 +23,10 @@ const (
 	// maxPacks is how many fetches one store takes before it is begun again: every
 	// lookup asks every pack.
 	maxPacks = 40
-	// objectCacheBytes is kept of unpacked objects for each open tree.
+	// objectCacheBytes is kept of unpacked objects for each open tree, and
+	// moduleCacheBytes for each of its submodules.
 	objectCacheBytes = 4 << 20
+	moduleCacheBytes = 512 << 10
 )
 
 // An entry is what is kept for one source: connections and a store.
@@ -138,16 +140,18 @@ type storeGeneration struct {
 
 // open is a view of the store with an index and a cache of its own: the
 // library's views are not safe for several goroutines.
-func (g *storeGeneration) open() *filesystem.Storage { return g.storage(filesystem.Options{}) }
+func (g *storeGeneration) open() *filesystem.Storage {
+	return g.storage(objectCacheBytes, filesystem.Options{})
+}
 
 // openFrozen is a view that does not see what comes later. It keeps files open
 // and knows what is there, so that it costs a fraction of the other to read.
-func (g *storeGeneration) openFrozen() *filesystem.Storage {
-	return g.storage(filesystem.Options{ExclusiveAccess: true, KeepDescriptors: true})
+func (g *storeGeneration) openFrozen(cacheBytes cache.FileSize) *filesystem.Storage {
+	return g.storage(cacheBytes, filesystem.Options{ExclusiveAccess: true, KeepDescriptors: true})
 }
 
-func (g *storeGeneration) storage(o filesystem.Options) *filesystem.Storage {
-	return filesystem.NewStorageWithOptions(osfs.New(g.dir), cache.NewObjectLRU(objectCacheBytes), o)
+func (g *storeGeneration) storage(cacheBytes cache.FileSize, o filesystem.Options) *filesystem.Storage {
+	return filesystem.NewStorageWithOptions(osfs.New(g.dir), cache.NewObjectLRU(cacheBytes), o)
 }
 
 // objectFiles is how many files hold the objects of the store.

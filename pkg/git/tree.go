@@ -26,10 +26,14 @@ var ErrOutside = errors.New("symbolic link leads out of the repository")
 
 // A Tree is the files of one commit: an fs.FS with ReadDirFS, ReadFileFS,
 // StatFS and ReadLinkFS. Symbolic links are followed within the tree only. A
-// submodule is a file of mode ModeIrregular. It may be used by several
-// goroutines until it is closed.
+// submodule is a directory; one that .gitmodules does not name is a file of mode
+// ModeIrregular. It may be used by several goroutines until it is closed.
 type Tree struct {
 	commit  Commit
+	modules map[string]*Tree // submodules, by path in this tree; set before the first use
+	size    treeSize
+	packed  int64 // bytes on the wire that it cost
+	base    int   // directories that it is in, as a submodule
 	limits  Limits
 	gen     *storeGeneration
 	close   sync.Once
@@ -58,8 +62,8 @@ var (
 
 // openTree opens a commit of a store and checks that all of it is there and
 // within the limits.
-func openTree(g *storeGeneration, ref Reference, commit Commit, l Limits) (*Tree, error) {
-	storage := g.openFrozen()
+func openTree(g *storeGeneration, ref Reference, commit Commit, kind treeKind, l Limits) (*Tree, error) {
+	storage := g.openFrozen(kind.cacheBytes())
 	c, err := object.GetCommit(storage, plumbing.NewHash(string(commit)))
 	if err != nil {
 		_ = storage.Close()
@@ -72,11 +76,9 @@ func openTree(g *storeGeneration, ref Reference, commit Commit, l Limits) (*Tree
 		commit: commit, limits: l, gen: g, storage: storage, root: c.TreeHash,
 		time: c.Committer.When, trees: map[plumbing.Hash]*dir{},
 	}
-	if !g.commits[commit] {
-		if _, err := t.checkTree(c.TreeHash, 0, &treeSize{}); err != nil {
-			_ = storage.Close()
-			return nil, err
-		}
+	if t.size, err = t.checkTree(c.TreeHash, 0, &treeSize{}); err != nil {
+		_ = storage.Close()
+		return nil, err
 	}
 	g.retain()
 	return t, nil
@@ -85,13 +87,16 @@ func openTree(g *storeGeneration, ref Reference, commit Commit, l Limits) (*Tree
 // Commit returns the commit whose files these are.
 func (t *Tree) Commit() Commit { return t.commit }
 
-// Close releases the store.
+// Close releases the store, and those of submodules.
 func (t *Tree) Close() error {
 	var err error
 	t.close.Do(func() {
+		for _, m := range t.modules {
+			err = errors.Join(err, m.Close())
+		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		err = t.storage.Close()
+		err = errors.Join(err, t.storage.Close())
 		t.gen.release()
 	})
 	return err
@@ -126,7 +131,7 @@ func (t *Tree) ReadFile(name string) ([]byte, error) {
 	if !e.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("is not a file")}
 	}
-	data, err := t.blob(e.hash)
+	data, err := e.tree.blob(e.hash)
 	if err != nil {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	}
@@ -142,7 +147,7 @@ func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	if !e.IsDir() {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: errors.New("is not a directory")}
 	}
-	tree, err := t.tree(e.hash)
+	tree, err := e.tree.tree(e.hash)
 	if err != nil {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
 	}
@@ -152,7 +157,7 @@ func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 		if !fs.ValidPath(entry.Name) || entry.Name == "." || strings.Contains(entry.Name, "/") {
 			return nil, &fs.PathError{Op: "readdir", Path: name, Err: fmt.Errorf("entry %q has no valid name", entry.Name)}
 		}
-		list = append(list, t.node(entry))
+		list = append(list, e.entryNode(entry))
 	}
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return list, nil
@@ -181,7 +186,7 @@ func (t *Tree) ReadLink(name string) (string, error) {
 	if e.Mode().Type() != fs.ModeSymlink {
 		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
 	}
-	data, err := t.blob(e.hash)
+	data, err := e.tree.blob(e.hash)
 	if err != nil {
 		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
 	}
@@ -195,14 +200,14 @@ func (t *Tree) findNode(op, name string, follow bool) (*node, error) {
 	if !fs.ValidPath(name) {
 		return fail(fs.ErrInvalid)
 	}
-	here := &node{name: ".", mode: fs.ModeDir | 0o755, hash: t.root, tree: t}
+	here := t.rootNode()
 	rest, at := name, "."
 	for links := 0; rest != "." && rest != ""; {
 		step, tail, _ := strings.Cut(rest, "/")
 		if !here.IsDir() {
 			return fail(fs.ErrNotExist)
 		}
-		next, err := t.child(here.hash, step)
+		next, err := here.child(step)
 		if err != nil {
 			return fail(err)
 		}
@@ -213,7 +218,7 @@ func (t *Tree) findNode(op, name string, follow bool) (*node, error) {
 		if links++; links > maxLinks {
 			return fail(errors.New("too many symbolic links"))
 		}
-		target, err := t.blob(next.hash)
+		target, err := next.tree.blob(next.hash)
 		if err != nil {
 			return fail(err)
 		}
@@ -221,7 +226,7 @@ func (t *Tree) findNode(op, name string, follow bool) (*node, error) {
 		if path.IsAbs(string(target)) || goal == ".." || strings.HasPrefix(goal, "../") {
 			return fail(ErrOutside)
 		}
-		here, rest, at = &node{name: ".", mode: fs.ModeDir | 0o755, hash: t.root, tree: t}, goal, "."
+		here, rest, at = t.rootNode(), goal, "."
 	}
 	found := *here
 	if name != "." {
@@ -230,14 +235,19 @@ func (t *Tree) findNode(op, name string, follow bool) (*node, error) {
 	return &found, nil
 }
 
+// rootNode returns the node of the uppermost directory.
+func (t *Tree) rootNode() *node {
+	return &node{name: ".", path: ".", mode: fs.ModeDir | 0o755, hash: t.root, tree: t}
+}
+
 // child is an entry of a directory.
-func (t *Tree) child(parent plumbing.Hash, name string) (*node, error) {
-	d, err := t.tree(parent)
+func (n *node) child(name string) (*node, error) {
+	d, err := n.tree.tree(n.hash)
 	if err != nil {
 		return nil, err
 	}
 	if e := d.findEntry(name); e != nil {
-		return t.node(e), nil
+		return n.entryNode(e), nil
 	}
 	return nil, fs.ErrNotExist
 }
@@ -299,22 +309,27 @@ func (t *Tree) blob(hash plumbing.Hash) ([]byte, error) {
 	return data, err
 }
 
-// node returns the node of an entry.
-func (t *Tree) node(e *object.TreeEntry) *node {
-	n := &node{name: e.Name, hash: e.Hash, tree: t}
+// entryNode returns the node of an entry of a directory.
+func (n *node) entryNode(e *object.TreeEntry) *node {
+	below := &node{name: e.Name, path: path.Join(n.path, e.Name), hash: e.Hash, tree: n.tree}
 	switch e.Mode {
 	case filemode.Dir:
-		n.mode = fs.ModeDir | 0o755
+		below.mode = fs.ModeDir | 0o755
 	case filemode.Submodule:
-		n.mode = fs.ModeIrregular
+		below.mode = fs.ModeIrregular
+		if m := n.tree.modules[below.path]; m != nil {
+			root := m.rootNode()
+			root.name = e.Name
+			return root
+		}
 	case filemode.Symlink:
-		n.mode = fs.ModeSymlink | 0o777
+		below.mode = fs.ModeSymlink | 0o777
 	case filemode.Executable:
-		n.mode = 0o755
+		below.mode = 0o755
 	default:
-		n.mode = 0o644
+		below.mode = 0o644
 	}
-	return n
+	return below
 }
 
 // fileSize asks the store how large a file is.
@@ -331,6 +346,7 @@ func (t *Tree) fileSize(hash plumbing.Hash) int64 {
 // A node is an entry of a tree: fs.FileInfo and fs.DirEntry in one.
 type node struct {
 	name string
+	path string // in tree
 	mode fs.FileMode
 	hash plumbing.Hash
 	tree *Tree

@@ -8,9 +8,10 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// An treeSize is how much is below a tree.
+// A treeSize is how much is below a tree.
 type treeSize struct {
 	entries int // in all
+	modules int // those that are submodules
 	depth   int // of directories; 0: none
 }
 
@@ -35,12 +36,14 @@ func (t *Tree) checkTree(hash plumbing.Hash, depth int, total *treeSize) (treeSi
 	for _, e := range tree.Entries {
 		switch e.Mode {
 		case filemode.Submodule:
+			own.modules++
 		case filemode.Dir:
 			below, err := t.checkTree(e.Hash, depth+1, total)
 			if err != nil {
 				return treeSize{}, err
 			}
 			own.entries += below.entries
+			own.modules += below.modules
 			own.depth = max(own.depth, below.depth+1)
 		default:
 			// HasEncodedObject does not work here: for a frozen view it finds loose

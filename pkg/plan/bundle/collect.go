@@ -211,7 +211,7 @@ func (c *collector) collectEntry(e entry, at, dir string, ignore []ignores) {
 	default:
 		c.a.addFinding(finding.Finding{
 			Path: path.Join(c.a.dir.Path, name), Severity: finding.Warning, Rule: finding.RuleSubmodule,
-			Message: "git submodules and special files are not read; it is left out",
+			Message: "a git submodule that .gitmodules does not name, or a special file, is not read; it is left out",
 		})
 	}
 }

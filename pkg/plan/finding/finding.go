@@ -37,7 +37,7 @@ const (
 	RuleConflict       = "conflict"        // an object of that name belongs to another owner
 	RuleNotImplemented = "not-implemented" // accepted, but not acted on yet
 	RuleIgnoreFile     = "ignore-file"     // a .fleetignore that cannot be used
-	RuleSubmodule      = "submodule"       // a git submodule, which is not read
+	RuleSubmodule      = "submodule"       // a git submodule without a URL, or a special file, which is not read
 	RuleVersion        = "version"         // a version or range that is none
 	RuleUnreachable    = "unreachable"     // a customization that never applies
 	RuleChart          = "chart"           // a chart or dependency that cannot be had
