@@ -150,11 +150,11 @@ func TestSubmoduleLinks(t *testing.T) {
 		}
 	}
 	sub := f.commit("lib", map[string]string{"b.yaml": "b\n"})
-	top := f.commit("top", map[string]string{"app/a.yaml": "a\n"}, link{"lib", "../lib", sub})
+	f.commit("top", map[string]string{"app/a.yaml": "a\n"}, link{"lib", "../lib", sub})
 	if err := os.Symlink("../lib/b.yaml", filepath.Join(f.repos["top"].Dir, "app", "down")); err != nil {
 		t.Fatal(err)
 	}
-	top = f.commit("top", nil)
+	top := f.commit("top", nil)
 	tree, err := newRemotes(t, Limits{}).Fetch(t.Context(), f.source("top"), Reference{Branch: "main"}, Commit(top))
 	if err != nil {
 		t.Fatal(err)
