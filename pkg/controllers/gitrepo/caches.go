@@ -84,18 +84,7 @@ func (w *Worker) addHandlers() {
 			w.loop.AddFirst(kube.KeyOf(changed)) // the object has just changed
 		}
 	})
-	w.cache.secrets.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
-		m := changed
-		if m == nil {
-			m = old
-		}
-		if old != nil && changed != nil && old.ResourceVersion == changed.ResourceVersion {
-			return
-		}
-		for _, r := range w.cache.repos.ByIndex(bySecret, kube.KeyOf(m).String()) {
-			w.loop.AddFirst(kube.KeyOf(r))
-		}
-	})
+	w.cache.secrets.OnChange(w.onSecretChanged)
 	w.cache.bundles.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
 		if changed == nil {
 			w.onBundleDeleted(old)
@@ -119,6 +108,23 @@ func (w *Worker) addHandlers() {
 				w.enqueueAll(old.Namespace)
 			}
 		})
+	}
+}
+
+// onSecretChanged enqueues the GitRepos that use a Secret.
+func (w *Worker) onSecretChanged(old, changed *metav1.PartialObjectMetadata) {
+	m := changed
+	if m == nil {
+		m = old
+	}
+	if old != nil && changed != nil && old.ResourceVersion == changed.ResourceVersion {
+		return
+	}
+	for _, r := range w.cache.repos.ByIndex(bySecret, kube.KeyOf(m).String()) {
+		w.loop.AddFirst(kube.KeyOf(r))
+	}
+	if isRancherSecret(kube.KeyOf(m)) {
+		w.enqueueAll("")
 	}
 }
 

@@ -79,6 +79,7 @@ type credentials struct {
 	namespace  string // of the manager
 	registries bool   // bundles may be kept in a registry
 	secrets    *kube.Store[*corev1.Secret]
+	rancher    rancherCA
 }
 
 // access reads the Secrets of a GitRepo. If a named Secret does not exist or is not
@@ -94,17 +95,28 @@ func (cr *credentials) access(ctx context.Context, repo *fleet.GitRepo) (access,
 			return a, err
 		}
 	}
+	var authorities []byte
+	if len(repo.Spec.CABundle) == 0 {
+		var err error
+		if authorities, err = cr.rancherAuthorities(ctx); err != nil {
+			return a, err
+		}
+		a.git.CABundle = authorities
+	}
 	a.charts.URLs = repo.Spec.HelmRepoURLRegex
-	a.charts.Default = cr.withDefaults(repo, a.charts.Default)
+	a.charts.Default = cr.withDefaults(repo, a.charts.Default, authorities)
 	for dir, c := range a.charts.ByPath {
-		a.charts.ByPath[dir] = cr.withDefaults(repo, c)
+		a.charts.ByPath[dir] = cr.withDefaults(repo, c, authorities)
 	}
 	return a, nil
 }
 
 // withDefaults returns the credentials of a Secret, completed with the fields of the
-// GitRepo that concern all downloads.
-func (cr *credentials) withDefaults(repo *fleet.GitRepo, c chart.Credentials) chart.Credentials {
+// GitRepo that concern all downloads and with the authorities of the installation.
+func (cr *credentials) withDefaults(repo *fleet.GitRepo, c chart.Credentials, authorities []byte) chart.Credentials {
+	if len(c.CABundle) == 0 {
+		c.CABundle = authorities
+	}
 	c.InsecureSkipVerify = c.InsecureSkipVerify || repo.Spec.InsecureSkipTLSverify
 	if len(c.KnownHosts) == 0 {
 		c.KnownHosts = cr.knownHosts()
