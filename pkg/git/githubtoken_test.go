@@ -197,9 +197,46 @@ func TestGitHubAppRefusals(t *testing.T) {
 	}
 }
 
-// A reserved address is not asked for a token.
-func TestGitHubAppAddress(t *testing.T) {
+// A token that was revoked is replaced after the git host refuses it.
+func TestGitHubAppRevokedToken(t *testing.T) {
+	g := startGitHub(t)
 	remotes := newRemotes(t, Limits{})
+	resolve := func() error {
+		_, err := remotes.Resolve(t.Context(), g.source(), Reference{Branch: "main"})
+		return err
+	}
+	if err := resolve(); err != nil {
+		t.Fatal(err)
+	}
+	g.mu.Lock()
+	g.token = "revoked"
+	g.mu.Unlock()
+	remotes.apps.mu.Lock()
+	for _, s := range remotes.apps.states {
+		s.created = s.created.Add(-2 * freshToken)
+	}
+	remotes.apps.mu.Unlock()
+	if err := resolve(); reconcile.ReasonOf(err) != ReasonAuthenticationRefused {
+		t.Fatal(err)
+	}
+	if err := resolve(); err != nil || g.requests() != 2 {
+		t.Fatal(err, g.requests())
+	}
+}
+
+// A reserved address is not asked for a token, not even through a proxy.
+func TestGitHubAppAddress(t *testing.T) {
+	proxy := httptest.NewServer(http.NotFoundHandler())
+	defer proxy.Close()
+	at, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remotes, err := New(Config{Addresses: address.WithLoopback(), Dir: t.TempDir(), Proxy: http.ProxyURL(at)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remotes.Close()
 	src := Source{URL: "https://169.254.169.254/o/r", Credentials: Credentials{App: &App{ID: 12, Installation: 34, PrivateKey: pkcs1(appKey())}}}
 	if _, err := remotes.Resolve(t.Context(), src, Reference{Branch: "main"}); reconcile.ReasonOf(err) != address.ReasonRefused {
 		t.Fatal(err)
@@ -214,9 +251,9 @@ func TestGitHubAppAddress(t *testing.T) {
 }
 
 // testTokens are tokens that a function gives, and an entry to ask for them.
-func testTokens(request func() (appToken, error)) (*appTokens, *sourceEntry) {
+func testTokens(request func(context.Context) (appToken, error)) (*appTokens, *sourceEntry) {
 	tokens := newAppTokens()
-	tokens.request = func(context.Context, *sourceEntry) (appToken, error) { return request() }
+	tokens.request = func(ctx context.Context, _ *sourceEntry) (appToken, error) { return request(ctx) }
 	e := &sourceEntry{ep: endpoint{scheme: "https", host: "github.com", path: "/o/r"}, apps: tokens,
 		src: Source{Credentials: Credentials{App: &App{ID: 12, Installation: 34}}}}
 	return tokens, e
@@ -225,7 +262,7 @@ func testTokens(request func() (appToken, error)) (*appTokens, *sourceEntry) {
 func TestTokenIsReplacedBeforeItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		tokens, e := testTokens(func() (appToken, error) {
+		tokens, e := testTokens(func(context.Context) (appToken, error) {
 			asked++
 			return appToken{text: fmt.Sprint("token", asked), expires: time.Now().Add(time.Hour)}, nil
 		})
@@ -266,7 +303,7 @@ func TestTokenFailuresBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, after := 0, time.Duration(0)
 		var fails bool
-		tokens, e := testTokens(func() (appToken, error) {
+		tokens, e := testTokens(func(context.Context) (appToken, error) {
 			asked++
 			if fails {
 				return appToken{}, reconcile.RequeueError(ReasonRemoteFailing, after, errors.New("no"))
@@ -292,8 +329,12 @@ func TestTokenFailuresBackOff(t *testing.T) {
 // Who stops waiting does not stop the request of the others.
 func TestTokenCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tokens, e := testTokens(func() (appToken, error) {
-			time.Sleep(10 * time.Second)
+		tokens, e := testTokens(func(ctx context.Context) (appToken, error) {
+			select {
+			case <-ctx.Done():
+				return appToken{}, errors.New("the request was ended")
+			case <-time.After(10 * time.Second):
+			}
 			return appToken{text: "token", expires: time.Now().Add(time.Hour)}, nil
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

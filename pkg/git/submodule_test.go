@@ -1,6 +1,7 @@
 package git
 
 import (
+	"crypto/rand"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -313,6 +314,30 @@ func TestSubmoduleFaults(t *testing.T) {
 				t.Errorf("terminal is %t: %s", !want, c.why)
 			}
 		})
+	}
+}
+
+// The packs of a commit and of its submodules have one limit together.
+func TestSubmodulePacks(t *testing.T) {
+	f := newForest(t, gittest.ServeTLS)
+	var links []link
+	for _, name := range []string{"a", "b", "c"} {
+		data := make([]byte, 10<<10)
+		if _, err := rand.Read(data); err != nil {
+			t.Fatal(err)
+		}
+		links = append(links, link{name, "../" + name, f.commit(name, map[string]string{"data": string(data)})})
+	}
+	two := Commit(f.commit("two", nil, links[:2]...))
+	three := Commit(f.commit("three", nil, links...))
+	limits := Limits{PackBytes: 25 << 10}
+	tree, err := newRemotes(t, limits).Fetch(t.Context(), f.source("two"), Reference{Branch: "main"}, two)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = tree.Close()
+	if _, err := newRemotes(t, limits).Fetch(t.Context(), f.source("three"), Reference{Branch: "main"}, three); reconcile.ReasonOf(err) != ReasonTooLarge {
+		t.Error(err)
 	}
 }
 
