@@ -16,6 +16,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
@@ -74,4 +75,17 @@ func TestRancherAuthorities(t *testing.T) {
 		},
 		Then: func(w *looptest.World) { wantRead(w, g.head()) },
 	})
+}
+
+// Charts of a Secret without authorities trust those of the installation.
+func TestRancherAuthoritiesOfCharts(t *testing.T) {
+	cr, r := &credentials{}, &fleet.GitRepo{}
+	known := chart.Credentials{KnownHosts: []byte("h")}
+	if got := cr.withDefaults(r, known, []byte("rancher")); string(got.CABundle) != "rancher" {
+		t.Errorf("trusted is %q", got.CABundle)
+	}
+	known.CABundle = []byte("own")
+	if got := cr.withDefaults(r, known, []byte("rancher")); string(got.CABundle) != "own" {
+		t.Errorf("trusted is %q", got.CABundle)
+	}
 }
