@@ -10,6 +10,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
@@ -80,7 +81,8 @@ func (w *Worker) addHandlers() {
 			w.loop.Add(kube.KeyOf(changed))
 		case old.Generation != changed.Generation, old.DeletionTimestamp.IsZero() != changed.DeletionTimestamp.IsZero(),
 			withdrawal.IsProtected(old) != withdrawal.IsProtected(changed),
-			old.Annotations[fleet.AnnotationDeletionBudget] != changed.Annotations[fleet.AnnotationDeletionBudget], !sameLabels(old, changed), !slices.Equal(old.Finalizers, changed.Finalizers):
+			old.Annotations[fleet.AnnotationDeletionBudget] != changed.Annotations[fleet.AnnotationDeletionBudget], !sameLabels(old, changed), !slices.Equal(old.Finalizers, changed.Finalizers),
+			gitrepo.Announcement(old.Status) != gitrepo.Announcement(changed.Status):
 			w.loop.AddFirst(kube.KeyOf(changed)) // the object has just changed
 		}
 	})

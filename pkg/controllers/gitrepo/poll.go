@@ -50,14 +50,22 @@ type remote struct {
 	followers map[kube.Key]*follower
 	heads     map[git.Reference]gitrepo.Head // what was found last
 	failures  int
+	asked     time.Time // when it answered last
 }
 
 // A follower is a GitRepo that wants to know a head of a remote.
 type follower struct {
 	ref      git.Reference
 	interval time.Duration // 0: only when asked for
-	wants    int64         // the generation of the spec to ask for
-	has      int64         // the generation that was asked for last
+	awaits   string        // the commit that a webhook announced; until it is there, the remote is asked often
+	wants    occasion      // to ask for
+	has      occasion      // that was asked for last
+}
+
+// An occasion is why a GitRepo wants its remote asked, apart from its interval.
+type occasion struct {
+	generation   int64  // of the spec
+	announcement string // of a webhook; empty for none
 }
 
 // A host is what is known of a host that failed.
@@ -81,23 +89,33 @@ type want struct {
 	ref        git.Reference
 	interval   time.Duration
 	generation int64 // of the spec; asked again when it changes
+	// announcement is that of the last webhook; the remote is asked again when it changes.
+	announcement string
+	// awaits is the commit that the webhook announced, while the remote has to be asked
+	// for it every gitrepo.AnnouncedInterval; empty otherwise.
+	awaits string
 }
 
-// id returns the key of the remote that a GitRepo follows. GitRepos with and without
-// polling have different keys for one remote, so that polling does not deliver new
-// commits to a GitRepo without polling.
-func (w want) id() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%v", w.src.ID(), w.interval > 0))
+// id returns the key of the remote that a GitRepo follows. A GitRepo without polling has
+// a remote of its own: neither polling nor a webhook of another GitRepo delivers new
+// commits to it.
+func (w want) id(repo kube.Key) string {
+	owner := ""
+	if w.interval == 0 {
+		owner = repo.String()
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", w.src.ID(), owner))
 	return hex.EncodeToString(sum[:16])
 }
 
 // follow returns the head that a GitRepo wants. It returns nil while the remote is
 // being asked; the answer then enqueues the GitRepo. A new generation or reference
-// makes it ask the remote again.
+// makes it ask the remote again. So does a new announcement, but then it returns the head
+// that it knows: a GitRepo with many webhooks must not wait for the last of them.
 func (p *poller) follow(key kube.Key, w want) *gitrepo.Head {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	id := w.id()
+	id := w.id(key)
 	if old, ok := p.follows[key]; ok && old != id {
 		p.removeFollower(key)
 	}
@@ -109,17 +127,45 @@ func (p *poller) follow(key kube.Key, w want) *gitrepo.Head {
 	}
 	f := r.followers[key]
 	if f == nil || f.ref != w.ref {
-		f = &follower{ref: w.ref, has: -1}
+		f = &follower{ref: w.ref, has: occasion{generation: -1}}
 		r.followers[key] = f
 	}
-	f.interval = w.interval
-	f.wants = w.generation
+	shorter := w.interval > 0 && w.interval < f.interval
+	f.interval, f.awaits = w.interval, w.awaits
+	f.wants = occasion{w.generation, w.announcement}
 	head, known := r.heads[f.ref]
-	if f.has != f.wants || !known {
+	switch {
+	case !known || f.has.generation != f.wants.generation:
 		p.pollNow(kube.Key{Name: id})
 		return nil
+	case f.has != f.wants:
+		p.pollSoon(id, r)
+	case shorter:
+		p.pollAfter(kube.Key{Name: id}, w.interval) // the next time was chosen for the longer one
 	}
+	head.Announcement = f.has.announcement
 	return &head
+}
+
+// commit returns the head that a GitRepo follows; empty if it is not known.
+func (p *poller) commit(key kube.Key) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.remotes[p.follows[key]]
+	if r == nil {
+		return ""
+	}
+	return r.heads[r.followers[key].ref].Commit
+}
+
+// pollSoon enqueues a remote because of a webhook: at once, unless the remote has just
+// answered. The caller holds the lock.
+func (p *poller) pollSoon(id string, r *remote) {
+	if wait := gitrepo.AnnouncedInterval - p.now().Sub(r.asked); wait > 0 {
+		p.pollAfter(kube.Key{Name: id}, wait)
+		return
+	}
+	p.pollNow(kube.Key{Name: id})
 }
 
 // unfollow drops a GitRepo that does not follow a remote any more.
@@ -166,7 +212,7 @@ type job struct {
 	src   git.Source
 	refs  []git.Reference // each once
 	host  string
-	wants map[kube.Key]int64 // what followers asked for when it began
+	wants map[kube.Key]occasion // what followers asked for when it began
 }
 
 // beginPoll prepares the request to a remote, or returns how long to wait for its host.
@@ -177,7 +223,7 @@ func (p *poller) beginPoll(id string) (*job, time.Duration) {
 	if r == nil {
 		return nil, 0
 	}
-	j := &job{id: id, src: r.src, host: git.Host(r.src.URL), wants: map[kube.Key]int64{}}
+	j := &job{id: id, src: r.src, host: git.Host(r.src.URL), wants: map[kube.Key]occasion{}}
 	for key, f := range r.followers {
 		j.wants[key] = f.wants
 		if !slices.Contains(j.refs, f.ref) {
@@ -232,11 +278,12 @@ func (p *poller) endPoll(j *job, heads map[git.Reference]gitrepo.Head) time.Dura
 	} else {
 		r.failures++
 	}
+	r.asked = p.now()
 	p.storeHeads(r, j, heads)
 	if h := p.hosts[j.host]; h != nil {
 		return max(h.until.Sub(p.now()), gitrepo.MinInterval)
 	}
-	return gitrepo.Delay(interval, r.failures, p.random())
+	return gitrepo.Delay(r.interval(), r.failures, p.random())
 }
 
 // anyUsable reports whether a remote gave any usable answer.
@@ -329,8 +376,12 @@ func errorText(err error) string {
 func (r *remote) interval() time.Duration {
 	shortest := time.Duration(0)
 	for _, f := range r.followers {
-		if f.interval > 0 && (shortest == 0 || f.interval < shortest) {
-			shortest = f.interval
+		interval := f.interval
+		if f.awaits != "" && f.awaits != r.heads[f.ref].Commit && (interval == 0 || interval > gitrepo.AnnouncedInterval) {
+			interval = gitrepo.AnnouncedInterval
+		}
+		if interval > 0 && (shortest == 0 || interval < shortest) {
+			shortest = interval
 		}
 	}
 	return shortest

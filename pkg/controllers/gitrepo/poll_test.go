@@ -320,3 +320,67 @@ func TestPermanentFaultIsNotTheHosts(t *testing.T) {
 	}
 	same(t, "ever more rarely", []time.Duration{4 * time.Second, 8 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second}, delays)
 }
+
+// A webhook makes the poller ask at once, also where polling is disabled, and go on until
+// the commit is there. Meanwhile the GitRepo has the head that was known before.
+func TestAnnouncedCommit(t *testing.T) {
+	for name, interval := range map[string]time.Duration{"Polled": time.Hour, "NotPolled": 0} {
+		t.Run(name, func(t *testing.T) {
+			b := newBoard(t)
+			b.answer["https://h/r"] = "c1"
+			w := want{interval: interval, generation: 1}
+			followBranch(b, "one", "https://h/r", "main", w)
+			b.run()
+			took(&b.woken)
+
+			b.at = b.at.Add(time.Minute)
+			w.announcement, w.awaits = "c2 at noon", "c2"
+			same(t, "what is known", "c1", followBranch(b, "one", "https://h/r", "main", w))
+			same(t, "asked at once", 1, len(b.queue))
+			id := b.queue[0]
+			for id, after := range b.run() {
+				same(t, "asked again soon", 2*time.Second, after)
+				same(t, "the answer is of that announcement", "c2 at noon", b.remotes[id].followers[kube.Key{Namespace: "ns", Name: "one"}].has.announcement)
+			}
+			same(t, "the GitRepo hears of the answer", []string{"one"}, took(&b.woken))
+
+			w.announcement, w.awaits = "c3 at noon", "c3"
+			spread := b.spread
+			followBranch(b, "one", "https://h/r", "main", w)
+			same(t, "a remote that has just answered is not asked at once", spread+1, b.spread)
+			b.run()
+
+			b.answer["https://h/r"] = "c3"
+			same(t, "the commit is there", interval, b.poll(t.Context(), id))
+			same(t, "and the GitRepo hears of it", []string{"one"}, slices.Compact(took(&b.woken)))
+			same(t, "the head", "c3", followBranch(b, "one", "https://h/r", "main", w))
+		})
+	}
+}
+
+// An interval that becomes shorter counts at once, although the next time was chosen.
+func TestShorterInterval(t *testing.T) {
+	b := newBoard(t)
+	b.answer["https://h/r"] = "c1"
+	follow(b, "one", "https://h/r", time.Hour, 1)
+	b.run()
+	follow(b, "one", "https://h/r", time.Hour, 1)
+	same(t, "nothing has changed", 0, b.spread)
+	follow(b, "one", "https://h/r", 15*time.Second, 1)
+	same(t, "asked sooner", 1, b.spread)
+}
+
+// A webhook of a GitRepo without polling does not deliver commits to another one.
+func TestNotPolledAlone(t *testing.T) {
+	b := newBoard(t)
+	b.answer["https://h/r"] = "c1"
+	follow(b, "one", "https://h/r", 0, 1)
+	follow(b, "two", "https://h/r", 0, 1)
+	b.run()
+	took(&b.woken)
+	b.answer["https://h/r"] = "c2"
+	followBranch(b, "one", "https://h/r", "main", want{generation: 1, announcement: "c2 at noon", awaits: "c2"})
+	b.run()
+	same(t, "only one was asked for", []string{"one"}, took(&b.woken))
+	same(t, "the other keeps its head", "c1", follow(b, "two", "https://h/r", 0, 1))
+}

@@ -74,9 +74,19 @@ func (w *Worker) owns(key kube.Key) bool {
 // that could not be had.
 const retryBase = 5 * time.Second
 
-// next returns when a GitRepo is reconciled again. After an error that may pass, it is
-// after a growing delay, which the status shows; otherwise when an event enqueues it.
+// next returns when a GitRepo is reconciled again: as retry does, but not later than the
+// end of the time for which a commit is awaited that a webhook announced.
 func (w *Worker) next(key kube.Key, facts gitrepo.Facts, err error) (kube.Result, error) {
+	result, err := w.retry(key, facts, err)
+	if _, left := gitrepo.AwaitedCommit(facts.Repo.Status, w.now()); left > 0 && (result.After == 0 || result.After > left) {
+		result.After = left
+	}
+	return result, err
+}
+
+// retry returns when a GitRepo is reconciled again. After an error that may pass, it is
+// after a growing delay, which the status shows; otherwise when an event enqueues it.
+func (w *Worker) retry(key kube.Key, facts gitrepo.Facts, err error) (kube.Result, error) {
 	repo := facts.Repo
 	switch {
 	case err == nil && facts.Read.Retry && facts.Head != nil && facts.Read.Commit == facts.Head.Commit:
@@ -138,8 +148,10 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 	f.Repo = repo
 	follow := want{
 		src: a.git, ref: git.Reference{Branch: repo.Spec.Branch, Revision: repo.Spec.Revision},
-		interval: gitrepo.Interval(repo.Spec), generation: repo.Generation,
+		interval:   gitrepo.Interval(repo, w.poller.commit(key), w.credentials.verifiesWebhooks(repo)),
+		generation: repo.Generation, announcement: gitrepo.Announcement(repo.Status),
 	}
+	follow.awaits, _ = gitrepo.AwaitedCommit(repo.Status, w.now())
 	f.Source, f.Credentials, f.ReadWith = a.git.ID(), hashesID(a.hashes), hashesID(repo.Annotations)
 	if f.Head = w.poller.follow(key, follow); f.Head != nil {
 		f.Head.Err = a.explain(f.Head.Err)

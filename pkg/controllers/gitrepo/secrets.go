@@ -124,6 +124,13 @@ func (cr *credentials) withDefaults(repo *fleet.GitRepo, c chart.Credentials, au
 	return c
 }
 
+// verifiesWebhooks reports whether a webhook about a GitRepo has to be signed: the GitRepo
+// names a Secret, or the installation has one.
+func (cr *credentials) verifiesWebhooks(repo *fleet.GitRepo) bool {
+	_, global := cr.cache.secrets.Get(kube.Key{Namespace: cr.namespace, Name: fleet.SecretWebhook})
+	return global || repo.Spec.WebhookSecret != ""
+}
+
 // knownHosts returns the known_hosts of the installation.
 func (cr *credentials) knownHosts() []byte {
 	m, ok := cr.cache.config.Get(kube.Key{Namespace: cr.namespace, Name: fleet.ConfigMapKnownHosts})

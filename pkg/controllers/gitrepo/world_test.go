@@ -74,6 +74,7 @@ type memoryGit struct {
 	broken   error  // what Fetch answers, if not nil
 	meantime func() // what happens while the next commit is fetched
 	fetched  int
+	resolved int          // how often ResolveAll was called
 	sources  []git.Source // that were asked, each once
 }
 
@@ -99,7 +100,7 @@ func (g *memoryGit) reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.heads, g.trees = map[string]git.Commit{}, map[git.Commit]hashedFiles{}
-	g.asked, g.broken, g.meantime, g.fetched, g.sources = nil, nil, nil, 0, nil
+	g.asked, g.broken, g.meantime, g.fetched, g.resolved, g.sources = nil, nil, nil, 0, 0, nil
 }
 
 // push makes a commit the head of a branch, with these directories: each has a manifest
@@ -147,6 +148,13 @@ func (g *memoryGit) fetches() int {
 	return g.fetched
 }
 
+// questions is how often the repository was asked for its heads.
+func (g *memoryGit) questions() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.resolved
+}
+
 // lastSource is the newest of the sources that were asked.
 func (g *memoryGit) lastSource() git.Source {
 	g.mu.Lock()
@@ -164,6 +172,7 @@ func (g *memoryGit) fault() error {
 func (g *memoryGit) ResolveAll(_ context.Context, src git.Source, refs []git.Reference) []git.Answer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.resolved++
 	if !slices.ContainsFunc(g.sources, func(s git.Source) bool { return s.ID() == src.ID() }) {
 		g.sources = append(g.sources, src)
 	}

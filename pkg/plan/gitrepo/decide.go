@@ -12,6 +12,9 @@ import (
 type Head struct {
 	Commit string
 	Err    error // reconcile.Terminal or reconcile.RequeueAfter; then Commit is empty
+	// Announcement is that of the webhook for which the repository was asked; empty if
+	// there was none.
+	Announcement string
 }
 
 // A Read is the result of the last reading. It is not known after a start.

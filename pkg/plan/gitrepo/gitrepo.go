@@ -45,18 +45,6 @@ func SpecError(spec fleet.GitRepoSpec) error {
 	return nil
 }
 
-// Interval returns how often a repository is asked: 15s where nothing is set, never less
-// than a second, and 0 where polling is disabled.
-func Interval(spec fleet.GitRepoSpec) time.Duration {
-	switch {
-	case spec.DisablePolling:
-		return 0
-	case spec.PollingInterval == nil || spec.PollingInterval.Duration <= 0:
-		return fleet.DefaultPollingInterval
-	}
-	return max(spec.PollingInterval.Duration, MinInterval)
-}
-
 // Delay returns the time until a repository is asked again after so many failures in a row:
 // the interval, doubled with each failure up to the bounds, plus up to a tenth of it.
 // random, from 0 to 1, chooses that part. The manager asks a repository that is not polled

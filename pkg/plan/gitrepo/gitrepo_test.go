@@ -27,18 +27,24 @@ func TestSpecError(t *testing.T) {
 
 func TestInterval(t *testing.T) {
 	d := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+	announced := func(commit string) fleet.GitRepoStatus { return fleet.GitRepoStatus{WebhookCommit: commit} }
 	cases := map[string]struct {
-		spec fleet.GitRepoSpec
-		want time.Duration
+		spec     fleet.GitRepoSpec
+		status   fleet.GitRepoStatus
+		unsigned bool
+		want     time.Duration
 	}{
-		"Unset":    {fleet.GitRepoSpec{}, 15 * time.Second},
-		"Zero":     {fleet.GitRepoSpec{PollingInterval: d(0)}, 15 * time.Second},
-		"Given":    {fleet.GitRepoSpec{PollingInterval: d(time.Minute)}, time.Minute},
-		"TooShort": {fleet.GitRepoSpec{PollingInterval: d(time.Millisecond)}, time.Second},
-		"Disabled": {fleet.GitRepoSpec{PollingInterval: d(time.Minute), DisablePolling: true}, 0},
+		"Unset":             {want: 15 * time.Second},
+		"Zero":              {spec: fleet.GitRepoSpec{PollingInterval: d(0)}, want: 15 * time.Second},
+		"Given":             {spec: fleet.GitRepoSpec{PollingInterval: d(time.Minute)}, status: announced("c1"), want: time.Minute},
+		"TooShort":          {spec: fleet.GitRepoSpec{PollingInterval: d(time.Millisecond)}, want: time.Second},
+		"Disabled":          {spec: fleet.GitRepoSpec{PollingInterval: d(time.Minute), DisablePolling: true}, status: announced("c1")},
+		"Announced":         {status: announced("c1"), want: time.Hour},
+		"FoundByPolling":    {status: announced("c0"), want: 15 * time.Second},
+		"AnnouncedByAnyone": {status: announced("c1"), unsigned: true, want: 15 * time.Second},
 	}
 	for name, c := range cases {
-		if got := Interval(c.spec); got != c.want {
+		if got := Interval(&fleet.GitRepo{Spec: c.spec, Status: c.status}, "c1", !c.unsigned); got != c.want {
 			t.Errorf("%s: want %s, got %s", name, c.want, got)
 		}
 	}

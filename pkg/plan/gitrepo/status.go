@@ -29,7 +29,7 @@ type trouble struct {
 }
 
 // Status returns what the status of a GitRepo says: commits, generations, what the last
-// reading has written, gitJobStatus, and the conditions Accepted, GitPolling, Stalled and
+// reading has written, webhookCommit if it was given up, gitJobStatus, and the conditions Accepted, GitPolling, Stalled and
 // Reconciling. All else in it is as it was, but that Ready is lowered together with a
 // commit that changed something. Times move only with what they belong to, so that the same
 // facts give the same status.
@@ -61,6 +61,7 @@ func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 			Commit: r.Commit, Generation: r.Generation, Complete: r.Message == "" && !r.Retry, Paths: r.Paths,
 		}, r.Commits, r.Gone)
 	}
+	s.WebhookCommit = giveUp(s, f, now)
 	t := findTrouble(f)
 	if !f.Read.Known && s.GitJobStatus == JobFailed && (t == nil || t.passing) {
 		return s // how the last reading ended still holds; it is about to be tried again
@@ -220,9 +221,9 @@ type Notice struct {
 }
 
 // Changes returns the notices for a change of status: one for each problem that begins or
-// changes, in the words of its condition.
+// changes, in the words of its condition, and one for an announced commit that was given up.
 func Changes(old, changed fleet.GitRepoStatus) []Notice {
-	var list []Notice
+	list := notVisible(old, changed)
 	for _, kind := range []string{fleet.ConditionAccepted, fleet.ConditionGitPolling, fleet.ConditionStalled} {
 		bad := corev1.ConditionFalse
 		if kind == fleet.ConditionStalled {

@@ -369,6 +369,8 @@ const (
 	SecretAgentBootstrap = "fleet-agent-bootstrap"
 	// SecretGitCredential is the default client secret of GitRepos.
 	SecretGitCredential = "gitcredential"
+	// SecretWebhook is the Secret in the system namespace that webhooks are verified with.
+	SecretWebhook = "gitjob-webhook"
 	// SecretOCIStorage is the default registry secret of GitRepos.
 	SecretOCIStorage = "ocistorage"
 	// ClusterGroupDefault is the group that GitRepos without targets go to.

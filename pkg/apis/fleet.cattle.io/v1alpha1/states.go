@@ -171,4 +171,7 @@ const (
 	EventFailedToCheckCommit    = "FailedToCheckCommit"
 	EventFailedValidatingSecret = "FailedValidatingSecret"
 	EventPolicyViolation        = "PolicyViolation"
+	// EventWebhookCommitNotVisible: the repository does not show the commit that a webhook
+	// announced.
+	EventWebhookCommitNotVisible = "WebhookCommitNotVisible"
 )
