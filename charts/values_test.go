@@ -124,6 +124,7 @@ func TestValuesAct(t *testing.T) {
 			"admission.registrations": false, "admission.secrets": false, "registration.maxPending": 5,
 			"manageAgent": false, "agent.replicas": 2, "agent.reconciler.workers.bundledeployment": "50",
 			"agent.leaderElection.leaseDuration": "40s", "agent.leaderElection.retryPeriod": "11s", "agent.leaderElection.renewDeadline": "26s",
+			"gitjob.ingress.host":         "hooks.example.com",
 			"debugLevel":                  1,
 			"shards":                      []any{map[string]any{"id": "blue"}},
 			"extraEnv":                    []any{map[string]any{"name": "A", "value": "b"}},
@@ -149,7 +150,7 @@ func TestValuesAct(t *testing.T) {
 	}
 	// These show only together with others, or in what is refused.
 	elsewhere := map[string]bool{
-		"gitjob.noProxy": true, "propagateDebugSettingsToAgents": true, "image.os": true, "kubectl.tolerations": true,
+		"gitjob.noProxy": true, "gitjob.ingress.className": true, "gitjob.ingress.tlsSecret": true, "gitjob.ingress.annotations": true, "propagateDebugSettingsToAgents": true, "image.os": true, "kubectl.tolerations": true,
 		"checkin.mode": true, "checkin.schedule": true, "checkin.timezone": true, "orphanGracePeriod": true, "noProxy": true, "internal.systemNamespace": true, "internal.managedReleaseName": true}
 	for chart, all := range changes {
 		plain := asYAML(t, mustRender(t, of(chart, nil)))

@@ -43,6 +43,7 @@ type options struct {
 	identity       string
 	metricsAddress string
 	healthAddress  string
+	webhookAddress string
 	leaderElect    bool
 	debug          bool
 	workers        int
@@ -88,6 +89,8 @@ func newCommand(getenv func(string) string, stderr io.Writer) *cobra.Command {
 		"address for Prometheus, such as :8080; empty or 0 for none (env FLEET_METRICS_BIND_ADDRESS)")
 	f.StringVar(&o.healthAddress, "health-address", getenv("FLEET_HEALTHPROBE_BIND_ADDRESS"),
 		"address for probes, such as :8081; empty or 0 for none (env FLEET_HEALTHPROBE_BIND_ADDRESS)")
+	f.StringVar(&o.webhookAddress, "webhook-address", getenv("FLEET_WEBHOOK_BIND_ADDRESS"),
+		"address for webhooks of git hosts, such as :8080, in the role gitjob; empty or 0 for none (env FLEET_WEBHOOK_BIND_ADDRESS)")
 	f.IntVar(&o.workers, "bundle-workers", 8, "Bundles worked on at once, 1 to 500")
 	f.StringVar(&o.workspaceMode, "workspace-mode", string(workspace.Auto),
 		"who makes Fleet's clusters and namespaces of Rancher's: rancher, standalone (this process), or auto: Rancher while it is there")

@@ -205,7 +205,12 @@ func (p *process) gitJob(ctx context.Context) error {
 	}
 	job := p.options.gitJob
 	job.Dir, job.UserAgent, job.Proxy = os.TempDir(), fleet.FieldManagerGitJob+"/"+version.Version, http.ProxyFromEnvironment
-	return controllers.RunGitJob(ctx, p.config(), job, c, p.log)
+	group, ctx := errgroup.WithContext(ctx)
+	if err := p.receiveWebhooks(ctx, group, c); err != nil {
+		return err
+	}
+	group.Go(func() error { return controllers.RunGitJob(ctx, p.config(), job, c, p.log) })
+	return group.Wait()
 }
 
 func (p *process) helmOps(ctx context.Context) error {

@@ -10,6 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/fleetworkspace/fleet/pkg/controllers"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // stopServing is how long a scrape may take to end.
@@ -28,7 +31,7 @@ func (p *process) serve(ctx context.Context, group *errgroup.Group) error {
 		address string
 		handler http.Handler
 	}{{p.options.metricsAddress, metrics}, {p.options.healthAddress, health}} {
-		if e.address == "" || e.address == "0" {
+		if !isSet(e.address) {
 			continue
 		}
 		listener, err := net.Listen("tcp", e.address)
@@ -48,5 +51,22 @@ func (p *process) serve(ctx context.Context, group *errgroup.Group) error {
 			_ = server.Shutdown(ending)
 		})
 	}
+	return nil
+}
+
+// isSet reports whether an address is one to listen on.
+func isSet(address string) bool { return address != "" && address != "0" }
+
+// receiveWebhooks opens the endpoint for webhooks if it was asked for. An address that
+// cannot be opened is an error at once.
+func (p *process) receiveWebhooks(ctx context.Context, group *errgroup.Group, c *kube.Client) error {
+	if !isSet(p.options.webhookAddress) {
+		return nil
+	}
+	listener, err := net.Listen("tcp", p.options.webhookAddress)
+	if err != nil {
+		return fmt.Errorf("listen on %q for webhooks: %w", p.options.webhookAddress, err)
+	}
+	group.Go(func() error { return controllers.RunWebhooks(ctx, p.config(), listener, c, p.log) })
 	return nil
 }

@@ -95,12 +95,11 @@ spec:
     spec: {containers: [{name: web, image: "none.invalid/web:1"}]}
 `
 
-// goes are the parts of the reference's charts that ours do not have: the Service for
-// webhooks, and rights of its agent under another name.
+// goes are the parts of the reference's charts that ours do not have: rights of its agent
+// under another name.
 var goes = []string{
 	"ClusterRole fleet-agent-system-fleet-agent-role",
 	"ClusterRoleBinding fleet-agent-system-fleet-agent-role-binding",
-	"Service cattle-fleet-system/gitjob",
 }
 
 // tolerations are the values with which Rancher installs charts if its control plane is
@@ -182,8 +181,7 @@ func (w *world) back(before map[string]*unstructured.Unstructured) {
 			lost = append(lost, name)
 		}
 	}
-	agents := goes[:2] // of the chart that was not rolled back
-	if diff := cmp.Diff(agents, lost); diff != "" {
+	if diff := cmp.Diff(goes, lost); diff != "" { // all of the chart that was not rolled back
 		w.Errorf("what is gone after a rollback\n-want +got\n%s", diff)
 	}
 	const ours = "fleet-controller-workspace" // of no other chart, and for no longer than ours is there

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/controllers/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/controllers/helmop"
 	"github.com/fleetworkspace/fleet/pkg/controllers/notimplemented"
+	"github.com/fleetworkspace/fleet/pkg/controllers/webhook"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
@@ -135,6 +137,13 @@ func RunHelmOps(ctx context.Context, cfg Config, ops HelmOps, c *kube.Client, lo
 		log.WithField("reason", cfg.Scope.String()).Info("helmops started")
 		return kube.Run(ctx, Report(log), worker.Runnables()...)
 	})
+}
+
+// RunWebhooks receives webhooks on a listener until ctx ends, and closes the listener. It
+// needs no lease: each process of the role gitjob receives them.
+func RunWebhooks(ctx context.Context, cfg Config, l net.Listener, c *kube.Client, log *logrus.Entry) error {
+	receiver := webhook.New(webhook.Config{Namespace: cfg.Namespace, Scope: cfg.Scope}, c, log)
+	return kube.Run(ctx, Report(log), receiver.Runnables(l)...)
 }
 
 // Lead calls f while it holds a lease; without leader election at once.

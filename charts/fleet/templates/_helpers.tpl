@@ -186,9 +186,16 @@ last of which may have a proxy and noProxy of its own.
 {{- end }}
 {{- end -}}
 
-{{/* Ports and probes of one container. Takes (list . metricsPort healthPort). */}}
+{{/*
+Ports and probes of one container. Takes (list . metricsPort healthPort webhookPort), the
+last of which is 0 for a container that receives no webhooks.
+*/}}
 {{- define "fleet.ports" -}}
 ports:
+  {{- with index . 3 }}
+  - name: webhook
+    containerPort: {{ . }}
+  {{- end }}
   {{- if (index . 0).Values.metrics.enabled }}
   - name: metrics
     containerPort: {{ index . 1 }}

@@ -129,6 +129,7 @@ type server struct {
 
 // Run implements kube.Runner.
 func (s *server) Run(ctx context.Context) error {
+	defer func() { _ = s.listener.Close() }()
 	srv := &http.Server{
 		Handler: s.handler, MaxHeaderBytes: maxHeaderBytes, ReadHeaderTimeout: headerTime, ReadTimeout: readTime,
 		WriteTimeout: readTime + notifyTime, IdleTimeout: idleTime,
