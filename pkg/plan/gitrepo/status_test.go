@@ -133,8 +133,8 @@ func TestStatus(t *testing.T) {
 		},
 		"Missing": {
 			why:   "an unsupported field is reported, and stops nothing",
-			facts: Facts{Repo: fresh, Head: &Head{Commit: "c1"}, Missing: "webhookSecret is ...", Read: Read{Known: true, Commit: "c1", Generation: 1}},
-			want: []string{"Current at c1, polled c1, generation 1, force 0", "Accepted=False NotImplemented: webhookSecret is ...", "GitPolling=True ",
+			facts: Facts{Repo: fresh, Head: &Head{Commit: "c1"}, Missing: "imageScanCommit is ...", Read: Read{Known: true, Commit: "c1", Generation: 1}},
+			want: []string{"Current at c1, polled c1, generation 1, force 0", "Accepted=False NotImplemented: imageScanCommit is ...", "GitPolling=True ",
 				"Stalled=False ", "Reconciling=False "},
 		},
 		"Suspended": {

@@ -15,7 +15,6 @@ func (c *fieldCollector) addField(set bool, name string) {
 
 func gitRepo(s *fleet.GitRepoSpec) []string {
 	var c fieldCollector
-	c.addField(s.WebhookSecret != "", "webhookSecret")
 	c.addField(s.ImageScanInterval != nil, "imageScanInterval")
 	c.addField(s.ImageScanCommit != nil, "imageScanCommit")
 	return c

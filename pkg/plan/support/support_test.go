@@ -17,8 +17,8 @@ func TestMissing(t *testing.T) {
 		want []string
 	}{
 		"PlainGitRepo": {"nothing to say about what works", &fleet.GitRepo{Spec: fleet.GitRepoSpec{Repo: "https://x"}}, nil},
-		"GitRepo": {"each field once, sorted", &fleet.GitRepo{Spec: fleet.GitRepoSpec{WebhookSecret: "s", ImageScanInterval: &metav1.Duration{}}},
-			[]string{"imageScanInterval", "webhookSecret"}},
+		"GitRepo": {"each field once, sorted", &fleet.GitRepo{Spec: fleet.GitRepoSpec{WebhookSecret: "s", ImageScanCommit: &fleet.CommitSpec{}, ImageScanInterval: &metav1.Duration{}}},
+			[]string{"imageScanCommit", "imageScanInterval"}},
 		"BundleTargets": {"customizations count as well, and a name is said once",
 			&fleet.Bundle{Spec: fleet.BundleSpec{
 				Targets: []fleet.BundleTarget{

@@ -130,10 +130,10 @@ func TestJudge(t *testing.T) {
 		"Repo": {
 			why: "the Bundle is fine, and what it is from asks for more",
 			change: func(in *Input) {
-				in.Repo = &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: fleet.GitRepoSpec{WebhookSecret: "s"}}
+				in.Repo = &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: fleet.GitRepoSpec{ImageScanCommit: &fleet.CommitSpec{}}}
 			},
 			want: Finding{Verdict: Unsupported, Clusters: 2, Reasons: []string{
-				"GitRepo shop: webhookSecret is accepted, but this version does not act on it yet"}},
+				"GitRepo shop: imageScanCommit is accepted, but this version does not act on it yet"}},
 		},
 		"HelmOp": {
 			why:    "a Bundle of a HelmOp is compared as any other",

@@ -250,7 +250,7 @@ func TestRepoWarnings(t *testing.T) {
 		}
 	}
 	dropped := says(fleet.ConditionStalled, corev1.ConditionFalse, "UnknownKey", "a/cm.yaml:3: no kind")
-	unused := says(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonNotImplemented, "webhookSecret is not acted on")
+	unused := says(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonNotImplemented, "imageScanCommit is not acted on")
 	for name, c := range map[string]struct {
 		repo *fleet.GitRepo
 		want string
@@ -258,7 +258,7 @@ func TestRepoWarnings(t *testing.T) {
 		"None":    {repo(says(fleet.ConditionStalled, corev1.ConditionFalse, fleet.ReasonSucceeded, "")), ""},
 		"One":     {repo(dropped), "1 warning: a/cm.yaml:3: no kind"},
 		"Several": {repo(says(fleet.ConditionStalled, corev1.ConditionFalse, "UnknownKey", "a/cm.yaml:3: no kind (and 2 more)")), "3 warnings: a/cm.yaml:3: no kind"},
-		"Field":   {repo(unused), "1 warning: webhookSecret is not acted on"},
+		"Field":   {repo(unused), "1 warning: imageScanCommit is not acted on"},
 		"Both":    {repo(dropped, unused), "2 warnings: a/cm.yaml:3: no kind"},
 		"Budget": {
 			repo(says(fleet.ConditionDeletionBudget, corev1.ConditionFalse, "InvalidDeletionBudget", "namespace shops: want a share")),

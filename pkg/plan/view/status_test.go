@@ -483,7 +483,7 @@ func TestRepositories(t *testing.T) {
 		r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonRestricted, "x", 0)}
 	})
 	unused := repo(func(r *fleet.GitRepo) {
-		r.Status.Conditions = append(r.Status.Conditions, cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonNotImplemented, "webhookSecret", 0))
+		r.Status.Conditions = append(r.Status.Conditions, cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonNotImplemented, "imageScanCommit", 0))
 	})
 	denied := repo(func(r *fleet.GitRepo) {
 		r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, "SecretNotFound", "x", 0)}

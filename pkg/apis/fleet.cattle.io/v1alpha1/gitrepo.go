@@ -107,7 +107,8 @@ type GitRepoSpec struct {
 	Targets []GitTarget `json:"targets,omitempty"`
 
 	// PollingInterval is how often the repository is asked for new commits, at
-	// most once a second. Default: 15s, also for 0.
+	// most once a second. Default: 15s, also for 0; 1h while verified webhooks
+	// announce the commits.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
@@ -150,7 +151,8 @@ type GitRepoSpec struct {
 	CorrectDrift *CorrectDrift `json:"correctDrift,omitempty"`
 
 	// DisablePolling looks for new commits only when the spec or the Secret of
-	// clientSecretName changes, and when gitjob starts. Default: false.
+	// clientSecretName changes, when a webhook announces a commit, and when
+	// gitjob starts. Default: false.
 	// +optional
 	DisablePolling bool `json:"disablePolling,omitempty"`
 
@@ -159,8 +161,10 @@ type GitRepoSpec struct {
 	// +optional
 	OCIRegistrySecret string `json:"ociRegistrySecret,omitempty"`
 
-	// WebhookSecret is the Secret that webhooks are checked against, in the
-	// same namespace. Not acted on yet: webhooks are not received.
+	// WebhookSecret is the Secret that webhooks are verified with, in the same
+	// namespace. It must exist if it is set. Default: the Secret gitjob-webhook
+	// in the namespace of Fleet; if that does not exist, webhooks need no
+	// signature, which is deprecated.
 	// +optional
 	WebhookSecret string `json:"webhookSecret,omitempty"`
 
@@ -214,7 +218,8 @@ type GitRepoStatus struct {
 	// +optional
 	Commit string `json:"commit,omitempty"`
 
-	// WebhookCommit is the commit that a webhook announced last.
+	// WebhookCommit is the commit that a webhook announced last; if the
+	// repository did not show it in time, the commit that was read.
 	// +optional
 	WebhookCommit string `json:"webhookCommit,omitempty"`
 
