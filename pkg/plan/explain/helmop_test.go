@@ -32,6 +32,9 @@ func TestWithoutBundle(t *testing.T) {
 			if got.StoppedAt != Source || got.Reason != c.reason || got.Message != c.message || got.Headline() != "helmop web has no bundle" {
 				t.Errorf("got %+v", got)
 			}
+			if resumes := len(got.Hints) == 1 && got.Hints[0].Do == "fleet resume --all"; resumes != (c.reason == fleet.ReasonSuspended) {
+				t.Errorf("got hints %v", got.Hints)
+			}
 		})
 	}
 }
