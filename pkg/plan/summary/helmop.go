@@ -20,6 +20,10 @@ func HelmOpStatus(op *fleet.HelmOp, s Sources, now time.Time) fleet.HelmOpStatus
 	ready := Ready(ByBundle, &st.Summary, op.Generation)
 	if problem := helmOpProblem(op, s); problem != nil {
 		ready = NotReady(problem.Reason, problem.Message, op.Generation)
+		if st.Summary.DesiredReady == 0 {
+			st.Summary, st.Display.ReadyBundleDeployments = notDeployed(op.Name, problem), ratioText(0, 1)
+			st.Display.State = DisplayState(&st.Summary)
+		}
 		if problem.Reason != ReasonNoBundles && problem.Reason != ReasonNotRead && st.Display.Message == "" {
 			st.Display.Message = message(problem.Message)
 		}
@@ -30,6 +34,19 @@ func HelmOpStatus(op *fleet.HelmOp, s Sources, now time.Time) fleet.HelmOpStatus
 	st.Conditions = condition.Set(st.Conditions, ready, now)
 	st.Conditions = setUnrendered(st.Conditions, unrenderedOf(s.Bundles), op.Generation, now)
 	return st
+}
+
+// notDeployed returns the summary of a HelmOp without deployments: one that is missing.
+// Rancher copies it to its own conditions, and takes one in which Ready is DesiredReady for
+// a success.
+func notDeployed(name string, problem *Problem) fleet.BundleSummary {
+	if problem.Reason == ReasonNotRead || problem.Reason == ReasonNoBundles {
+		return fleet.BundleSummary{DesiredReady: 1, WaitApplied: 1}
+	}
+	return fleet.BundleSummary{
+		DesiredReady: 1, ErrApplied: 1,
+		NonReadyResources: []fleet.NonReadyResource{{Name: name, State: fleet.ErrApplied, Message: condition.Message(problem.Message)}},
+	}
 }
 
 // helmOpProblem returns why a HelmOp cannot be Ready whatever its deployments say; nil for

@@ -50,6 +50,9 @@ func TestHelmOpStatus(t *testing.T) {
 			if ready == nil || (ready.Status == corev1.ConditionTrue) != (c.want == "") || ready.Message != c.want {
 				t.Errorf("want %q, got %+v", c.want, ready)
 			}
+			if sum := got.Summary; (sum.Ready == sum.DesiredReady) != (len(c.sources.Deployments) > 0) {
+				t.Errorf("Rancher takes this for a success or none: %+v", sum)
+			}
 			if got.Display.Error != c.error || got.Version != "1.2.3" {
 				t.Errorf("got %+v", got)
 			}
