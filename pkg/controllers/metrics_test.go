@@ -27,6 +27,7 @@ func (oneOfEach) Collect(ch chan<- prometheus.Metric) {
 	s.cluster(&fleet.Cluster{})
 	s.group(&fleet.ClusterGroup{})
 	s.repo(&fleet.GitRepo{})
+	s.helmOp(&fleet.HelmOp{})
 }
 
 var (

@@ -8,6 +8,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -43,6 +44,9 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, o := range c.bundles.Repos() {
 		s.repo(o)
+	}
+	for _, o := range c.bundles.HelmOps() {
+		s.helmOp(o)
 	}
 }
 
@@ -142,12 +146,26 @@ func (s *samples) repo(r *fleet.GitRepo) {
 		unreadable = 1
 	}
 	s.send("gitrepo_unreadable", unreadable, names, values)
-	c := &r.Status.ResourceCounts
+	s.resources("gitrepo_resources_", &r.Status.ResourceCounts, names, values)
+}
+
+// helmOp adds the samples of a HelmOp.
+func (s *samples) helmOp(op *fleet.HelmOp) {
+	request := chart.RequestOf(op.Spec.Helm)
+	names := []string{"name", "namespace", "repo", "chart", "version"}
+	values := []string{op.Name, op.Namespace, chart.Redact(request.Repo), chart.Redact(request.Chart), request.Version}
+	s.send("helmop_desired_ready_clusters", op.Status.DesiredReadyClusters, names, values)
+	s.send("helmop_ready_clusters", op.Status.ReadyClusters, names, values)
+	s.resources("helmop_resources_", &op.Status.ResourceCounts, names, values)
+}
+
+// resources adds the samples for the numbers of objects of a GitRepo or HelmOp.
+func (s *samples) resources(prefix string, c *fleet.ResourceCounts, names, values []string) {
 	for family, n := range map[string]int{
 		"desired_ready": c.DesiredReady, "missing": c.Missing, "modified": c.Modified, "not_ready": c.NotReady,
 		"orphaned": c.Orphaned, "ready": c.Ready, "unknown": c.Unknown, "wait_applied": c.WaitApplied,
 	} {
-		s.send("gitrepo_resources_"+family, n, names, values)
+		s.send(prefix+family, n, names, values)
 	}
 }
 

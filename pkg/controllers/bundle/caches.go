@@ -9,6 +9,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
@@ -127,9 +128,11 @@ func (bs *base) stripCluster(c *fleet.Cluster) {
 	bs.lists.cluster(c)
 }
 
-// stripHelmOp drops the options of a HelmOp, which its Bundle has as well.
+// stripHelmOp drops the options of a HelmOp except its chart: its Bundle has them as well.
 func stripHelmOp(op *fleet.HelmOp) {
+	request := chart.RequestOf(op.Spec.Helm)
 	op.Spec.BundleSpec = fleet.BundleSpec{}
+	op.Spec.Helm = &fleet.HelmOptions{Repo: request.Repo, Chart: request.Chart, Version: request.Version}
 	delete(op.Annotations, annotationApplied)
 }
 

@@ -181,6 +181,9 @@ func (c *Controllers) Table() *fleetstate.State { return c.base.table }
 // Repos returns all GitRepos, for metrics.
 func (c *Controllers) Repos() []*fleet.GitRepo { return c.base.cache.repos.List("") }
 
+// HelmOps returns all HelmOps, for metrics. Of their specs they have the chart only.
+func (c *Controllers) HelmOps() []*fleet.HelmOp { return c.base.cache.helmOps.List("") }
+
 // Clusters returns all Clusters, for metrics.
 func (c *Controllers) Clusters() []*fleet.Cluster { return c.base.cache.clusters.List("") }
 
