@@ -51,16 +51,36 @@ func (f *Fleet) installManager(ctx context.Context, t *Tier) error {
 		return err
 	}
 	for i, part := range managerParts {
-		metrics := 0 // none
+		var args []string
 		if t == f.tiers[0] {
-			metrics = f.cfg.Ports.Metrics(i)
+			args = f.listeners(i)
 		}
-		if err := f.startManagerPart(ctx, t, part.name, part.roles, metrics); err != nil {
+		if err := f.startManagerPart(ctx, t, part.name, part.roles, args...); err != nil {
 			return err
 		}
 	}
 	f.report("install", fmt.Sprintf("Fleet on %s: %d CRDs, manager running", t.Name(), kinds))
 	return nil
+}
+
+// listeners returns the arguments of a part of the manager, by its index in managerParts, for
+// what it serves on this machine.
+func (f *Fleet) listeners(part int) []string {
+	at := func(flag string, number int) string {
+		return "--" + flag + "=" + net.JoinHostPort(port.Loopback, strconv.Itoa(number))
+	}
+	switch managerParts[part].name {
+	case "fleet-controller":
+		return []string{at("metrics-address", f.cfg.Ports.Metrics(0))}
+	case "gitjob":
+		return []string{at("metrics-address", f.cfg.Ports.Metrics(1)), at("webhook-address", f.cfg.Ports.Webhooks())}
+	}
+	return nil
+}
+
+// WebhookURL is where git hosts announce pushes to the management cluster's manager.
+func (f *Fleet) WebhookURL() string {
+	return "http://" + net.JoinHostPort(port.Loopback, strconv.Itoa(f.cfg.Ports.Webhooks()))
 }
 
 func (f *Fleet) managerRelease(t *Tier) release {
@@ -107,16 +127,13 @@ func (f *Fleet) waitKinds(ctx context.Context, t *Tier) (int, error) {
 	return kinds, err
 }
 
-func (f *Fleet) startManagerPart(ctx context.Context, t *Tier, name, roles string, metrics int) error {
+func (f *Fleet) startManagerPart(ctx context.Context, t *Tier, name, roles string, more ...string) error {
 	path := filepath.Join(f.dir(t.Host), name+".kubeconfig")
 	entry := kubeconfig.Entry{Name: t.Name(), Server: t.Host.Cluster.URL(), CA: t.Host.Cluster.CA()}
 	if err := f.writeCredential(ctx, t.Host, account{api.NamespaceSystem, name}, entry, path); err != nil {
 		return err
 	}
-	args := []string{"--kubeconfig=" + path, "--namespace=" + api.NamespaceSystem, "--roles=" + roles}
-	if metrics != 0 {
-		args = append(args, "--metrics-address="+net.JoinHostPort(port.Loopback, strconv.Itoa(metrics)))
-	}
+	args := append([]string{"--kubeconfig=" + path, "--namespace=" + api.NamespaceSystem, "--roles=" + roles}, more...)
 	p, err := f.newProgram(t.Host, name, "fleet-controller", args)
 	if err != nil {
 		return err

@@ -41,6 +41,9 @@ func (p Ports) Link(i int) int { return p.at(p.stride() + i) }
 // fleet-controller, 1 is gitjob.
 func (p Ports) Metrics(i int) int { return p.at(2*p.stride() - 2 + i) }
 
+// Webhooks is where gitjob of the management cluster receives webhooks.
+func (p Ports) Webhooks() int { return p.at(p.stride()) }
+
 // Last is the end of the block.
 func (p Ports) Last() int { return p.at(2*p.stride() - 1) }
 
@@ -54,7 +57,7 @@ type Use struct {
 func (p Ports) Uses(names []string) []Use {
 	uses := []Use{
 		{p.Control(), "control"}, {p.API(0), "API server of local"}, {p.Git(), "git server"},
-		{p.Metrics(0), "metrics of fleet-controller"}, {p.Metrics(1), "metrics of gitjob"},
+		{p.Metrics(0), "metrics of fleet-controller"}, {p.Metrics(1), "metrics of gitjob"}, {p.Webhooks(), "webhooks"},
 	}
 	for i, name := range names {
 		uses = append(uses,
