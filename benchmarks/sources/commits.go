@@ -1,10 +1,15 @@
 package sources
 
 import (
+	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
 	"time"
 
@@ -27,15 +32,12 @@ func (b *bench) commits(ctx context.Context) error {
 	measure.Title("From git push to Ready on both clusters, one ConfigMap")
 	measure.Row("how the commit is noticed", "median", "all, sorted")
 	measure.Row("---", "---:", "---")
-	for _, way := range []struct {
-		name    string
-		polling time.Duration
-		forced  bool
-	}{
-		{"polling, `pollingInterval: 1s`, pushed at a random moment", time.Second, false},
-		{"forced: `forceSyncGeneration` raised right after the push", time.Hour, true},
+	for _, way := range []way{
+		{"polling, `pollingInterval: 1s`, pushed at a random moment", time.Second, nil},
+		{"forced: `forceSyncGeneration` raised right after the push", time.Hour, (*series).force},
+		{"a signed webhook of GitHub right after the push, no polling", 0, (*series).announce},
 	} {
-		times, err := b.series(ctx, way.polling, way.forced)
+		times, err := b.series(ctx, way)
 		if err != nil {
 			return fmt.Errorf("%s: %w", way.name, err)
 		}
@@ -44,19 +46,26 @@ func (b *bench) commits(ctx context.Context) error {
 	return nil
 }
 
+// A way is how the manager notices a commit.
+type way struct {
+	name    string
+	polling time.Duration // 0: there is none
+	tell    func(s *series, ctx context.Context, commit string) error
+}
+
 // series makes a repository of its own and measures one commit after another.
-func (b *bench) series(ctx context.Context, polling time.Duration, forced bool) ([]time.Duration, error) {
-	s, err := b.newSeries(ctx, polling)
+func (b *bench) series(ctx context.Context, w way) ([]time.Duration, error) {
+	s, err := b.newSeries(ctx, w.polling)
 	if err != nil {
 		return nil, err
 	}
 	defer s.stop()
 	var times []time.Duration
 	for i := range b.runs + 1 {
-		if !forced { // a push at once after Ready would always meet the same moment between two polls
-			pause(ctx, rand.N(polling))
+		if w.tell == nil { // a push at once after Ready would always meet the same moment between two polls
+			pause(ctx, rand.N(w.polling))
 		}
-		took, err := s.one(ctx, fmt.Sprint("value ", i), forced)
+		took, err := s.one(ctx, fmt.Sprint("value ", i), w.tell)
 		if err != nil {
 			return nil, err
 		}
@@ -106,15 +115,28 @@ func (b *bench) newSeries(ctx context.Context, polling time.Duration) (*series, 
 	watch, stop := context.WithCancel(ctx)
 	s.stop = stop
 	go func() { _ = s.cache.Run(watch) }() // ends with stop
-	_, err := s.repos.Create(ctx, &api.GitRepo{
+	repo := &api.GitRepo{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceDefault, Name: name},
 		Spec: api.GitRepoSpec{
 			Repo: b.Git.URL(name), Branch: gitserver.Branch, PollingInterval: &metav1.Duration{Duration: polling},
 			Targets: []api.GitTarget{{Name: "all", ClusterSelector: &metav1.LabelSelector{}}},
 		},
-	})
+	}
+	if polling == 0 {
+		repo.Spec.PollingInterval, repo.Spec.DisablePolling, repo.Spec.WebhookSecret = nil, true, name
+		_, err := kube.StoreOf[*corev1.Secret](b.Client()).Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceDefault, Name: name}, Data: map[string][]byte{"github": []byte(webhookKey)},
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	_, err := s.repos.Create(ctx, repo)
 	return s, err
 }
+
+// webhookKey signs the webhooks of a series.
+const webhookKey = "a key of the benchmark"
 
 // commit commits a value for the ConfigMap and returns the commit, which no
 // reader sees before push.
@@ -133,7 +155,7 @@ func (s *series) commit(value string) (string, error) {
 
 // one measures from the start of git push to Ready, and then makes sure that
 // Ready was true: both clusters have the value.
-func (s *series) one(ctx context.Context, value string, forced bool) (time.Duration, error) {
+func (s *series) one(ctx context.Context, value string, tell func(*series, context.Context, string) error) (time.Duration, error) {
 	commit, err := s.commit(value)
 	if err != nil {
 		return 0, err
@@ -142,8 +164,8 @@ func (s *series) one(ctx context.Context, value string, forced bool) (time.Durat
 	if err := push(s.tree); err != nil {
 		return 0, err
 	}
-	if forced {
-		if err := s.force(ctx); err != nil {
+	if tell != nil {
+		if err := tell(s, ctx, commit); err != nil {
 			return 0, err
 		}
 	}
@@ -169,7 +191,7 @@ func (s *series) ready(commit string) bool {
 }
 
 // force raises the number that asks for a new read.
-func (s *series) force(ctx context.Context) error {
+func (s *series) force(ctx context.Context, _ string) error {
 	for {
 		old, err := s.repos.Get(ctx, kube.Key{Namespace: api.NamespaceDefault, Name: s.name})
 		if err != nil {
@@ -181,6 +203,28 @@ func (s *series) force(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// announce sends a webhook about a commit, as GitHub does.
+func (s *series) announce(ctx context.Context, commit string) error {
+	body := fmt.Appendf(nil, `{"ref": "refs/heads/%s", "after": %q, "repository": {"clone_url": %q}}`, gitserver.Branch, commit, s.b.Git.URL(s.name))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.b.WebhookURL(), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	mac := hmac.New(sha256.New, []byte(webhookKey))
+	mac.Write(body)
+	req.Header.Set("X-GitHub-Event", "push")
+	req.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("the webhook was answered with %s", resp.Status)
+	}
+	return nil
 }
 
 // errNotThere is why a figure would be worth nothing.
