@@ -171,7 +171,7 @@ func (w *world) installManager() {
 	w.install(w.local, "fleet", w.managerValues())
 	installed := w.since(began)
 	w.until("the manager's pods run", func(context.Context) string {
-		return w.running(w.local, fleet.NamespaceSystem, before, "fleet-controller", "gitjob")
+		return w.running(w.local, fleet.NamespaceSystem, before, "fleet-controller", "gitjob", "helmops")
 	})
 	w.until("the local agent runs", func(context.Context) string {
 		return w.running(w.local, fleet.NamespaceLocalAgent, before, "fleet-agent")
@@ -219,12 +219,13 @@ func (w *world) webRuns(s *site, namespace string) {
 	})
 }
 
-// The pods of the manager listen for nothing but metrics and health, by the sockets
-// that the kernel knows. They run without root and cannot write where they run.
+// The pods of the manager listen for nothing but metrics, health and webhooks, by the
+// sockets that the kernel knows. They run without root and cannot write where they run.
 func (w *world) sockets() {
 	want := map[string][]string{
 		"fleet-controller": {"tcp 8080", "tcp 8081"}, // metrics, health
-		"gitjob":           {"tcp 8081", "tcp 8082"},
+		"gitjob":           {"tcp 8080", "tcp 8081", "tcp 8082"}, // webhooks besides
+		"helmops":          {"tcp 8081", "tcp 8082"},
 		"fleet-agent":      nil,
 	}
 	got := map[string][]string{}
@@ -319,7 +320,7 @@ func (w *world) upgradeManager() {
 	began := time.Now()
 	w.upgrade(w.local, "fleet", map[string]any{"image": imageOf(after), "agentImage": imageOf(after)})
 	w.until("the manager's pods run with the new image", func(context.Context) string {
-		return w.running(w.local, fleet.NamespaceSystem, after, "fleet-controller", "gitjob")
+		return w.running(w.local, fleet.NamespaceSystem, after, "fleet-controller", "gitjob", "helmops")
 	})
 	manager := w.since(began)
 	for _, at := range w.agents() {

@@ -52,7 +52,7 @@ func (w *world) rancherComes() {
 	w.upgradeWith(w.local, "fleet", rancherValues(w.local), true)
 	w.local.withoutRoles = period{kinds, time.Now()}
 	w.until("the manager runs with Rancher's values", func(context.Context) string {
-		return w.running(w.local, fleet.NamespaceSystem, after, "fleet-controller", "gitjob")
+		return w.running(w.local, fleet.NamespaceSystem, after, "fleet-controller", "gitjob", "helmops")
 	})
 	w.imported(fleet.NamespaceLocal, fleet.ClusterLocal, corev1.ConditionTrue)
 	w.allCheckIn(time.Now(), after)

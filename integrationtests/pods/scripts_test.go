@@ -43,7 +43,7 @@ type look struct {
 
 func (w *world) looks() []look {
 	return []look{
-		{w.local, "get deployments -n cattle-fleet-system -o name", "", "deployment.apps/fleet-controller\ndeployment.apps/gitjob"},
+		{w.local, "get deployments -n cattle-fleet-system -o name", "", "deployment.apps/fleet-controller\ndeployment.apps/gitjob\ndeployment.apps/helmops"},
 		{w.local, "get deployments -n cattle-fleet-local-system -o name", "", "deployment.apps/fleet-agent"},
 		{w.east, "get deployments -n cattle-fleet-system -o name", "", "deployment.apps/fleet-agent"},
 		{w.west, "get deployments -n cattle-fleet-system -o name", "", "deployment.apps/fleet-agent"},

@@ -49,7 +49,7 @@ func (w *world) ofUpper() []string {
 
 // ofLower are those of west's own manager, of its agent, and of what that has deployed.
 func (w *world) ofLower() []string {
-	return slices.Concat(w.lives(w.west, fleet.NamespaceSystem, "fleet-controller", "gitjob"), w.lives(w.west, fleet.NamespaceLocalAgent), w.lives(w.west, own))
+	return slices.Concat(w.lives(w.west, fleet.NamespaceSystem, "fleet-controller", "gitjob", "helmops"), w.lives(w.west, fleet.NamespaceLocalAgent), w.lives(w.west, own))
 }
 
 // lowerComes installs a manager on west, and a Rancher without multi-cluster
@@ -64,7 +64,7 @@ func (w *world) lowerComes() *rancher.Rancher {
 	values["image"], values["agentImage"], values["agentCheckinInterval"] = imageOf(after), imageOf(after), "10s"
 	w.install(w.west, "fleet", values)
 	w.until("both agents and the lower manager run", func(context.Context) string {
-		if why := w.running(w.west, fleet.NamespaceSystem, after, "fleet-agent", "fleet-controller", "gitjob"); why != "" {
+		if why := w.running(w.west, fleet.NamespaceSystem, after, "fleet-agent", "fleet-controller", "gitjob", "helmops"); why != "" {
 			return why
 		}
 		return w.running(w.west, fleet.NamespaceLocalAgent, after, "fleet-agent")
