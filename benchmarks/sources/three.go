@@ -7,6 +7,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/port"
 	"github.com/fleetworkspace/fleet/hack/measure"
 )
 
@@ -24,6 +25,12 @@ func (e *env) threeClusters(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	first, release, err := port.Block(fleet.Ports{First: 1, Clusters: len(cfg.Downstream)}.Last())
+	if err != nil {
+		return err
+	}
+	defer release()
+	cfg.Ports = fleet.Ports{First: first, Clusters: len(cfg.Downstream)}
 	b := &bench{options: e.options, tree: e.path("three-tree")}
 	defer func() {
 		if b.Fleet != nil {

@@ -223,7 +223,7 @@ func (w *world) webRuns(s *site, namespace string) {
 // sockets that the kernel knows. They run without root and cannot write where they run.
 func (w *world) sockets() {
 	want := map[string][]string{
-		"fleet-controller": {"tcp 8080", "tcp 8081"}, // metrics, health
+		"fleet-controller": {"tcp 8080", "tcp 8081"},             // metrics, health
 		"gitjob":           {"tcp 8080", "tcp 8081", "tcp 8082"}, // webhooks besides
 		"helmops":          {"tcp 8081", "tcp 8082"},
 		"fleet-agent":      nil,

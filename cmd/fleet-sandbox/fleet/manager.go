@@ -66,6 +66,9 @@ func (f *Fleet) installManager(ctx context.Context, t *Tier) error {
 // listeners returns the arguments of a part of the manager, by its index in managerParts, for
 // what it serves on this machine.
 func (f *Fleet) listeners(part int) []string {
+	if f.cfg.Ports.First == 0 {
+		return nil // they would listen at ports that are not known
+	}
 	at := func(flag string, number int) string {
 		return "--" + flag + "=" + net.JoinHostPort(port.Loopback, strconv.Itoa(number))
 	}
@@ -78,7 +81,8 @@ func (f *Fleet) listeners(part int) []string {
 	return nil
 }
 
-// WebhookURL is where git hosts announce pushes to the management cluster's manager.
+// WebhookURL is where git hosts announce pushes to the management cluster's manager, in a
+// fleet with a block of ports.
 func (f *Fleet) WebhookURL() string {
 	return "http://" + net.JoinHostPort(port.Loopback, strconv.Itoa(f.cfg.Ports.Webhooks()))
 }
