@@ -48,9 +48,9 @@ func (b *bench) commits(ctx context.Context) error {
 
 // A way is how the manager notices a commit.
 type way struct {
-	name    string
-	polling time.Duration // 0: there is none
-	tell    func(s *series, ctx context.Context, commit string) error
+	name     string
+	polling  time.Duration // 0: there is none
+	announce func(s *series, ctx context.Context, commit string) error
 }
 
 // series makes a repository of its own and measures one commit after another.
@@ -62,12 +62,12 @@ func (b *bench) series(ctx context.Context, w way) ([]time.Duration, error) {
 	defer s.stop()
 	var times []time.Duration
 	for i := range b.runs + 1 {
-		if w.tell == nil { // a push at once after Ready would always meet the same moment between two polls
+		if w.announce == nil { // a push at once after Ready would always meet the same moment between two polls
 			pause(ctx, rand.N(w.polling))
 		} else { // the status of an object is written once a second if it changes again and again
 			pause(ctx, time.Second)
 		}
-		took, err := s.one(ctx, fmt.Sprint("value ", i), w.tell)
+		took, err := s.one(ctx, fmt.Sprint("value ", i), w.announce)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +157,7 @@ func (s *series) commit(value string) (string, error) {
 
 // one measures from the start of git push to Ready, and then makes sure that
 // Ready was true: both clusters have the value.
-func (s *series) one(ctx context.Context, value string, tell func(*series, context.Context, string) error) (time.Duration, error) {
+func (s *series) one(ctx context.Context, value string, announce func(*series, context.Context, string) error) (time.Duration, error) {
 	commit, err := s.commit(value)
 	if err != nil {
 		return 0, err
@@ -166,8 +166,8 @@ func (s *series) one(ctx context.Context, value string, tell func(*series, conte
 	if err := push(s.tree); err != nil {
 		return 0, err
 	}
-	if tell != nil {
-		if err := tell(s, ctx, commit); err != nil {
+	if announce != nil {
+		if err := announce(s, ctx, commit); err != nil {
 			return 0, err
 		}
 	}
