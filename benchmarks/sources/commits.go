@@ -64,8 +64,8 @@ func (b *bench) series(ctx context.Context, w way) ([]time.Duration, error) {
 	for i := range b.runs + 1 {
 		if w.announce == nil { // a push at once after Ready would always meet the same moment between two polls
 			pause(ctx, rand.N(w.polling))
-		} else { // the status of an object is written once a second if it changes again and again
-			pause(ctx, time.Second)
+		} else { // webhooks make the manager ask every 2 s at most, and a status is soon written once a second only
+			pause(ctx, 3*time.Second)
 		}
 		took, err := s.one(ctx, fmt.Sprint("value ", i), w.announce)
 		if err != nil {
