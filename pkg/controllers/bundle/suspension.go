@@ -1,8 +1,6 @@
 package bundle
 
 import (
-	"time"
-
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
@@ -32,10 +30,5 @@ func (bs *base) suspension() string {
 	if !ok {
 		return ""
 	}
-	state := view.ParseGlobalPause(cm.Data)
-	if !state.On {
-		return ""
-	}
-	state.Since = nil // messages do not contain times
-	return state.Text(time.Time{})
+	return view.HoldReason(cm.Data)
 }

@@ -1,8 +1,6 @@
 package gitrepo
 
 import (
-	"time"
-
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -15,10 +13,5 @@ func (w *Worker) suspended() string {
 	if !ok {
 		return ""
 	}
-	state := view.ParseGlobalPause(m.Data)
-	if !state.On {
-		return ""
-	}
-	state.Since = nil // messages do not contain times
-	return state.Text(time.Time{})
+	return view.HoldReason(m.Data)
 }

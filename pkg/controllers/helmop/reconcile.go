@@ -94,12 +94,7 @@ func (h *Controller) suspended() string {
 	if !ok {
 		return ""
 	}
-	state := view.ParseGlobalPause(m.Data)
-	if !state.On {
-		return ""
-	}
-	state.Since = nil // messages do not contain times
-	return state.Text(time.Time{})
+	return view.HoldReason(m.Data)
 }
 
 // apply finds the version and writes the Bundle. What is wrong with the source or the

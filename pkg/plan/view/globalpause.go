@@ -47,6 +47,18 @@ func (g GlobalPause) Data() map[string]string {
 	return data
 }
 
+// HoldReason returns why everything new is held back, by the data of ConfigMap fleet-brake;
+// empty if the global pause is off. It does not say since when: messages of conditions
+// contain no times.
+func HoldReason(data map[string]string) string {
+	g := ParseGlobalPause(data)
+	if !g.On {
+		return ""
+	}
+	g.Since = nil
+	return g.Text(time.Time{})
+}
+
 // Text says since when, by whom and why the global pause is on.
 func (g GlobalPause) Text(now time.Time) string {
 	text := "suspended"
