@@ -2,13 +2,12 @@ package explain
 
 import (
 	"fmt"
-	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 	"github.com/fleetworkspace/fleet/pkg/plan/helmop"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -70,20 +69,9 @@ func versionText(op *fleet.HelmOp) string {
 	}
 	switch interval := helmop.Interval(&op.Spec); {
 	case interval > 0:
-		text += ", asked for every " + durationText(interval)
+		text += ", asked for every " + heartbeat.FormatInterval(interval)
 	case helmop.IsConstraint(op.Spec.Helm):
 		text += ", asked for when the spec changes"
-	}
-	return text
-}
-
-// durationText is a duration as people write it: 1h, not 1h0m0s.
-func durationText(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
 	}
 	return text
 }
