@@ -138,9 +138,7 @@ func (w *withdrawals) removeFinalizer(ctx context.Context, b *fleet.Bundle, left
 	if err := w.content.deleteBundleArtifact(ctx, b); err != nil {
 		return err
 	}
-	changed := b.DeepCopy()
-	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerBundle })
-	if _, err := w.bundles.Patch(ctx, b, changed); err != nil && !kube.IsGone(err) {
+	if _, err := w.bundles.RemoveFinalizer(ctx, b, fleet.FinalizerBundle); err != nil && !kube.IsGone(err) {
 		return fmt.Errorf("let the Bundle go: %w", err)
 	}
 	log := w.logFor(kube.KeyOf(b))

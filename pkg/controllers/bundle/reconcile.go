@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -16,7 +18,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // again is when a Bundle continues that has more to write: at once, but after the keys
@@ -173,9 +174,7 @@ func (bc *bundleController) addFinalizer(ctx context.Context, s *snapshot, d *de
 	if slices.Contains(s.bundle.Finalizers, fleet.FinalizerBundle) || !needed {
 		return nil
 	}
-	changed := s.bundle.DeepCopy()
-	changed.Finalizers = append(changed.Finalizers, fleet.FinalizerBundle)
-	got, err := bc.bundles.Patch(ctx, s.bundle, changed)
+	got, err := bc.bundles.AddFinalizer(ctx, s.bundle, fleet.FinalizerBundle)
 	if err != nil {
 		return fmt.Errorf("take over the Bundle: %w", err)
 	}

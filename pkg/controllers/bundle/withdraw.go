@@ -261,16 +261,8 @@ func (w *withdrawals) reconcileWithdrawal(ctx context.Context, key kube.Key) (ku
 // stripForeignFinalizer removes the finalizer of rancher/fleet from a deployment that
 // is being deleted.
 func (w *withdrawals) stripForeignFinalizer(ctx context.Context, bd *fleet.BundleDeployment) error {
-	if !slices.Contains(bd.Finalizers, fleet.FinalizerBundleDeployment) {
-		return nil
-	}
-	changed := bd.DeepCopy()
-	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerBundleDeployment })
-	_, err := w.deployments.Patch(ctx, bd, changed)
-	if kube.IsGone(err) {
-		return nil
-	}
-	return err
+	_, err := w.deployments.RemoveFinalizer(ctx, bd, fleet.FinalizerBundleDeployment)
+	return kube.IgnoreGone(err)
 }
 
 // withdrawOrphan orders the withdrawal of a deployment whose Bundle has been missing

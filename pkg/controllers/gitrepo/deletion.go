@@ -47,9 +47,7 @@ func (w *Worker) remove(ctx context.Context, repo *fleet.GitRepo) (kube.Result, 
 	if len(own) > 0 {
 		return kube.Result{After: lookAgain}, nil
 	}
-	changed := repo.DeepCopy()
-	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerGitRepo })
-	_, err = w.repos.Patch(ctx, repo, changed)
+	_, err = w.repos.RemoveFinalizer(ctx, repo, fleet.FinalizerGitRepo)
 	if kube.IsGone(err) {
 		return kube.Done, nil
 	}

@@ -109,7 +109,7 @@ func (w *Worker) announce(ctx context.Context, facts gitrepo.Facts) (*fleet.GitR
 		w.memories.update(key, repo.UID, func(m *memory) { m.announced = commit })
 		w.recordEvents(repo, gitrepo.Notice{Reason: fleet.EventGotNewCommit, Message: "commit " + commit})
 	}
-	repo, err := w.addFinalizer(ctx, repo)
+	repo, err := w.repos.AddFinalizer(ctx, repo, fleet.FinalizerGitRepo)
 	if err != nil || repo.Status.Commit != "" || repo.Status.GitJobStatus != "" {
 		return repo, err
 	}

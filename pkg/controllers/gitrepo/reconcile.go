@@ -3,7 +3,6 @@ package gitrepo
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -124,7 +123,7 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 		return f, what{}, nil
 	}
 	if withdrawal.IsProtected(repo) {
-		held, err := w.addFinalizer(ctx, repo) // also before it has a Bundle
+		held, err := w.repos.AddFinalizer(ctx, repo, fleet.FinalizerGitRepo) // also before it has a Bundle
 		if err != nil {
 			return f, what{}, err
 		}
@@ -169,15 +168,4 @@ func (w *Worker) limits(namespace string) []support.Limit {
 		}
 	}
 	return list
-}
-
-// addFinalizer adds the finalizer to a GitRepo, so that it is not deleted before its
-// Bundles.
-func (w *Worker) addFinalizer(ctx context.Context, repo *fleet.GitRepo) (*fleet.GitRepo, error) {
-	if slices.Contains(repo.Finalizers, fleet.FinalizerGitRepo) {
-		return repo, nil
-	}
-	changed := repo.DeepCopy()
-	changed.Finalizers = append(changed.Finalizers, fleet.FinalizerGitRepo)
-	return w.repos.Patch(ctx, repo, changed)
 }

@@ -60,7 +60,7 @@ func (h *Controller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 		h.forget(key)
 		return h.remove(ctx, op)
 	}
-	op, err := h.addFinalizer(ctx, op)
+	op, err := h.ops.AddFinalizer(ctx, op, fleet.FinalizerHelmOp) // so that it is not deleted before its Bundle
 	if err != nil {
 		return kube.Done, kube.IgnoreGone(err)
 	}
@@ -317,20 +317,8 @@ func (h *Controller) remove(ctx context.Context, op *fleet.HelmOp) (kube.Result,
 	if len(own) > 0 {
 		return kube.Result{After: lookAgain}, nil
 	}
-	changed := op.DeepCopy()
-	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerHelmOp })
-	_, err = h.ops.Patch(ctx, op, changed)
+	_, err = h.ops.RemoveFinalizer(ctx, op, fleet.FinalizerHelmOp)
 	return kube.Done, kube.IgnoreGone(err)
-}
-
-// addFinalizer adds the finalizer to a HelmOp, so that it is not deleted before its Bundle.
-func (h *Controller) addFinalizer(ctx context.Context, op *fleet.HelmOp) (*fleet.HelmOp, error) {
-	if slices.Contains(op.Finalizers, fleet.FinalizerHelmOp) {
-		return op, nil
-	}
-	changed := op.DeepCopy()
-	changed.Finalizers = append(changed.Finalizers, fleet.FinalizerHelmOp)
-	return h.ops.Patch(ctx, op, changed)
 }
 
 func (h *Controller) logFor(op *fleet.HelmOp) *logrus.Entry {
