@@ -145,6 +145,9 @@ func (h *Controller) addHandlers() {
 		}
 	})
 	h.cache.bundles.OnChange(func(old, changed *fleet.Bundle) {
+		if old != nil && changed != nil && !metaChanged(old, changed) {
+			return // a rollout writes the status again and again
+		}
 		b := orOld(old, changed)
 		h.loop.Add(kube.Key{Namespace: b.Namespace, Name: b.Labels[fleet.LabelHelmOpName]})
 	})

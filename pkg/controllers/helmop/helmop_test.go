@@ -299,6 +299,29 @@ func TestBundleRestored(t *testing.T) {
 	}
 }
 
+// The manager does not look at a HelmOp again when only the status of its Bundle changes.
+func TestBundleStatusIgnored(t *testing.T) {
+	s := newSource()
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: s.start(scope.Scope{}), Given: given(func(w *looptest.World) {
+			looptest.Make(w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "auth"}})
+		}),
+		When: func(w *looptest.World) {
+			makeOp(w, func(op *fleet.HelmOp) { op.Spec.Helm.Version, op.Spec.HelmSecretName = "1.0.0", "auth" })
+			w.Pass(time.Minute)
+			before := len(w.Server.Requests())
+			looptest.Change(w, team, "op", func(b *fleet.Bundle) { b.Status.Summary.Ready = 7 })
+			w.Pass(time.Minute)
+			for _, r := range w.Server.Requests()[before:] {
+				if r.Verb == "get" && r.Resource == "secrets" {
+					w.Errorf("want nothing read again, got %v", r)
+				}
+			}
+		},
+		Then: func(w *looptest.World) { wantVersion(w, "1.0.0") },
+	})
+}
+
 // A deleted HelmOp goes with its Bundle, and after it.
 func TestHelmOpDeleted(t *testing.T) {
 	s := newSource("1.0.0")

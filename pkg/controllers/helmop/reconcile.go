@@ -11,6 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource"
@@ -325,10 +326,10 @@ func (h *Controller) logFor(op *fleet.HelmOp) *logrus.Entry {
 	return h.log.WithFields(logrus.Fields{"workspace": op.Namespace, "helmop": op.Name})
 }
 
-// metaChanged reports whether a change of a HelmOp is more than one of its status.
-func metaChanged(old, changed *fleet.HelmOp) bool {
-	return old.Generation != changed.Generation || old.DeletionTimestamp.IsZero() != changed.DeletionTimestamp.IsZero() ||
-		!maps.Equal(old.Labels, changed.Labels) || !slices.Equal(old.Finalizers, changed.Finalizers)
+// metaChanged reports whether a change of an object is more than one of its status.
+func metaChanged(old, changed metav1.Object) bool {
+	return old.GetGeneration() != changed.GetGeneration() || old.GetDeletionTimestamp().IsZero() != changed.GetDeletionTimestamp().IsZero() ||
+		!maps.Equal(old.GetLabels(), changed.GetLabels()) || !slices.Equal(old.GetFinalizers(), changed.GetFinalizers())
 }
 
 // orOld returns changed, or old if changed is nil: the object that a deletion reports.
