@@ -15,27 +15,31 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/web"
 )
 
-const (
-	// listingBytes is how many bytes of indexes and tags are kept in memory between two
-	// questions; those that were not used for longest go first.
-	listingBytes = 64 << 20
-	// busyDelay is after how long a caller asks again that found its source being asked.
-	busyDelay = 200 * time.Millisecond
-	// ReasonBusy is the reason of the error of such a caller.
-	ReasonBusy = "SourceBusy"
-)
+// listingBytes is how many bytes of indexes and tags are kept in memory between two
+// questions; those that were not used for longest go first.
+const listingBytes = 64 << 20
 
-// A listing is what one source has answered to one set of credentials: the index of a Helm
-// repository, or the tags of a registry.
+// ReasonBusy is the reason of the error of a caller whose source another caller asks.
+const ReasonBusy = "SourceBusy"
+
+// A listing is what one source has said to one set of credentials.
 type listing struct {
-	asking   sync.Mutex // held while the source is asked
+	mu      sync.Mutex
+	last    versionsAnswer
+	asking  bool
+	waiting []func() // called when the source was asked
+
+	bytes int64 // guarded by listings.mu
+}
+
+// A versionsAnswer is the index of a Helm repository, the tags of a registry, or the error
+// of a source. It does not change.
+type versionsAnswer struct {
 	asked    time.Time
 	index    *chart.Index
 	tags     []string
 	err      error
 	failures int // in a row
-
-	bytes int64 // guarded by listings.mu
 }
 
 // listings are the listings of a Reader, by the claim to each.
@@ -52,10 +56,10 @@ type listings struct {
 //
 // A source that fails is asked again after a growing delay; meanwhile Resolve returns its
 // last error. Resolve does not wait for a source that another caller asks at the moment: it
-// returns RequeueAfter, ReasonBusy.
+// returns RequeueAfter, ReasonBusy, and calls ready once the source was asked.
 //
 // Errors: those of chart.Locate, Index.Choose, ChooseTag, of package web and oci.Tags.
-func (r *Reader) Resolve(ctx context.Context, request chart.Request, access chart.Access, maxAge time.Duration) (version string, next time.Duration, err error) {
+func (r *Reader) Resolve(ctx context.Context, request chart.Request, access chart.Access, maxAge time.Duration, ready func()) (version string, next time.Duration, err error) {
 	l, err := chart.Locate(request)
 	if err != nil {
 		return "", 0, err
@@ -68,21 +72,52 @@ func (r *Reader) Resolve(ctx context.Context, request chart.Request, access char
 		return "", 0, err
 	}
 	known := r.listings.get(claimOf("versions", l.URL, c))
-	if !known.asking.TryLock() {
-		return "", 0, reconcile.RequeueError(ReasonBusy, busyDelay, fmt.Errorf("%q is being asked", chart.Redact(l.URL)))
+	answer, fresh, busy := known.begin(maxAge, ready)
+	if busy {
+		return "", 0, reconcile.RequeueError(ReasonBusy, 0, fmt.Errorf("%q is being asked", chart.Redact(l.URL)))
 	}
-	defer known.asking.Unlock()
-	if known.left(maxAge) <= 0 {
-		r.ask(ctx, known, l, c)
+	if !fresh {
+		answer = r.ask(ctx, known, l, c, answer.failures)
 		if ctx.Err() != nil {
 			return "", 0, ctx.Err()
 		}
 	}
-	if known.err != nil {
-		return "", known.left(maxAge), known.err
+	if answer.err != nil {
+		return "", answer.left(maxAge), answer.err
 	}
-	version, err = known.choose(l)
-	return version, known.left(maxAge), err
+	version, err = answer.choose(l)
+	return version, answer.left(maxAge), err
+}
+
+// begin returns the last answer of a source, and whether it may still be used. If it may
+// not, the caller has to ask the source, unless another one does (busy): then ready is
+// called afterwards.
+func (l *listing) begin(maxAge time.Duration, ready func()) (last versionsAnswer, fresh, busy bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.last.left(maxAge) > 0:
+		return l.last, true, false
+	case l.asking:
+		l.waiting = append(l.waiting, ready)
+		return l.last, false, true
+	}
+	l.asking = true
+	return l.last, false, false
+}
+
+// end stores the answer of a source, nil for none, and calls those who wait for it.
+func (l *listing) end(answer *versionsAnswer) {
+	l.mu.Lock()
+	if answer != nil {
+		l.last = *answer
+	}
+	waiting := l.waiting
+	l.asking, l.waiting = false, nil
+	l.mu.Unlock()
+	for _, ready := range waiting {
+		ready()
+	}
 }
 
 // get returns the listing of a claim, an empty one if there is none.
@@ -118,40 +153,41 @@ func (ls *listings) setSize(l *listing, bytes int64) {
 
 // left returns how long an answer may still be used, or, after a failure, how long the
 // source is not asked again.
-func (l *listing) left(maxAge time.Duration) time.Duration {
+func (a versionsAnswer) left(maxAge time.Duration) time.Duration {
 	switch {
-	case l.asked.IsZero():
+	case a.asked.IsZero():
 		return 0
-	case l.err != nil:
-		maxAge = gitrepo.Delay(min(maxAge, time.Second), l.failures, 0)
+	case a.err != nil:
+		maxAge = gitrepo.Delay(min(maxAge, time.Second), a.failures, 0)
 	}
-	return maxAge - time.Since(l.asked)
+	return maxAge - time.Since(a.asked)
 }
 
-// ask asks a source for its versions.
-func (r *Reader) ask(ctx context.Context, known *listing, l chart.Location, c chart.Credentials) {
+// ask asks a source for its versions, which has failed so many times in a row.
+func (r *Reader) ask(ctx context.Context, known *listing, l chart.Location, c chart.Credentials, failures int) versionsAnswer {
 	var (
-		index *chart.Index
-		tags  []string
-		bytes int64
-		err   error
+		answer versionsAnswer
+		bytes  int64
 	)
 	if l.Kind == chart.OCI {
-		tags, err = r.oci.Tags(ctx, registryOf(l, c))
-		for _, t := range tags {
+		answer.tags, answer.err = r.oci.Tags(ctx, registryOf(l, c))
+		for _, t := range answer.tags {
 			bytes += int64(len(t))
 		}
 	} else {
-		index, bytes, err = r.readIndex(ctx, l, c)
+		answer.index, bytes, answer.err = r.readIndex(ctx, l, c)
 	}
 	if ctx.Err() != nil {
-		return
+		known.end(nil)
+		return answer
 	}
-	known.asked, known.index, known.tags, known.err = time.Now(), index, tags, err
-	if known.failures++; err == nil {
-		known.failures = 0
+	answer.asked = time.Now()
+	if answer.err != nil {
+		answer.failures = failures + 1
 	}
 	r.listings.setSize(known, bytes)
+	known.end(&answer)
+	return answer
 }
 
 // readIndex downloads the index of a Helm repository, if it has changed, and returns its
@@ -177,16 +213,16 @@ func (r *Reader) readIndex(ctx context.Context, l chart.Location, c chart.Creden
 	return &index, int64(len(data)), nil
 }
 
-// choose returns the version of a listing that a location asks for.
-func (l *listing) choose(at chart.Location) (string, error) {
+// choose returns the version of an answer that a location asks for.
+func (a versionsAnswer) choose(at chart.Location) (string, error) {
 	if at.Kind == chart.OCI {
-		tag, err := chart.ChooseTag(l.tags, at.Version)
+		tag, err := chart.ChooseTag(a.tags, at.Version)
 		if err != nil {
 			return "", fmt.Errorf("registry of %q: %w", at.URL, err)
 		}
 		return strings.ReplaceAll(tag, "_", "+"), nil
 	}
-	entry, err := l.index.Choose(at.Chart, at.Version)
+	entry, err := a.index.Choose(at.Chart, at.Version)
 	if err != nil {
 		return "", fmt.Errorf("repository %q: %w", chart.Redact(at.URL), err)
 	}

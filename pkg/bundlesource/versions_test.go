@@ -2,12 +2,14 @@ package bundlesource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
@@ -73,16 +75,14 @@ func TestResolveSharesOneDownload(t *testing.T) {
 		var all sync.WaitGroup
 		for range 1000 {
 			all.Go(func() {
-				for {
-					version, next, err := r.Resolve(t.Context(), q, access, maxAge)
-					if reconcile.ReasonOf(err) == ReasonBusy {
-						time.Sleep(time.Millisecond)
-						continue
-					}
-					if err != nil || version != "v1.2.0" || next > maxAge {
-						t.Errorf("got %q, %s, %v", version, next, err)
-					}
-					return
+				asked := make(chan bool, 1)
+				version, next, err := r.Resolve(t.Context(), q, access, maxAge, func() { asked <- true })
+				if reconcile.ReasonOf(err) == ReasonBusy {
+					<-asked
+					version, next, err = r.Resolve(t.Context(), q, access, maxAge, nil)
+				}
+				if err != nil || version != "v1.2.0" || next > maxAge {
+					t.Errorf("got %q, %s, %v", version, next, err)
 				}
 			})
 		}
@@ -93,14 +93,14 @@ func TestResolveSharesOneDownload(t *testing.T) {
 	if n := repo.asked.Load(); n != 1 {
 		t.Errorf("the repository was asked %d times", n)
 	}
-	if _, _, err := r.Resolve(t.Context(), q, access, 0); err != nil {
+	if _, _, err := r.Resolve(t.Context(), q, access, 0, nil); err != nil {
 		t.Error(err)
 	}
 	if asked, sent := repo.asked.Load(), repo.sent.Load(); asked != 2 || sent != 1 {
 		t.Errorf("asked %d times, sent %d times", asked, sent)
 	}
 	repo.versions.Store("1.3.0")
-	if version, _, err := r.Resolve(t.Context(), q, access, 0); err != nil || version != "1.3.0" {
+	if version, _, err := r.Resolve(t.Context(), q, access, 0, nil); err != nil || version != "1.3.0" {
 		t.Errorf("got %q, %v", version, err)
 	}
 }
@@ -108,11 +108,11 @@ func TestResolveSharesOneDownload(t *testing.T) {
 // What a repository has answered to one set of credentials does not reach another.
 func TestResolveKeepsCredentialsApart(t *testing.T) {
 	r, _, q, access := newVersions(t)
-	if _, _, err := r.Resolve(t.Context(), q, access, time.Hour); err != nil {
+	if _, _, err := r.Resolve(t.Context(), q, access, time.Hour, nil); err != nil {
 		t.Fatal(err)
 	}
 	other := chart.HelmOpAccess(chart.Credentials{Username: "u", Password: "wrong"}, []chart.Request{q})
-	if version, _, err := r.Resolve(t.Context(), q, other, time.Hour); err == nil {
+	if version, _, err := r.Resolve(t.Context(), q, other, time.Hour, nil); err == nil {
 		t.Errorf("got %q with a wrong password", version)
 	}
 }
@@ -121,36 +121,47 @@ func TestResolveKeepsCredentialsApart(t *testing.T) {
 func TestResolveBacksOff(t *testing.T) {
 	r, repo, q, access := newVersions(t)
 	repo.down.Store(true)
-	before := time.Now()
-	_, next, err := r.Resolve(t.Context(), q, access, time.Hour)
+	_, next, err := r.Resolve(t.Context(), q, access, time.Hour, nil)
 	if err == nil || next <= 0 {
 		t.Errorf("got %v, next %s", err, next)
 	}
-	for again := before.Add(next); ; { // until the source may be asked again
-		_, _, err := r.Resolve(t.Context(), q, access, time.Hour)
-		n := repo.asked.Load()
-		if time.Now().After(again) {
-			break
-		}
-		if err == nil || n != 1 {
-			t.Errorf("got %v after %d questions", err, n)
-		}
-		time.Sleep(next / 10)
-	}
 	repo.down.Store(false)
-	for deadline := time.Now().Add(time.Minute); ; {
-		version, next, err := r.Resolve(t.Context(), q, access, time.Hour)
-		if err == nil {
-			if version != "v1.2.0" {
-				t.Errorf("got %q", version)
-			}
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(next)
+	var known *listing // the only one
+	for _, known = range r.listings.known {
+		known.last.asked = time.Now().Add(time.Minute) // however slow the machine is
 	}
+	for range 5 {
+		if _, _, again := r.Resolve(t.Context(), q, access, time.Hour, nil); !errors.Is(again, err) {
+			t.Errorf("got %v", again)
+		}
+	}
+	if n := repo.asked.Load(); n != 1 {
+		t.Errorf("a failed repository was asked %d times at once", n)
+	}
+	known.last.asked = time.Now().Add(-next)
+	if version, _, err := r.Resolve(t.Context(), q, access, time.Hour, nil); err != nil || version != "v1.2.0" || known.last.failures != 0 {
+		t.Errorf("got %q, %v after %d failures", version, err, known.last.failures)
+	}
+}
+
+// The delay after failures of a source grows, and its answer has an age.
+func TestAnswerLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := versionsAnswer{asked: time.Now(), err: errors.New("down"), failures: 1}
+		often := failed
+		often.failures = 4
+		if a, b := failed.left(time.Hour), often.left(time.Hour); a <= 0 || b <= a {
+			t.Errorf("want a growing delay, got %s and %s", a, b)
+		}
+		answer := versionsAnswer{asked: time.Now()}
+		time.Sleep(20 * time.Minute)
+		if got := answer.left(time.Hour); got != 40*time.Minute {
+			t.Errorf("got %s", got)
+		}
+		if got := (versionsAnswer{}).left(time.Hour); got > 0 {
+			t.Errorf("what was never asked may be used for %s", got)
+		}
+	})
 }
 
 // A caller does not wait for a source that another one asks.
@@ -166,17 +177,19 @@ func TestResolveDoesNotWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, _, err := r.Resolve(ctx, q, chart.Access{}, time.Hour)
+		_, _, err := r.Resolve(ctx, q, chart.Access{}, time.Hour, nil)
 		done <- err
 	}()
 	<-asked
-	if _, _, err := r.Resolve(t.Context(), q, chart.Access{}, time.Hour); reconcile.ReasonOf(err) != ReasonBusy {
+	ready := make(chan bool, 1)
+	if _, _, err := r.Resolve(t.Context(), q, chart.Access{}, time.Hour, func() { ready <- true }); reconcile.ReasonOf(err) != ReasonBusy {
 		t.Errorf("got %v", err)
 	}
 	cancel()
 	if err := <-done; err == nil {
 		t.Error("want the error of the context")
 	}
+	<-ready // also without an answer
 	close(answer)
 }
 
@@ -187,7 +200,7 @@ func TestResolveFixed(t *testing.T) {
 	for source, want := range map[string]string{
 		"oci://registry.example.com/web:1.0.0": "1.0.0", "oci://registry.example.com/web@" + digest: "",
 	} {
-		version, next, err := r.Resolve(t.Context(), chart.Request{Repo: source}, chart.Access{}, time.Hour)
+		version, next, err := r.Resolve(t.Context(), chart.Request{Repo: source}, chart.Access{}, time.Hour, nil)
 		if version != want || next != 0 || err != nil {
 			t.Errorf("%s: got %q, %s, %v", source, version, next, err)
 		}

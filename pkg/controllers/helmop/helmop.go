@@ -32,7 +32,7 @@ const workers = 64
 // Versions says which version of a chart a constraint stands for; *bundlesource.Reader has
 // it.
 type Versions interface {
-	Resolve(ctx context.Context, request chart.Request, access chart.Access, maxAge time.Duration) (version string, next time.Duration, err error)
+	Resolve(ctx context.Context, request chart.Request, access chart.Access, maxAge time.Duration, ready func()) (version string, next time.Duration, err error)
 }
 
 // Config configures the controller.

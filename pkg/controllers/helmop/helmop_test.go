@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
@@ -39,13 +40,19 @@ type memorySource struct {
 	err      error
 	asked    int
 	access   chart.Access // of the last question
+	busy     bool         // another caller asks
+	waiting  []func()
 }
 
 func newSource(versions ...string) *memorySource { return &memorySource{versions: versions} }
 
-func (s *memorySource) Resolve(_ context.Context, r chart.Request, a chart.Access, maxAge time.Duration) (string, time.Duration, error) {
+func (s *memorySource) Resolve(_ context.Context, r chart.Request, a chart.Access, maxAge time.Duration, ready func()) (string, time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.busy {
+		s.waiting = append(s.waiting, ready)
+		return "", 0, reconcile.RequeueError(bundlesource.ReasonBusy, 0, errors.New("busy"))
+	}
 	s.asked++
 	s.access = a
 	if s.err != nil {
@@ -62,6 +69,16 @@ func (s *memorySource) set(err error, versions ...string) {
 	s.err, s.versions = err, versions
 }
 
+// finish ends the question of another caller.
+func (s *memorySource) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = false
+	for _, ready := range s.waiting {
+		ready()
+	}
+}
+
 func (s *memorySource) questions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,6 +92,16 @@ func (s *memorySource) start(sc scope.Scope) func(*kube.Client) []kube.Runner {
 		log.SetOutput(io.Discard)
 		return New(Config{Namespace: system, Scope: sc, Versions: s, Workers: 4}, c, logrus.NewEntry(log)).Runnables()
 	}
+}
+
+// play tests the loop without faults, by default on empty namespaces.
+func (s *memorySource) play(t *testing.T, l looptest.Loop) {
+	t.Helper()
+	l.Start = s.start(scope.Scope{})
+	if l.Given == nil {
+		l.Given = given()
+	}
+	looptest.Undisturbed(t, l)
 }
 
 // given makes namespaces, and then what else there is.
@@ -167,8 +194,7 @@ func TestHelmOp(t *testing.T) {
 // An exact version is not asked for.
 func TestExactVersion(t *testing.T) {
 	s := newSource()
-	looptest.Undisturbed(t, looptest.Loop{
-		Start: s.start(scope.Scope{}), Given: given(),
+	s.play(t, looptest.Loop{
 		When: func(w *looptest.World) { makeOp(w, func(op *fleet.HelmOp) { op.Spec.Helm.Version = "v1.0.1" }) },
 		Then: func(w *looptest.World) {
 			wantVersion(w, "v1.0.1")
@@ -182,8 +208,7 @@ func TestExactVersion(t *testing.T) {
 // A new version is found by polling, once per interval; the same answer writes nothing.
 func TestPolled(t *testing.T) {
 	s := newSource("1.0.0")
-	looptest.Undisturbed(t, looptest.Loop{
-		Start: s.start(scope.Scope{}), Given: given(),
+	s.play(t, looptest.Loop{
 		When: func(w *looptest.World) {
 			polled(w)
 			w.Pass(22 * time.Minute)
@@ -208,8 +233,7 @@ func TestPolled(t *testing.T) {
 // answers again.
 func TestSourceFails(t *testing.T) {
 	s := newSource("1.0.0")
-	looptest.Undisturbed(t, looptest.Loop{
-		Start: s.start(scope.Scope{}), Given: given(),
+	s.play(t, looptest.Loop{
 		When: func(w *looptest.World) {
 			polled(w)
 			w.Pass(time.Minute)
@@ -236,8 +260,7 @@ func TestSourceFails(t *testing.T) {
 // is a version.
 func TestNoVersion(t *testing.T) {
 	s := newSource("2.0.0")
-	looptest.Undisturbed(t, looptest.Loop{
-		Start: s.start(scope.Scope{}), Given: given(),
+	s.play(t, looptest.Loop{
 		When: func(w *looptest.World) {
 			made(w)
 			w.Pass(3 * time.Minute)
@@ -254,11 +277,29 @@ func TestNoVersion(t *testing.T) {
 	})
 }
 
+// A HelmOp whose source another caller asks waits for the end of that question, and its
+// status does not show the wait.
+func TestSourceBusy(t *testing.T) {
+	s := newSource("1.0.0")
+	s.busy = true
+	s.play(t, looptest.Loop{
+		When: func(w *looptest.World) {
+			made(w)
+			w.Pass(time.Minute)
+			// The watch of its own finalizer enqueues it once more.
+			if n := len(s.waiting); bundleOf(w) != nil || n < 1 || n > 2 || len(opOf(w).Status.Conditions) > 0 {
+				w.Errorf("want it to wait and nothing written, got %d waits, %+v, %+v", n, bundleOf(w), opOf(w).Status)
+			}
+			s.finish()
+		},
+		Then: func(w *looptest.World) { wantVersion(w, "1.0.0") },
+	})
+}
+
 // A change of the spec is looked at: the version is asked for again, the Bundle follows.
 func TestSpecChanged(t *testing.T) {
 	s := newSource("1.0.0", "2.0.0")
-	looptest.Undisturbed(t, looptest.Loop{
-		Start: s.start(scope.Scope{}), Given: given(),
+	s.play(t, looptest.Loop{
 		When: func(w *looptest.World) {
 			made(w)
 			w.Pass(time.Minute)
@@ -286,8 +327,7 @@ func TestBundleRestored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSource("1.0.0")
-			looptest.Undisturbed(t, looptest.Loop{
-				Start: s.start(scope.Scope{}), Given: given(),
+			s.play(t, looptest.Loop{
 				When: func(w *looptest.World) {
 					made(w)
 					w.Pass(time.Minute)
@@ -302,8 +342,8 @@ func TestBundleRestored(t *testing.T) {
 // The manager does not look at a HelmOp again when only the status of its Bundle changes.
 func TestBundleStatusIgnored(t *testing.T) {
 	s := newSource()
-	looptest.Undisturbed(t, looptest.Loop{
-		Start: s.start(scope.Scope{}), Given: given(func(w *looptest.World) {
+	s.play(t, looptest.Loop{
+		Given: given(func(w *looptest.World) {
 			looptest.Make(w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "auth"}})
 		}),
 		When: func(w *looptest.World) {
@@ -343,8 +383,7 @@ func TestHelmOpDeleted(t *testing.T) {
 // A HelmOp is there until its Bundle is gone, which waits for agents.
 func TestHelmOpWaitsForBundle(t *testing.T) {
 	s := newSource("1.0.0")
-	looptest.Undisturbed(t, looptest.Loop{
-		Start: s.start(scope.Scope{}), Given: given(),
+	s.play(t, looptest.Loop{
 		When: func(w *looptest.World) {
 			made(w)
 			w.Pass(time.Minute)
@@ -367,8 +406,8 @@ func TestHelmOpWaitsForBundle(t *testing.T) {
 // A Bundle of the same name that is not of a HelmOp is left alone, and the HelmOp says so.
 func TestNameTaken(t *testing.T) {
 	s := newSource("1.0.0")
-	looptest.Undisturbed(t, looptest.Loop{
-		Start: s.start(scope.Scope{}), Given: given(func(w *looptest.World) {
+	s.play(t, looptest.Loop{
+		Given: given(func(w *looptest.World) {
 			looptest.Make(w, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "op"}})
 		}),
 		When: made,
@@ -385,8 +424,7 @@ func TestNameTaken(t *testing.T) {
 // the Secret changes.
 func TestSecret(t *testing.T) {
 	s := newSource("1.0.0")
-	looptest.Undisturbed(t, looptest.Loop{
-		Start: s.start(scope.Scope{}), Given: given(),
+	s.play(t, looptest.Loop{
 		When: func(w *looptest.World) {
 			makeOp(w, func(op *fleet.HelmOp) {
 				op.Spec.HelmSecretName, op.Spec.PollingInterval = "auth", &metav1.Duration{Duration: time.Hour}
@@ -433,8 +471,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSource("1.0.0", "1.1.0")
-			looptest.Undisturbed(t, looptest.Loop{
-				Start: s.start(scope.Scope{}), Given: given(),
+			s.play(t, looptest.Loop{
 				When: func(w *looptest.World) {
 					made(w)
 					w.Pass(time.Minute)
@@ -453,8 +490,8 @@ func TestRefused(t *testing.T) {
 // While the fleet is suspended nothing is written but the status.
 func TestSuspended(t *testing.T) {
 	s := newSource("1.0.0")
-	looptest.Undisturbed(t, looptest.Loop{
-		Start: s.start(scope.Scope{}), Given: given(func(w *looptest.World) {
+	s.play(t, looptest.Loop{
+		Given: given(func(w *looptest.World) {
 			looptest.Make(w, &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: fleet.ConfigMapBrake}, Data: view.GlobalPause{On: true}.Data(),
 			})
@@ -493,8 +530,7 @@ func TestRestart(t *testing.T) {
 	}{"Once": {made, 0}, "Polled": {polled, 1}} {
 		t.Run(name, func(t *testing.T) {
 			s := newSource("1.0.0")
-			looptest.Undisturbed(t, looptest.Loop{
-				Start: s.start(scope.Scope{}), Given: given(),
+			s.play(t, looptest.Loop{
 				When: func(w *looptest.World) {
 					c.make(w)
 					w.Pass(time.Minute)

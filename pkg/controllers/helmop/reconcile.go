@@ -172,12 +172,12 @@ func (h *Controller) ask(ctx context.Context, f *helmop.Facts, request chart.Req
 	if _, asked := h.answerOf(f.Op); !asked || interval == 0 {
 		maxAge = freshEnough
 	}
-	version, next, err := h.cfg.Versions.Resolve(ctx, request, access, maxAge)
+	version, next, err := h.cfg.Versions.Resolve(ctx, request, access, maxAge, func() { h.loop.Add(kube.KeyOf(f.Op)) })
 	switch {
 	case ctx.Err() != nil:
 		return kube.Done, ctx.Err()
 	case reconcile.ReasonOf(err) == bundlesource.ReasonBusy:
-		return kube.Done, err // it says when to come back
+		return kube.Done, err // the HelmOp is enqueued when the source was asked
 	case err != nil:
 		f.Asked, f.Err = true, err
 		delay := max(next, helmop.MinInterval)
