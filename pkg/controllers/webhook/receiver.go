@@ -3,9 +3,9 @@
 // that reconciles the GitRepo then asks the repository for its head. Every process of the
 // role gitjob receives webhooks for all GitRepos, whether it is the leader or not.
 //
-// Whoever reaches the port can send requests. So the size, the number and the duration of
-// requests are limited, and a payload decides nothing: it only names a repository, a
-// branch and a commit.
+// Every client that reaches the port can send requests. So the size, the number and the
+// duration of requests are limited, and a payload decides nothing: it only names a
+// repository, a branch and a commit.
 package webhook
 
 import (
