@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -280,9 +281,12 @@ func (h *Controller) report(ctx context.Context, f helmop.Facts) error {
 		h.events.Event(got, kube.Normal, eventGotVersion, fmt.Sprintf("version %s of the chart", now.Version))
 	}
 	for _, kind := range []string{fleet.ConditionAccepted, fleet.ConditionPolled, fleet.ConditionStalled} {
-		before, after := condition.Find(old.Conditions, kind), condition.Find(now.Conditions, kind)
-		bad := kind == fleet.ConditionStalled
-		if after == nil || (after.Status == "True") != bad || before != nil && before.Status == after.Status && before.Message == after.Message {
+		bad := corev1.ConditionFalse
+		if kind == fleet.ConditionStalled {
+			bad = corev1.ConditionTrue
+		}
+		after := condition.Turned(old.Conditions, now.Conditions, kind, bad)
+		if after == nil {
 			continue
 		}
 		reason := after.Reason

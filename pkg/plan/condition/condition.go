@@ -56,6 +56,19 @@ func Find(list []fleet.Condition, conditionType string) *fleet.Condition {
 	return nil
 }
 
+// Turned returns the condition of the given type if it has this status now, and had another
+// status, reason or message before; nil if not.
+func Turned(old, now []fleet.Condition, conditionType string, status corev1.ConditionStatus) *fleet.Condition {
+	before, after := Find(old, conditionType), Find(now, conditionType)
+	if after == nil || after.Status != status {
+		return nil
+	}
+	if before != nil && before.Status == status && before.Reason == after.Reason && before.Message == after.Message {
+		return nil
+	}
+	return after
+}
+
 // IsTrue reports whether the condition is there and True.
 func IsTrue(list []fleet.Condition, conditionType string) bool {
 	c := Find(list, conditionType)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	corev1 "k8s.io/api/core/v1"
+
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
@@ -65,6 +67,35 @@ func TestSet(t *testing.T) {
 				t.Errorf("a second time it differs: %s", diff)
 			}
 		})
+	}
+}
+
+// A condition that has the status now is reported if it was another one before.
+func TestTurned(t *testing.T) {
+	bad := fleet.Condition{Type: "Accepted", Status: corev1.ConditionFalse, Reason: "R", Message: "m"}
+	with := func(change func(*fleet.Condition)) []fleet.Condition {
+		c := bad
+		change(&c)
+		return []fleet.Condition{c}
+	}
+	same := with(func(c *fleet.Condition) { c.LastUpdateTime, c.ObservedGeneration = "later", 7 })
+	for name, c := range map[string]struct {
+		old, now []fleet.Condition
+		want     bool
+	}{
+		"New":     {nil, same, true},
+		"Same":    {[]fleet.Condition{bad}, same, false},
+		"Status":  {with(func(c *fleet.Condition) { c.Status = corev1.ConditionTrue }), same, true},
+		"Reason":  {with(func(c *fleet.Condition) { c.Reason = "S" }), same, true},
+		"Message": {with(func(c *fleet.Condition) { c.Message = "n" }), same, true},
+		"Good":    {same, with(func(c *fleet.Condition) { c.Status = corev1.ConditionTrue }), false},
+		"Gone":    {same, nil, false},
+		"Other":   {nil, with(func(c *fleet.Condition) { c.Type = "Ready" }), false},
+	} {
+		got := condition.Turned(c.old, c.now, "Accepted", corev1.ConditionFalse)
+		if (got != nil) != c.want || got != nil && *got != c.now[0] {
+			t.Errorf("%s: got %+v", name, got)
+		}
 	}
 }
 

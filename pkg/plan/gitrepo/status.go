@@ -229,14 +229,11 @@ func Changes(old, changed fleet.GitRepoStatus) []Notice {
 		if kind == fleet.ConditionStalled {
 			bad = corev1.ConditionTrue
 		}
-		before, after := condition.Find(old.Conditions, kind), condition.Find(changed.Conditions, kind)
-		if after != nil && kind == fleet.ConditionStalled && after.Reason == withdrawal.ReasonInvalidBudget {
-			bad = after.Status // a warning that no reading reports
+		if c := condition.Find(changed.Conditions, kind); c != nil && kind == fleet.ConditionStalled && c.Reason == withdrawal.ReasonInvalidBudget {
+			bad = c.Status // a warning that no reading reports
 		}
-		if after == nil || after.Status != bad {
-			continue
-		}
-		if before != nil && before.Status == bad && before.Reason == after.Reason && before.Message == after.Message {
+		after := condition.Turned(old.Conditions, changed.Conditions, kind, bad)
+		if after == nil {
 			continue
 		}
 		n := Notice{Warning: true, Reason: after.Reason, Message: after.Message}
