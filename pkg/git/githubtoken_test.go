@@ -122,6 +122,25 @@ func TestGitHubAppSharesOneRequest(t *testing.T) {
 	}
 }
 
+// throughProxy returns Remotes that use a proxy for all requests.
+func throughProxy(t *testing.T, proxy string) *Remotes {
+	t.Helper()
+	at, err := url.Parse(proxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remotes, err := New(Config{Addresses: address.WithLoopback(), Dir: t.TempDir(), Proxy: http.ProxyURL(at)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := remotes.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return remotes
+}
+
 func TestGitHubAppProxy(t *testing.T) {
 	g := startGitHub(t)
 	connects := make(chan string, 8)
@@ -130,16 +149,8 @@ func TestGitHubAppProxy(t *testing.T) {
 		http.Error(w, "no", http.StatusBadGateway)
 	}))
 	defer proxy.Close()
-	at, err := url.Parse(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	remotes, err := New(Config{Addresses: address.WithLoopback(), Dir: t.TempDir(), Proxy: http.ProxyURL(at)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer remotes.Close()
-	_, err = remotes.Resolve(t.Context(), g.source(), Reference{Branch: "main"})
+	remotes := throughProxy(t, proxy.URL)
+	_, err := remotes.Resolve(t.Context(), g.source(), Reference{Branch: "main"})
 	if !reconcile.IsRequeue(err) || HostAway(err) {
 		t.Error(err)
 	}
@@ -228,15 +239,7 @@ func TestGitHubAppRevokedToken(t *testing.T) {
 func TestGitHubAppAddress(t *testing.T) {
 	proxy := httptest.NewServer(http.NotFoundHandler())
 	defer proxy.Close()
-	at, err := url.Parse(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	remotes, err := New(Config{Addresses: address.WithLoopback(), Dir: t.TempDir(), Proxy: http.ProxyURL(at)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer remotes.Close()
+	remotes := throughProxy(t, proxy.URL)
 	src := Source{URL: "https://169.254.169.254/o/r", Credentials: Credentials{App: &App{ID: 12, Installation: 34, PrivateKey: pkcs1(appKey())}}}
 	if _, err := remotes.Resolve(t.Context(), src, Reference{Branch: "main"}); reconcile.ReasonOf(err) != address.ReasonRefused {
 		t.Fatal(err)
