@@ -39,8 +39,8 @@ func TestChartsUninstalled(t *testing.T) {
 			w.unharmed(before)
 			installCharts(t, w.hub)
 			w.start()
-			w.settled()
-			upgradeChart(t, w.hub, "fleet-crd") // makes again what has gone since
+			w.kindsAgain() // those that have gone since Helm adopted them
+			upgradeChart(t, w.hub, "fleet-crd")
 			harness.KindsServed(t, w.hub.Admin)
 			w.unharmed(before)
 			w.fleet()

@@ -139,8 +139,7 @@ func othersDeleted(t *testing.T, cases map[string]func(*world)) {
 					w.stop()
 				}
 				cases[name](w)
-				if down { // a manager waits for all kinds before it does anything
-					w.must(harness.InstallMissingKinds(w.Context(), w.hub.Admin))
+				if down {
 					w.start()
 				}
 				w.kindsAgain()

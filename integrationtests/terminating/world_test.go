@@ -335,27 +335,25 @@ func (w *world) deleteKinds(plurals ...string) {
 	}
 }
 
-// kindsAgain installs the kinds that are missing, once those that are being deleted
-// are gone.
+// kindsAgain installs the kinds that are missing until none is being deleted. It does not
+// wait with the first for the removal of the last: a manager that starts does nothing while
+// a kind is missing, and the API server removes a kind only after the manager has given up
+// its objects.
 func (w *world) kindsAgain() {
 	w.Helper()
-	w.settled()
-	w.must(harness.InstallMissingKinds(w.Context(), w.hub.Admin))
+	w.until("every kind is there again", func() bool {
+		going := w.kindsGoing()
+		w.must(harness.InstallMissingKinds(w.Context(), w.hub.Admin))
+		return !going
+	})
 }
 
-// settled waits until no kind is being deleted.
-func (w *world) settled() {
+// kindsGoing reports whether a kind is being deleted.
+func (w *world) kindsGoing() bool {
 	w.Helper()
-	w.until("no kind is being deleted", func() bool {
-		list, err := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](w.hub.Admin).List(w.Context(), "", "")
-		w.must(err)
-		for _, c := range list {
-			if c.DeletionTimestamp != nil {
-				return false
-			}
-		}
-		return true
-	})
+	list, err := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](w.hub.Admin).List(w.Context(), "", "")
+	w.must(err)
+	return slices.ContainsFunc(list, func(c *apiextensionsv1.CustomResourceDefinition) bool { return c.DeletionTimestamp != nil })
 }
 
 // hash waits until every Bundle is held, and returns the hash of the list.
