@@ -117,9 +117,7 @@ func (sh *sharing) setAwaited(s *snapshot, err error) {
 	case err == nil, reconcile.IsTerminal(err) && !slices.ContainsFunc(w.objects, alwaysNeedsApproval):
 		*w = shared{}
 	}
-	if err == nil {
-		sh.enqueueAwaiting(s.release())
-	}
+	sh.enqueueAwaiting(s.release())
 }
 
 // alwaysNeedsApproval reports whether the removal of an object always waits for an
