@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/rancherca"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -125,7 +126,7 @@ func (w *Worker) onSecretChanged(old, changed *metav1.PartialObjectMetadata) {
 	for _, r := range w.cache.repos.ByIndex(bySecret, kube.KeyOf(m).String()) {
 		w.loop.AddFirst(kube.KeyOf(r))
 	}
-	if isRancherSecret(kube.KeyOf(m)) {
+	if rancherca.IsSecret(kube.KeyOf(m)) {
 		w.enqueueAll("")
 	}
 }

@@ -21,6 +21,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource/publish"
+	"github.com/fleetworkspace/fleet/pkg/controllers/rancherca"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
@@ -129,10 +130,14 @@ func newWorker(cfg Config, git repositories, c *kube.Client, log *logrus.Entry) 
 	}
 	w := &Worker{cfg: cfg, log: log, now: time.Now, git: git, cache: &caches{}}
 	w.memories = &memories{reader: cfg.Reader, memory: map[kube.Key]*memory{}, removed: map[types.UID]bool{}}
+	w.makeCaches(c.Loop("cache"))
 	own := c.Loop("gitrepo")
 	w.repos = kube.StoreOf[*fleet.GitRepo](own)
 	w.bundles = kube.StoreOf[*fleet.Bundle](own)
-	w.credentials = &credentials{cache: w.cache, namespace: cfg.Namespace, registries: cfg.OCI != nil, secrets: kube.StoreOf[*corev1.Secret](own)}
+	secrets := kube.StoreOf[*corev1.Secret](own)
+	w.credentials = &credentials{
+		cache: w.cache, namespace: cfg.Namespace, registries: cfg.OCI != nil, secrets: secrets, rancher: rancherca.New(w.cache.secrets, secrets),
+	}
 	w.names = &nameFinder{
 		log: log, now: w.now, cache: w.cache, memories: w.memories, clusters: kube.StoreOf[*fleet.Cluster](own),
 		groups: kube.StoreOf[*fleet.ClusterGroup](own), mappings: kube.StoreOf[*fleet.BundleNamespaceMapping](own),
@@ -142,7 +147,6 @@ func newWorker(cfg Config, git repositories, c *kube.Client, log *logrus.Entry) 
 		Client: own, OCI: cfg.OCI, ManagerID: w.managerID,
 		Suspended: w.suspended, Bundles: w.bundlesNamed, Removing: w.memories.setRemoved, Log: log,
 	})
-	w.makeCaches(c.Loop("cache"))
 	w.loop = kube.NewController("gitrepo", cfg.Workers, w.Reconcile)
 	w.polls = kube.NewController("gitpoll", cfg.Pollers, w.poll)
 	w.poller = newPoller(git, w.loop.Add, w.polls.Add, w.polls.AddAfter, rand.Float64)

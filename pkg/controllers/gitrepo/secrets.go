@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/rancherca"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
@@ -79,7 +80,7 @@ type credentials struct {
 	namespace  string // of the manager
 	registries bool   // bundles may be kept in a registry
 	secrets    *kube.Store[*corev1.Secret]
-	rancher    rancherCA
+	rancher    *rancherca.Authorities
 }
 
 // access reads the Secrets of a GitRepo. If a named Secret does not exist or is not
@@ -109,6 +110,16 @@ func (cr *credentials) access(ctx context.Context, repo *fleet.GitRepo) (access,
 		a.charts.ByPath[dir] = cr.withDefaults(repo, c, authorities)
 	}
 	return a, nil
+}
+
+// rancherAuthorities returns the authorities that Rancher has for the installation, as PEM;
+// nil if there are none. The error for a Secret without its key is a reconcile.Terminal.
+func (cr *credentials) rancherAuthorities(ctx context.Context) ([]byte, error) {
+	pem, err := cr.rancher.PEM(ctx)
+	if bad := (*rancherca.SecretError)(nil); errors.As(err, &bad) {
+		return nil, unusable(bad.Key, fmt.Errorf("%w, and the GitRepo has no caBundle", bad))
+	}
+	return pem, err
 }
 
 // withDefaults returns the credentials of a Secret, completed with the fields of the

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/rancherca"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
@@ -55,6 +56,7 @@ type Controller struct {
 	ops     *kube.Store[*fleet.HelmOp]
 	bundles *kube.Store[*fleet.Bundle]
 	secrets *kube.Store[*corev1.Secret]
+	rancher *rancherca.Authorities
 	events  *kube.Recorder
 	cache   caches
 	loop    *kube.Controller
@@ -107,6 +109,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Controller {
 	h.cache.ops.Index(bySecret, func(op *fleet.HelmOp) []string {
 		return []string{kube.Key{Namespace: op.Namespace, Name: op.Spec.HelmSecretName}.String()}
 	})
+	h.rancher = rancherca.New(h.cache.secrets, h.secrets)
 	h.loop = kube.NewController("helmop", cfg.Workers, h.Reconcile)
 	h.addHandlers()
 	return h
@@ -155,7 +158,12 @@ func (h *Controller) addHandlers() {
 		if old != nil && changed != nil && old.ResourceVersion == changed.ResourceVersion {
 			return
 		}
-		for _, op := range h.cache.ops.ByIndex(bySecret, kube.KeyOf(orOld(old, changed)).String()) {
+		key := kube.KeyOf(orOld(old, changed))
+		affected := h.cache.ops.ByIndex(bySecret, key.String())
+		if rancherca.IsSecret(key) {
+			affected = h.cache.ops.List("")
+		}
+		for _, op := range affected {
 			h.forget(kube.KeyOf(op)) // the source may answer differently
 			h.loop.Add(kube.KeyOf(op))
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
+	"github.com/fleetworkspace/fleet/pkg/web/webtest"
 )
 
 const (
@@ -545,4 +546,46 @@ func TestRestart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// rancherSecret is a Secret with authorities of Rancher.
+func rancherSecret(name, key string, data []byte) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-system", Name: name}, Data: map[string][]byte{key: data}}
+}
+
+// The manager and the agents trust the authorities of Rancher, and their changes.
+func TestRancherAuthorities(t *testing.T) {
+	s := newSource("1.0.0")
+	one, _ := webtest.Authority(t)
+	two, _ := webtest.Authority(t)
+	trusts := func(w *looptest.World, want []byte) {
+		w.Helper()
+		w.Pass(time.Minute)
+		if got := s.access.Default.CABundle; string(got) != string(want) {
+			w.Errorf("the manager trusts\n%s\nwant\n%s", got, want)
+		}
+		if got := bundleOf(w).Spec.HelmOpOptions.CABundle; string(got) != string(want) {
+			w.Errorf("agents trust\n%s\nwant\n%s", got, want)
+		}
+	}
+	s.play(t, looptest.Loop{
+		Given: given(func(w *looptest.World) {
+			w.Server.MakeNamespace("cattle-system")
+			looptest.Make(w, rancherSecret("tls-ca", "cacerts.pem", one))
+		}, polled),
+		When: func(w *looptest.World) {
+			trusts(w, one)
+			looptest.Make(w, rancherSecret("tls-ca-additional", "ca-additional.pem", two))
+			trusts(w, slices.Concat(one, two))
+
+			looptest.Change(w, "cattle-system", "tls-ca", func(s *corev1.Secret) { s.Data = map[string][]byte{"ca.pem": one} })
+			w.Pass(time.Minute)
+			wantCondition(w, fleet.ConditionAccepted, "False", `secret "tls-ca": key "cacerts.pem" in namespace cattle-system holds no PEM certificate`)
+			wantVersion(w, "1.0.0")
+
+			looptest.Remove[*corev1.Secret](w, "cattle-system", "tls-ca")
+			trusts(w, two)
+		},
+		Then: func(w *looptest.World) { wantVersion(w, "1.0.0") },
+	})
 }

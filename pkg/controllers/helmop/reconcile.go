@@ -16,6 +16,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource"
+	"github.com/fleetworkspace/fleet/pkg/controllers/rancherca"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -110,11 +111,29 @@ func (h *Controller) apply(ctx context.Context, f *helmop.Facts) (kube.Result, e
 		f.Refused = helmop.TakenError(f.Op.Name)
 		return kube.Done, nil
 	}
-	next, err := h.findVersion(ctx, f, live)
+	authorities, err := h.authorities(ctx)
+	if reconcile.IsTerminal(err) {
+		f.Refused = err
+		return kube.Done, nil
+	}
+	if err != nil {
+		return kube.Done, err
+	}
+	next, err := h.findVersion(ctx, f, live, authorities)
 	if err != nil || f.Err != nil || f.Refused != nil {
 		return next, err
 	}
-	return next, h.writeBundle(ctx, f, live)
+	return next, h.writeBundle(ctx, f, live, authorities)
+}
+
+// authorities returns the authorities that Rancher has for the installation, as PEM; nil if
+// there are none. The error for a Secret without its key is a reconcile.Terminal.
+func (h *Controller) authorities(ctx context.Context) ([]byte, error) {
+	pem, err := h.rancher.PEM(ctx)
+	if bad := (*rancherca.SecretError)(nil); errors.As(err, &bad) {
+		return nil, reconcile.TerminalError(chart.ReasonInvalidCredentials, fmt.Errorf("secret %q: %w", bad.Key.Name, bad))
+	}
+	return pem, err
 }
 
 // bundleOf returns the Bundle with the name of a HelmOp; nil if there is none. The cache
@@ -134,11 +153,11 @@ func (h *Controller) bundleOf(ctx context.Context, op *fleet.HelmOp) (*fleet.Bun
 }
 
 // findVersion finds out which version the HelmOp stands for, and when to ask again.
-func (h *Controller) findVersion(ctx context.Context, f *helmop.Facts, live *fleet.Bundle) (kube.Result, error) {
+func (h *Controller) findVersion(ctx context.Context, f *helmop.Facts, live *fleet.Bundle, authorities []byte) (kube.Result, error) {
 	op := f.Op
 	request := helmop.Request(&op.Spec)
 	if !helmop.IsConstraint(op.Spec.Helm) {
-		_, err := h.access(ctx, op, request) // a Secret that is missing is said at once
+		_, err := h.access(ctx, op, request, authorities) // a Secret that is missing is said at once
 		if reconcile.IsTerminal(err) {
 			f.Refused, err = err, nil
 		}
@@ -156,7 +175,7 @@ func (h *Controller) findVersion(ctx context.Context, f *helmop.Facts, live *fle
 		f.Version = version
 		return kube.Done, nil
 	}
-	access, err := h.access(ctx, op, request)
+	access, err := h.access(ctx, op, request, authorities)
 	if reconcile.IsTerminal(err) {
 		f.Refused = err
 		return kube.Done, nil
@@ -207,9 +226,9 @@ func (h *Controller) until(due time.Time) kube.Result {
 	return kube.Result{After: max(due.Sub(h.now()), time.Millisecond)}
 }
 
-// access returns the credentials of a HelmOp, for its own source only. Terminal: the Secret
-// is missing, or cannot be used.
-func (h *Controller) access(ctx context.Context, op *fleet.HelmOp, request chart.Request) (chart.Access, error) {
+// access returns the credentials of a HelmOp, for its own source only, with authorities
+// where its Secret has none. Terminal: the Secret is missing, or cannot be used.
+func (h *Controller) access(ctx context.Context, op *fleet.HelmOp, request chart.Request, authorities []byte) (chart.Access, error) {
 	var data map[string][]byte
 	if name := op.Spec.HelmSecretName; name != "" {
 		secret, err := h.secrets.Get(ctx, kube.Key{Namespace: op.Namespace, Name: name})
@@ -221,7 +240,7 @@ func (h *Controller) access(ctx context.Context, op *fleet.HelmOp, request chart
 		}
 		data = secret.Data
 	}
-	c, err := chart.HelmOpCredentials(data, fleet.BundleHelmOptions{InsecureSkipTLSverify: op.Spec.InsecureSkipTLSverify})
+	c, err := chart.HelmOpCredentials(data, fleet.BundleHelmOptions{InsecureSkipTLSverify: op.Spec.InsecureSkipTLSverify, CABundle: authorities})
 	if err != nil {
 		return chart.Access{}, fmt.Errorf("Secret %q: %w", op.Spec.HelmSecretName, err) //nolint:staticcheck // a kind
 	}
@@ -230,8 +249,8 @@ func (h *Controller) access(ctx context.Context, op *fleet.HelmOp, request chart
 
 // writeBundle creates the Bundle, or puts right in live what differs from it. It replaces
 // users' labels, and keeps those of Fleet and Rancher.
-func (h *Controller) writeBundle(ctx context.Context, f *helmop.Facts, live *fleet.Bundle) error {
-	want := helmop.BundleOf(f.Op, f.Version)
+func (h *Controller) writeBundle(ctx context.Context, f *helmop.Facts, live *fleet.Bundle, authorities []byte) error {
+	want := helmop.BundleOf(f.Op, f.Version, authorities)
 	log := h.logFor(f.Op).WithField("version", f.Version)
 	if live == nil {
 		_, err := h.bundles.Create(ctx, want)
@@ -251,9 +270,6 @@ func (h *Controller) writeBundle(ctx context.Context, f *helmop.Facts, live *fle
 		delete(changed.Labels, key)
 	}
 	maps.Copy(changed.Labels, want.Labels)
-	if o := live.Spec.HelmOpOptions; o != nil {
-		want.Spec.HelmOpOptions.CABundle = o.CABundle // Rancher Fleet has put Rancher's CA there
-	}
 	changed.Spec = want.Spec
 	if equality.Semantic.DeepEqual(live, changed) {
 		return nil

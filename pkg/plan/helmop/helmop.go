@@ -88,8 +88,9 @@ func Request(spec *fleet.HelmOpSpec) chart.Request { return chart.RequestOf(spec
 // BundleOf returns the Bundle of a HelmOp, with the version of the chart that its agents
 // get. It has the name of the HelmOp, all of its options, and no resources. Targets without
 // a name are named by their place. A HelmOp without targets is for the clusters of the
-// ClusterGroup "default". Only the labels in the spec are passed on, and the shard.
-func BundleOf(op *fleet.HelmOp, version string) *fleet.Bundle {
+// ClusterGroup "default". Only the labels in the spec are passed on, and the shard. The
+// authorities, as PEM, are those that agents trust besides those of the Secret.
+func BundleOf(op *fleet.HelmOp, version string, authorities []byte) *fleet.Bundle {
 	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: op.Namespace, Name: op.Name, Labels: maps.Clone(op.Spec.Labels)}}
 	if b.Labels == nil {
 		b.Labels = map[string]string{}
@@ -105,7 +106,7 @@ func BundleOf(op *fleet.HelmOp, version string) *fleet.Bundle {
 		pull = o.Pull
 	}
 	b.Spec.HelmOpOptions = &fleet.BundleHelmOptions{
-		SecretName: op.Spec.HelmSecretName, InsecureSkipTLSverify: op.Spec.InsecureSkipTLSverify, Pull: pull,
+		SecretName: op.Spec.HelmSecretName, InsecureSkipTLSverify: op.Spec.InsecureSkipTLSverify, CABundle: authorities, Pull: pull,
 	}
 	if b.Spec.Helm != nil {
 		b.Spec.Helm.Version = version

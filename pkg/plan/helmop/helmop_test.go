@@ -94,7 +94,7 @@ func TestBundleOf(t *testing.T) {
 		{BundleDeploymentOptions: fleet.BundleDeploymentOptions{Helm: &fleet.HelmOptions{Version: "1.0.0"}}},
 	}
 	before := op.DeepCopy()
-	b := BundleOf(op, "1.4.0")
+	b := BundleOf(op, "1.4.0", []byte("authorities"))
 	if diff := cmp.Diff(before, op); diff != "" {
 		t.Errorf("the HelmOp was changed\n%s", diff)
 	}
@@ -102,7 +102,7 @@ func TestBundleOf(t *testing.T) {
 	if diff := cmp.Diff(want, b.Labels); diff != "" {
 		t.Errorf("labels\n%s", diff)
 	}
-	if diff := cmp.Diff(&fleet.BundleHelmOptions{SecretName: "auth", InsecureSkipTLSverify: true, Pull: fleet.PullManager}, b.Spec.HelmOpOptions); diff != "" {
+	if diff := cmp.Diff(&fleet.BundleHelmOptions{SecretName: "auth", InsecureSkipTLSverify: true, CABundle: []byte("authorities"), Pull: fleet.PullManager}, b.Spec.HelmOpOptions); diff != "" {
 		t.Errorf("helmOpOptions\n%s", diff)
 	}
 	if b.Namespace != "team" || b.Name != "op" || b.Spec.Helm.Version != "1.4.0" || b.Spec.Resources != nil {
@@ -118,7 +118,7 @@ func TestBundleOf(t *testing.T) {
 	if got := b.Spec.Targets[2].Helm.Version; got != "1.0.0" {
 		t.Errorf("the target's own version became %s", got)
 	}
-	if got := BundleOf(opWith(op.Spec.Helm), "1").Spec.Targets; len(got) != 1 || got[0].Name != "default" || got[0].ClusterGroup != "default" {
+	if got := BundleOf(opWith(op.Spec.Helm), "1", nil).Spec.Targets; len(got) != 1 || got[0].Name != "default" || got[0].ClusterGroup != "default" {
 		t.Errorf("without targets: %+v", got)
 	}
 }
