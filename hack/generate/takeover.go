@@ -27,6 +27,8 @@ var besides = map[string]string{
 	"fleet-controller": "fleet-takeover-controller",
 	"gitjob":           "fleet-takeover-gitjob",
 	"gitjob-binding":   "fleet-takeover-gitjob",
+	"helmops":          "fleet-takeover-helmops",
+	"helmops-binding":  "fleet-takeover-helmops",
 }
 
 // takeover writes the manifest of a manager beside another one: what the chart
@@ -47,7 +49,6 @@ func takeoverText() (string, error) {
 	values := map[string]any{
 		"shards":    []any{map[string]any{"id": takeoverShard}},
 		"bootstrap": map[string]any{"enabled": false},
-		"helmops":   map[string]any{"enabled": false}, // the other manager goes on with HelmOps
 	}
 	id := release.ID{Namespace: fleet.NamespaceSystem, Name: charts.Manager}
 	made, err := helm.Template(files, id, values, helm.RenderOptions{KubeVersion: "v1.30.0"})

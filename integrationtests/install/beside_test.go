@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func TestBesideTheReference(t *testing.T) {
 	w.must(err)
 	w.apply(string(text))
 	dir := programs(w)
-	for _, name := range []string{"fleet-controller-shard-takeover", "gitjob-shard-takeover"} {
+	for _, name := range []string{"fleet-controller-shard-takeover", "gitjob-shard-takeover", "helmops-shard-takeover"} {
 		o, err := w.any.Resource(deployments).Namespace(fleet.NamespaceSystem).Get(w.Context(), name, metav1.GetOptions{})
 		w.must(err)
 		w.launch(dir, o)
@@ -52,7 +53,7 @@ func TestBesideTheReference(t *testing.T) {
 	}
 }
 
-// ofShard waits until a GitRepo of the shard is read and deployed to a Cluster as the
+// ofShard waits until a GitRepo and a HelmOp of the shard are deployed to a Cluster as the
 // reference leaves it.
 func (w *world) ofShard() {
 	w.Helper()
@@ -87,9 +88,16 @@ func (w *world) ofShard() {
 		},
 	})
 	w.must(err)
-	w.until("the repository is deployed", func(ctx context.Context) bool {
+	op := &fleet.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "redis", Labels: map[string]string{fleet.LabelShardRef: "takeover"}}}
+	op.Spec.Helm = &fleet.HelmOptions{Repo: "https://charts.example.com", Chart: "redis", Version: "1.4.0"}
+	op.Spec.Targets = []fleet.BundleTarget{{ClusterSelector: &metav1.LabelSelector{}}}
+	_, err = kube.StoreOf[*fleet.HelmOp](client).Create(w.Context(), op)
+	w.must(err)
+	w.until("the repository and the chart are deployed", func(ctx context.Context) bool {
 		list, err := kube.StoreOf[*fleet.BundleDeployment](client).List(ctx, space, "")
 		w.must(err)
-		return len(list) == 1 && list[0].Labels[fleet.LabelShardRef] == "takeover" && list[0].Spec.DeploymentID != ""
+		return len(list) == 2 && !slices.ContainsFunc(list, func(bd *fleet.BundleDeployment) bool {
+			return bd.Labels[fleet.LabelShardRef] != "takeover" || bd.Spec.DeploymentID == ""
+		})
 	})
 }

@@ -367,3 +367,6 @@ func KeysNamed[T metav1.Object](list []T, name string) (hits, all []view.Key) {
 
 // ReaderLease is the lease of the process that reads repositories.
 const ReaderLease = "fleet-gitops-leader-election-shard"
+
+// HelmOpsLease is the lease of the process that works on HelmOps.
+const HelmOpsLease = "fleet-helmops-leader-election-shard"

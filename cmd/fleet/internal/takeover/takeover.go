@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ type MoveOptions struct {
 // Check refuses flags that are missing or not possible.
 func (o MoveOptions) Check() error {
 	if o.Selector == "" {
-		return errors.New("want -l SELECTOR: which GitRepos, and Bundles that are from none; fleet get repos -o wide shows their labels")
+		return errors.New("want -l SELECTOR: which GitRepos and HelmOps, and Bundles that are from none; fleet get repos,helmops -o wide shows their labels")
 	}
 	if err := cli.CheckSelector(o.Selector); err != nil {
 		return err
@@ -50,7 +51,7 @@ func (o MoveOptions) Check() error {
 func Move(ctx context.Context, o MoveOptions, s *client.Session) error {
 	s.Std.Note("%s, workspace %s", s.Server, s.Scope)
 	if !o.Move.Back && !o.Yes {
-		if err := checkShardRuns(ctx, s, o.Move.Shard); err != nil {
+		if err := checkShardRuns(ctx, s, o.Move.Shard, client.ControllerLease, client.ReaderLease); err != nil {
 			return err
 		}
 	}
@@ -67,12 +68,12 @@ func Move(ctx context.Context, o MoveOptions, s *client.Session) error {
 // fresh is how old the last renewal of a lease may be whose holder is at work.
 const fresh = time.Minute
 
-// checkShardRuns returns an error for a shard if no process holds the lease of the process that
-// deploys, or of the one that reads repositories: no manager would look after its
-// objects. It is another error if the user may not read the leases.
-func checkShardRuns(ctx context.Context, s *client.Session, shard string) error {
+// checkShardRuns returns an error for a shard if no process holds one of the leases: no
+// manager would look after its objects. It is another error if the user may not read the
+// leases.
+func checkShardRuns(ctx context.Context, s *client.Session, shard string, leases ...string) error {
 	var missing []string
-	for _, name := range []string{client.ControllerLease, client.ReaderLease} {
+	for _, name := range leases {
 		name = scope.Scope{Shard: shard}.Lease(name)
 		u, err := s.API.Get(ctx, client.Leases, s.System, name)
 		switch {
@@ -113,7 +114,12 @@ func (o MoveOptions) labelObjects(ctx context.Context, s *client.Session, l *mov
 			return err
 		}
 		if len(found) == 0 {
-			return fmt.Errorf("no GitRepo and no Bundle of workspace %s has labels %s", s.Scope, o.Selector)
+			return fmt.Errorf("no GitRepo, HelmOp or Bundle of workspace %s has labels %s", s.Scope, o.Selector)
+		}
+		if !o.Move.Back && !o.Yes && slices.ContainsFunc(found, objectToMove.isHelmOp) {
+			if err := checkShardRuns(ctx, s, o.Move.Shard, client.HelmOpsLease); err != nil {
+				return err
+			}
 		}
 		written, failed := o.label(ctx, s, found, l)
 		if failed != nil || written == 0 {
@@ -136,6 +142,11 @@ type objectToMove struct {
 	kind   cli.Kind
 	object *unstructured.Unstructured
 }
+
+func (m objectToMove) isHelmOp() bool { return m.kind.Kind == helmOp }
+
+// helmOp is the kind HelmOp.
+const helmOp = "HelmOp"
 
 // agentBundles is the prefix of the names of Bundles that install agents. They stay
 // with the manager that installs agents.
@@ -162,8 +173,11 @@ func (o MoveOptions) selectObjects(ctx context.Context, s *client.Session) ([]ob
 		}
 		return nil
 	}
-	repos, bundles := map[string]bool{}, map[string]bool{}
-	err := list("repos", o.Selector, func(u *unstructured.Unstructured) bool { repos[u.GetName()] = true; return true })
+	repos, ops, bundles := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	err := errors.Join(
+		list("repos", o.Selector, func(u *unstructured.Unstructured) bool { repos[u.GetName()] = true; return true }),
+		list("helmops", o.Selector, func(u *unstructured.Unstructured) bool { ops[u.GetName()] = true; return true }),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -173,9 +187,9 @@ func (o MoveOptions) selectObjects(ctx context.Context, s *client.Session) ([]ob
 	}
 	err = list("bundles", "", func(u *unstructured.Unstructured) bool {
 		l := u.GetLabels()
-		repo, alone := l[fleet.LabelRepoName], l[fleet.LabelRepoName] == "" && l[fleet.LabelHelmOpName] == ""
-		alone = alone && !strings.HasPrefix(u.GetName(), agentBundles)
-		bundles[u.GetName()] = repos[repo] || alone && chosen.Matches(labels.Set(l))
+		repo, op := l[fleet.LabelRepoName], l[fleet.LabelHelmOpName]
+		alone := repo == "" && op == "" && !strings.HasPrefix(u.GetName(), agentBundles)
+		bundles[u.GetName()] = repos[repo] || ops[op] || alone && chosen.Matches(labels.Set(l))
 		return bundles[u.GetName()]
 	})
 	if err != nil || len(out) == 0 {
@@ -250,14 +264,20 @@ func (o MoveOptions) printMove(s *client.Session, doc TakeoverMove) {
 	if o.Move.Back {
 		verb = "given back by shard " + o.Move.Shard
 	}
-	for _, plural := range []string{"repos", "bundles", "deployments"} {
+	for _, plural := range []string{"repos", "helmops", "bundles", "deployments"} {
 		k := cli.MustKind(plural)
 		if n := counts[k.Kind]; n[0] > 0 {
 			printer.Fprintf(s.Std.Out, "%d of %s %s\n", n[1], pluralOf(n[0], k), verb)
 		}
 	}
-	if counts["GitRepo"][1] > 0 && !o.Move.Back {
+	if o.Move.Back {
+		return
+	}
+	if counts["GitRepo"][1] > 0 {
 		s.Std.Note("if the other manager is the reference, its gitjob goes on asking these repositories until it is restarted: kubectl -n %s rollout restart deployment gitjob", s.System)
+	}
+	if counts[helmOp][1] > 0 {
+		s.Std.Note("if the other manager is the reference, its helmops goes on polling these charts until it is restarted: kubectl -n %s rollout restart deployment helmops", s.System)
 	}
 }
 
