@@ -81,6 +81,10 @@ type ImagePolicyChoice struct {
 	// Alphabetical takes the first or last in lexical order.
 	// +optional
 	Alphabetical *AlphabeticalPolicy `json:"alphabetical,omitempty"`
+
+	// Numerical takes the largest or smallest number.
+	// +optional
+	Numerical *NumericalPolicy `json:"numerical,omitempty"`
 }
 
 // SemVerPolicy takes the highest version.
@@ -94,6 +98,15 @@ type SemVerPolicy struct {
 type AlphabeticalPolicy struct {
 	// Order is desc, in any case, for the last tag; asc for the first. Default:
 	// desc.
+	// +optional
+	Order string `json:"order,omitempty"`
+}
+
+// NumericalPolicy takes the tag with the largest or smallest number. Tags with anything
+// but digits do not count.
+type NumericalPolicy struct {
+	// Order is desc, in any case, for the largest number; asc for the smallest.
+	// Default: desc.
 	// +optional
 	Order string `json:"order,omitempty"`
 }
