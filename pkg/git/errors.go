@@ -19,8 +19,9 @@ import (
 )
 
 // Reasons of errors, one PascalCase word each; they become the reasons of
-// conditions. Unreachable, which is about a whole host, and RemoteFailing, which
-// is about one repository on it, are reconcile.RequeueAfter, all others reconcile.Terminal.
+// conditions. Unreachable, which is about a whole host, RemoteFailing, which is about one
+// repository on it, and BranchMoved, which a new commit on the new head ends, are
+// reconcile.RequeueAfter, all others reconcile.Terminal.
 // reconcile.ReasonLocal is about this process.
 const (
 	ReasonInvalidURL            = "InvalidURL"
@@ -37,8 +38,10 @@ const (
 	ReasonNotGit                = "NotGit"
 	ReasonTooLarge              = "TooLarge"
 	ReasonInvalidSubmodule      = "InvalidSubmodule"
+	ReasonPushRefused           = "PushRefused"
 	ReasonUnreachable           = "Unreachable"
 	ReasonRemoteFailing         = "RemoteFailing"
+	ReasonBranchMoved           = "BranchMoved"
 )
 
 // retryAfter is the shortest time until a host that did not answer is asked

@@ -58,7 +58,7 @@ func TestCommand(t *testing.T) {
 		"/~ana/repo": `git-upload-pack '~ana/repo'`,
 		"/a'b":       `git-upload-pack '/a'\''b'`,
 	} {
-		if got := (endpoint{path: path}).command(); got != want {
+		if got := (endpoint{path: path}).command(serviceUpload); got != want {
 			t.Errorf("want %s, got %s", want, got)
 		}
 	}
@@ -84,8 +84,8 @@ func FuzzParseURL(f *testing.F) {
 				t.Fatalf("%q: base %q: %v", raw, ep.baseURL(), err)
 			}
 		}
-		if strings.ContainsAny(ep.command(), "\n\r\x00") {
-			t.Fatalf("%q: command %q", raw, ep.command())
+		if strings.ContainsAny(ep.command(serviceUpload), "\n\r\x00") {
+			t.Fatalf("%q: command %q", raw, ep.command(serviceUpload))
 		}
 	})
 }

@@ -1,7 +1,7 @@
 // Package git reads remote repositories over HTTP(S) and SSH: it resolves a
-// branch, tag or commit to a commit, and fetches the files of one commit. It
-// starts no process, reads no environment, writes nothing to a remote, and
-// keeps nothing between runs.
+// branch, tag or commit to a commit, and fetches the files of one commit. Push adds one
+// commit to a branch; nothing else writes to a remote. The package starts no process,
+// reads no environment, and keeps nothing between runs.
 //
 // Each remote (URL and credentials) has a bare store of its own, shared by all
 // who read that remote; commits are fetched without history and files are read

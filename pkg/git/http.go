@@ -24,6 +24,7 @@ const maxRedirects = 5
 // An httpSession speaks git's smart HTTP protocol.
 type httpSession struct {
 	e              *sourceEntry
+	to             service
 	base           *url.URL // without credentials; moves with a redirect
 	user, password string
 	client         *http.Client
@@ -31,8 +32,8 @@ type httpSession struct {
 
 // newHTTPSession returns a session with the credentials of a source. For a GitHub App it
 // gets a token, with a request if there is none.
-func newHTTPSession(ctx context.Context, e *sourceEntry) (*httpSession, error) {
-	s := &httpSession{e: e, base: e.ep.baseURL()}
+func newHTTPSession(ctx context.Context, e *sourceEntry, to service) (*httpSession, error) {
+	s := &httpSession{e: e, to: to, base: e.ep.baseURL()}
 	s.user, s.password = e.src.Credentials.basic(e.ep)
 	if e.src.Credentials.App != nil {
 		token, err := e.apps.token(ctx, e)
@@ -99,7 +100,7 @@ func samePort(from, to *url.URL) bool {
 func (s *httpSession) advertised(ctx context.Context, keep func(name string) bool) (*packp.AdvRefs, error) {
 	u := *s.base
 	u.Path += "/info/refs"
-	u.RawQuery = "service=git-upload-pack"
+	u.RawQuery = "service=" + string(s.to)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, permanentf(ReasonInvalidURL, "repository URL cannot be requested")
@@ -109,7 +110,7 @@ func (s *httpSession) advertised(ctx context.Context, keep func(name string) boo
 		return nil, err
 	}
 	defer res.Body.Close()
-	if kind := res.Header.Get("Content-Type"); kind != "application/x-git-upload-pack-advertisement" {
+	if kind := res.Header.Get("Content-Type"); kind != "application/x-"+string(s.to)+"-advertisement" {
 		return nil, permanentf(ReasonNotGit, "git host %q answers, but not as a git server (smart HTTP is needed)", s.e.ep.display())
 	}
 	if res.Request != nil { // after redirects
@@ -133,14 +134,23 @@ func (s *httpSession) uploadPack(ctx context.Context, req *packp.UploadPackReque
 	if err := pktline.NewEncoder(&body).EncodeString("done\n"); err != nil {
 		return nil, fmt.Errorf("encode request: %w", err)
 	}
+	return s.post(ctx, &body)
+}
+
+func (s *httpSession) receivePack(ctx context.Context, req []byte) (io.ReadCloser, error) {
+	return s.post(ctx, bytes.NewBuffer(req))
+}
+
+// post sends the request of a service; the caller reads the answer and closes it.
+func (s *httpSession) post(ctx context.Context, body *bytes.Buffer) (io.ReadCloser, error) {
 	u := *s.base
-	u.Path += "/git-upload-pack"
-	post, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), &body)
+	u.Path += "/" + string(s.to)
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), body)
 	if err != nil {
 		return nil, permanentf(ReasonInvalidURL, "repository URL cannot be requested")
 	}
-	post.Header.Set("Content-Type", "application/x-git-upload-pack-request")
-	post.Header.Set("Accept", "application/x-git-upload-pack-result")
+	post.Header.Set("Content-Type", "application/x-"+string(s.to)+"-request")
+	post.Header.Set("Accept", "application/x-"+string(s.to)+"-result")
 	res, err := s.send(post)
 	if err != nil {
 		return nil, err
@@ -173,11 +183,35 @@ func (s *httpSession) send(req *http.Request) (*http.Response, error) {
 	if res.StatusCode == http.StatusOK {
 		return res, nil
 	}
-	_ = res.Body.Close()
+	defer res.Body.Close()
 	if res.StatusCode == http.StatusUnauthorized && s.e.src.Credentials.App != nil {
 		s.e.apps.refused(s.e, s.password)
 	}
+	if s.to == serviceReceive && res.StatusCode == http.StatusForbidden && (s.user != "" || s.password != "") {
+		return nil, s.writeRefusal(res)
+	}
 	return nil, s.refusal(res.StatusCode)
+}
+
+// writeRefusal is the error for credentials that do not allow to write, with what the
+// server says if that is plain text.
+func (s *httpSession) writeRefusal(res *http.Response) error {
+	text := fmt.Sprintf("git host %q lets these credentials not write to %q (%d)", s.e.ep.display(), strings.Trim(s.e.ep.path, "/"), res.StatusCode)
+	if kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";"); kind == "text/plain" {
+		said, _ := io.ReadAll(io.LimitReader(res.Body, maxStderrBytes)) // a part of it is enough
+		if words := strings.ReplaceAll(string(said), s.secret(), "***"); strings.TrimSpace(words) != "" {
+			text += ": it says " + s.e.quote(words)
+		}
+	}
+	return permanentf(ReasonPushRefused, "%s", text)
+}
+
+// secret is the credential that is sent, which may be a token that no Secret contains.
+func (s *httpSession) secret() string {
+	if s.password == "" {
+		return s.user
+	}
+	return s.password
 }
 
 func (s *httpSession) refusal(status int) error {

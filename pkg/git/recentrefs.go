@@ -48,7 +48,7 @@ func (r *recentRefs) takeSession(ctx context.Context, e *sourceEntry, commit Com
 	if _, known := advertisedAs(refs, plumbing.NewHash(string(commit))); !known {
 		return nil, nil
 	}
-	s, err := newHTTPSession(ctx, e)
+	s, err := newHTTPSession(ctx, e, serviceUpload)
 	if err != nil {
 		return nil, nil // the session of the longer way reports it
 	}

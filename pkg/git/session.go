@@ -17,14 +17,25 @@ import (
 // maxRefsBytes bounds what a remote may send as its list of references.
 const maxRefsBytes = 64 << 20
 
-// A session is one conversation with git-upload-pack: first advertised, then
-// at most one request.
+// A service is the program of git that a conversation is with.
+type service string
+
+const (
+	serviceUpload  service = "git-upload-pack"  // gives commits
+	serviceReceive service = "git-receive-pack" // takes commits
+)
+
+// A session is one conversation with a service: first advertised, then at most one
+// request.
 type session interface {
 	// advertised lists the references of the remote whose names keep wants; nil
 	// wants all.
 	advertised(ctx context.Context, keep func(name string) bool) (*packp.AdvRefs, error)
 	// uploadPack sends a request; the caller reads the answer and closes it.
 	uploadPack(ctx context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error)
+	// receivePack sends a whole request of a push; the caller reads the answer and
+	// closes it.
+	receivePack(ctx context.Context, req []byte) (io.ReadCloser, error)
 	close()
 }
 
@@ -55,16 +66,21 @@ func dialer(allowed address.Policy) *net.Dialer {
 	}}
 }
 
-// connect begins a conversation. For SSH this dials; for HTTP it asks at most for a
-// token.
+// connect begins a conversation with git-upload-pack. For SSH this dials; for HTTP it
+// asks at most for a token.
 func (e *sourceEntry) connect(ctx context.Context) (session, error) {
+	return e.connectTo(ctx, serviceUpload)
+}
+
+// connectTo is connect for any service.
+func (e *sourceEntry) connectTo(ctx context.Context, to service) (session, error) {
 	if err := e.addresses.CheckHost(e.ep.host); err != nil {
 		return nil, err
 	}
 	if e.ep.scheme == "ssh" {
-		return dialSSH(ctx, e)
+		return dialSSH(ctx, e, to)
 	}
-	return newHTTPSession(ctx, e)
+	return newHTTPSession(ctx, e, to)
 }
 
 // decodeRefs reads a list of references and keeps those that keep wants, or all

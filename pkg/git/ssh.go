@@ -23,9 +23,10 @@ const defaultSSHUser = "git"
 // maxStderrBytes bounds what is kept of a remote's complaints.
 const maxStderrBytes = 4 << 10
 
-// An sshSession runs git-upload-pack at a remote.
+// An sshSession runs a service at a remote.
 type sshSession struct {
 	e       *sourceEntry
+	to      service
 	client  *ssh.Client
 	session *ssh.Session
 	stdin   io.WriteCloser
@@ -34,8 +35,8 @@ type sshSession struct {
 	stop    func() bool // ends the watch over the context
 }
 
-// dialSSH connects and starts git-upload-pack. ctx bounds the conversation.
-func dialSSH(ctx context.Context, e *sourceEntry) (*sshSession, error) {
+// dialSSH connects and starts a service. ctx bounds the conversation.
+func dialSSH(ctx context.Context, e *sourceEntry, to service) (*sshSession, error) {
 	creds := e.src.Credentials
 	if len(creds.SSHPrivateKey) == 0 {
 		return nil, permanentf(ReasonInvalidCredentials, "git host %q is reached over SSH, which needs a private key (clientSecretName)", e.ep.display())
@@ -74,7 +75,7 @@ func dialSSH(ctx context.Context, e *sourceEntry) (*sshSession, error) {
 		_ = conn.Close()
 		return nil, e.handshakeFault(ctx, err, offered.Load())
 	}
-	s := &sshSession{e: e, client: ssh.NewClient(c, chans, reqs), stderr: &cappedBuffer{}, stop: stop}
+	s := &sshSession{e: e, to: to, client: ssh.NewClient(c, chans, reqs), stderr: &cappedBuffer{}, stop: stop}
 	if err := s.startCommand(); err != nil {
 		s.close()
 		return nil, err
@@ -171,7 +172,7 @@ func (s *sshSession) startCommand() error {
 	if s.stdout, err = session.StdoutPipe(); err != nil {
 		return err
 	}
-	return session.Start(s.e.ep.command())
+	return session.Start(s.e.ep.command(s.to))
 }
 
 func (s *sshSession) advertised(_ context.Context, keep func(name string) bool) (*packp.AdvRefs, error) {
@@ -182,7 +183,12 @@ func (s *sshSession) advertised(_ context.Context, keep func(name string) bool) 
 	// Nothing came: the command's exit says whether it ran at all.
 	_ = s.stdin.Close()
 	var exit *ssh.ExitError
-	if errors.As(s.session.Wait(), &exit) {
+	err = s.session.Wait()
+	if s.to == serviceReceive && errors.As(err, &exit) {
+		return nil, permanentf(ReasonPushRefused, "git host %q lets this key not write to %q: it says %s",
+			s.e.ep.display(), strings.Trim(s.e.ep.path, "/"), s.e.quote(s.stderr.String()))
+	}
+	if errors.As(err, &exit) {
 		return nil, permanentf(ReasonRepositoryNotFound, "git host %q does not give the repository %q: it says %s",
 			s.e.ep.display(), strings.Trim(s.e.ep.path, "/"), s.e.quote(s.stderr.String()))
 	}
@@ -201,6 +207,16 @@ func (s *sshSession) uploadPack(_ context.Context, req *packp.UploadPackRequest)
 	}
 	if err := s.stdin.Close(); err != nil {
 		return nil, fmt.Errorf("send request: %w", err)
+	}
+	return io.NopCloser(s.stdout), nil
+}
+
+func (s *sshSession) receivePack(_ context.Context, req []byte) (io.ReadCloser, error) {
+	if _, err := s.stdin.Write(req); err != nil {
+		return nil, fmt.Errorf("send commit: %w", err)
+	}
+	if err := s.stdin.Close(); err != nil {
+		return nil, fmt.Errorf("send commit: %w", err)
 	}
 	return io.NopCloser(s.stdout), nil
 }

@@ -103,15 +103,15 @@ func (e endpoint) baseURL() *url.URL {
 	return &url.URL{Scheme: e.scheme, Host: host, Path: strings.TrimRight(e.path, "/")}
 }
 
-// command is the command for an SSH remote. The remote gives it to a shell, so
-// the path is quoted.
-func (e endpoint) command() string {
+// command is the command that runs a service at an SSH remote. The remote gives it to a
+// shell, so the path is quoted.
+func (e endpoint) command(run service) string {
 	path := e.path
 	if strings.HasPrefix(path, "/~") {
 		path = path[1:] // ssh://host/~user/repo means the home of user
 	}
 	quoted := strings.NewReplacer(`'`, `'\''`, `!`, `'\!'`).Replace(path)
-	return "git-upload-pack '" + quoted + "'"
+	return string(run) + " '" + quoted + "'"
 }
 
 // OverSSH reports whether a repository URL is one that is reached over SSH.

@@ -107,11 +107,33 @@ func (s *HTTPServer) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }
 
-// An SSHServer runs git-upload-pack for clients that hold its client key.
+// An SSHServer runs git-upload-pack and git-receive-pack for clients that hold its client
+// key.
 type SSHServer struct {
 	Addr       string // host:port
 	ClientKey  []byte // PEM, accepted by the server
 	KnownHosts []byte // the line for the server's own key
+
+	mu     sync.Mutex
+	refuse string
+}
+
+// Refuse makes the server answer every push with these words from now on, as hosts do
+// for a key that may only read. An empty text ends that.
+func (s *SSHServer) Refuse(words string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuse = words
+}
+
+// refusal returns the words with which a command is refused, or nothing.
+func (s *SSHServer) refusal(command string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if strings.HasPrefix(command, "git-receive-pack") {
+		return s.refuse
+	}
+	return ""
 }
 
 // ServeSSH serves the repositories below root as ssh://git@Addr/path.
@@ -131,18 +153,19 @@ func ServeSSH(t testing.TB, root string) *SSHServer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
+	addr := listener.Addr().String()
+	line := knownhosts.Line([]string{knownhosts.Normalize(addr)}, hostSigner.PublicKey())
+	s := &SSHServer{Addr: addr, ClientKey: clientPEM, KnownHosts: []byte(line + "\n")}
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			go serveConn(conn, cfg, root)
+			go s.serveConn(conn, cfg, root)
 		}
 	}()
-	addr := listener.Addr().String()
-	line := knownhosts.Line([]string{knownhosts.Normalize(addr)}, hostSigner.PublicKey())
-	return &SSHServer{Addr: addr, ClientKey: clientPEM, KnownHosts: []byte(line + "\n")}
+	return s
 }
 
 // NewKey returns a fresh private key, PEM.
@@ -169,7 +192,7 @@ func newKey(t testing.TB) (ssh.Signer, []byte) {
 	return signer, pem.EncodeToMemory(block)
 }
 
-func serveConn(conn net.Conn, cfg *ssh.ServerConfig, root string) {
+func (s *SSHServer) serveConn(conn net.Conn, cfg *ssh.ServerConfig, root string) {
 	defer conn.Close()
 	_, channels, requests, err := ssh.NewServerConn(conn, cfg)
 	if err != nil {
@@ -185,11 +208,11 @@ func serveConn(conn net.Conn, cfg *ssh.ServerConfig, root string) {
 		if err != nil {
 			return
 		}
-		go serveSession(channel, requests, root)
+		go s.serveSession(channel, requests, root)
 	}
 }
 
-func serveSession(channel ssh.Channel, requests <-chan *ssh.Request, root string) {
+func (s *SSHServer) serveSession(channel ssh.Channel, requests <-chan *ssh.Request, root string) {
 	defer channel.Close()
 	for req := range requests {
 		var payload struct{ Command string }
@@ -198,6 +221,11 @@ func serveSession(channel ssh.Channel, requests <-chan *ssh.Request, root string
 			continue
 		}
 		_ = req.Reply(true, nil)
+		if words := s.refusal(payload.Command); words != "" {
+			_, _ = io.WriteString(channel.Stderr(), words+"\n")
+			_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{1}))
+			return
+		}
 		// A shell splits the command, as with sshd.
 		cmd := exec.Command("sh", "-c", strings.Replace(payload.Command, "'/", "'"+root+"/", 1))
 		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull)
