@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -106,6 +107,36 @@ func (r *Remotes) Push(ctx context.Context, src Source, branch string, base *Tre
 
 func movedError(ref Reference) error {
 	return reconcile.RequeueError(ReasonBranchMoved, retryAfter, fmt.Errorf("branch %q %w", ref.String(), ErrMoved))
+}
+
+// maxTries is how often a commit is made for a branch that moves meanwhile.
+const maxTries = 5
+
+// Update commits to the newest head of a branch. change returns what to commit to the
+// files of that head; no files are no commit, and then Update returns no Commit. If
+// somebody else pushes first, Update calls change again with the files of the new head, up
+// to five times in all. Errors are those of change, Head and Push.
+func (r *Remotes) Update(ctx context.Context, src Source, branch string, change func(fs.FS) (Change, error)) (Commit, error) {
+	for try := 1; ; try++ {
+		commit, err := r.tryUpdate(ctx, src, branch, change)
+		if try == maxTries || !errors.Is(err, ErrMoved) {
+			return commit, err
+		}
+	}
+}
+
+// tryUpdate is Update without another try.
+func (r *Remotes) tryUpdate(ctx context.Context, src Source, branch string, change func(fs.FS) (Change, error)) (Commit, error) {
+	tree, err := r.Head(ctx, src, branch)
+	if err != nil {
+		return "", err
+	}
+	defer tree.Close()
+	c, err := change(tree)
+	if err != nil || len(c.Files) == 0 {
+		return "", err
+	}
+	return r.Push(ctx, src, branch, tree, c)
 }
 
 // push sends a commit. refused is what the remote says if it does not take the commit; in

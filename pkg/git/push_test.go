@@ -2,10 +2,12 @@ package git
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -248,5 +250,39 @@ func TestPushCleansNames(t *testing.T) {
 	repo.Git("fsck", "--strict")
 	if log := repo.Git("log", "-1", "--format=%an|%ae|%B", "main"); log != "A bparent 0000|x@y|ab" {
 		t.Errorf("commit says %q", log)
+	}
+}
+
+// A commit that lost the race is made again on the new head, and not for ever.
+func TestUpdate(t *testing.T) {
+	repo, root := pushWorld(t)
+	server := gittest.ServeHTTP(t, root)
+	src := Source{URL: server.URL + "/repo"}
+	remotes := newRemotes(t, Limits{})
+	tries := 0
+	update := func(races int) (Commit, error) {
+		tries = 0
+		return remotes.Update(t.Context(), src, "main", func(tree fs.FS) (Change, error) {
+			if tries++; tries <= races {
+				repo.Commit("theirs", map[string]string{"d.txt": fmt.Sprint(races, tries)})
+			}
+			theirs, err := fs.ReadFile(tree, "c.txt")
+			return Change{Files: map[string][]byte{"c.txt": append(theirs, '+')}, Message: "mine", Author: signature}, err
+		})
+	}
+	commit, err := update(maxTries - 1)
+	if err != nil || tries != maxTries {
+		t.Fatalf("%d tries: %v", tries, err)
+	}
+	if at := repo.Git("rev-parse", "main"); at != string(commit) || repo.Git("show", "main:d.txt") != "4 4" {
+		t.Errorf("the branch is at %s, want %s on top of theirs", at, commit)
+	}
+	if _, err = update(maxTries); !errors.Is(err, ErrMoved) || tries != maxTries {
+		t.Errorf("want ErrMoved after %d tries, got %v after %d", maxTries, err, tries)
+	}
+	requests := len(server.Requests())
+	commit, err = remotes.Update(t.Context(), src, "main", func(fs.FS) (Change, error) { return Change{}, nil })
+	if err != nil || commit != "" || slices.ContainsFunc(server.Requests()[requests:], func(r string) bool { return strings.Contains(r, "receive") }) {
+		t.Errorf("without a change nothing is sent: %q, %v", commit, err)
 	}
 }

@@ -130,3 +130,10 @@ func Host(rawURL string) string {
 	}
 	return ep.scheme + "://" + strings.ToLower(ep.address())
 }
+
+// HasCredentials reports whether a repository URL holds credentials that are sent to a
+// server of HTTP.
+func HasCredentials(rawURL string) bool {
+	ep, err := parseURL(rawURL)
+	return err == nil && ep.scheme != "ssh" && (ep.user != "" || ep.password != "")
+}
