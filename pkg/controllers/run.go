@@ -20,6 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/controllers/bundle"
 	"github.com/fleetworkspace/fleet/pkg/controllers/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/controllers/helmop"
+	"github.com/fleetworkspace/fleet/pkg/controllers/imagecommit"
 	"github.com/fleetworkspace/fleet/pkg/controllers/notimplemented"
 	"github.com/fleetworkspace/fleet/pkg/controllers/webhook"
 	"github.com/fleetworkspace/fleet/pkg/git"
@@ -102,9 +103,14 @@ func RunGitJob(ctx context.Context, cfg Config, job GitJob, c *kube.Client, log 
 		defer func() { err = errors.Join(err, read.Close()) }()
 		worker := gitrepo.New(job.worker(cfg, remotes, read), c, log)
 		charts := chartpull.New(chartpull.Config{Charts: read, Contents: worker.Publisher(), Scope: cfg.Scope}, c, log)
-		cfg.Metrics.Loops(append(worker.Loops(), charts.Loops()...)...)
+		loops, parts := append(worker.Loops(), charts.Loops()...), append(worker.Runnables(), charts.Runnables()...)
+		if job.ImageScans {
+			commits := imagecommit.New(imagecommit.Config{Scope: cfg.Scope, Remotes: remotes, Repositories: worker}, c, log)
+			loops, parts = append(loops, commits.Loops()...), append(parts, commits.Runnables()...)
+		}
+		cfg.Metrics.Loops(loops...)
 		log.WithField("reason", cfg.Scope.String()).Info("gitjob started")
-		return kube.Run(ctx, Report(log), append(worker.Runnables(), charts.Runnables()...)...)
+		return kube.Run(ctx, Report(log), parts...)
 	})
 }
 
@@ -204,8 +210,11 @@ func subject(loop string) string {
 			return name
 		}
 	}
-	if loop == "heartbeat" {
+	switch loop {
+	case "heartbeat":
 		return "cluster"
+	case "imagecommit":
+		return "gitrepo"
 	}
 	return "deployment"
 }

@@ -9,6 +9,7 @@
 package gitrepo
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -67,12 +68,12 @@ type Worker struct {
 	cache     *caches
 
 	loop   *kube.Controller // GitRepos
-	polls  *kube.Controller // remotes
 	poller *poller
 
 	memories    *memories
 	names       *nameFinder
 	credentials *credentials
+	reconciled  func(kube.Key)
 }
 
 // caches are the informers of a Worker.
@@ -147,9 +148,17 @@ func newWorker(cfg Config, git repositories, c *kube.Client, log *logrus.Entry) 
 		Client: own, OCI: cfg.OCI, ManagerID: w.managerID,
 		Suspended: w.suspended, Bundles: w.bundlesNamed, Removing: w.memories.setRemoved, Log: log,
 	})
-	w.loop = kube.NewController("gitrepo", cfg.Workers, w.Reconcile)
-	w.polls = kube.NewController("gitpoll", cfg.Pollers, w.poll)
-	w.poller = newPoller(git, w.loop.Add, w.polls.Add, w.polls.AddAfter, rand.Float64)
+	w.loop = kube.NewController("gitrepo", cfg.Workers, func(ctx context.Context, key kube.Key) (kube.Result, error) {
+		defer func() {
+			if w.reconciled != nil {
+				w.reconciled(key)
+			}
+		}()
+		return w.Reconcile(ctx, key)
+	})
+	polls := kube.NewController("gitpoll", cfg.Pollers, w.poll)
+	w.poller = newPoller(git, w.loop.Add, polls.Add, polls.AddAfter, rand.Float64)
+	w.poller.loop = polls
 	w.addHandlers()
 	return w
 }
@@ -158,7 +167,7 @@ func newWorker(cfg Config, git repositories, c *kube.Client, log *logrus.Entry) 
 func (w *Worker) Publisher() *publish.Publisher { return w.publisher }
 
 // Loops returns the worker's loops, for metrics.
-func (w *Worker) Loops() []*kube.Controller { return []*kube.Controller{w.loop, w.polls} }
+func (w *Worker) Loops() []*kube.Controller { return []*kube.Controller{w.loop, w.poller.loop} }
 
 // Runnables returns the caches and loops to run.
 func (w *Worker) Runnables() []kube.Runner {
@@ -166,7 +175,7 @@ func (w *Worker) Runnables() []kube.Runner {
 	for _, c := range w.cache.limits {
 		parts = append(parts, c)
 	}
-	return append(parts, w.loop, w.polls)
+	return append(parts, w.loop, w.poller.loop)
 }
 
 // get returns what is remembered of a GitRepo. It returns an empty memory for another

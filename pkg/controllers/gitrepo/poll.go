@@ -28,7 +28,8 @@ type resolver interface {
 // growing delay, until the host answers again. If only a remote fails, the poller asks
 // that remote with a growing delay.
 type poller struct {
-	git resolver
+	git  resolver
+	loop *kube.Controller // remotes
 	// enqueue adds a GitRepo to the queue of the Worker.
 	enqueue func(kube.Key)
 	// pollNow enqueues a remote, to be asked at once.

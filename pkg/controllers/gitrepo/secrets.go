@@ -189,6 +189,8 @@ func (a *access) explain(err error) error {
 		err = fmt.Errorf("%w: the credentials are those of Secret %q", err, a.secret.Name)
 	case reason == git.ReasonAuthenticationRefused && a.secret != nil:
 		err = fmt.Errorf("%w: they are those of Secret %q%s", err, a.secret.Name, missingUserMessage(a.secret))
+	case reason == git.ReasonPushRefused && a.secret != nil:
+		err = fmt.Errorf("%w: the credentials are those of Secret %q", err, a.secret.Name)
 	case reason == git.ReasonInvalidCredentials && a.secret != nil && a.secret.Type != corev1.SecretTypeSSHAuth && git.OverSSH(a.git.URL):
 		err = fmt.Errorf("%w: Secret %q is of type %s, and SSH needs type %s with the key %s",
 			err, a.secret.Name, a.secret.Type, corev1.SecretTypeSSHAuth, corev1.SSHAuthPrivateKey)

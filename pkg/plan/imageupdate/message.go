@@ -1,6 +1,7 @@
 package imageupdate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -157,4 +158,13 @@ func (t *limitedText) Write(p []byte) (int, error) {
 		return 0, fmt.Errorf("it writes more than %d KiB", maxMessageBytes>>10)
 	}
 	return t.Builder.Write(p)
+}
+
+// Author returns name and address of the author of commits.
+func Author(spec fleet.GitRepoSpec) (name, email string) {
+	name, email = DefaultAuthorName, DefaultAuthorEmail
+	if c := spec.ImageScanCommit; c != nil {
+		name, email = cmp.Or(strings.TrimSpace(c.AuthorName), name), cmp.Or(strings.TrimSpace(c.AuthorEmail), email)
+	}
+	return name, email
 }
