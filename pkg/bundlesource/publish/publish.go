@@ -99,6 +99,9 @@ type Order struct {
 	Adopt bool
 	// Keep removes nothing.
 	Keep bool
+	// Scans removes ImageScans that the GitRepo does not yield any more. Without it, they
+	// stay: image scanning is switched off.
+	Scans bool
 	// OCISecret names the Secret of the registry that resources are kept in. If it is
 	// empty, the Secret ocistorage is used, if it exists.
 	OCISecret string
@@ -175,6 +178,9 @@ func (p *Publisher) Publish(ctx context.Context, o Order, set bundle.Set) (Done,
 	}
 	if len(refused) > 0 || o.Keep {
 		plan.Remove = nil // something new is missing, so nothing is removed
+	}
+	if err == nil && plan.Err == nil && plan.Held == "" && len(refused) == 0 && !o.Keep {
+		err = p.removeScans(ctx, o, set)
 	}
 	done.Commits = plan.Commits(present.Own, refused)
 	switch {

@@ -91,3 +91,50 @@ func TestPublishContent(t *testing.T) {
 		t.Errorf("want the same content, marked as in use; got %+v, %v", second, err)
 	}
 }
+
+// ImageScans that a repository does not yield any more are removed, as long as image
+// scanning is on and nothing holds removals; a user's own stay.
+func TestPublishRemovesScans(t *testing.T) {
+	s := kubetest.New(t)
+	client := s.Connect("test")
+	p := publish.New(publish.Config{Client: client, Suspended: func() string { return "" }})
+	scans := kube.StoreOf[*fleet.ImageScan](client)
+	make := func(name string, labels map[string]string) *fleet.ImageScan {
+		return &fleet.ImageScan{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: labels}, Spec: fleet.ImageScanSpec{GitRepoName: "repo", Image: "x", TagName: name},
+		}
+	}
+	own := map[string]string{fleet.LabelRepoName: "repo"}
+	set := bundleWith("one")
+	set.Results[0].Scans = []*fleet.ImageScan{make("kept", own), make("left", own)}
+	if _, err := scans.Create(t.Context(), make("byhand", nil)); err != nil {
+		t.Fatal(err)
+	}
+	publishNow := func(o publish.Order, want string) {
+		t.Helper()
+		o.Namespace, o.Owner = "default", "repo"
+		if _, err := p.Publish(t.Context(), o, set); err != nil {
+			t.Fatal(err)
+		}
+		list, err := scans.List(t.Context(), "default", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, s := range list {
+			names = append(names, s.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("there are %q, want %q", got, want)
+		}
+	}
+	publishNow(publish.Order{Scans: true}, "byhand kept left")
+	set.Results[0].Scans = set.Results[0].Scans[:1]
+	publishNow(publish.Order{}, "byhand kept left")
+	publishNow(publish.Order{Scans: true, Keep: true}, "byhand kept left")
+	publishNow(publish.Order{Scans: true}, "byhand kept")
+	if err := p.RemoveScans(t.Context(), "default", "repo"); err != nil {
+		t.Fatal(err)
+	}
+	publishNow(publish.Order{Scans: true}, "byhand kept") // written again, as it is yielded
+}

@@ -13,7 +13,7 @@ import (
 // watch reports that they are gone.
 const lookAgain = 30 * time.Second
 
-// remove deletes the Bundles of a GitRepo that is being deleted, and removes its
+// remove deletes the Bundles and ImageScans of a GitRepo that is being deleted, and removes its
 // finalizer when they do not exist any more. It lists the Bundles at the API server,
 // because the cache may not have a new Bundle yet. It reads the GitRepo after the list:
 // if the GitRepo still exists, no listed Bundle belongs to a new GitRepo of the same
@@ -33,6 +33,11 @@ func (w *Worker) remove(ctx context.Context, repo *fleet.GitRepo) (kube.Result, 
 	}
 	if err != nil {
 		return kube.Done, err
+	}
+	if w.cfg.ImageScans {
+		if err := w.publisher.RemoveScans(ctx, repo.Namespace, repo.Name); err != nil {
+			return kube.Done, err
+		}
 	}
 	for _, b := range own {
 		if b.DeletionTimestamp != nil {

@@ -45,7 +45,7 @@ func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, ste
 		request := &pruning{w: w, repo: repo}
 		done, err = w.publisher.Publish(ctx, publish.Order{
 			Namespace: repo.Namespace, Owner: repo.Name, OCISecret: repo.Spec.OCIRegistrySecret, Pruning: request, Log: log,
-			Unmoved: w.unchangedBundles(repo, commit, set),
+			Unmoved: w.unchangedBundles(repo, commit, set), Scans: w.cfg.ImageScans,
 		}, set)
 		repo = request.repo
 	}

@@ -15,8 +15,7 @@ type ScanWrite struct {
 }
 
 // PlanScans compares the image scans of bundles with those that exist. Like a Bundle, a
-// scan that differs in nothing but its commit is not written. PlanScans never removes a
-// scan: it stays until a user deletes it, as in rancher/fleet.
+// scan that differs in nothing but its commit is not written.
 func PlanScans(set bundle.Set, present []*fleet.ImageScan) []ScanWrite {
 	there := map[string]*fleet.ImageScan{}
 	for _, s := range present {
@@ -34,6 +33,28 @@ func PlanScans(set bundle.Set, present []*fleet.ImageScan) []ScanWrite {
 				changed.Labels, changed.Annotations, changed.Spec = s.Labels, s.Annotations, s.Spec
 				list = append(list, ScanWrite{Old: old, New: changed})
 			}
+		}
+	}
+	return list
+}
+
+// LeftoverScans returns the image scans that a GitRepo once yielded and does not yield any
+// more. Scans that a user has made have no label of the GitRepo, and stay. If a bundle is
+// broken, its scans are not known, and none is left over.
+func LeftoverScans(set bundle.Set, present []*fleet.ImageScan, repo string) []*fleet.ImageScan {
+	made := map[string]bool{}
+	for _, r := range set.Results {
+		if r.Broken() {
+			return nil
+		}
+		for _, s := range r.Scans {
+			made[s.Name] = true
+		}
+	}
+	var list []*fleet.ImageScan
+	for _, s := range present {
+		if s.DeletionTimestamp == nil && s.Labels[fleet.LabelRepoName] == repo && s.Spec.GitRepoName == repo && !made[s.Name] {
+			list = append(list, s)
 		}
 	}
 	return list

@@ -252,6 +252,32 @@ func TestPlanScans(t *testing.T) {
 	}
 }
 
+func TestLeftoverScans(t *testing.T) {
+	scan := func(name, label, repo string) *fleet.ImageScan {
+		return &fleet.ImageScan{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{fleet.LabelRepoName: label}}, Spec: fleet.ImageScanSpec{GitRepoName: repo}}
+	}
+	going := scan("going", "r", "r")
+	going.DeletionTimestamp = &metav1.Time{}
+	present := []*fleet.ImageScan{scan("made", "r", "r"), scan("left", "r", "r"), scan("byhand", "", "r"), scan("other", "s", "s"), going}
+	set := bundle.Set{Results: []bundle.Result{{Scans: []*fleet.ImageScan{scan("made", "r", "r")}}}}
+	names := func(list []*fleet.ImageScan) (out []string) {
+		for _, s := range list {
+			out = append(out, s.Name)
+		}
+		return out
+	}
+	if diff := cmp.Diff([]string{"left"}, names(LeftoverScans(set, present, "r"))); diff != "" {
+		t.Errorf("only what the GitRepo has made and does not make any more\n-want +got\n%s", diff)
+	}
+	set.Results = append(set.Results, bundle.Result{Findings: []finding.Finding{{Severity: finding.Error}}})
+	if left := LeftoverScans(set, present, "r"); len(left) > 0 {
+		t.Errorf("a broken bundle may have yielded %v", names(left))
+	}
+	if diff := cmp.Diff([]string{"made", "left"}, names(LeftoverScans(bundle.Set{}, present, "r"))); diff != "" {
+		t.Errorf("a deleted GitRepo yields none\n-want +got\n%s", diff)
+	}
+}
+
 // What the API server adds is no difference, and what others keep in a Bundle's
 // metadata stays there.
 func TestOnto(t *testing.T) {
