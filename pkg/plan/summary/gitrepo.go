@@ -65,6 +65,9 @@ func GitRepoStatus(repo *fleet.GitRepo, s Sources, now time.Time) fleet.GitRepoS
 		}
 	} else if ready.Status == corev1.ConditionFalse {
 		ready.Message = condition.Message(readyMessage(s))
+	} else if problem := imagesProblem(repo); problem != nil {
+		ready = NotReady(problem.Reason, problem.Message, seen)
+		st.Display.Message = message(problem.Message)
 	}
 	st.Display.Error = st.Display.Message != ""
 	st.Conditions = condition.Set(st.Conditions, ready, now)
@@ -148,6 +151,16 @@ func repoProblem(repo *fleet.GitRepo, s Sources) *Problem {
 		}
 	}
 	return nil
+}
+
+// imagesProblem is why what image scans have found is not committed, nil for nothing. It
+// counts where everything else is Ready: what is deployed stays, and is older than it seems.
+func imagesProblem(repo *fleet.GitRepo) *Problem {
+	c := condition.Find(repo.Status.Conditions, fleet.ConditionImageSynced)
+	if c == nil || c.Status != corev1.ConditionFalse || c.Reason == fleet.ReasonSuspended {
+		return nil
+	}
+	return &Problem{cmp.Or(c.Reason, fleet.ReasonError), "images are not committed: " + c.Message}
 }
 
 // displayed is the text that a problem puts into the display fields, empty for none.

@@ -282,6 +282,8 @@ func TestGitRepoReady(t *testing.T) {
 		"BeingRead":   {"the next commit is being read", repo(set(cond(fleet.ConditionReconciling, "True", fleet.ReasonProgressing, "commit 1234567 is being read"))), one, d("c1 Ready"), "True  "},
 		"Stalled":     {"a missing branch or path", repo(set(cond(fleet.ConditionStalled, "True", "NoSuchBranch", "branch x does not exist"))), one, d("c1 Ready"), "False NoSuchBranch branch x does not exist"},
 		"Unreachable": {"what is deployed stays, but Ready would be a lie", repo(set(cond(fleet.ConditionGitPolling, "False", "Unreachable", "no route"))), one, d("c1 Ready"), "False Unreachable no route"},
+		"Uncommitted": {"a new image was found and is not committed", repo(set(cond(fleet.ConditionImageSynced, "False", "PushRefused", "no rights"))), one, d("c1 Ready"), "False PushRefused images are not committed: no rights"},
+		"BothFail":    {"what is deployed goes first", repo(set(cond(fleet.ConditionImageSynced, "False", "PushRefused", "no rights"))), one, d("c1 Ready", "c2 NotReady"), "False NotReady NotReady(1) [Cluster ns/c2]"},
 		"Refused":     {"not accepted", repo(set(cond(fleet.ConditionAccepted, "False", "Restricted", "Policy p"))), one, nil, "False Restricted Policy p"},
 		"NotRead":     {"new", repo(func(r *fleet.GitRepo) { r.Status.Commit = "" }), nil, nil, "False NotRead the repository was not read yet"},
 		"SpecChanged": {"the old answer is no answer to the new question", repo(func(r *fleet.GitRepo) { r.Generation = 3 }), one, d("c1 Ready"), "False NotRead the repository was not read yet as the changed spec asks"},
