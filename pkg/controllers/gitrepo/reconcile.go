@@ -114,10 +114,12 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 	f := gitrepo.Facts{
 		Repo:      repo,
 		Closed:    support.LimitReason(w.limits(repo.Namespace)),
-		Missing:   support.Message(support.UnsupportedFields(repo)),
 		Suspended: w.suspended(),
 		Lost:      m.lost,
 		Read:      m.read,
+	}
+	if !w.cfg.ImageScans {
+		f.Missing = support.ImageScansOff(&repo.Spec)
 	}
 	if repo.DeletionTimestamp != nil {
 		return f, what{}, nil

@@ -13,13 +13,6 @@ func (c *fieldCollector) addField(set bool, name string) {
 	}
 }
 
-func gitRepo(s *fleet.GitRepoSpec) []string {
-	var c fieldCollector
-	c.addField(s.ImageScanInterval != nil, "imageScanInterval")
-	c.addField(s.ImageScanCommit != nil, "imageScanCommit")
-	return c
-}
-
 func bundle(s *fleet.BundleSpec) []string {
 	var c fieldCollector
 	for i := range s.Targets {

@@ -40,8 +40,6 @@ func Limiting() []string {
 func UnsupportedFields(obj any) []string {
 	var out []string
 	switch o := obj.(type) {
-	case *fleet.GitRepo:
-		out = gitRepo(&o.Spec)
 	case *fleet.Bundle:
 		out = bundle(&o.Spec)
 	case *fleet.GitRepoRestriction:
@@ -55,6 +53,24 @@ func UnsupportedFields(obj any) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// ImageScansOff says that commits of image scans have no effect where image scanning is
+// switched off; it is empty for a GitRepo that asks for none.
+func ImageScansOff(spec *fleet.GitRepoSpec) string {
+	if spec.ImageScanCommit == nil {
+		return ""
+	}
+	return "imageScanCommit has no effect: image scanning is switched off in this Fleet"
+}
+
+// NeedsImageScans says that a GitRepo needs image scanning, where it is not known whether
+// that is switched on; it is empty for a GitRepo that does not.
+func NeedsImageScans(spec *fleet.GitRepoSpec) string {
+	if spec.ImageScanCommit == nil {
+		return ""
+	}
+	return "imageScanCommit needs image scanning, which is switched off by default"
 }
 
 // Message describes in words the UnsupportedFields of an object; it is empty where there are none.

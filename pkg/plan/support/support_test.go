@@ -17,8 +17,7 @@ func TestMissing(t *testing.T) {
 		want []string
 	}{
 		"PlainGitRepo": {"nothing to say about what works", &fleet.GitRepo{Spec: fleet.GitRepoSpec{Repo: "https://x"}}, nil},
-		"GitRepo": {"each field once, sorted", &fleet.GitRepo{Spec: fleet.GitRepoSpec{WebhookSecret: "s", ImageScanCommit: &fleet.CommitSpec{}, ImageScanInterval: &metav1.Duration{}}},
-			[]string{"imageScanCommit", "imageScanInterval"}},
+		"GitRepo":      {"every field works", &fleet.GitRepo{Spec: fleet.GitRepoSpec{WebhookSecret: "s", ImageScanCommit: &fleet.CommitSpec{}, ImageScanInterval: &metav1.Duration{}}}, nil},
 		"BundleTargets": {"customizations count as well, and a name is said once",
 			&fleet.Bundle{Spec: fleet.BundleSpec{
 				Targets: []fleet.BundleTarget{
@@ -35,6 +34,18 @@ func TestMissing(t *testing.T) {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 		})
+	}
+}
+
+// Fields of image scans have no effect where image scanning is switched off.
+func TestImageScansOff(t *testing.T) {
+	for want, spec := range map[string]fleet.GitRepoSpec{
+		"": {},
+		"imageScanCommit has no effect: image scanning is switched off in this Fleet": {ImageScanCommit: &fleet.CommitSpec{}},
+	} {
+		if got := ImageScansOff(&spec); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

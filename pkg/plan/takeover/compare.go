@@ -149,7 +149,7 @@ func unsupported(in Input) []string {
 		}
 	}
 	if in.Repo != nil {
-		if text := support.Message(support.UnsupportedFields(in.Repo)); text != "" {
+		if text := support.NeedsImageScans(&in.Repo.Spec); text != "" {
 			out = append(out, fmt.Sprintf("GitRepo %s: %s", in.Repo.Name, text))
 		}
 	}

@@ -133,7 +133,7 @@ func TestJudge(t *testing.T) {
 				in.Repo = &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: fleet.GitRepoSpec{ImageScanCommit: &fleet.CommitSpec{}}}
 			},
 			want: Finding{Verdict: Unsupported, Clusters: 2, Reasons: []string{
-				"GitRepo shop: imageScanCommit is accepted, but this version does not act on it yet"}},
+				"GitRepo shop: imageScanCommit needs image scanning, which is switched off by default"}},
 		},
 		"HelmOp": {
 			why:    "a Bundle of a HelmOp is compared as any other",

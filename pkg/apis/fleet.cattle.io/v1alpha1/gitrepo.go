@@ -122,7 +122,7 @@ type GitRepoSpec struct {
 	ForceSyncGeneration int64 `json:"forceSyncGeneration,omitempty"`
 
 	// ImageScanInterval is how often results of image scans are committed.
-	// Not acted on yet. Default: 15m.
+	// Default: 15m.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
@@ -131,8 +131,8 @@ type GitRepoSpec struct {
 	// +optional
 	ImageScanInterval *metav1.Duration `json:"imageScanInterval,omitempty"`
 
-	// ImageScanCommit says how results of image scans are committed. Not acted
-	// on yet. Default: they are not.
+	// ImageScanCommit says how results of image scans are committed. Default:
+	// they are not.
 	// +optional
 	ImageScanCommit *CommitSpec `json:"imageScanCommit,omitempty"`
 
@@ -196,8 +196,8 @@ type CommitSpec struct {
 	// +optional
 	AuthorEmail string `json:"authorEmail"`
 
-	// MessageTemplate is a Go template of the commit message. Default: a list
-	// of the new images.
+	// MessageTemplate is a Go template of the commit message. Default: "Update
+	// from image update automation".
 	// +optional
 	MessageTemplate string `json:"messageTemplate,omitempty"`
 }
