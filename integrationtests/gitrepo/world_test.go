@@ -19,6 +19,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/controllers/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/controllers/imagecommit"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -86,12 +87,13 @@ func (w *world) start() {
 		Namespace: fleet.NamespaceSystem, Remotes: remotes, Reader: read, OCI: oci.New(oci.Config{Addresses: address.WithLoopback()}), ImageScans: true,
 	},
 		w.client(agent, fleet.FieldManagerGitJob), logrus.NewEntry(log))
+	commits := imagecommit.New(imagecommit.Config{Remotes: remotes, Repositories: worker}, w.client(agent, fleet.FieldManagerGitJob), logrus.NewEntry(log))
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		report := func(loop string, key kube.Key, err error) { t.Logf("%s %s: %v", loop, key, err) }
-		if err := kube.Run(ctx, report, worker.Runnables()...); err != nil {
+		if err := kube.Run(ctx, report, append(worker.Runnables(), commits.Runnables()...)...); err != nil {
 			t.Errorf("the worker ended: %v", err)
 		}
 	}()
