@@ -1,6 +1,7 @@
 package imageupdate
 
 import (
+	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
@@ -135,6 +136,7 @@ func TestRewriteTree(t *testing.T) {
 	tree := fstest.MapFS{
 		"a/x.yaml": marked, "a/deep/y.yml": marked, "b/x.yaml": marked, "b/x.json": marked, "b/broken.yaml": {Data: []byte("a: { # {\"$imagescan\": \"web\"}\n")},
 		".git/x.yaml": marked, "c/.git/x.yaml": marked, "c/z.yaml": {Data: []byte("a: x\n")},
+		"link": {Data: []byte("a"), Mode: fs.ModeSymlink | 0o777}, "c/link.yaml": {Data: []byte("../a/x.yaml"), Mode: fs.ModeSymlink | 0o777},
 	}
 	cases := map[string]struct {
 		spec  fleet.GitRepoSpec
@@ -147,6 +149,7 @@ func TestRewriteTree(t *testing.T) {
 		"Twice":    {spec: fleet.GitRepoSpec{Paths: []string{"a/deep", "a", "/a"}}, files: "a/deep/y.yml a/x.yaml"},
 		"Glob":     {spec: fleet.GitRepoSpec{Paths: []string{"*/deep", "b"}}, files: "a/deep/y.yml b/x.yaml", left: 1},
 		"Git":      {spec: fleet.GitRepoSpec{Paths: []string{".git", "c/.git"}}},
+		"Link":     {spec: fleet.GitRepoSpec{Paths: []string{"link", "lin*", "link/deep"}}},
 		"Missing":  {spec: fleet.GitRepoSpec{Paths: []string{"none"}}},
 		"Bundles":  {spec: fleet.GitRepoSpec{Bundles: []fleet.BundlePath{{Base: "a"}}, Paths: []string{"b"}}, files: "a/deep/y.yml a/x.yaml"},
 		"Outside":  {spec: fleet.GitRepoSpec{Paths: []string{"a", "../x"}}, err: `path "../x" resolves outside the repository root`},
