@@ -52,7 +52,7 @@ func (b *bench) memory() error {
 }
 
 func own(part string) bool {
-	return slices.Contains([]string{"fleet-controller", "gitjob", "fleet-agent"}, part)
+	return slices.Contains([]string{"fleet-controller", "gitjob", "helmops", "fleet-agent"}, part)
 }
 
 // printRequests prints what Fleet's processes have asked of the API servers
