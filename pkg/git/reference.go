@@ -71,7 +71,14 @@ func isHash(s string) bool {
 	if len(s) != 40 && len(s) != 64 {
 		return false
 	}
-	return strings.Trim(s, "0123456789abcdefABCDEF") == ""
+	for i := range len(s) { // lists of references have millions of lines
+		switch c := s[i]; {
+		case '0' <= c && c <= '9', 'a' <= c && c <= 'f', 'A' <= c && c <= 'F':
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // refFilter returns a function that reports whether find needs a name of a remote's list
