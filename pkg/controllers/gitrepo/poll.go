@@ -160,9 +160,10 @@ func (p *poller) commit(key kube.Key) string {
 }
 
 // pollSoon enqueues a remote because of a webhook: at once, unless the remote has just
-// answered. The caller holds the lock.
+// answered, or has failed a short time before. An answer of a remote that fails can cost
+// much, and webhooks must not make it more frequent. The caller holds the lock.
 func (p *poller) pollSoon(id string, r *remote) {
-	if wait := gitrepo.AnnouncedInterval - p.now().Sub(r.asked); wait > 0 {
+	if wait := gitrepo.Delay(gitrepo.AnnouncedInterval, r.failures, 0) - p.now().Sub(r.asked); wait > 0 {
 		p.pollAfter(kube.Key{Name: id}, wait)
 		return
 	}

@@ -358,6 +358,26 @@ func TestAnnouncedCommit(t *testing.T) {
 	}
 }
 
+// Webhooks about a remote that fails do not make the poller ask it every two seconds.
+func TestAnnouncedFailure(t *testing.T) {
+	b := newBoard(t)
+	b.answer["https://h/r"] = reconcile.TerminalError("TooLarge", errors.New("the list of references is too large"))
+	w := want{interval: time.Minute, generation: 1}
+	followBranch(b, "one", "https://h/r", "main", w)
+	b.run()
+	b.poll(t.Context(), b.follows[kube.Key{Namespace: "ns", Name: "one"}])
+	b.at = b.at.Add(5 * time.Second)
+	w.announcement, w.awaits = "c2 at noon", "c2"
+	spread := b.spread
+	followBranch(b, "one", "https://h/r", "main", w)
+	same(t, "it failed twice: asked after 8 s, not after 5 s", spread+1, b.spread)
+
+	b.at = b.at.Add(5 * time.Second)
+	w.announcement, w.awaits = "c3 at noon", "c3"
+	followBranch(b, "one", "https://h/r", "main", w)
+	same(t, "after 10 s it is asked at once", spread+1, b.spread)
+}
+
 // An interval that becomes shorter counts at once, although the next time was chosen.
 func TestShorterInterval(t *testing.T) {
 	b := newBoard(t)
