@@ -153,6 +153,8 @@ func (d *download) networkFault(ctx context.Context, err error) string {
 		proxy = "the proxy cannot be reached: "
 	}
 	switch {
+	case errors.Is(context.Cause(ctx), errStalled) && d.slow:
+		return fmt.Sprintf("fewer than %d bytes came in %s", stallBytes, d.c.cfg.Limits.Stall)
 	case errors.Is(context.Cause(ctx), errStalled):
 		return "nothing came for " + d.c.cfg.Limits.Stall.String()
 	case ctx.Err() != nil:

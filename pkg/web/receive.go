@@ -55,7 +55,9 @@ func (d *download) receive(res *http.Response, out Response, into io.Writer) (Re
 	if res.ContentLength > d.max {
 		return out, d.tooLarge(fmt.Sprintf("%d bytes", res.ContentLength))
 	}
+	d.watch.Reset(d.c.cfg.Limits.Stall)
 	wire := &progressReader{from: res.Body, limit: d.max, watch: d.watch, stall: d.c.cfg.Limits.Stall}
+	defer func() { d.slow = wire.progress > 0 }()
 	body := io.Reader(wire)
 	if strings.EqualFold(res.Header.Get("Content-Encoding"), "gzip") && d.Compressed {
 		z, err := gzip.NewReader(body)
@@ -127,13 +129,18 @@ func (d damagedResponse) Error() string { return string(d) }
 
 var errTooMuch = errors.New("more bytes than allowed")
 
+// stallBytes is how many bytes of a body have to arrive within Limits.Stall. A server that
+// sends fewer does not keep the connection, and the worker that waits, for long.
+const stallBytes = 1 << 10
+
 // progressReader counts the bytes that arrive, and extends the time limit of the download
-// while bytes arrive.
+// with every stallBytes of them.
 type progressReader struct {
-	from  io.Reader
-	limit int64
-	watch *time.Timer
-	stall time.Duration
+	from     io.Reader
+	limit    int64
+	watch    *time.Timer
+	stall    time.Duration
+	progress int // bytes since the time limit was extended
 }
 
 func (pr *progressReader) Read(p []byte) (int, error) {
@@ -145,7 +152,8 @@ func (pr *progressReader) Read(p []byte) (int, error) {
 	}
 	n, err := pr.from.Read(p)
 	pr.limit -= int64(n)
-	if n > 0 {
+	if pr.progress += n; pr.progress >= stallBytes {
+		pr.progress = 0
 		pr.watch.Reset(pr.stall)
 	}
 	return n, err

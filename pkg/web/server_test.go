@@ -66,7 +66,7 @@ func TestSlow(t *testing.T) {
 	// What is to have come must come before that, however busy the machine is.
 	t.Run("Slow", func(t *testing.T) {
 		t.Parallel()
-		if res, _ := fails(t, hurried(t, time.Minute, 3*time.Second), web.Request{URL: s.URL + "/slow"}, web.ReasonUnreachable, "nothing came for 3s"); res.Bytes != 1 {
+		if res, _ := fails(t, hurried(t, time.Minute, 3*time.Second), web.Request{URL: s.URL + "/slow"}, web.ReasonUnreachable, "fewer than 1024 bytes came in 3s"); res.Bytes != 1 {
 			t.Errorf("%d bytes", res.Bytes)
 		}
 	})
@@ -75,6 +75,11 @@ func TestSlow(t *testing.T) {
 		if res, _ := fails(t, hurried(t, 4*time.Second, time.Minute), web.Request{URL: s.URL + "/trickle"}, web.ReasonUnreachable, "not complete after 4s"); res.Bytes < 2 {
 			t.Errorf("%d bytes", res.Bytes)
 		}
+	})
+	// A byte now and then does not keep the download until its timeout.
+	t.Run("Drip", func(t *testing.T) {
+		t.Parallel()
+		fails(t, hurried(t, 20*time.Second, 3*time.Second), web.Request{URL: s.URL + "/trickle"}, web.ReasonUnreachable, "fewer than 1024 bytes came in 3s")
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -32,7 +32,7 @@ type Config struct {
 // Limits bound what a server can make us do. Zero fields mean the defaults.
 type Limits struct {
 	Bytes     int64         // of one file; 2 GiB
-	Stall     time.Duration // until the headers are there, and then without a byte; 30 s
+	Stall     time.Duration // until the headers are there, and then for each KiB of the body; 30 s
 	Headers   int64         // bytes of the headers of one answer; 64 KiB
 	Redirects int           // followed; 5; below 0: none
 }
@@ -147,7 +147,8 @@ type download struct {
 	check    checksum
 	client   *http.Client
 	final    *url.URL    // where the last redirect led
-	watch    *time.Timer // ends the download if nothing comes
+	watch    *time.Timer // ends the download if nothing comes, or too little
+	slow     bool        // something came since watch was extended
 	reported bool        // the last request carried credentials
 }
 
