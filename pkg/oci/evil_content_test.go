@@ -76,7 +76,8 @@ func TestEvilContent(t *testing.T) {
 		reason               string
 		bytes                int64 // at most, beside the slack
 		blobs                int   // requests for blobs, at most
-		timeout              time.Duration
+		timeout, stall       time.Duration
+		text                 string // in the error
 		why                  string
 	}{
 		"EndlessBlob":  {blob: func(w http.ResponseWriter, _ *http.Request) { endless(w, "xxxxxxxxxxxxxxxx") }, reason: oci.ReasonDamaged, bytes: 1 << 20, blobs: 1, why: "ends at the announced size"},
@@ -121,6 +122,7 @@ func TestEvilContent(t *testing.T) {
 		}, reason: oci.ReasonUnreachable, why: "what we said comes back"},
 		"Silent":     {tags: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, reason: oci.ReasonUnreachable, timeout: time.Second, why: "never answers"},
 		"Trickle":    {tags: trickle, reason: oci.ReasonUnreachable, timeout: time.Second, bytes: 1 << 20, why: "a byte now and then"},
+		"Drip":       {tags: trickle, reason: oci.ReasonUnreachable, stall: time.Second, bytes: 1 << 20, text: "fewer than 1024 bytes came in 1s", why: "a byte now and then, long before the timeout"},
 		"HugeHeader": {tags: func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }, reason: oci.ReasonUnreachable, why: "headers are bounded"},
 		"Loop":       {tags: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }, reason: oci.ReasonRedirected, why: "in circles"},
 	}
@@ -144,7 +146,7 @@ func TestEvilContent(t *testing.T) {
 			if c.timeout == 0 {
 				c.timeout = 30 * time.Second
 			}
-			client, err := oci.New(oci.Config{Addresses: address.WithLoopback(), Timeout: c.timeout}), error(nil)
+			client, err := oci.New(oci.Config{Addresses: address.WithLoopback(), Timeout: c.timeout, Stall: c.stall}), error(nil)
 			var got []byte
 			if c.tags != nil {
 				_, err = client.Tags(t.Context(), evil.registry("x"))
@@ -153,6 +155,9 @@ func TestEvilContent(t *testing.T) {
 			}
 			if err == nil || reconcile.ReasonOf(err) != c.reason || got != nil {
 				t.Errorf("%s: %d bytes, %s %v", c.why, len(got), reconcile.ReasonOf(err), err)
+			}
+			if !strings.Contains(fmt.Sprint(err), c.text) {
+				t.Errorf("%s: want %q in %v", c.why, c.text, err)
 			}
 			if strings.Contains(fmt.Sprint(err), secret) {
 				t.Errorf("the password is in %v", err)

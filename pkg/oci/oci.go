@@ -43,6 +43,8 @@ type Config struct {
 	// Timeout is how long one call may take; 5 minutes where 0. An answer has to
 	// begin within 30 seconds, or Timeout if that is shorter.
 	Timeout time.Duration
+	// Stall is how long each KiB of an answer may take; 30 seconds where 0.
+	Stall time.Duration
 }
 
 // Client talks to registries. It may be used by several goroutines.
@@ -55,6 +57,9 @@ func New(cfg Config) *Client {
 	}
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 5 * time.Minute
+	}
+	if cfg.Stall <= 0 {
+		cfg.Stall = 30 * time.Second
 	}
 	return &Client{cfg: cfg}
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
 	"golang.org/x/net/publicsuffix"
 
@@ -28,6 +29,7 @@ type requestGuard struct {
 	registry  origin
 	addresses address.Policy
 	anonymous bool
+	stall     time.Duration
 	realms    []origin // token services that the registry has named in this call
 }
 
@@ -39,7 +41,7 @@ func (g *requestGuard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := g.addresses.CheckHost(req.URL.Hostname()); err != nil {
 		return nil, err
 	}
-	res, err := g.next.RoundTrip(req)
+	res, err := g.send(req)
 	if err != nil || res.StatusCode != http.StatusUnauthorized || !g.isRegistry(req.URL) {
 		return res, err
 	}

@@ -63,7 +63,7 @@ func (c *Client) open(ctx context.Context, r Registry, reference string) (contex
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
 	}
-	s.guard = &requestGuard{next: s.transport, registry: origin{"https", ref.Host()}, addresses: c.cfg.Addresses, anonymous: s.anonymous}
+	s.guard = &requestGuard{next: s.transport, registry: origin{"https", ref.Host()}, addresses: c.cfg.Addresses, anonymous: s.anonymous, stall: c.cfg.Stall}
 	if r.BasicHTTP {
 		s.guard.registry.scheme = "http"
 	}
