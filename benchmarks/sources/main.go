@@ -4,6 +4,7 @@
 //	go run ./benchmarks sources
 //	go run ./benchmarks sources -only reading,chart
 //	go run ./benchmarks sources -only push -runs 30
+//	go run ./benchmarks sources -only load -load-time 3m
 //
 // The fleets that it runs are its own and are removed at the end.
 package sources
@@ -21,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fleetworkspace/fleet/benchmarks/sources/broken"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
@@ -44,6 +46,8 @@ type options struct {
 	bigMiB []int // bundles of random data
 
 	applyBundles int // directories that fleet apply reads
+
+	loadOptions broken.Options // sizes of the load part
 }
 
 func (o *options) addFlags(fs *flag.FlagSet) {
@@ -66,6 +70,13 @@ func (o *options) addFlags(fs *flag.FlagSet) {
 	fs.IntVar(&o.sourcesRepos, "sources-repos", 300, "GitRepos on 30 remotes")
 	fs.DurationVar(&o.sourcesTime, "sources-time", 10*time.Minute, "how long to watch them")
 	fs.IntVar(&o.applyBundles, "apply-bundles", 200, "directories that fleet apply reads; BENCH_REFERENCE names the reference's fleet to compare with")
+	l := &o.loadOptions
+	fs.IntVar(&l.GitRepos, "load-gitrepos", 300, "GitRepos of the load part, a third of them on broken servers")
+	fs.IntVar(&l.HelmOps, "load-helmops", 300, "HelmOps, likewise")
+	fs.IntVar(&l.ImageScans, "load-imagescans", 100, "ImageScans, likewise")
+	fs.IntVar(&l.Webhooks, "load-webhooks", 50, "webhooks a second")
+	fs.IntVar(&l.Servers, "load-servers", 96, "servers, a third of them broken")
+	fs.DurationVar(&l.Time, "load-time", 10*time.Minute, "how long the load lasts")
 	o.bigMiB = []int{1, 5, 20}
 	list("big-sizes", "MiB of the big bundles (default 1,5,20)", func(sizes []string) error {
 		o.bigMiB = nil
@@ -95,6 +106,7 @@ func parts() []part {
 		{"apply", (*env).apply},
 		{"push", (*env).threeClusters},
 		{"sources", (*env).sources},
+		{"load", (*env).load},
 		{"big", (*env).big},
 	}
 }

@@ -142,6 +142,7 @@ func (f *Fleet) startManagerPart(ctx context.Context, t *Tier, name, roles strin
 	if err != nil {
 		return err
 	}
+	p.spec.Env = append(p.spec.Env, f.cfg.Environment...)
 	t.manager = append(t.manager, p)
 	return p.start()
 }
