@@ -189,12 +189,12 @@ const maxPinnedRefs = 50_000
 
 // neededReferences reports which references of a remote's list say how a commit can be asked
 // for: memory does not grow with the list.
-func neededReferences(ref Reference) func(name string) bool {
+func neededReferences(ref Reference) func(name []byte) bool {
 	if !isHash(ref.Revision) {
 		return refFilter([]Reference{ref})
 	}
 	n := 0
-	return func(string) bool {
+	return func([]byte) bool {
 		n++
 		return n <= maxPinnedRefs
 	}

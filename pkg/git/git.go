@@ -248,7 +248,7 @@ func (r *Remotes) ResolveAll(ctx context.Context, src Source, refs []Reference) 
 }
 
 // list is the references of a remote that keep wants.
-func (r *Remotes) list(ctx context.Context, src Source, ep endpoint, keep func(name string) bool) (*packp.AdvRefs, error) {
+func (r *Remotes) list(ctx context.Context, src Source, ep endpoint, keep func(name []byte) bool) (*packp.AdvRefs, error) {
 	e, err := r.entryFor(src, ep)
 	if err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func samePort(from, to *url.URL) bool {
 	return from.Port() == to.Port() && (from.Port() == "" || from.Scheme == to.Scheme)
 }
 
-func (s *httpSession) advertised(ctx context.Context, keep func(name string) bool) (*packp.AdvRefs, error) {
+func (s *httpSession) advertised(ctx context.Context, keep func(name []byte) bool) (*packp.AdvRefs, error) {
 	u := *s.base
 	u.Path += "/info/refs"
 	u.RawQuery = "service=" + string(s.to)

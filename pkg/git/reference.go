@@ -67,7 +67,7 @@ func badName(name string) string {
 }
 
 // isHash reports whether s is a full hash, sha1 or sha256.
-func isHash(s string) bool {
+func isHash[T string | []byte](s T) bool {
 	if len(s) != 40 && len(s) != 64 {
 		return false
 	}
@@ -83,13 +83,13 @@ func isHash(s string) bool {
 
 // refFilter returns a function that reports whether find needs a name of a remote's list
 // for one of these references.
-func refFilter(refs []Reference) func(name string) bool {
+func refFilter(refs []Reference) func(name []byte) bool {
 	names := map[string]bool{"HEAD": true}
 	for _, ref := range refs {
 		names["refs/heads/"+ref.String()] = true
 		names["refs/tags/"+ref.Revision] = true
 	}
-	return func(name string) bool { return names[name] }
+	return func(name []byte) bool { return names[string(name)] }
 }
 
 // findCommit returns the commit that a reference means among those that a remote lists.

@@ -3,7 +3,6 @@ package git
 import (
 	"bytes"
 	"io"
-	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 )
@@ -14,12 +13,12 @@ import (
 // "<name>^{}".
 type refFilterReader struct {
 	lines *pktline.Scanner
-	keep  func(name string) bool
+	keep  func(name []byte) bool
 	out   bytes.Buffer
 }
 
 // filterRefs returns r without the references that keep rejects; keep nil: r itself.
-func filterRefs(r io.Reader, keep func(name string) bool) io.Reader {
+func filterRefs(r io.Reader, keep func(name []byte) bool) io.Reader {
 	if keep == nil {
 		return r
 	}
@@ -56,9 +55,9 @@ func (r *refFilterReader) isNeeded(line []byte) bool {
 	if bytes.IndexByte(line, 0) >= 0 || bytes.HasPrefix(line, []byte("#")) || bytes.HasPrefix(line, []byte("ERR ")) {
 		return true
 	}
-	hash, name, ok := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
+	hash, name, ok := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
 	if !ok || !isHash(hash) {
 		return true
 	}
-	return r.keep(strings.TrimSuffix(name, "^{}"))
+	return r.keep(bytes.TrimSuffix(name, []byte("^{}")))
 }

@@ -30,7 +30,7 @@ const (
 type session interface {
 	// advertised lists the references of the remote whose names keep wants; nil
 	// wants all.
-	advertised(ctx context.Context, keep func(name string) bool) (*packp.AdvRefs, error)
+	advertised(ctx context.Context, keep func(name []byte) bool) (*packp.AdvRefs, error)
 	// uploadPack sends a request; the caller reads the answer and closes it.
 	uploadPack(ctx context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error)
 	// receivePack sends a whole request of a push; the caller reads the answer and
@@ -85,7 +85,7 @@ func (e *sourceEntry) connectTo(ctx context.Context, to service) (session, error
 
 // decodeRefs reads a list of references and keeps those that keep wants, or all
 // if it is nil, so that memory does not grow with a remote's list.
-func decodeRefs(r io.Reader, keep func(name string) bool) (*packp.AdvRefs, error) {
+func decodeRefs(r io.Reader, keep func(name []byte) bool) (*packp.AdvRefs, error) {
 	limited := &io.LimitedReader{R: r, N: maxRefsBytes}
 	refs := packp.NewAdvRefs()
 	err := refs.Decode(filterRefs(limited, keep))

@@ -175,7 +175,7 @@ func (s *sshSession) startCommand() error {
 	return session.Start(s.e.ep.command(s.to))
 }
 
-func (s *sshSession) advertised(_ context.Context, keep func(name string) bool) (*packp.AdvRefs, error) {
+func (s *sshSession) advertised(_ context.Context, keep func(name []byte) bool) (*packp.AdvRefs, error) {
 	refs, err := decodeRefs(s.stdout, keep)
 	if err == nil || !errors.Is(err, packp.ErrEmptyInput) {
 		return refs, answered(err)
