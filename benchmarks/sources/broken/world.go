@@ -42,33 +42,9 @@ type world struct {
 // newWorld opens the servers, a third of them broken or about to break.
 func newWorld(ctx context.Context, f *fleet.Fleet, o Options) (*world, error) {
 	w := &world{fleet: f, options: o, byName: map[string]*source{}, delays: map[string][]time.Duration{}, onTime: map[string]int{}}
-	var good, bad, breaking []*server
-	open := func(k kind, broken bool, list *[]*server) error {
-		s, err := openServer(k, broken)
-		if err == nil {
-			w.servers, *list = append(w.servers, s), append(*list, s)
-		}
-		return err
-	}
-	for range max(1, o.Servers/3/(len(brokenKinds())*4)) { // of four servers of a kind, one breaks later
-		for i := range 4 * len(brokenKinds()) {
-			k, later := brokenKinds()[i%len(brokenKinds())], i >= 3*len(brokenKinds())
-			list := &bad
-			if later {
-				list = &breaking
-			}
-			if later && k == unknownCA {
-				k = garbage // a server with such a certificate cannot have been read before
-			}
-			if err := open(k, !later, list); err != nil {
-				return w, err
-			}
-		}
-	}
-	for range 2 * (len(bad) + len(breaking)) {
-		if err := open(healthy, false, &good); err != nil {
-			return w, err
-		}
+	good, bad, breaking, err := w.open()
+	if err != nil {
+		return w, err
 	}
 	w.spread(gitRepo, o.GitRepos, good, bad, breaking)
 	w.spread(helmOp, o.HelmOps, good, bad, breaking)
@@ -82,7 +58,48 @@ func newWorld(ctx context.Context, f *fleet.Fleet, o Options) (*world, error) {
 			return w, err
 		}
 	}
-	return w, w.watch(ctx)
+	w.watch(ctx)
+	return w, nil
+}
+
+// open opens the servers: the healthy ones, those that are broken, and those that break
+// later, which are one of four of a kind.
+func (w *world) open() (good, bad, breaking []*server, err error) {
+	kinds := brokenKinds()
+	for range max(1, w.options.Servers/3/(len(kinds)*4)) {
+		for i := range 4 * len(kinds) {
+			k, later := kinds[i%len(kinds)], i >= 3*len(kinds)
+			if later && k == unknownCA {
+				k = garbage // a server with such a certificate cannot have been read before
+			}
+			s, err := w.openServer(k, !later)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			if later {
+				breaking = append(breaking, s)
+			} else {
+				bad = append(bad, s)
+			}
+		}
+	}
+	for range 2 * (len(bad) + len(breaking)) {
+		s, err := w.openServer(healthy, false)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		good = append(good, s)
+	}
+	return good, bad, breaking, nil
+}
+
+// openServer opens a server that close closes.
+func (w *world) openServer(k kind, broken bool) (*server, error) {
+	s, err := openServer(k, broken)
+	if err == nil {
+		w.servers = append(w.servers, s)
+	}
+	return s, err
 }
 
 // spread makes n sources: two thirds on healthy servers, a twelfth on those that break, and
@@ -129,7 +146,7 @@ func (w *world) close() {
 }
 
 // watch notes what becomes of the objects from now on.
-func (w *world) watch(ctx context.Context) error {
+func (w *world) watch(ctx context.Context) {
 	own := kube.Watch{Namespace: api.NamespaceDefault}
 	c := w.fleet.Client()
 	w.repos = kube.NewCache[*api.GitRepo](c, own, nil)
@@ -173,7 +190,6 @@ func (w *world) watch(ctx context.Context) error {
 	for _, r := range []interface{ Run(context.Context) error }{w.repos, w.ops, w.scans, w.bundles, w.deployments} {
 		go func() { _ = r.Run(watching) }() // ends with stop
 	}
-	return nil
 }
 
 func (w *world) observe(name string, conditions []api.Condition) {
