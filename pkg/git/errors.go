@@ -88,6 +88,9 @@ func (e *sourceEntry) explain(ctx context.Context, err error) error {
 	case errors.As(err, &wait):
 		return wait
 	}
+	if fault := e.proxyFault(ctx, err); fault != nil && ctx.Err() == nil {
+		return fault
+	}
 	host := e.ep.display()
 	if why := reconcile.UntrustedOf(err); why != nil {
 		return permanentf(ReasonCertificateRefused, "certificate of git host %q is not trusted: %w", host, why)

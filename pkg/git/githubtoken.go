@@ -188,7 +188,7 @@ func requestToken(ctx context.Context, e *sourceEntry) (appToken, error) {
 	res, err := client.Do(req)
 	if err != nil {
 		// The fault concerns who uses the App, not all repositories of the host.
-		return appToken{}, tokenFault(ctx, api, err)
+		return appToken{}, tokenFault(ctx, e, api, err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusCreated && res.StatusCode != http.StatusOK {
@@ -196,15 +196,15 @@ func requestToken(ctx context.Context, e *sourceEntry) (appToken, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxTokenBytes+1))
 	if err != nil {
-		return appToken{}, tokenFault(ctx, api, err)
+		return appToken{}, tokenFault(ctx, e, api, err)
 	}
 	return decodeToken(api, data)
 }
 
 // tokenFault explains an error of a connection to GitHub's API.
-func tokenFault(ctx context.Context, api endpoint, err error) error {
-	e := &sourceEntry{ep: api}
-	return e.explain(ctx, answered(err))
+func tokenFault(ctx context.Context, e *sourceEntry, api endpoint, err error) error {
+	at := &sourceEntry{ep: api, transport: e.transport}
+	return at.explain(ctx, answered(err))
 }
 
 // decodeToken reads GitHub's answer. Errors hold nothing of it.

@@ -227,6 +227,8 @@ func (s *httpSession) refusal(status int) error {
 			text += ", or it is private"
 		}
 		return permanentf(ReasonRepositoryNotFound, "%s", text)
+	case status == http.StatusProxyAuthRequired:
+		return s.e.proxyCredentials()
 	case status >= 300 && status < 400:
 		return permanentf(ReasonRedirected, "git host %q redirects without saying where to (%d)", host, status)
 	case status == http.StatusTooManyRequests:

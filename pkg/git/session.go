@@ -55,6 +55,7 @@ func newTransport(src Source, cfg Config) (*http.Transport, error) {
 		MaxIdleConns:           2,
 		ForceAttemptHTTP2:      true,
 		MaxResponseHeaderBytes: 64 << 10,
+		OnProxyConnectResponse: proxyAnswer,
 	}, nil
 }
 
