@@ -86,10 +86,43 @@ func (s *session) explain(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
-	if why := networkFault(ctx, err); why != "" {
+	var proxy *proxyError
+	if errors.As(err, &proxy) {
+		return proxy.explain(s.host)
+	}
+	var op *net.OpError
+	if why := networkFault(ctx, err); why != "" && errors.As(err, &op) && op.Op == "proxyconnect" {
+		return waitf(ReasonUnreachable, "registry %q cannot be reached: the proxy cannot be reached: %s", s.host, why)
+	} else if why != "" {
 		return waitf(ReasonUnreachable, "registry %q cannot be reached: %s", s.host, why)
 	}
 	return waitf(ReasonDamaged, "registry %q sends for %q something else than it announces", s.host, s.artifact)
+}
+
+// A proxyError is the answer of a proxy that does not connect.
+type proxyError struct {
+	proxy  string // host and port
+	status int
+}
+
+func (e *proxyError) Error() string {
+	return fmt.Sprintf("proxy %q does not connect (%d %s)", e.proxy, e.status, http.StatusText(e.status))
+}
+
+// explain returns the error of this package for a registry behind the proxy.
+func (e *proxyError) explain(registry string) error {
+	if e.status == http.StatusProxyAuthRequired {
+		return permanentf(ReasonAuthenticationRefused, "proxy %q asks for credentials (407), or refuses those in its URL; the URL of the proxy holds them", e.proxy)
+	}
+	return waitf(ReasonUnreachable, "registry %q cannot be reached: %w", registry, e)
+}
+
+// proxyAnswer makes an error of a proxy's refusal.
+func proxyAnswer(_ context.Context, at *url.URL, _ *http.Request, answer *http.Response) error {
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	return &proxyError{at.Host, answer.StatusCode}
 }
 
 // networkFault is the stable core of a network error; empty if it is none.

@@ -62,6 +62,7 @@ func (c *Client) open(ctx context.Context, r Registry, reference string) (contex
 		MaxResponseHeaderBytes: headerBytes,
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
+		OnProxyConnectResponse: proxyAnswer,
 	}
 	s.guard = &requestGuard{next: s.transport, registry: origin{"https", ref.Host()}, addresses: c.cfg.Addresses, anonymous: s.anonymous, stall: c.cfg.Stall}
 	if r.BasicHTTP {
