@@ -28,8 +28,8 @@ const (
 	defaultChartBytes = 64 << 20
 )
 
-// Tags lists the tags of the chart at r.Reference, as the registry has them: in
-// a tag "_" stands for the "+" of a version.
+// Tags lists the tags of the chart or image at r.Reference, as the registry has them: in
+// a tag of a chart "_" stands for the "+" of a version.
 //
 // Terminal reasons: InvalidReference, InvalidCredentials, AuthenticationRefused,
 // CertificateRefused, Redirected, NotFound, TooLarge (more than 50,000 tags).
@@ -104,8 +104,9 @@ func (w *writerErrorRecorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Digest returns the digest of the manifest that a tag, version or digest of the chart
-// at r.Reference names now. As long as it is the same, so is what SaveChart writes. It
+// Digest returns the digest of the manifest that a tag, version or digest of the chart or image
+// at r.Reference names now: of a multi-arch image, that of the index. As long as the digest
+// is the same, so is what SaveChart writes. It
 // costs one request without a body, and is not a pull for a registry that limits those.
 // Errors are those of Tags.
 func (c *Client) Digest(ctx context.Context, r Registry, tag string) (string, error) {
