@@ -91,13 +91,12 @@ func TestReferenceValues(t *testing.T) {
 var given = map[string]map[string]any{
 	"fleet": {
 		"garbageCollectionInterval": "1h", "clusterEnqueueDelay": "2m", "gitops.syncPeriod": "10m", "insecureSkipHostKeyChecks": true,
-		"imagescan.enabled":                     true,
 		"resources.fleetCleanup":                map[string]any{"limits": map[string]any{"cpu": "1"}},
 		"resources.fleetAgentmanagement":        map[string]any{"limits": map[string]any{"cpu": "1"}},
 		"migrations.clusterRegistrationCleanup": false, "migrations.gitrepoJobsCleanup": false, "migrations.gitrepoHelmURLRegexMigration": false,
 		"controller.reconciler.workers.bundledeployment": "100", "controller.reconciler.workers.cluster": 100,
-		"controller.reconciler.workers.clustergroup": "1", "controller.reconciler.workers.imagescan": "1",
-		"controller.reconciler.workers.schedule": "1", "controller.reconciler.workers.content": "1", "agent.reconciler.workers.drift": "1",
+		"controller.reconciler.workers.clustergroup": "1",
+		"controller.reconciler.workers.schedule":     "1", "controller.reconciler.workers.content": "1", "agent.reconciler.workers.drift": "1",
 	},
 	"fleet-agent": {
 		"garbageCollectionInterval": "1h", "agent.reconciler.workers.drift": "1", "kubectl.nodeSelector": map[string]any{"a": "b"},

@@ -130,7 +130,7 @@ func TestValuesAct(t *testing.T) {
 			"extraEnv":                    []any{map[string]any{"name": "A", "value": "b"}},
 			"extraLabels.fleetController": map[string]any{"a": "b"}, "extraLabels.gitjob": map[string]any{"a": "b"},
 			"extraAnnotations.fleetController": map[string]any{"a": "b"}, "extraAnnotations.gitjob": map[string]any{"a": "b"},
-			"helmops.enabled": false, "helmops.replicas": 2,
+			"helmops.enabled": false, "helmops.replicas": 2, "imagescan.enabled": true,
 			"extraLabels.helmops": map[string]any{"a": "b"}, "extraAnnotations.helmops": map[string]any{"a": "b"},
 		},
 		"fleet-agent": {
@@ -150,6 +150,7 @@ func TestValuesAct(t *testing.T) {
 	}
 	// These show only together with others, or in what is refused.
 	elsewhere := map[string]bool{
+		"controller.reconciler.workers.imagescan": true,
 		"gitjob.noProxy": true, "gitjob.ingress.className": true, "gitjob.ingress.tlsSecret": true, "gitjob.ingress.annotations": true, "propagateDebugSettingsToAgents": true, "image.os": true, "kubectl.tolerations": true,
 		"checkin.mode": true, "checkin.schedule": true, "checkin.timezone": true, "orphanGracePeriod": true, "noProxy": true, "internal.systemNamespace": true, "internal.managedReleaseName": true}
 	for chart, all := range changes {

@@ -55,6 +55,7 @@ type options struct {
 	tokenTTLRequired bool
 	addresses        address.Policy
 	gitJob           controllers.GitJob // without what the process itself knows
+	imageScans       bool
 	helmOpWorkers    int
 	mode             workspace.Mode // workspaceMode, read
 }
@@ -136,11 +137,12 @@ func (o *options) complete(getenv func(string) string) error {
 
 // Environment of the roles gitjob and helmops.
 const (
-	envGitRepoWorkers = "GITREPO_RECONCILER_WORKERS" // 1 to 500; 8 where it is not set
-	envHelmOpWorkers  = "HELMOPS_RECONCILER_WORKERS" // 1 to 500; 64 where it is not set
-	envOCIStorage     = "OCI_STORAGE"                // false keeps bundles in the cluster
-	envImageScan      = "IMAGESCAN_ENABLED"          // true allows imageScans in fleet.yaml
-	envGitTimeout     = "FLEET_GIT_CLIENT_TIMEOUT"   // how long a git server may take to list its references; 30s where it is not set
+	envGitRepoWorkers = "GITREPO_RECONCILER_WORKERS"   // 1 to 500; 8 where it is not set
+	envHelmOpWorkers  = "HELMOPS_RECONCILER_WORKERS"   // 1 to 500; 64 where it is not set
+	envOCIStorage     = "OCI_STORAGE"                  // false keeps bundles in the cluster
+	envImageScan      = "IMAGESCAN_ENABLED"            // true switches image scanning on, also in the role controller
+	envScanWorkers    = "IMAGESCAN_RECONCILER_WORKERS" // 1 to 500; 50 where it is not set
+	envGitTimeout     = "FLEET_GIT_CLIENT_TIMEOUT"     // how long a git server may take to list its references; 30s where it is not set
 )
 
 // completeGitJob reads what the environment says about reading repositories.
@@ -158,17 +160,20 @@ func (o *options) completeGitJob(getenv func(string) string) error {
 		return v
 	}
 	o.gitJob.NoOCIStorage = !truth(envOCIStorage, true)
-	o.gitJob.ImageScans = truth(envImageScan, false)
-	for name, into := range map[string]*int{envGitRepoWorkers: &o.gitJob.Workers, envHelmOpWorkers: &o.helmOpWorkers} {
-		text := getenv(name)
+	o.imageScans = truth(envImageScan, false)
+	for _, workers := range []struct {
+		env  string
+		into *int
+	}{{envGitRepoWorkers, &o.gitJob.Workers}, {envScanWorkers, &o.gitJob.ImageScanWorkers}, {envHelmOpWorkers, &o.helmOpWorkers}} {
+		text := getenv(workers.env)
 		if text == "" {
 			continue
 		}
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 500 {
-			errs = append(errs, fmt.Errorf("%s: %q is not a number from 1 to 500", name, text))
+			errs = append(errs, fmt.Errorf("%s: %q is not a number from 1 to 500", workers.env, text))
 		}
-		*into = n
+		*workers.into = n
 	}
 	if text := getenv(envGitTimeout); text != "" {
 		d, err := time.ParseDuration(text)

@@ -56,12 +56,18 @@ func TestGitJob(t *testing.T) {
 		want controllers.GitJob
 	}{
 		"Default": {nil, controllers.GitJob{}},
-		"All": {map[string]string{"OCI_STORAGE": "false", "IMAGESCAN_ENABLED": "true", "GITREPO_RECONCILER_WORKERS": "12", "FLEET_GIT_CLIENT_TIMEOUT": "1m"},
-			controllers.GitJob{NoOCIStorage: true, ImageScans: true, Workers: 12, Timeout: time.Minute}},
+		"All": {map[string]string{
+			"OCI_STORAGE": "false", "IMAGESCAN_ENABLED": "true", "GITREPO_RECONCILER_WORKERS": "12",
+			"IMAGESCAN_RECONCILER_WORKERS": "7", "FLEET_GIT_CLIENT_TIMEOUT": "1m",
+		},
+			controllers.GitJob{NoOCIStorage: true, Workers: 12, ImageScanWorkers: 7, Timeout: time.Minute}},
 	} {
 		var o options
 		if err := o.completeGitJob(func(k string) string { return c.env[k] }); err != nil || !reflect.DeepEqual(o.gitJob, c.want) {
 			t.Errorf("%s: want %+v, got %+v, %v", name, c.want, o.gitJob, err)
+		}
+		if o.imageScans != (c.env["IMAGESCAN_ENABLED"] == "true") {
+			t.Errorf("%s: image scanning is %t", name, o.imageScans)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func (p *process) config() controllers.Config {
 	cfg.Lease = controllers.LeaseTimes{Duration: p.options.lease.duration, Renew: p.options.lease.renew, Retry: p.options.lease.retry}
 	cfg.Scope = p.options.scope
 	cfg.ManagerID, cfg.Workers, cfg.Metrics, cfg.Proxy = p.install.ID, p.options.workers, p.metrics, http.ProxyFromEnvironment
-	cfg.Addresses = p.options.addresses
+	cfg.Addresses, cfg.ImageScans = p.options.addresses, p.options.imageScans
 	cfg.RequireDownstreamLabel = p.settings.RequireDownstreamLabel
 	if p.settings.AgentCheckinInterval > 0 {
 		cfg.CheckinInterval = p.settings.AgentCheckinInterval

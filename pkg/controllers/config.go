@@ -48,6 +48,8 @@ type Config struct {
 	CheckinInterval time.Duration
 	// Workers is how many Bundles are worked on at once, 1 to 500.
 	Workers int
+	// ImageScans reports that image scanning is on.
+	ImageScans bool
 	// RequireDownstreamLabel: only Secrets and ConfigMaps with the label
 	// fleet.cattle.io/downstream-resource are copied with bundles.
 	RequireDownstreamLabel bool

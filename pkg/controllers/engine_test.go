@@ -229,7 +229,7 @@ func policyCloses(_ *testing.T, w *world, _ *agent) {
 	sees(w, "then it comes", "True", bundleReady(w, "late"))
 	sees(w, "as does what was held back", "True", bundleReady(w, "web"))
 	w.create(&fleet.ImageScan{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "h"}})
-	sees(w, "an ImageScan says that no controller acts on it", "NotImplemented", func() string {
+	sees(w, "an ImageScan says that image scanning is switched off", "SwitchedOff", func() string {
 		c := condition.Find(get[*fleet.ImageScan](w, in("h")).Status.Conditions, fleet.ConditionAccepted)
 		if c == nil {
 			return ""

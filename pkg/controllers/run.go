@@ -21,6 +21,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/controllers/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/controllers/helmop"
 	"github.com/fleetworkspace/fleet/pkg/controllers/imagecommit"
+	"github.com/fleetworkspace/fleet/pkg/controllers/imagescan"
 	"github.com/fleetworkspace/fleet/pkg/controllers/notimplemented"
 	"github.com/fleetworkspace/fleet/pkg/controllers/webhook"
 	"github.com/fleetworkspace/fleet/pkg/git"
@@ -43,7 +44,7 @@ func Run(ctx context.Context, cfg Config, c *kube.Client, log *logrus.Entry) err
 			Registry:               oci.New(oci.Config{UserAgent: "fleet-controller", Proxy: cfg.Proxy, Addresses: cfg.Addresses}),
 			RequireDownstreamLabel: cfg.RequireDownstreamLabel,
 		}, c, log)
-		refusals := notimplemented.New(cfg.Scope, c)
+		refusals := notimplemented.New(cfg.Scope, c, cfg.ImageScans)
 		cfg.Metrics.Loops(append(bundles.Loops(), refusals.Loops()...)...)
 		defer cfg.Metrics.Watch(bundles)()
 		log.WithField("reason", cfg.Scope.String()).Info("controller started")
@@ -67,13 +68,13 @@ type GitJob struct {
 	DownloadBytes int64
 	// NoOCIStorage keeps bundles in the cluster even if Secrets name registries.
 	NoOCIStorage bool
-	// ImageScans reports that image scanning is on.
-	ImageScans bool
+	// ImageScanWorkers is how many ImageScans are worked on at once; 50 where 0.
+	ImageScanWorkers int
 }
 
 // worker returns the configuration of package gitrepo.
 func (j GitJob) worker(c Config, remotes *git.Remotes, read *bundlesource.Reader) gitrepo.Config {
-	cfg := gitrepo.Config{Namespace: c.Namespace, Scope: c.Scope, Remotes: remotes, Reader: read, Workers: j.Workers, ImageScans: j.ImageScans}
+	cfg := gitrepo.Config{Namespace: c.Namespace, Scope: c.Scope, Remotes: remotes, Reader: read, Workers: j.Workers, ImageScans: c.ImageScans}
 	if !j.NoOCIStorage {
 		cfg.OCI = oci.New(oci.Config{UserAgent: j.UserAgent, Proxy: j.Proxy, Addresses: c.Addresses})
 	}
@@ -104,7 +105,12 @@ func RunGitJob(ctx context.Context, cfg Config, job GitJob, c *kube.Client, log 
 		worker := gitrepo.New(job.worker(cfg, remotes, read), c, log)
 		charts := chartpull.New(chartpull.Config{Charts: read, Contents: worker.Publisher(), Scope: cfg.Scope}, c, log)
 		loops, parts := append(worker.Loops(), charts.Loops()...), append(worker.Runnables(), charts.Runnables()...)
-		if job.ImageScans {
+		if cfg.ImageScans {
+			scans := imagescan.New(imagescan.Config{
+				Scope: cfg.Scope, Workers: job.ImageScanWorkers,
+				Registry: oci.New(oci.Config{UserAgent: job.UserAgent, Proxy: job.Proxy, Addresses: cfg.Addresses}),
+			}, c, log)
+			loops, parts = append(loops, scans.Loops()...), append(parts, scans.Runnables()...)
 			commits := imagecommit.New(imagecommit.Config{Scope: cfg.Scope, Remotes: remotes, Repositories: worker}, c, log)
 			loops, parts = append(loops, commits.Loops()...), append(parts, commits.Runnables()...)
 		}

@@ -10,7 +10,6 @@ reference that keep its defaults are accepted.
   (list "clusterEnqueueDelay" list "what changes is counted at once, so there is no delay")
   (list "gitops.syncPeriod" (list `"2h"` `"2h0m0s"` `"0"` `"0s"` `0`) "no event is lost, so there is no period")
   (list "insecureSkipHostKeyChecks" (list `false`) "host keys are always checked: put those of your git servers into additionalKnownHosts")
-  (list "imagescan.enabled" (list `false`) "this version does not watch registries")
   (list "resources.fleetCleanup" (list `{}`) "this part runs in the container fleet-controller: set resources.fleetController")
   (list "resources.fleetAgentmanagement" (list `{}`) "this part runs in the container fleet-controller: set resources.fleetController")
   (list "agent.reconciler.workers.drift" (list `"50"` `50`) "drift is looked for by the workers of agent.reconciler.workers.bundledeployment")
@@ -18,7 +17,7 @@ reference that keep its defaults are accepted.
   (list "migrations.gitrepoJobsCleanup" (list `true`) "there are no Jobs")
   (list "migrations.gitrepoHelmURLRegexMigration" (list `true`) "there is nothing to migrate")
 -}}
-{{- range list "bundledeployment" "cluster" "clustergroup" "imagescan" "schedule" "content" -}}
+{{- range list "bundledeployment" "cluster" "clustergroup" "schedule" "content" -}}
 {{- $given = append $given (list (printf "controller.reconciler.workers.%s" .) (list `"50"` `50`) "there are no such workers") -}}
 {{- end -}}
 {{- range $given -}}

@@ -1,5 +1,5 @@
 // Package notimplemented answers for kinds that this version accepts but does not
-// implement: it sets condition Accepted of their objects, where the kind has
+// implement, or that are switched off: it sets condition Accepted of their objects, where the kind has
 // conditions, and sends one Warning event.
 package notimplemented
 
@@ -28,13 +28,17 @@ type Manager struct {
 }
 
 // New prepares the loops, which answer for objects within s; they send no
-// request before they run.
-func New(s scope.Scope, c *kube.Client) *Manager {
+// request before they run. imageScans reports that ImageScans are acted on.
+func New(s scope.Scope, c *kube.Client, imageScans bool) *Manager {
 	h := &Manager{events: kube.NewRecorder(c, "fleet-controller"), scope: s, now: time.Now}
 	h.parts = append(h.parts, h.events)
 	client := c.Loop("notimplemented")
-	refuse(h, client, "imagescan", func(o *fleet.ImageScan, why string) { h.setAccepted(&o.Status.Conditions, o, why) })
-	refuse(h, client, "schedule", func(o *fleet.Schedule, why string) { h.setAccepted(&o.Status.Conditions, o, why) })
+	if !imageScans {
+		off := refusal{fleet.ReasonSwitchedOff, support.ScanningOff}
+		refuse(h, client, "imagescan", off, func(o *fleet.ImageScan) { h.setAccepted(&o.Status.Conditions, o, off) })
+	}
+	none := refusal{fleet.ReasonNotImplemented, support.Message([]string{"kind Schedule"})}
+	refuse(h, client, "schedule", none, func(o *fleet.Schedule) { h.setAccepted(&o.Status.Conditions, o, none) })
 	warn[*fleet.Policy](h, client)
 	warn[*fleet.GitRepoRestriction](h, client)
 	return h
@@ -53,9 +57,12 @@ type copied[T any] interface {
 	DeepCopy() *T
 }
 
+// A refusal is why nothing acts on a kind.
+type refusal struct{ reason, message string }
+
 // refuse writes to the status of a kind's objects why nothing acts on them, and sends
 // an event to those whose status did not say it yet.
-func refuse[T any, P copied[T]](h *Manager, c *kube.Client, name string, status func(obj P, why string)) {
+func refuse[T any, P copied[T]](h *Manager, c *kube.Client, name string, why refusal, status func(obj P)) {
 	cache := kube.NewCache[P](c, kube.Watch{}, nil)
 	store := kube.StoreOf[P](c)
 	loop := kube.NewController(name, 1, func(ctx context.Context, key kube.Key) (kube.Result, error) {
@@ -63,9 +70,8 @@ func refuse[T any, P copied[T]](h *Manager, c *kube.Client, name string, status 
 		if !ok || obj.GetDeletionTimestamp() != nil || !h.scope.Owns(obj) {
 			return kube.Done, nil
 		}
-		why := support.Message(support.UnsupportedFields(obj))
 		changed := P(obj.DeepCopy())
-		status(changed, why)
+		status(changed)
 		if equality.Semantic.DeepEqual(obj, changed) {
 			return kube.Done, nil
 		}
@@ -75,7 +81,7 @@ func refuse[T any, P copied[T]](h *Manager, c *kube.Client, name string, status 
 			}
 			return kube.Done, err
 		}
-		h.events.Event(obj, kube.Warning, fleet.ReasonNotImplemented, why)
+		h.events.Event(obj, kube.Warning, why.reason, why.message)
 		return kube.Done, nil
 	})
 	cache.OnChange(func(_, changed P) {
@@ -87,10 +93,10 @@ func refuse[T any, P copied[T]](h *Manager, c *kube.Client, name string, status 
 }
 
 // setAccepted sets Accepted=False in the conditions of an object.
-func (m *Manager) setAccepted(conditions *[]fleet.Condition, obj kube.Object, why string) {
+func (m *Manager) setAccepted(conditions *[]fleet.Condition, obj kube.Object, why refusal) {
 	*conditions = condition.Set(*conditions, fleet.Condition{
 		Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, ObservedGeneration: obj.GetGeneration(),
-		Reason: fleet.ReasonNotImplemented, Message: condition.Message(why),
+		Reason: why.reason, Message: condition.Message(why.message),
 	}, m.now())
 }
 

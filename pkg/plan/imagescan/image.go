@@ -4,8 +4,8 @@ package imagescan
 
 import (
 	"fmt"
-	"net"
-	"strings"
+	"net/netip"
+	"net/url"
 
 	"github.com/distribution/reference"
 
@@ -48,12 +48,9 @@ func (i Image) Name() string { return i.Registry + "/" + i.Path }
 // PlainHTTP reports whether the registry is on this machine: then it is asked without
 // TLS, as Docker's tools do.
 func (i Image) PlainHTTP() bool {
-	host := i.Registry
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	host := (&url.URL{Host: i.Registry}).Hostname()
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // hubName is a registry with one name for Docker Hub.

@@ -13,7 +13,6 @@ import (
 // to limit what may be deployed: Fleet then fails closed.
 var kinds = map[string]struct{ limits bool }{
 	"GitRepoRestriction": {limits: true},
-	"ImageScan":          {},
 	"Policy":             {limits: true},
 	"Schedule":           {limits: true},
 }
@@ -44,8 +43,6 @@ func UnsupportedFields(obj any) []string {
 		out = bundle(&o.Spec)
 	case *fleet.GitRepoRestriction:
 		out = []string{"kind GitRepoRestriction"}
-	case *fleet.ImageScan:
-		out = []string{"kind ImageScan"}
 	case *fleet.Policy:
 		out = []string{"kind Policy"}
 	case *fleet.Schedule:
@@ -72,6 +69,9 @@ func NeedsImageScans(spec *fleet.GitRepoSpec) string {
 	}
 	return "imageScanCommit needs image scanning, which is switched off by default"
 }
+
+// ScanningOff says why nothing acts on an ImageScan where image scanning is off.
+const ScanningOff = "image scanning is switched off in this Fleet: the chart value imagescan.enabled switches it on"
 
 // Message describes in words the UnsupportedFields of an object; it is empty where there are none.
 func Message(missing []string) string {

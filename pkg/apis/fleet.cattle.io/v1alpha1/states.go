@@ -132,6 +132,8 @@ const (
 	ReasonSucceeded = "Succeeded"
 	// ReasonProgressing: it is on its way.
 	ReasonProgressing = "Progressing"
+	// ReasonSwitchedOff: a kind that this installation does not act on.
+	ReasonSwitchedOff = "SwitchedOff"
 	// ReasonNotImplemented: a kind or field that this version does not act on.
 	ReasonNotImplemented = "NotImplemented"
 	// ReasonSuspended: held back by the brake, or by paused.
