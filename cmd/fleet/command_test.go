@@ -98,7 +98,7 @@ func TestVersionWithoutServer(t *testing.T) {
 
 func TestCompletion(t *testing.T) {
 	cases := map[string][]string{
-		"get ":                         {"bundles", "clusters", "deployments", "groups", "helmops", "repos", "tokens"},
+		"get ":                         {"bundles", "clusters", "deployments", "groups", "helmops", "imagescans", "repos", "tokens"},
 		"get clusters ":                {"c1", "c2", "c3", "local"},
 		"get nonsense ":                nil,
 		"wait ":                        {"bundle/", "cluster/", "helmop/", "repo/"},

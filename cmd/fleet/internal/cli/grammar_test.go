@@ -35,7 +35,7 @@ func TestGrammar(t *testing.T) {
 		"BareLast":       {"the last word is no KIND: there is nothing after it", BundleGrammar, "repo", "bundle/repo"},
 		"BareOtherKind":  {"how a bundle is named that is called as a kind", BundleGrammar, "repo c1", `error: "repo c1": this works with bundles, clusters; a bundle that is called "repo" is bundle/repo`},
 		"Qualified":      {"WORKSPACE/NAME where that is taken", ClustersGrammar, "fleet-default/c1 cluster/c2 cluster fleet-local/local", "cluster/fleet-default/c1 cluster/c2 cluster/fleet-local/local"},
-		"NotQualified":   {"elsewhere it is a kind that there is not", BundleGrammar, "fleet-default/x", `error: no kind "fleet-default"; there are repos, helmops, bundles, clusters, groups, deployments, tokens`},
+		"NotQualified":   {"elsewhere it is a kind that there is not", BundleGrammar, "fleet-default/x", `error: no kind "fleet-default"; there are repos, helmops, bundles, clusters, groups, deployments, imagescans, tokens`},
 		"TooManyForBare": {"what is left over is the command's to refuse", BundleGrammar, "x y z", "bundle/x cluster/y | z"},
 	}
 	for name, c := range cases {

@@ -52,6 +52,7 @@ var Kinds = []Kind{
 	{"clusters", "cluster", "Cluster", []string{"fcl"}},
 	{"groups", "group", "ClusterGroup", []string{"clustergroups", "clustergroup", "fcg"}},
 	{"deployments", "deployment", "BundleDeployment", []string{"bundledeployments", "bundledeployment", "bd"}},
+	{"imagescans", "imagescan", "ImageScan", []string{"isc"}},
 	{"tokens", "token", "ClusterRegistrationToken", []string{"clusterregistrationtokens", "clusterregistrationtoken", "fcrt"}},
 }
 

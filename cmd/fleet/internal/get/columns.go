@@ -35,6 +35,7 @@ type rowContext struct {
 	bundlesByRepo map[view.Key][]*fleet.Bundle   // of each GitRepo, without spec and status
 	holdReasons   map[view.Key]string            // by GitRepo, what its first Bundle with a removal that waits for a person says
 	strays        map[view.Key]map[string]string // of each GitRepo, its Bundles that target no cluster, by name, and what they say
+	uncommitted   map[view.Key]string            // by GitRepo, why it does not commit what ImageScans have found
 	holders       holders
 	reported      client.ReportedFindings // with wide, of GitRepos
 }
@@ -135,11 +136,11 @@ func rowOf[T any](f func(*T, rowContext) row) rowFunc {
 var (
 	kindColumns = map[string][]printer.Column{
 		"repos": repoColumns, "helmops": helmOpColumns, "bundles": bundleColumns, "clusters": clusterColumns, "groups": groupColumns,
-		"deployments": deploymentColumns, "tokens": tokenColumns,
+		"deployments": deploymentColumns, "imagescans": imageScanColumns, "tokens": tokenColumns,
 	}
 	kindRows = map[string]rowFunc{
 		"repos": repoRow, "helmops": helmOpRow, "bundles": bundleRow, "clusters": clusterRow, "groups": groupRow, "deployments": deploymentRow,
-		"tokens": tokenRow,
+		"imagescans": imageScanRow, "tokens": tokenRow,
 	}
 )
 
@@ -193,6 +194,28 @@ var helmOpRow = rowOf(func(op *fleet.HelmOp, x rowContext) row {
 		op.Namespace, op.Name, chart.Redact(cmp.Or(helm.Chart, helm.Repo)), op.Status.Version,
 		printer.Ready{Ready: op.Status.ReadyClusters, All: op.Status.DesiredReadyClusters}.String(), string(state),
 		view.Ago(op.CreationTimestamp.Time, x.now), helm.Version, chart.Redact(helm.Repo), view.HelmOpMessage(op),
+	}}
+})
+
+var imageScanColumns = []printer.Column{
+	{Title: "WORKSPACE"},
+	{Title: "NAME"},
+	{Title: "IMAGE", Drop: 3},
+	{Title: "TAG"},
+	{Title: "STATE", State: true},
+	{Title: "SCANNED", Clock: true, Drop: 1},
+	{Title: "REPO", Drop: 2},
+	{Title: "MARKER", Wide: true},
+	{Title: "DIGEST", Wide: true},
+	{Title: "MESSAGE", Text: true},
+}
+
+var imageScanRow = rowOf(func(s *fleet.ImageScan, x rowContext) row {
+	state := view.ImageScanState(s)
+	repo := view.Key{Namespace: s.Namespace, Name: s.Spec.GitRepoName}
+	return row{state: state, pause: pauseIf(s.Spec.Suspend, s), cells: []string{
+		s.Namespace, s.Name, s.Spec.Image, s.Status.LatestTag, string(state), view.Ago(s.Status.LastScanTime.Time, x.now), s.Spec.GitRepoName,
+		s.Spec.TagName, s.Status.LatestDigest, view.ImageScanMessage(s, x.uncommitted[repo]),
 	}}
 })
 

@@ -98,7 +98,14 @@ func (o Options) entries(ctx context.Context, s *client.Session, items []*unstru
 func (o Options) readRowContext(ctx context.Context, s *client.Session) (rowContext, error) {
 	x := rowContext{
 		now: s.Now(), wide: o.Output.IsWide(), bundles: map[view.Key]printer.Ready{}, bundlesByRepo: map[view.Key][]*fleet.Bundle{}, holdReasons: map[view.Key]string{},
-		strays: map[view.Key]map[string]string{},
+		strays: map[view.Key]map[string]string{}, uncommitted: map[view.Key]string{},
+	}
+	if o.kind.Plural == "imagescans" && !o.Output.IsMachineReadable() {
+		repos, err := client.ListAs[fleet.GitRepo](ctx, s, cli.MustKind("repos"), "")
+		for _, r := range repos {
+			x.uncommitted[view.Key{Namespace: r.Namespace, Name: r.Name}] = view.Uncommitted(r)
+		}
+		return x, err
 	}
 	if o.kind.Plural != "repos" || o.Output.IsMachineReadable() && o.pick.Any() {
 		return x, nil
