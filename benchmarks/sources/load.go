@@ -20,7 +20,7 @@ func (e *env) load(ctx context.Context) error {
 	}
 	defer release()
 	cfg.Ports = fleet.Ports{First: first, Clusters: len(cfg.Downstream)}
-	cfg.Environment = []string{"IMAGESCAN_ENABLED=true"}
+	cfg.ImageScans = true
 	f, err := fleet.Start(ctx, cfg)
 	if err != nil {
 		return err

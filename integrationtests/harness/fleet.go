@@ -60,7 +60,11 @@ var shared struct {
 	start  time.Time
 	err    error
 	memory bool // its API servers are in memory
+	scans  bool // it scans images
 }
+
+// ScanImages switches image scanning on in the shared fleet of a package, before Main.
+func ScanImages() { shared.scans = true }
 
 // MainInMemory is Main for a package whose shared fleet has API servers in memory.
 func MainInMemory(m *testing.M) int {
@@ -147,6 +151,8 @@ func startShared(binary string) error {
 		},
 		CheckIn: CheckIn,
 		GOGC:    GOGC,
+
+		ImageScans: shared.scans,
 		Debug:   true, // what not even a debug message shows, no message shows
 	}
 	if shared.memory {

@@ -17,7 +17,10 @@ import (
 )
 
 // All tests share one fleet, which starts with the first of them.
-func TestMain(m *testing.M) { os.Exit(harness.MainInMemory(m)) }
+func TestMain(m *testing.M) {
+	harness.ScanImages()
+	os.Exit(harness.MainInMemory(m))
+}
 
 const (
 	robot  = "robot"

@@ -42,8 +42,8 @@ type Config struct {
 	Debug      bool          // the programs log debug messages
 	GOGC       int           // of the control planes: see cluster.Config
 
-	// Environment is set for the manager's processes, besides what the chart sets.
-	Environment []string
+	// ImageScans switches image scanning on, as the chart's value imagescan.enabled does.
+	ImageScans bool
 
 	// ControlPlane, where not nil, starts the control plane of a cluster instead of
 	// cluster.Start. Kubernetes and GOGC mean nothing then.

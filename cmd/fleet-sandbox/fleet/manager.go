@@ -98,6 +98,7 @@ func (f *Fleet) managerRelease(t *Tier) release {
 			"agentTLSMode":         "strict",
 			"agentCheckinInterval": f.cfg.CheckIn.String(),
 			"debug":                f.cfg.Debug,
+			"imagescan":            map[string]any{"enabled": f.cfg.ImageScans},
 			"manageAgent":          false, // agents are processes here: there is no Deployment to update
 		},
 	}
@@ -142,7 +143,9 @@ func (f *Fleet) startManagerPart(ctx context.Context, t *Tier, name, roles strin
 	if err != nil {
 		return err
 	}
-	p.spec.Env = append(p.spec.Env, f.cfg.Environment...)
+	if f.cfg.ImageScans {
+		p.spec.Env = append(p.spec.Env, "IMAGESCAN_ENABLED=true")
+	}
 	t.manager = append(t.manager, p)
 	return p.start()
 }
