@@ -69,14 +69,6 @@ func main() {
 	}
 }
 
-// A stage is one call of go test.
-type stage struct {
-	name     string // for the line that says how long it took
-	packages []string
-	flags    []string
-	env      []string // besides options.env
-}
-
 // loops are packages whose tests run manager and agents together in the test's own process,
 // so that the race detector sees them. It sees each loop by itself in the unit tests, on the
 // API server in memory.
@@ -111,29 +103,31 @@ func longestFirst(packages []string) {
 	slices.SortStableFunc(packages, func(a, b string) int { return rank(a) - rank(b) })
 }
 
-// unitGOGC lets the heaps of compiler and unit tests grow to five times of what is in use:
-// to collect garbage takes a quarter of the processor time of tests with an API server in
-// memory. Tests on API servers measure the memory of programs, which would inherit it.
-const unitGOGC = "GOGC=400"
+// growHeaps lets the heaps of compiler and tests grow to five times of what is in use: to
+// collect garbage takes a quarter of the processor time of tests with an API server in
+// memory. Package harness does not pass it on to the programs whose memory tests measure.
+const growHeaps = "GOGC=400"
 
-// stages are what to run, in order. Tests of integrationtests wait half of their time, so
-// four packages run at once where there are two processors.
-func (o options) stages(all []string) []stage {
-	var unit, clusters []string
+// parallel is how many packages are tested at once on n processors: tests of
+// integrationtests wait for more than half of their time.
+func parallel(n int) int { return max(n, 6) }
+
+// packages chooses and sorts the packages of a run. With the race detector all are those
+// in which it can find something.
+func (o options) packages(all []string) []string {
+	var list []string
 	for _, p := range all {
+		onServers := strings.Contains(p, "/integrationtests") || strings.Contains(p, "/cmd/fleet-sandbox")
 		switch {
-		case !strings.Contains(p, "/integrationtests") && !strings.Contains(p, "/cmd/fleet-sandbox"):
-			unit = append(unit, p)
+		case !onServers:
+			list = append(list, p)
+		case o.unit:
 		case !o.race || slices.ContainsFunc(loops, func(l string) bool { return strings.HasSuffix(p, l) }):
-			clusters = append(clusters, p)
+			list = append(list, p)
 		}
 	}
-	longestFirst(clusters)
-	stages := []stage{{name: "unit tests", packages: unit, flags: o.flags(), env: []string{unitGOGC}}}
-	if !o.unit {
-		stages = append(stages, stage{name: "tests on API servers", packages: clusters, flags: append(o.flags(), "-p=4")})
-	}
-	return stages
+	longestFirst(list)
+	return list
 }
 
 // programsEnv is where tests on API servers look for the folder of Fleet's programs. Without it
@@ -172,24 +166,16 @@ func run(ctx context.Context, o options) error {
 		}
 		printTook("Fleet's programs", began)
 	}
-	packages, err := o.packages(ctx)
+	all, err := o.list(ctx)
 	if err != nil {
 		return err
 	}
-	var failed error
+	began := time.Now()
 	tests := newReport(os.Stdout, o.v)
-	for _, s := range o.stages(packages) {
-		began := time.Now()
-		if programs != "" {
-			s.env = append(s.env, programsEnv+"="+programs)
-		}
-		if err := o.goTest(ctx, s, tests); err != nil {
-			failed = err
-		}
-		printTook(s.name, began)
-		if ctx.Err() != nil {
-			return failed
-		}
+	failed := o.goTest(ctx, o.packages(all), programs, tests)
+	printTook("tests", began)
+	if ctx.Err() != nil {
+		return failed
 	}
 	if err := o.checkSkips(tests); err != nil && failed == nil {
 		failed = err
@@ -197,9 +183,8 @@ func run(ctx context.Context, o options) error {
 	return failed
 }
 
-// packages are those that a run tests: all, or with the race detector those in which it
-// can find something.
-func (o options) packages(ctx context.Context) ([]string, error) {
+// list returns all packages, with the race detector those in which it can find something.
+func (o options) list(ctx context.Context) ([]string, error) {
 	if o.race {
 		return concurrentPackages(ctx)
 	}
@@ -233,16 +218,20 @@ func (o options) checkSkips(tests *report) error {
 	return checkSkips(file, parseSkips(list), got, o.strict)
 }
 
-// goTest runs one stage, and reports its tests. What only debuggers read is left out
-// of the programs: linking takes half the time. So is the path of the clone: every clone
-// finds in the build cache what another one has compiled. Vet runs in make lint.
-func (o options) goTest(ctx context.Context, s stage, tests *report) error {
-	args := append([]string{"test", "-json", "-count=1", "-timeout=60m", "-vet=off", "-trimpath", "-ldflags=-s"}, s.flags...)
-	fmt.Println("test: go", strings.Join(args, " "), "for", len(s.packages), "packages")
-	cmd := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
+// goTest tests packages with the programs of a folder, and reports the tests. What only
+// debuggers read is left out of the test programs: linking takes half the time. So is the
+// path of the clone: every clone finds in the build cache what another one has compiled.
+// Vet runs in make lint.
+func (o options) goTest(ctx context.Context, packages []string, programs string, tests *report) error {
+	args := append([]string{"test", "-json", "-count=1", "-timeout=60m", "-vet=off", "-trimpath", "-ldflags=-s"}, o.flags()...)
+	fmt.Println("test: go", strings.Join(args, " "), "for", len(packages), "packages")
+	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stderr = os.Stderr
-	cmd.Env = slices.Concat(os.Environ(), o.env(), s.env)
+	cmd.Env = append(os.Environ(), o.env()...)
+	if programs != "" {
+		cmd.Env = append(cmd.Env, programsEnv+"="+programs)
+	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("run go test: %w", err)
@@ -252,7 +241,7 @@ func (o options) goTest(ctx context.Context, s stage, tests *report) error {
 	}
 	err = errors.Join(tests.read(stdout), cmd.Wait())
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() // of all processes that have ended
-	fmt.Printf("test: %s used %s of processor time on %d processors\n", s.name, used.Round(time.Second), runtime.NumCPU())
+	fmt.Printf("test: used %s of processor time on %d processors\n", used.Round(time.Second), runtime.NumCPU())
 	return err
 }
 
@@ -260,10 +249,11 @@ func (o options) goTest(ctx context.Context, s stage, tests *report) error {
 // share compiled packages with the sandbox's programs; the race detector needs
 // it.
 func (o options) env() []string {
-	env := []string{"CGO_ENABLED=0"}
+	cgo := "CGO_ENABLED=0"
 	if o.race {
-		env = []string{"CGO_ENABLED=1"}
+		cgo = "CGO_ENABLED=1"
 	}
+	env := []string{growHeaps, cgo}
 	if o.soak {
 		env = append(env, "FLEET_TEST_SOAK=1")
 	}
@@ -272,6 +262,9 @@ func (o options) env() []string {
 
 func (o options) flags() []string {
 	var flags []string
+	if !o.unit {
+		flags = append(flags, fmt.Sprintf("-p=%d", parallel(runtime.NumCPU())))
+	}
 	if o.run != "" {
 		flags = append(flags, "-run="+o.run)
 	}

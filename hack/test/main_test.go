@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -94,7 +93,7 @@ func TestCompareSkips(t *testing.T) {
 }
 
 // The packages that take longest begin first, with the race detector those of them that
-// it runs; the others and the unit tests keep their order.
+// it runs; the others keep their order.
 func TestLongestFirst(t *testing.T) {
 	all := []string{
 		module + "/cmd/fleet", module + "/cmd/fleet-sandbox/node", module + "/integrationtests", module + "/integrationtests/agentmanagement",
@@ -102,28 +101,18 @@ func TestLongestFirst(t *testing.T) {
 	}
 	cases := map[string]struct {
 		options options
-		want    [][]string
+		want    []string
 	}{
-		"Usual": {options{}, [][]string{
-			{module + "/cmd/fleet", module + "/pkg/kube"},
-			{
-				module + "/integrationtests", module + "/integrationtests/agentmanagement", module + "/integrationtests/size",
-				module + "/cmd/fleet-sandbox/node", module + "/integrationtests/delivery",
-			},
+		"Usual": {options{}, []string{
+			module + "/integrationtests", module + "/integrationtests/agentmanagement", module + "/integrationtests/size",
+			module + "/cmd/fleet", module + "/cmd/fleet-sandbox/node", module + "/integrationtests/delivery", module + "/pkg/kube",
 		}},
-		"Race": {options{race: true}, [][]string{
-			{module + "/cmd/fleet", module + "/pkg/kube"},
-			{module + "/integrationtests/delivery"},
-		}},
-		"Unit": {options{unit: true}, [][]string{{module + "/cmd/fleet", module + "/pkg/kube"}}},
+		"Race": {options{race: true}, []string{module + "/cmd/fleet", module + "/integrationtests/delivery", module + "/pkg/kube"}},
+		"Unit": {options{unit: true}, []string{module + "/cmd/fleet", module + "/pkg/kube"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			var got [][]string
-			for _, s := range c.options.stages(all) {
-				got = append(got, s.packages)
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
+			if diff := cmp.Diff(c.want, c.options.packages(all)); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
@@ -136,16 +125,5 @@ func TestLongestExist(t *testing.T) {
 		if files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(p), "*_test.go")); err != nil || len(files) == 0 {
 			t.Errorf("%s has no tests: %v", p, err)
 		}
-	}
-}
-
-// Programs on API servers inherit the environment, and some tests measure their memory.
-func TestUnitTestsAloneGrowHeaps(t *testing.T) {
-	var got []bool
-	for _, s := range (options{}).stages([]string{module + "/pkg/kube", module + "/integrationtests"}) {
-		got = append(got, slices.Contains(s.env, unitGOGC))
-	}
-	if diff := cmp.Diff([]bool{true, false}, got); diff != "" {
-		t.Errorf("stages with GOGC\n-want +got\n%s", diff)
 	}
 }

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"testing"
@@ -58,8 +59,13 @@ func Cluster(t testing.TB, name string) *cluster.Cluster {
 const GOGC = 400
 
 // The API servers in memory run in the processes of the tests. Fleet's programs, which are
-// processes of their own, keep Go's default.
-func init() { debug.SetGCPercent(GOGC) }
+// processes of their own, keep Go's default: tests measure their memory.
+func init() {
+	debug.SetGCPercent(GOGC)
+	if err := os.Unsetenv("GOGC"); err != nil {
+		panic(err)
+	}
+}
 
 // start starts a control plane for a few tests.
 func start(ctx context.Context, cfg cluster.Config) (*cluster.Cluster, error) {
