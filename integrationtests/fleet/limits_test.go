@@ -12,24 +12,24 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// An ImageScan is accepted by the API and nothing acts on it yet: it says so
+// Image scanning is off unless the chart's value says otherwise: an ImageScan says so
 // itself, and a Warning event says it as well.
-func TestUnimplementedKindSaysSo(t *testing.T) {
+func TestSwitchedOffKindSaysSo(t *testing.T) {
 	w := harness.Open(t)
-	scan := harness.Create(w, w.Local, &fleet.ImageScan{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "unimplemented"}})
+	scan := harness.Create(w, w.Local, &fleet.ImageScan{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "unscanned"}})
 	t.Cleanup(func() { harness.Delete(w, w.Local, scan) })
 
 	w.Until("Accepted is False", func() string {
 		now, _ := harness.Get[*fleet.ImageScan](w, w.Local, scan.Namespace, scan.Name)
 		c := condition.Find(now.Status.Conditions, fleet.ConditionAccepted)
-		if c == nil || c.Status != corev1.ConditionFalse || c.Reason != fleet.ReasonNotImplemented {
+		if c == nil || c.Status != corev1.ConditionFalse || c.Reason != fleet.ReasonSwitchedOff {
 			return "the ImageScan says nothing"
 		}
-		return harness.Missing(c.Message, "ImageScan")
+		return harness.Missing(c.Message, "imagescan.enabled")
 	})
 	w.Until("a Warning event", func() string {
 		for _, e := range harness.List[*eventsv1.Event](w, w.Local, scan.Namespace, "") {
-			if e.Regarding.UID == scan.UID && e.Type == corev1.EventTypeWarning && e.Reason == fleet.ReasonNotImplemented {
+			if e.Regarding.UID == scan.UID && e.Type == corev1.EventTypeWarning && e.Reason == fleet.ReasonSwitchedOff {
 				return ""
 			}
 		}

@@ -118,7 +118,7 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 		Lost:      m.lost,
 		Read:      m.read,
 	}
-	if !w.cfg.ImageScans {
+	if f.ScansOff = !w.cfg.ImageScans; f.ScansOff {
 		f.Missing = support.ImageScansOff(&repo.Spec)
 	}
 	if repo.DeletionTimestamp != nil {

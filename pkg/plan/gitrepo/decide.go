@@ -74,6 +74,8 @@ type Facts struct {
 	Refused error
 	Closed  string
 	Missing string
+	// ScansOff reports that image scanning is switched off: nothing is committed.
+	ScansOff bool
 	// Suspended is why everything new is held back, or empty.
 	Suspended string
 	// Lost reports that a Bundle was removed, and not by this manager.

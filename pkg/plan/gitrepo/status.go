@@ -29,12 +29,16 @@ type trouble struct {
 }
 
 // Status returns what the status of a GitRepo says: commits, generations, what the last
-// reading has written, webhookCommit if it was given up, gitJobStatus, and the conditions Accepted, GitPolling, Stalled and
-// Reconciling. All else in it is as it was, but that Ready is lowered together with a
-// commit that changed something. Times move only with what they belong to, so that the same
+// reading has written, webhookCommit if it was given up, gitJobStatus, and the conditions
+// Accepted, GitPolling, Stalled and Reconciling. All else in it is as it was, but that Ready
+// is lowered together with a commit that changed something, and that ImageSynced goes where
+// image scanning is switched off. Times move only with what they belong to, so that the same
 // facts give the same status.
 func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 	s := *f.Repo.Status.DeepCopy()
+	if f.ScansOff { // what the last commit came to says nothing any more
+		s.Conditions = condition.Remove(s.Conditions, fleet.ConditionImageSynced)
+	}
 	w := writer{list: &s.Conditions, generation: f.Repo.Generation, now: now}
 	w.set(fleet.ConditionAccepted, acceptedCondition(f))
 	if f.Head != nil {

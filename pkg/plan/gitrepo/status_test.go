@@ -292,3 +292,14 @@ func TestStatusSaysWhatWasWritten(t *testing.T) {
 		t.Errorf("a reading that did not come to its end says nothing: -want +got\n%s", diff)
 	}
 }
+
+// Where image scanning is switched off, an earlier failure to commit is not shown any more.
+func TestImageSyncedGoesWithScanning(t *testing.T) {
+	repo := readRepo(nil)
+	repo.Status.Conditions = append(repo.Status.Conditions, fleet.Condition{Type: fleet.ConditionImageSynced, Status: "False"})
+	for off, want := range map[bool]bool{false: true, true: false} {
+		if got := condition.Find(Status(Facts{Repo: repo, ScansOff: off}, noon).Conditions, fleet.ConditionImageSynced) != nil; got != want {
+			t.Errorf("switched off %t: shown %t", off, got)
+		}
+	}
+}
