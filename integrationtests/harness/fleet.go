@@ -153,7 +153,7 @@ func startShared(binary string) error {
 		GOGC:    GOGC,
 
 		ImageScans: shared.scans,
-		Debug:   true, // what not even a debug message shows, no message shows
+		Debug:      true, // what not even a debug message shows, no message shows
 	}
 	if shared.memory {
 		cfg.ControlPlane = memoryControlPlane
