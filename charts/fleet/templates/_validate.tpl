@@ -15,7 +15,7 @@ reference that keep its defaults are accepted.
   (list "agent.reconciler.workers.drift" (list `"50"` `50`) "drift is looked for by the workers of agent.reconciler.workers.bundledeployment")
   (list "migrations.clusterRegistrationCleanup" (list `true`) "the manager always removes old registrations")
   (list "migrations.gitrepoJobsCleanup" (list `true`) "there are no Jobs")
-  (list "migrations.gitrepoHelmURLRegexMigration" (list `true`) "there is nothing to migrate")
+  (list "migrations.gitrepoHelmURLRegexMigration" (list `true`) "gitjob always sets helmRepoURLRegex of GitRepos that an older Fleet has read")
 -}}
 {{- range list "bundledeployment" "cluster" "clustergroup" "schedule" "content" -}}
 {{- $given = append $given (list (printf "controller.reconciler.workers.%s" .) (list `"50"` `50`) "there are no such workers") -}}

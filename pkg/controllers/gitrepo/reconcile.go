@@ -131,6 +131,11 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 		}
 		repo, f.Repo = held, held
 	}
+	repo, err := w.migrateRegex(ctx, repo)
+	if err != nil {
+		return f, what{}, err
+	}
+	f.Repo = repo
 	f.Appeared = w.names.hasAppeared(ctx, repo, m)
 	a, err := w.credentials.access(ctx, repo)
 	switch {

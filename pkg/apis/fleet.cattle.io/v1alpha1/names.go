@@ -225,6 +225,8 @@ const (
 	// AnnotationImplementation on the manager's ConfigMap names the
 	// implementation that it was written for. rancher/fleet writes none.
 	AnnotationImplementation = prefix + "implementation"
+	// AnnotationRegexMigrated: a manager has set helmRepoURLRegex of this GitRepo.
+	AnnotationRegexMigrated = prefix + "helm-regex-auto-migrated"
 	// AnnotationClientSecretHash, AnnotationHelmSecretHash and
 	// AnnotationHelmSecretForPathsHash on a GitRepo are digests of the data of its
 	// Secrets, as it was read with them last.
@@ -361,6 +363,8 @@ const (
 	ConfigMapInstallation = "fleet-installation"
 	// ConfigMapBrake stops all that is new while its data say so.
 	ConfigMapBrake = "fleet-brake"
+	// ConfigMapRegexMigrated says that rancher/fleet has set helmRepoURLRegex in all GitRepos.
+	ConfigMapRegexMigrated = "fleet-helm-url-regex-migrated"
 	// ConfigMapKnownHosts holds the known SSH hosts.
 	ConfigMapKnownHosts = "known-hosts"
 	// SecretAgent holds the agent's credentials downstream.
