@@ -72,6 +72,25 @@ func TestGitJob(t *testing.T) {
 	}
 }
 
+// All faults of the environment are named, always in the same order.
+func TestGitJobFaults(t *testing.T) {
+	env := map[string]string{
+		"OCI_STORAGE": "perhaps", "IMAGESCAN_ENABLED": "no way", "GITREPO_RECONCILER_WORKERS": "0", "HELMOPS_RECONCILER_WORKERS": "501",
+		"FLEET_GIT_CLIENT_TIMEOUT": "soon",
+	}
+	const want = `OCI_STORAGE: "perhaps" is neither true nor false
+IMAGESCAN_ENABLED: "no way" is neither true nor false
+GITREPO_RECONCILER_WORKERS: "0" is not a number from 1 to 500
+HELMOPS_RECONCILER_WORKERS: "501" is not a number from 1 to 500
+FLEET_GIT_CLIENT_TIMEOUT: "soon" is not a duration above 0`
+	for range 20 {
+		var o options
+		if err := o.completeGitJob(func(k string) string { return env[k] }); err == nil || err.Error() != want {
+			t.Fatalf("want\n%s\ngot\n%v", want, err)
+		}
+	}
+}
+
 func TestLease(t *testing.T) {
 	env := map[string]string{"CATTLE_ELECTION_LEASE_DURATION": "30s", "CATTLE_ELECTION_RENEW_DEADLINE": "20s", "CATTLE_ELECTION_RETRY_PERIOD": "5s"}
 	got, err := leaseFrom(func(k string) string { return env[k] })
