@@ -154,6 +154,44 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// soleImporters names for a library the one folder whose packages may import it. Tests may
+// import it too.
+var soleImporters = []struct{ library, room, why string }{
+	{"github.com/go-git/go-git/", "pkg/git", "all else reads repositories through pkg/git"},
+	{"github.com/go-playground/webhooks/", "pkg/controllers/webhook", "what git hosts send is read in one place"},
+}
+
+// No package outside of its folder imports a library of soleImporters.
+func TestSoleImporters(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	seen := map[string]bool{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for _, sole := range soleImporters {
+			if !slices.ContainsFunc(p.Imports, func(path string) bool { return strings.HasPrefix(path, sole.library) }) {
+				continue
+			}
+			seen[sole.library] = true
+			if !within(p.ImportPath, module+sole.room) {
+				t.Errorf("%s imports %s, which is for %s alone\n\t%s", p.ImportPath, sole.library, sole.room, sole.why)
+			}
+		}
+	}
+	for _, sole := range soleImporters {
+		if !seen[sole.library] {
+			t.Errorf("no package imports %s: the test would pass whatever is imported", sole.library)
+		}
+	}
+}
+
 // sharedByCommands are the packages of the command line that may be imported by the
 // packages of commands, from the lowest to the highest.
 var sharedByCommands = []string{"printer", "cli", "client", "rancher", "sources"}
