@@ -8,14 +8,14 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/suspend"
 )
 
-const suspendText = `Holds back what is new for a repo, bundle or cluster, or with --all for the whole fleet. What is deployed goes on running, is judged
-and kept from drifting.
+const suspendText = `Holds back what is new for a repo, helmop, bundle or cluster, or with --all for the whole fleet. What is deployed goes on running,
+is judged and kept from drifting.
 
 --all puts a brake on that every manager loop obeys and every command shows until fleet resume --all.
 
 Who suspended what, since when and why is shown by fleet status, fleet get and fleet explain.`
 
-const resumeText = `Lets go on what fleet suspend has held back: a repo, bundle or cluster, or with --all the whole fleet.`
+const resumeText = `Lets go on what fleet suspend has held back: a repo, helmop, bundle or cluster, or with --all the whole fleet.`
 
 func newSuspendCommand(g *client.Globals, std printer.Stdio) *cobra.Command {
 	o := suspend.Options{Suspend: true}

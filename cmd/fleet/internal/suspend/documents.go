@@ -18,7 +18,7 @@ type Suspension struct {
 
 // SuspendedObject is one object that was suspended or resumed.
 type SuspendedObject struct {
-	// Kind is GitRepo, Bundle or Cluster.
+	// Kind is GitRepo, HelmOp, Bundle or Cluster.
 	Kind string `json:"kind"`
 	// Name is "<workspace>/<name>".
 	Name string `json:"name"`

@@ -36,7 +36,7 @@ type Options struct {
 }
 
 // suspendable are the objects that suspend and resume work with.
-var suspendable = cli.Grammar{Kinds: cli.GrammarOf("repos", "bundles", "clusters").Kinds, Many: true}
+var suspendable = cli.Grammar{Kinds: cli.GrammarOf("repos", "helmops", "bundles", "clusters").Kinds, Many: true}
 
 // Complete adds what suspend and resume share.
 func (o *Options) Complete(cmd *cobra.Command, g *client.Globals, std printer.Stdio) {
@@ -282,6 +282,9 @@ func (o Options) suspendObject(ctx context.Context, s *client.Session, t cli.Obj
 	}
 	if repo := u.GetLabels()[fleet.LabelRepoName]; k.Plural == "bundles" && repo != "" {
 		s.Std.Note("warning: the next commit of repo %s that changes this bundle sets this anew; fleet suspend repo/%s holds all of it", repo, repo)
+	}
+	if op := u.GetLabels()[fleet.LabelHelmOpName]; k.Plural == "bundles" && op != "" {
+		s.Std.Note("warning: helmop %s sets this again when it next writes this bundle; name the HelmOp: helmop/%s", op, op)
 	}
 	if err := s.Merge(ctx, k, name, o.pauseFields(pause)); err != nil {
 		return done, err
