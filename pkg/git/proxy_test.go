@@ -2,7 +2,6 @@ package git
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
+	"github.com/fleetworkspace/fleet/pkg/web/webtest"
 )
 
 const (
@@ -74,83 +74,6 @@ func join(from net.Conn, read io.Reader, to net.Conn) {
 	both(from, to)
 }
 
-// startSOCKS starts a SOCKS5 proxy (RFC 1928) that wants proxyUser (RFC 1929).
-func startSOCKS(t *testing.T) (host string, connects *atomic.Int32) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	connects = new(atomic.Int32)
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer func() { _ = conn.Close() }()
-				if to, err := negotiate(conn); err == nil {
-					connects.Add(1)
-					join(conn, conn, to)
-				}
-			}()
-		}
-	}()
-	return l.Addr().String(), connects
-}
-
-// negotiate answers a client of SOCKS5 up to the open connection.
-func negotiate(conn net.Conn) (net.Conn, error) {
-	counted := func() []byte { // a length in one byte and that many bytes
-		var n [1]byte
-		if _, err := io.ReadFull(conn, n[:]); err != nil {
-			return nil
-		}
-		data := make([]byte, n[0])
-		_, _ = io.ReadFull(conn, data)
-		return data
-	}
-	skip := func(n int64) { _, _ = io.CopyN(io.Discard, conn, n) }
-	skip(1)
-	if !strings.Contains(string(counted()), "\x02") {
-		_, _ = conn.Write([]byte{5, 0xff})
-		return nil, io.EOF
-	}
-	_, _ = conn.Write([]byte{5, 2})
-	skip(1)
-	user, password := string(counted()), string(counted())
-	if user != proxyUser || password != proxyPassword {
-		_, _ = conn.Write([]byte{1, 1})
-		return nil, io.EOF
-	}
-	_, _ = conn.Write([]byte{1, 0})
-	var head [4]byte
-	if _, err := io.ReadFull(conn, head[:]); err != nil {
-		return nil, err
-	}
-	host := ""
-	if head[3] == 3 {
-		host = string(counted())
-	} else {
-		ip := make([]byte, net.IPv4len)
-		_, _ = io.ReadFull(conn, ip)
-		host = net.IP(ip).String()
-	}
-	var port [2]byte
-	if _, err := io.ReadFull(conn, port[:]); err != nil {
-		return nil, err
-	}
-	to, err := net.Dial("tcp", loopback(fmt.Sprintf("%s:%d", host, binary.BigEndian.Uint16(port[:]))))
-	if err != nil {
-		_, _ = conn.Write([]byte{5, 5, 0, 1, 0, 0, 0, 0, 0, 0})
-		return nil, err
-	}
-	_, _ = conn.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
-	return to, nil
-}
-
 // A repository is read over HTTPS through HTTP and SOCKS5 proxies, and an error
 // names the proxy that fails, without its password.
 func TestProxy(t *testing.T) {
@@ -163,7 +86,8 @@ func TestProxy(t *testing.T) {
 	open, openConnects := startConnectProxy(t, false, 0)
 	closed, closedConnects := startConnectProxy(t, true, 0)
 	forbidding, _ := startConnectProxy(t, false, http.StatusForbidden)
-	socks, socksConnects := startSOCKS(t)
+	socksProxy := webtest.StartSOCKS(t, proxyUser, proxyPassword)
+	socks := socksProxy.URL.Host
 	dead := httptest.NewServer(nil)
 	gone := dead.Listener.Addr().String()
 	dead.Close()
@@ -177,7 +101,7 @@ func TestProxy(t *testing.T) {
 	}{
 		"HTTP":             {proxy: "http://" + open, connects: openConnects},
 		"HTTPCredentials":  {proxy: "http://" + login + closed, connects: closedConnects},
-		"SOCKSCredentials": {proxy: "socks5://" + login + socks, connects: socksConnects},
+		"SOCKSCredentials": {proxy: "socks5://" + login + socks, connects: &socksProxy.Connects},
 		"HTTPWithout": {
 			proxy: "http://" + closed, reason: ReasonAuthenticationRefused,
 			text: fmt.Sprintf("proxy %q asks for credentials (407), or refuses those in its URL; the URL of the proxy holds them", closed),
