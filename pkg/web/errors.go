@@ -85,18 +85,32 @@ func (d *download) refusal(res *http.Response) error {
 		return permanentf(ReasonRedirected, "%s redirects without saying where to (%d)", at, status)
 	case status >= 500:
 		return unreachablef(retryAfter(res.Header), "%s%s cannot be had: the server answers %d %s", at, moved, status, http.StatusText(status))
-	case status == http.StatusProxyAuthRequired:
-		return proxyRefusal(d.final, status)
+	case status == http.StatusProxyAuthRequired && d.proxyName() != "":
+		return proxyRefusal(d.proxyName(), d.final, status)
 	}
 	return permanentf(ReasonRefused, "%s%s cannot be had: the server answers %d %s", at, moved, status, http.StatusText(status))
 }
 
-// proxyRefusal judges the answer of a proxy that does not connect.
-func proxyRefusal(to *url.URL, status int) error {
+// proxyRefusal judges the answer of a proxy that does not connect. proxy is its
+// host and port.
+func proxyRefusal(proxy string, to *url.URL, status int) error {
 	if status == http.StatusProxyAuthRequired {
-		return permanentf(ReasonAuthenticationRefused, "the proxy asks for credentials (%d); they belong into the URL of the proxy", status)
+		return permanentf(ReasonAuthenticationRefused, "proxy %q asks for credentials (%d), or refuses those in its URL; the URL of the proxy holds them", proxy, status)
 	}
-	return unreachablef(0, "%s cannot be had: the proxy does not connect to it (%d %s)", withoutQuery(to), status, http.StatusText(status))
+	return unreachablef(0, "%s cannot be had: proxy %q does not connect to it (%d %s)", withoutQuery(to), proxy, status, http.StatusText(status))
+}
+
+// proxyName returns host and port of the proxy for the request, without user
+// name and password, or "" if there is none.
+func (d *download) proxyName() string {
+	if d.c.cfg.Proxy == nil {
+		return ""
+	}
+	at, err := d.c.cfg.Proxy(&http.Request{URL: d.final})
+	if err != nil || at == nil {
+		return ""
+	}
+	return at.Host
 }
 
 // retryAfter is what the header of that name says, in seconds or as a date.
@@ -148,9 +162,13 @@ func (d *download) networkFault(ctx context.Context, err error) string {
 		broken damagedResponse
 		op     *net.OpError
 	)
-	proxy := ""
-	if errors.As(err, &op) && op.Op == "proxyconnect" {
-		proxy = "the proxy cannot be reached: "
+	proxy, unknown := "", "the answer could not be read"
+	switch {
+	case !errors.As(err, &op):
+	case op.Op == "proxyconnect":
+		proxy = fmt.Sprintf("proxy %q cannot be reached: ", d.proxyName())
+	case op.Op == "socks connect":
+		proxy, unknown = fmt.Sprintf("SOCKS proxy %q does not connect: ", d.proxyName()), op.Err.Error()
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errStalled) && d.slow:
@@ -176,5 +194,5 @@ func (d *download) networkFault(ctx context.Context, err error) string {
 	case strings.Contains(err.Error(), "server response headers exceeded"), strings.Contains(err.Error(), "response header list larger"):
 		return "its headers are larger than " + strconv.FormatInt(d.c.cfg.Limits.Headers, 10) + " bytes"
 	}
-	return proxy + "the answer could not be read"
+	return proxy + unknown
 }

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -253,12 +254,52 @@ func TestProxy(t *testing.T) {
 		t.Errorf("the proxy was asked for %q", got)
 	}
 	at := web.Request{URL: secure.URL + "/index.yaml", Credentials: withSecret(secure, secret)}
-	fails(t, through(webtest.StartProxy(t, 407)), at, web.ReasonAuthenticationRefused, "the proxy asks for credentials")
-	fails(t, through(webtest.StartProxy(t, 403)), at, web.ReasonUnreachable, "the proxy does not connect")
-	fails(t, through(webtest.StartProxy(t, 407)), web.Request{URL: plain.URL}, web.ReasonAuthenticationRefused, "the proxy asks for credentials")
+	const closed = "asks for credentials (407), or refuses those in its URL; the URL of the proxy holds them"
+	for name, c := range map[string]struct {
+		refuse       int
+		url          string
+		reason, text string
+	}{
+		"Closed":      {407, at.URL, web.ReasonAuthenticationRefused, closed},
+		"ClosedPlain": {407, plain.URL, web.ReasonAuthenticationRefused, closed},
+		"Forbidden":   {403, at.URL, web.ReasonUnreachable, "does not connect to it (403 Forbidden)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := webtest.StartProxy(t, c.refuse)
+			p.URL.User = url.UserPassword("ana", password)
+			fails(t, through(p), web.Request{URL: c.url, Credentials: at.Credentials}, c.reason, fmt.Sprintf("proxy %q %s", p.URL.Host, c.text))
+		})
+	}
 	gone := webtest.StartProxy(t, 0)
-	gone.URL.Host = "127.0.0.1:1"
-	fails(t, through(gone), at, web.ReasonUnreachable, "the proxy cannot be reached: connection refused")
+	gone.URL = &url.URL{Scheme: "http", Host: "127.0.0.1:1", User: url.UserPassword("ana", password)}
+	fails(t, through(gone), at, web.ReasonUnreachable, `proxy "127.0.0.1:1" cannot be reached: connection refused`)
+}
+
+// A repository with credentials is read through proxies with credentials, and an
+// error names a proxy that refuses its own.
+func TestProxyCredentials(t *testing.T) {
+	secure := webtest.Repository(t, webtest.Options{TLS: true, Username: user, Password: password})
+	at := web.Request{URL: secure.URL + "/index.yaml", Credentials: withSecret(secure, secret)}
+	through := func(proxy *url.URL) *web.Client {
+		c := web.New(web.Config{Addresses: address.WithLoopback(), Proxy: http.ProxyURL(proxy), Timeout: time.Minute})
+		t.Cleanup(c.Close)
+		return c
+	}
+	connect, socks := webtest.StartProxyWithLogin(t, "ana", "right"), webtest.StartSOCKS(t, "ana", "right")
+	gets(t, through(connect.URL), at)
+	if got := connect.Targets(); fmt.Sprint(got) != fmt.Sprint([]string{"CONNECT " + secure.Host}) {
+		t.Errorf("the proxy was asked for %q", got)
+	}
+	gets(t, through(socks.URL), at)
+	if socks.Connects.Load() != 1 {
+		t.Errorf("the SOCKS proxy made %d connections", socks.Connects.Load())
+	}
+	wrong := func(right *url.URL) *url.URL {
+		return &url.URL{Scheme: right.Scheme, Host: right.Host, User: url.UserPassword("ana", password)}
+	}
+	fails(t, through(wrong(connect.URL)), at, web.ReasonAuthenticationRefused, fmt.Sprintf("proxy %q asks for credentials (407)", connect.URL.Host))
+	fails(t, through(wrong(socks.URL)), at, web.ReasonUnreachable,
+		fmt.Sprintf("SOCKS proxy %q does not connect: username/password authentication failed", socks.URL.Host))
 }
 
 func TestURLs(t *testing.T) {

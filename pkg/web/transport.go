@@ -56,11 +56,11 @@ func (c *Client) transport(with Credentials) (*http.Transport, error) {
 }
 
 // proxyAnswer makes an error of this package of a proxy's refusal.
-func proxyAnswer(_ context.Context, _ *url.URL, connect *http.Request, answer *http.Response) error {
+func proxyAnswer(_ context.Context, at *url.URL, connect *http.Request, answer *http.Response) error {
 	if answer.StatusCode == http.StatusOK {
 		return nil
 	}
-	return proxyRefusal(&url.URL{Scheme: "https", Host: connect.Host}, answer.StatusCode)
+	return proxyRefusal(at.Host, &url.URL{Scheme: "https", Host: connect.Host}, answer.StatusCode)
 }
 
 // rootsOf are the system's authorities and the given ones; nil: the system's.

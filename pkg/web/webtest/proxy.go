@@ -1,6 +1,7 @@
 package webtest
 
 import (
+	"encoding/base64"
 	"io"
 	"net"
 	"net/http"
@@ -19,6 +20,7 @@ type Proxy struct {
 	mu      sync.Mutex
 	targets []string
 	refuse  int
+	login   *url.Userinfo
 }
 
 // StartProxy starts a proxy. It ends with the test. It answers every request
@@ -35,6 +37,23 @@ func StartProxy(t testing.TB, refuse int) *Proxy {
 	return p
 }
 
+// StartProxyWithLogin starts a proxy that wants a user name and password, which
+// its URL holds. It answers every other request with 407.
+func StartProxyWithLogin(t testing.TB, user, password string) *Proxy {
+	t.Helper()
+	p := StartProxy(t, 0)
+	p.login = url.UserPassword(user, password)
+	p.URL.User = p.login
+	return p
+}
+
+// authorized reports whether the request holds the user name and password that p wants.
+func (p *Proxy) authorized(r *http.Request) bool {
+	password, _ := p.login.Password()
+	login := base64.StdEncoding.EncodeToString([]byte(p.login.Username() + ":" + password))
+	return p.login == nil || r.Header.Get("Proxy-Authorization") == "Basic "+login
+}
+
 // Targets returns what the proxy was asked for: "CONNECT host:port" or "GET URL".
 func (p *Proxy) Targets() []string {
 	p.mu.Lock()
@@ -43,6 +62,10 @@ func (p *Proxy) Targets() []string {
 }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
+	if !p.authorized(r) {
+		w.WriteHeader(http.StatusProxyAuthRequired)
+		return
+	}
 	p.mu.Lock()
 	p.targets = append(p.targets, r.Method+" "+r.RequestURI)
 	p.mu.Unlock()
