@@ -90,13 +90,42 @@ func (s *session) explain(ctx context.Context, err error) error {
 	if errors.As(err, &proxy) {
 		return proxy.explain(s.host)
 	}
-	var op *net.OpError
-	if why := networkFault(ctx, err); why != "" && errors.As(err, &op) && op.Op == "proxyconnect" {
-		return waitf(ReasonUnreachable, "registry %q cannot be reached: the proxy cannot be reached: %s", s.host, why)
-	} else if why != "" {
+	why := networkFault(ctx, err)
+	if op := (*net.OpError)(nil); why != "" && errors.As(err, &op) {
+		switch op.Op {
+		case "proxyconnect":
+			why = fmt.Sprintf("proxy %q cannot be reached: %s", s.proxyName(), why)
+		case "socks connect":
+			why = fmt.Sprintf("SOCKS proxy %q does not connect: %s", s.proxyName(), socksFault(op, why))
+		}
+	}
+	if why != "" {
 		return waitf(ReasonUnreachable, "registry %q cannot be reached: %s", s.host, why)
 	}
 	return waitf(ReasonDamaged, "registry %q sends for %q something else than it announces", s.host, s.artifact)
+}
+
+// proxyName returns host and port of the proxy for the registry, without user
+// name and password, or "" if there is none.
+func (s *session) proxyName() string {
+	if s.transport.Proxy == nil {
+		return ""
+	}
+	at, err := s.transport.Proxy(&http.Request{URL: &url.URL{Scheme: s.guard.registry.scheme, Host: s.ref.Host()}})
+	if err != nil || at == nil {
+		return ""
+	}
+	return at.Host
+}
+
+// socksFault returns what the SOCKS client reports. why is the text for faults
+// of the connection to the proxy.
+func socksFault(op *net.OpError, why string) string {
+	var conn *net.OpError
+	if errors.As(op.Err, &conn) || errors.Is(op.Err, io.EOF) || errors.Is(op.Err, io.ErrUnexpectedEOF) {
+		return why
+	}
+	return op.Err.Error()
 }
 
 // A proxyError is the answer of a proxy that does not connect.
