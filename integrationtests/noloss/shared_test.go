@@ -94,6 +94,28 @@ var shared = map[string]scenario{
 		},
 		ordered: func(s *site) { s.withdrawn(); s.leave("web") },
 	},
+	"MovedByPruning": movedByPruning("objects that move from a pruned bundle to another are not created again", files("two")...),
+	"MovedToOtherFile": movedByPruning("nor are they where the name of the file changes",
+		"all.yaml", harness.ConfigMap("a", "two")+"---\n"+harness.ConfigMap("b", "data")),
+}
+
+// movedByPruning is a commit that moves all objects of "app" to another bundle and
+// prunes "app". The agent sees both orders at once.
+func movedByPruning(why string, to ...string) scenario {
+	return scenario{
+		why:    why,
+		deploy: (*site).first,
+		mishap: func(s *site) {
+			s.Stop()
+			s.Order("web", harness.Order{Files: to, Repo: "r", Options: at(s)})
+			s.Withdraw(app, "moved")
+			s.Start()
+			s.Answered(app, "moved")
+			s.State("web", fleet.Ready)
+			s.keeps("two")
+		},
+		ordered: func(s *site) { s.DeleteDeployment(app); s.leave("web") },
+	}
 }
 
 // trio are bundles of one repository with the same objects.
