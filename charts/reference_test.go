@@ -90,7 +90,7 @@ func TestReferenceValues(t *testing.T) {
 // value than these is refused, and the text says why.
 var given = map[string]map[string]any{
 	"fleet": {
-		"garbageCollectionInterval": "1h", "clusterEnqueueDelay": "2m", "gitops.syncPeriod": "10m", "insecureSkipHostKeyChecks": true,
+		"garbageCollectionInterval": "1h", "clusterEnqueueDelay": "2m", "gitops.syncPeriod": "10m",
 		"resources.fleetCleanup":                map[string]any{"limits": map[string]any{"cpu": "1"}},
 		"resources.fleetAgentmanagement":        map[string]any{"limits": map[string]any{"cpu": "1"}},
 		"migrations.clusterRegistrationCleanup": false, "migrations.gitrepoJobsCleanup": false, "migrations.gitrepoHelmURLRegexMigration": false,

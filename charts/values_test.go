@@ -130,7 +130,7 @@ func TestValuesAct(t *testing.T) {
 			"extraEnv":                    []any{map[string]any{"name": "A", "value": "b"}},
 			"extraLabels.fleetController": map[string]any{"a": "b"}, "extraLabels.gitjob": map[string]any{"a": "b"},
 			"extraAnnotations.fleetController": map[string]any{"a": "b"}, "extraAnnotations.gitjob": map[string]any{"a": "b"},
-			"helmops.enabled": false, "helmops.replicas": 2, "imagescan.enabled": true,
+			"helmops.enabled": false, "helmops.replicas": 2, "imagescan.enabled": true, "insecureSkipHostKeyChecks": true,
 			"extraLabels.helmops": map[string]any{"a": "b"}, "extraAnnotations.helmops": map[string]any{"a": "b"},
 		},
 		"fleet-agent": {

@@ -137,12 +137,13 @@ func (o *options) complete(getenv func(string) string) error {
 
 // Environment of the roles gitjob and helmops.
 const (
-	envGitRepoWorkers = "GITREPO_RECONCILER_WORKERS"   // 1 to 500; 8 where it is not set
-	envHelmOpWorkers  = "HELMOPS_RECONCILER_WORKERS"   // 1 to 500; 64 where it is not set
-	envOCIStorage     = "OCI_STORAGE"                  // false keeps bundles in the cluster
-	envImageScan      = "IMAGESCAN_ENABLED"            // true switches image scanning on, also in the role controller
-	envScanWorkers    = "IMAGESCAN_RECONCILER_WORKERS" // 1 to 500; 50 where it is not set
-	envGitTimeout     = "FLEET_GIT_CLIENT_TIMEOUT"     // how long a git server may take to list its references; 30s where it is not set
+	envGitRepoWorkers = "GITREPO_RECONCILER_WORKERS"          // 1 to 500; 8 where it is not set
+	envHelmOpWorkers  = "HELMOPS_RECONCILER_WORKERS"          // 1 to 500; 64 where it is not set
+	envOCIStorage     = "OCI_STORAGE"                         // false keeps bundles in the cluster
+	envUnknownHosts   = "FLEET_INSECURE_SKIP_HOST_KEY_CHECKS" // true accepts SSH hosts whose key is not known
+	envImageScan      = "IMAGESCAN_ENABLED"                   // true switches image scanning on, also in the role controller
+	envScanWorkers    = "IMAGESCAN_RECONCILER_WORKERS"        // 1 to 500; 50 where it is not set
+	envGitTimeout     = "FLEET_GIT_CLIENT_TIMEOUT"            // how long a git server may take to list its references; 30s where it is not set
 )
 
 // completeGitJob reads what the environment says about reading repositories.
@@ -161,6 +162,7 @@ func (o *options) completeGitJob(getenv func(string) string) error {
 	}
 	o.gitJob.NoOCIStorage = !truth(envOCIStorage, true)
 	o.imageScans = truth(envImageScan, false)
+	o.gitJob.AcceptUnknownHosts = truth(envUnknownHosts, false)
 	for _, workers := range []struct {
 		env  string
 		into *int

@@ -58,9 +58,9 @@ func TestGitJob(t *testing.T) {
 		"Default": {nil, controllers.GitJob{}},
 		"All": {map[string]string{
 			"OCI_STORAGE": "false", "IMAGESCAN_ENABLED": "true", "GITREPO_RECONCILER_WORKERS": "12",
-			"IMAGESCAN_RECONCILER_WORKERS": "7", "FLEET_GIT_CLIENT_TIMEOUT": "1m",
+			"IMAGESCAN_RECONCILER_WORKERS": "7", "FLEET_GIT_CLIENT_TIMEOUT": "1m", "FLEET_INSECURE_SKIP_HOST_KEY_CHECKS": "true",
 		},
-			controllers.GitJob{NoOCIStorage: true, Workers: 12, ImageScanWorkers: 7, Timeout: time.Minute}},
+			controllers.GitJob{NoOCIStorage: true, AcceptUnknownHosts: true, Workers: 12, ImageScanWorkers: 7, Timeout: time.Minute}},
 	} {
 		var o options
 		if err := o.completeGitJob(func(k string) string { return c.env[k] }); err != nil || !reflect.DeepEqual(o.gitJob, c.want) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -68,6 +69,9 @@ type GitJob struct {
 	DownloadBytes int64
 	// NoOCIStorage keeps bundles in the cluster even if Secrets name registries.
 	NoOCIStorage bool
+	// AcceptUnknownHosts accepts SSH hosts whose key is not known. One that shows another
+	// key than the known one is refused in any case.
+	AcceptUnknownHosts bool
 	// ImageScanWorkers is how many ImageScans are worked on at once; 50 where 0.
 	ImageScanWorkers int
 }
@@ -81,6 +85,21 @@ func (j GitJob) worker(c Config, remotes *git.Remotes, read *bundlesource.Reader
 	return cfg
 }
 
+// unknownHost returns what is done about SSH hosts whose key is not known: nil refuses them.
+// It logs each key of a host once.
+func (j GitJob) unknownHost(log *logrus.Entry) func(host, fingerprint string) {
+	if !j.AcceptUnknownHosts {
+		return nil
+	}
+	log.WithField("reason", "insecureSkipHostKeyChecks").Warn("SSH hosts are accepted whose key is not known: whoever redirects a connection can send commits")
+	var seen sync.Map
+	return func(host, fingerprint string) {
+		if _, known := seen.LoadOrStore(host+" "+fingerprint, true); !known {
+			log.WithFields(logrus.Fields{"host": host, "key": fingerprint, "reason": "insecureSkipHostKeyChecks"}).Warn("SSH host accepted whose key is not known")
+		}
+	}
+}
+
 // RunGitJob works as the gitjob role, the process that reads repositories,
 // until ctx ends or a loop cannot go on, and then waits for all loops to stop.
 // It holds the role's lease while it works.
@@ -89,7 +108,10 @@ func RunGitJob(ctx context.Context, cfg Config, job GitJob, c *kube.Client, log 
 		return err
 	}
 	return Lead(ctx, cfg, c, cfg.Scope.Lease(LeaseGitJob), func(ctx context.Context) (err error) {
-		remotes, err := git.New(git.Config{Dir: job.Dir, UserAgent: job.UserAgent, Proxy: job.Proxy, Addresses: cfg.Addresses, Timeout: job.Timeout})
+		remotes, err := git.New(git.Config{
+			Dir: job.Dir, UserAgent: job.UserAgent, Proxy: job.Proxy, Addresses: cfg.Addresses, Timeout: job.Timeout,
+			UnknownHost: job.unknownHost(log),
+		})
 		if err != nil {
 			return err
 		}

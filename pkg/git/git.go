@@ -120,7 +120,11 @@ type Config struct {
 	Proxy func(*http.Request) (*url.URL, error)
 	// Addresses says which reserved addresses are dialled; none by default.
 	Addresses address.Policy
-	Limits    Limits
+	// UnknownHost, where not nil, is called for an SSH host whose key is not known, with the
+	// key's SHA-256 fingerprint; the host is then accepted. Without it such a host is
+	// refused. A host that shows another key than the known one is refused in any case.
+	UnknownHost func(host, fingerprint string)
+	Limits      Limits
 }
 
 // Remotes reads remotes. It may be used by several goroutines; a remote is

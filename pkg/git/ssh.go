@@ -100,8 +100,19 @@ func (e *sourceEntry) handshakeFault(ctx context.Context, err error, offered boo
 // keys that are known, so that the remote shows one of them.
 func (e *sourceEntry) hostKeys() (ssh.HostKeyCallback, []string, error) {
 	host := e.ep.display()
+	refused := permanentf(ReasonHostKeyRefused, "no host key of git host %q is known: add it to known_hosts of the secret", host)
+	unknown := func(key ssh.PublicKey) error {
+		if e.unknownHost == nil {
+			return refused
+		}
+		e.unknownHost(host, ssh.FingerprintSHA256(key))
+		return nil
+	}
 	if len(e.src.Credentials.KnownHosts) == 0 {
-		return nil, nil, permanentf(ReasonHostKeyRefused, "no host key of git host %q is known: add it to known_hosts of the secret", host)
+		if e.unknownHost == nil {
+			return nil, nil, refused // without a connection
+		}
+		return func(_ string, _ net.Addr, key ssh.PublicKey) error { return unknown(key) }, nil, nil
 	}
 	file, err := os.CreateTemp(e.dir, "known_hosts")
 	if err != nil {
@@ -118,12 +129,12 @@ func (e *sourceEntry) hostKeys() (ssh.HostKeyCallback, []string, error) {
 	}
 	check := func(address string, remote net.Addr, key ssh.PublicKey) error {
 		err := known(address, remote, key)
-		var unknown *knownhosts.KeyError
+		var mismatch *knownhosts.KeyError
 		switch {
 		case err == nil:
 			return nil
-		case errors.As(err, &unknown) && len(unknown.Want) == 0:
-			return permanentf(ReasonHostKeyRefused, "no host key of git host %q is known: add it to known_hosts of the secret", host)
+		case errors.As(err, &mismatch) && len(mismatch.Want) == 0:
+			return unknown(key)
 		}
 		return permanentf(ReasonHostKeyRefused, "git host %q shows another host key (%s) than the one that is known", host, ssh.FingerprintSHA256(key))
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func TestSSH(t *testing.T) {
@@ -56,6 +58,47 @@ func TestSSH(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := remotes.Resolve(t.Context(), c.src, ref)
 			wantFault(t, err, c.reason, c.text)
+		})
+	}
+}
+
+// With UnknownHost an SSH host is accepted whose key is not known, and reported with its
+// fingerprint. One that shows another key than the known one stays refused.
+func TestUnknownHostsAccepted(t *testing.T) {
+	repo := gittest.NewRepo(t)
+	repo.Commit("first", map[string]string{"a": "1"})
+	server := gittest.ServeSSH(t, filepath.Dir(repo.Dir))
+	other := gittest.ServeSSH(t, filepath.Dir(repo.Dir))
+	var reported []string
+	remotes, err := New(Config{
+		Addresses: address.WithLoopback(), Dir: t.TempDir(),
+		UnknownHost: func(host, fingerprint string) { reported = append(reported, host+" "+fingerprint) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remotes.Close()
+	url := "ssh://git@" + server.Addr + "/repo"
+	foreign := strings.ReplaceAll(string(other.KnownHosts), other.Addr[strings.LastIndex(other.Addr, ":")+1:], server.Addr[strings.LastIndex(server.Addr, ":")+1:])
+	for name, c := range map[string]struct {
+		known    []byte
+		reported bool
+		reason   string
+	}{
+		"None":    {nil, true, ""},
+		"Others":  {other.KnownHosts, true, ""},
+		"Known":   {server.KnownHosts, false, ""},
+		"Another": {[]byte(foreign), false, ReasonHostKeyRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reported = nil
+			_, err := remotes.Resolve(t.Context(), Source{URL: url, Credentials: Credentials{SSHPrivateKey: server.ClientKey, KnownHosts: c.known}}, Reference{Branch: "main"})
+			if reconcile.ReasonOf(err) != c.reason && (c.reason != "" || err != nil) {
+				t.Errorf("got %v", err)
+			}
+			if got := len(reported) > 0 && strings.HasPrefix(reported[0], server.Addr+" SHA256:"); got != c.reported {
+				t.Errorf("reported %q", reported)
+			}
 		})
 	}
 }

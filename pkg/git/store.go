@@ -37,6 +37,9 @@ type sourceEntry struct {
 	userAgent string
 	limits    Limits
 	addresses address.Policy
+	// unknownHost is Config.UnknownHost.
+	unknownHost func(host, fingerprint string)
+
 	transport *http.Transport
 	apps      *appTokens
 	used      time.Time // guarded by Remotes.mu
@@ -60,7 +63,7 @@ func newEntry(dir string, src Source, ep endpoint, cfg Config, apps *appTokens) 
 		return nil, cacheFault(err)
 	}
 	return &sourceEntry{
-		src: src, ep: ep, dir: dir, userAgent: cfg.UserAgent, limits: cfg.Limits, addresses: cfg.Addresses,
+		src: src, ep: ep, dir: dir, userAgent: cfg.UserAgent, limits: cfg.Limits, addresses: cfg.Addresses, unknownHost: cfg.UnknownHost,
 		transport: transport, apps: apps, lock: make(chan struct{}, 1),
 	}, nil
 }

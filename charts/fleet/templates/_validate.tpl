@@ -9,7 +9,6 @@ reference that keep its defaults are accepted.
   (list "garbageCollectionInterval" (list `"15m"` `"15m0s"` `"0"` `"0s"` `0`) "agents uninstall nothing because it is missing, so there is no interval")
   (list "clusterEnqueueDelay" list "what changes is counted at once, so there is no delay")
   (list "gitops.syncPeriod" (list `"2h"` `"2h0m0s"` `"0"` `"0s"` `0`) "no event is lost, so there is no period")
-  (list "insecureSkipHostKeyChecks" (list `false`) "host keys are always checked: put those of your git servers into additionalKnownHosts")
   (list "resources.fleetCleanup" (list `{}`) "this part runs in the container fleet-controller: set resources.fleetController")
   (list "resources.fleetAgentmanagement" (list `{}`) "this part runs in the container fleet-controller: set resources.fleetController")
   (list "agent.reconciler.workers.drift" (list `"50"` `50`) "drift is looked for by the workers of agent.reconciler.workers.bundledeployment")
