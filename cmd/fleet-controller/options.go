@@ -99,6 +99,7 @@ func newCommand(getenv func(string) string, stderr io.Writer) *cobra.Command {
 		"start although another manager of the same API is at work or was installed in this namespace, and begin when it has ended")
 	o.addScope(f, getenv)
 	f.BoolVar(&o.debug, "debug", false, "log more")
+	cmd.AddCommand(newGitClonerCommand(getenv))
 	return cmd
 }
 

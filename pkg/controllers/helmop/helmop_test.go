@@ -86,6 +86,13 @@ func (s *memorySource) questions() int {
 	return s.asked
 }
 
+// lastAccess returns the credentials of the last question.
+func (s *memorySource) lastAccess() chart.Access {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.access
+}
+
 // start returns what a process runs.
 func (s *memorySource) start(sc scope.Scope) func(*kube.Client) []kube.Runner {
 	return func(c *kube.Client) []kube.Runner {
@@ -561,7 +568,7 @@ func TestRancherAuthorities(t *testing.T) {
 	trusts := func(w *looptest.World, want []byte) {
 		w.Helper()
 		w.Pass(time.Minute)
-		if got := s.access.Default.CABundle; string(got) != string(want) {
+		if got := s.lastAccess().Default.CABundle; string(got) != string(want) {
 			w.Errorf("the manager trusts\n%s\nwant\n%s", got, want)
 		}
 		if got := bundleOf(w).Spec.HelmOpOptions.CABundle; string(got) != string(want) {
