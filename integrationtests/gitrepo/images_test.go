@@ -38,7 +38,7 @@ func (s *fixture) find(tag string) {
 	}
 }
 
-// images: two scans are one commit, over HTTPS and over SSH, also where somebody else pushes
+// images: two scans are one commit, over HTTPS and over SSH, also where another client pushes
 // first, and the commit is read like any other. A repository that refuses commits, beside a
 // healthy one, says so.
 func images(s *fixture) {
@@ -67,7 +67,7 @@ func images(s *fixture) {
 	})
 	s.committed("2", "2 images")
 
-	// Somebody else is faster, once.
+	// Another client is faster, once.
 	var once sync.Once
 	web.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack") {

@@ -85,18 +85,28 @@ func (j GitJob) worker(c Config, remotes *git.Remotes, read *bundlesource.Reader
 	return cfg
 }
 
+// maxUnknownHosts is how many accepted keys of SSH hosts are logged: those who name
+// repositories choose the hosts, and a host can show another key each time.
+const maxUnknownHosts = 1000
+
 // unknownHost returns what is done about SSH hosts whose key is not known: nil refuses them.
-// It logs each key of a host once.
+// It logs each key of a host once, and the first maxUnknownHosts of them.
 func (j GitJob) unknownHost(log *logrus.Entry) func(host, fingerprint string) {
 	if !j.AcceptUnknownHosts {
 		return nil
 	}
-	log.WithField("reason", "insecureSkipHostKeyChecks").Warn("SSH hosts are accepted whose key is not known: whoever redirects a connection can send commits")
-	var seen sync.Map
+	log.WithField("reason", "insecureSkipHostKeyChecks").Warn("SSH hosts are accepted whose key is not known: a server to which a connection is redirected can send commits")
+	var mu sync.Mutex
+	seen := map[[2]string]bool{}
 	return func(host, fingerprint string) {
-		if _, known := seen.LoadOrStore(host+" "+fingerprint, true); !known {
-			log.WithFields(logrus.Fields{"host": host, "key": fingerprint, "reason": "insecureSkipHostKeyChecks"}).Warn("SSH host accepted whose key is not known")
+		key := [2]string{host, fingerprint}
+		mu.Lock()
+		defer mu.Unlock()
+		if seen[key] || len(seen) == maxUnknownHosts {
+			return
 		}
+		seen[key] = true
+		log.WithFields(logrus.Fields{"host": host, "key": fingerprint, "reason": "insecureSkipHostKeyChecks"}).Warn("SSH host accepted whose key is not known")
 	}
 }
 

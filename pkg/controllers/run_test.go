@@ -4,10 +4,14 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 )
@@ -61,5 +65,28 @@ func TestLead(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Each accepted key of an SSH host is logged once, and however many keys a host shows, no
+// more than a bounded number of them.
+func TestUnknownHosts(t *testing.T) {
+	logger, hook := logtest.NewNullLogger()
+	if (GitJob{}).unknownHost(logrus.NewEntry(logger)) != nil {
+		t.Error("unknown hosts are accepted by default")
+	}
+	accept := GitJob{AcceptUnknownHosts: true}.unknownHost(logrus.NewEntry(logger))
+	hook.Reset() // that of the start
+	accept("a", "1")
+	accept("a", "1")
+	accept("a", "2")
+	if got := len(hook.AllEntries()); got != 2 {
+		t.Errorf("%d lines for two keys", got)
+	}
+	for i := range 2 * maxUnknownHosts {
+		accept("b", strconv.Itoa(i))
+	}
+	if got := len(hook.AllEntries()); got != maxUnknownHosts {
+		t.Errorf("%d lines, want %d", got, maxUnknownHosts)
 	}
 }

@@ -25,7 +25,7 @@ import (
 const maxReportBytes = 1 << 20
 
 // ErrMoved says that the branch has another head than the commit that a new commit was
-// made on: somebody else has pushed. The caller makes its commit again on the new head.
+// made on: another client has pushed. The caller makes its commit again on the new head.
 var ErrMoved = errors.New("has moved while a commit for it was made")
 
 // A Signature says who made a commit, and when.
@@ -114,7 +114,7 @@ const maxTries = 5
 
 // Update commits to the newest head of a branch. change returns what to commit to the
 // files of that head; no files are no commit, and then Update returns no Commit. If
-// somebody else pushes first, Update calls change again with the files of the new head, up
+// another client pushes first, Update calls change again with the files of the new head, up
 // to five times in all. Errors are those of change, Head and Push.
 func (r *Remotes) Update(ctx context.Context, src Source, branch string, change func(fs.FS) (Change, error)) (Commit, error) {
 	for try := 1; ; try++ {
