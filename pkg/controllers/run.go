@@ -139,7 +139,7 @@ func RunGitJob(ctx context.Context, cfg Config, job GitJob, c *kube.Client, log 
 		loops, parts := append(worker.Loops(), charts.Loops()...), append(worker.Runnables(), charts.Runnables()...)
 		if cfg.ImageScans {
 			scans := imagescan.New(imagescan.Config{
-				Scope: cfg.Scope, Workers: job.ImageScanWorkers,
+				Scope: cfg.Scope, Workers: job.ImageScanWorkers, Secrets: worker.Secrets(),
 				Registry: oci.New(oci.Config{UserAgent: job.UserAgent, Proxy: job.Proxy, Addresses: cfg.Addresses}),
 			}, c, log)
 			loops, parts = append(loops, scans.Loops()...), append(parts, scans.Runnables()...)

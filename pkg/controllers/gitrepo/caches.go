@@ -10,6 +10,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/rancherca"
+	"github.com/fleetworkspace/fleet/pkg/controllers/secretcache"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
@@ -40,12 +41,7 @@ func (w *Worker) makeCaches(c *kube.Client) {
 	w.cache.bundles.Index(byRepo, func(b *metav1.PartialObjectMetadata) []string {
 		return []string{kube.Key{Namespace: b.Namespace, Name: b.Labels[fleet.LabelRepoName]}.String()}
 	})
-	// Metadata of Secrets that may hold credentials: neither Helm releases nor
-	// tokens nor what Fleet itself keeps in Secrets.
-	w.cache.secrets = kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), kube.Watch{
-		Labels: fleet.LabelManaged + "!=true",
-		Fields: "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token",
-	}, stripMeta)
+	w.cache.secrets = secretcache.New(c)
 	w.cache.config = kube.NewCache(c, kube.Watch{Namespace: w.cfg.Namespace}, stripConfigMap)
 	w.cache.limits = map[string]*kube.Cache[*metav1.PartialObjectMetadata]{}
 	for _, kind := range limiting {

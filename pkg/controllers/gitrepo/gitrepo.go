@@ -166,6 +166,10 @@ func newWorker(cfg Config, git repositories, c *kube.Client, log *logrus.Entry) 
 // Publisher writes contents for this installation, for other loops of the role.
 func (w *Worker) Publisher() *publish.Publisher { return w.publisher }
 
+// Secrets returns the worker's cache of Secrets, for other loops of the role. It runs with
+// the worker.
+func (w *Worker) Secrets() *kube.Cache[*metav1.PartialObjectMetadata] { return w.cache.secrets }
+
 // Loops returns the worker's loops, for metrics.
 func (w *Worker) Loops() []*kube.Controller { return []*kube.Controller{w.loop, w.poller.loop} }
 

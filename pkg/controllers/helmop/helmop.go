@@ -18,6 +18,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/rancherca"
+	"github.com/fleetworkspace/fleet/pkg/controllers/secretcache"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
@@ -94,14 +95,9 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Controller {
 		ops: kube.StoreOf[*fleet.HelmOp](own), bundles: kube.StoreOf[*fleet.Bundle](own), secrets: kube.StoreOf[*corev1.Secret](own),
 		events: kube.NewRecorder(c, fleet.FieldManagerHelmOps),
 		cache: caches{
-			ops:     kube.NewCache(cached, kube.Watch{}, stripOp),
-			bundles: kube.NewCache(cached, kube.Watch{Labels: fleet.LabelHelmOpName}, stripBundle),
-			// Metadata of Secrets that may hold credentials: neither Helm releases nor
-			// tokens nor what Fleet itself keeps in Secrets.
-			secrets: kube.NewMetaCache(cached, corev1.SchemeGroupVersion.WithKind("Secret"), kube.Watch{
-				Labels: fleet.LabelManaged + "!=true",
-				Fields: "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token",
-			}, stripMeta),
+			ops:      kube.NewCache(cached, kube.Watch{}, stripOp),
+			bundles:  kube.NewCache(cached, kube.Watch{Labels: fleet.LabelHelmOpName}, stripBundle),
+			secrets:  secretcache.New(cached),
 			config:   kube.NewCache[*corev1.ConfigMap](cached, kube.Watch{Namespace: cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
 			policies: kube.NewMetaCache(cached, fleet.GroupVersion.WithKind("Policy"), kube.Watch{}, stripMeta),
 		},

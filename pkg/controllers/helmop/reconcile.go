@@ -16,7 +16,6 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource"
-	"github.com/fleetworkspace/fleet/pkg/controllers/rancherca"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -111,7 +110,7 @@ func (h *Controller) apply(ctx context.Context, f *helmop.Facts) (kube.Result, e
 		f.Refused = helmop.TakenError(f.Op.Name)
 		return kube.Done, nil
 	}
-	authorities, err := h.authorities(ctx)
+	authorities, err := h.rancher.PEM(ctx)
 	if reconcile.IsTerminal(err) {
 		f.Refused = err
 		return kube.Done, nil
@@ -124,16 +123,6 @@ func (h *Controller) apply(ctx context.Context, f *helmop.Facts) (kube.Result, e
 		return next, err
 	}
 	return next, h.writeBundle(ctx, f, live, authorities)
-}
-
-// authorities returns the authorities that Rancher has for the installation, as PEM; nil if
-// there are none. The error for a Secret without its key is a reconcile.Terminal.
-func (h *Controller) authorities(ctx context.Context) ([]byte, error) {
-	pem, err := h.rancher.PEM(ctx)
-	if bad := (*rancherca.SecretError)(nil); errors.As(err, &bad) {
-		return nil, reconcile.TerminalError(chart.ReasonInvalidCredentials, fmt.Errorf("secret %q: %w", bad.Key.Name, bad))
-	}
-	return pem, err
 }
 
 // bundleOf returns the Bundle with the name of a HelmOp; nil if there is none. The cache

@@ -38,11 +38,13 @@ type Config struct {
 	Scope scope.Scope
 	// Registry asks registries.
 	Registry Registry
+	// Secrets is a secretcache. The caller runs it.
+	Secrets *kube.Cache[*metav1.PartialObjectMetadata]
 	// Workers is how many ImageScans are worked on at once; 50 where 0.
 	Workers int
 }
 
-// A Controller is the loop and its caches.
+// A Controller is the loop and its cache.
 type Controller struct {
 	cfg      Config
 	log      *logrus.Entry
@@ -51,18 +53,12 @@ type Controller struct {
 	secrets  *kube.Store[*corev1.Secret]
 	rancher  *rancherca.Authorities
 	events   *kube.Recorder
-	cache    caches
+	cache    *kube.Cache[*fleet.ImageScan]
 	listings listings
 	loop     *kube.Controller
 
 	mu       sync.Mutex
 	failures map[kube.Key]failure
-}
-
-// caches are the informers of a Controller.
-type caches struct {
-	scans   *kube.Cache[*fleet.ImageScan]
-	secrets *kube.Cache[*metav1.PartialObjectMetadata]
 }
 
 // A failure says how often an ImageScan has failed in a row, and when it is tried again.
@@ -78,22 +74,15 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Controller {
 		cfg.Workers = workers
 	}
 	own, cached := c.Loop("imagescan"), c.Loop("cache")
+	secrets := kube.StoreOf[*corev1.Secret](own)
 	s := &Controller{
 		cfg: cfg, log: log, now: time.Now, failures: map[kube.Key]failure{},
-		scans: kube.StoreOf[*fleet.ImageScan](own), secrets: kube.StoreOf[*corev1.Secret](own), events: kube.NewRecorder(c, "gitjob"),
-		cache: caches{
-			scans: kube.NewCache[*fleet.ImageScan](cached, kube.Watch{}, nil),
-			// Metadata of Secrets that may hold accounts of registries, and of those with
-			// Rancher's authorities.
-			secrets: kube.NewMetaCache(cached, corev1.SchemeGroupVersion.WithKind("Secret"), kube.Watch{
-				Labels: fleet.LabelManaged + "!=true",
-				Fields: "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token",
-			}, func(m *metav1.PartialObjectMetadata) { m.Annotations, m.OwnerReferences = nil, nil }),
-		},
+		scans: kube.StoreOf[*fleet.ImageScan](own), secrets: secrets, events: kube.NewRecorder(c, "gitjob"),
+		cache:   kube.NewCache[*fleet.ImageScan](cached, kube.Watch{}, nil),
+		rancher: rancherca.New(cfg.Secrets, secrets),
 	}
-	s.rancher = rancherca.New(s.cache.secrets, s.secrets)
 	s.listings = listings{now: func() time.Time { return s.now() }, known: map[string]listing{}}
-	s.cache.scans.Index(bySecret, func(scan *fleet.ImageScan) []string {
+	s.cache.Index(bySecret, func(scan *fleet.ImageScan) []string {
 		if scan.Spec.SecretRef == nil {
 			return nil
 		}
@@ -107,15 +96,15 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Controller {
 // Loops returns the loops, for metrics.
 func (s *Controller) Loops() []*kube.Controller { return []*kube.Controller{s.loop} }
 
-// Runnables returns the caches and loops to run.
+// Runnables returns the cache and the loop to run.
 func (s *Controller) Runnables() []kube.Runner {
-	return []kube.Runner{s.cache.scans, s.cache.secrets, s.events, s.loop}
+	return []kube.Runner{s.cache, s.events, s.loop}
 }
 
 // addHandlers makes the watches enqueue the ImageScans that they affect. A change of the
 // status only is the controller's own.
 func (s *Controller) addHandlers() {
-	s.cache.scans.OnChange(func(old, changed *fleet.ImageScan) {
+	s.cache.OnChange(func(old, changed *fleet.ImageScan) {
 		switch {
 		case changed == nil:
 			s.loop.Add(kube.KeyOf(old))
@@ -123,7 +112,7 @@ func (s *Controller) addHandlers() {
 			s.loop.Add(kube.KeyOf(changed))
 		}
 	})
-	s.cache.secrets.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
+	s.cfg.Secrets.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
 		if old != nil && changed != nil && old.ResourceVersion == changed.ResourceVersion {
 			return
 		}
@@ -131,9 +120,9 @@ func (s *Controller) addHandlers() {
 		if m == nil {
 			m = old
 		}
-		affected := s.cache.scans.ByIndex(bySecret, kube.KeyOf(m).String())
+		affected := s.cache.ByIndex(bySecret, kube.KeyOf(m).String())
 		if rancherca.IsSecret(kube.KeyOf(m)) {
-			affected = s.cache.scans.List("")
+			affected = s.cache.List("")
 		}
 		for _, scan := range affected {
 			s.forget(kube.KeyOf(scan)) // the registry may answer differently

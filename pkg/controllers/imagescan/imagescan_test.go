@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/secretcache"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
@@ -72,7 +73,8 @@ func (r *memoryRegistry) start(sc scope.Scope) func(*kube.Client) []kube.Runner 
 	return func(c *kube.Client) []kube.Runner {
 		log := logrus.New()
 		log.SetOutput(io.Discard)
-		return New(Config{Scope: sc, Registry: r, Workers: 4}, c, logrus.NewEntry(log)).Runnables()
+		secrets := secretcache.New(c.Loop("cache"))
+		return append(New(Config{Scope: sc, Registry: r, Secrets: secrets, Workers: 4}, c, logrus.NewEntry(log)).Runnables(), secrets)
 	}
 }
 

@@ -2,7 +2,6 @@ package imagescan
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/rancherca"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -26,7 +24,7 @@ const (
 
 // Reconcile asks the registry of one ImageScan if that is due, and writes the status.
 func (s *Controller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
-	scan, ok := s.cache.scans.Get(key)
+	scan, ok := s.cache.Get(key)
 	if !ok || scan.DeletionTimestamp != nil || !s.cfg.Scope.Owns(scan) {
 		s.forget(key)
 		return kube.Done, nil
@@ -92,11 +90,7 @@ func (s *Controller) scan(ctx context.Context, scan *fleet.ImageScan) (f imagesc
 func (s *Controller) registry(ctx context.Context, scan *fleet.ImageScan, image imagescan.Image) (oci.Registry, error) {
 	r := oci.Registry{Reference: image.Name(), BasicHTTP: image.PlainHTTP()}
 	var err error
-	r.CABundle, err = s.rancher.PEM(ctx)
-	if bad := (*rancherca.SecretError)(nil); errors.As(err, &bad) {
-		return r, reconcile.TerminalError(imagescan.ReasonInvalidCredentials, fmt.Errorf("secret %q: %w", bad.Key.Name, bad))
-	}
-	if err != nil || scan.Spec.SecretRef == nil {
+	if r.CABundle, err = s.rancher.PEM(ctx); err != nil || scan.Spec.SecretRef == nil {
 		return r, err
 	}
 	key := secretKey(scan)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,26 +15,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // secrets are the Secrets with the authorities, in the order in which they are used. Each
 // may be missing.
-var secrets = []struct {
-	key  kube.Key
-	data string // the key of the PEM text
-}{
+var secrets = []authoritySecret{
 	{kube.Key{Namespace: "cattle-system", Name: "tls-ca"}, "cacerts.pem"},
 	{kube.Key{Namespace: "cattle-system", Name: "tls-ca-additional"}, "ca-additional.pem"},
 }
 
+// An authoritySecret is a Secret with authorities.
+type authoritySecret struct {
+	key  kube.Key
+	data string // the key of the PEM text
+}
+
 // IsSecret reports whether a Secret is one of those with authorities.
 func IsSecret(key kube.Key) bool {
-	for _, s := range secrets {
-		if s.key == key {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(secrets, func(s authoritySecret) bool { return s.key == key })
 }
 
 // A SecretError is the error for a Secret without its certificates. A user has to change
@@ -65,8 +66,8 @@ func New(cache *kube.Cache[*metav1.PartialObjectMetadata], store *kube.Store[*co
 }
 
 // PEM returns the certificates, one Secret's after the other; nil if there are none. It
-// requests a Secret only after a change. The error is a *SecretError, or one of the API
-// server.
+// requests a Secret only after a change. The error is a reconcile.Terminal,
+// InvalidCredentials, which wraps a *SecretError, or one of the API server.
 func (a *Authorities) PEM(ctx context.Context) ([]byte, error) {
 	var versions strings.Builder
 	for _, s := range secrets {
@@ -108,7 +109,7 @@ func (a *Authorities) read(ctx context.Context) ([]byte, error) {
 		}
 		text := secret.Data[s.data]
 		if !x509.NewCertPool().AppendCertsFromPEM(text) {
-			return nil, &SecretError{Key: s.key, DataKey: s.data}
+			return nil, reconcile.TerminalError(chart.ReasonInvalidCredentials, fmt.Errorf("secret %q: %w", s.key.Name, &SecretError{Key: s.key, DataKey: s.data}))
 		}
 		if len(pem) > 0 && !bytes.HasSuffix(pem, []byte("\n")) {
 			pem = append(pem, '\n')

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 
 	"github.com/distribution/reference"
 
@@ -55,10 +56,8 @@ func (i Image) PlainHTTP() bool {
 
 // hubName is a registry with one name for Docker Hub.
 func hubName(registry string) string {
-	for _, name := range dockerHubNames {
-		if registry == name {
-			return dockerHub
-		}
+	if slices.Contains(dockerHubNames, registry) {
+		return dockerHub
 	}
 	return registry
 }
