@@ -99,11 +99,5 @@ func madeOnCluster(reason string) bool {
 
 // backOff returns the delay after a number of failures in a row.
 func backOff(attempts int) time.Duration {
-	d := firstDelay
-	for range attempts - 1 {
-		if d *= 2; d >= lastDelay {
-			return lastDelay
-		}
-	}
-	return d
+	return reconcile.Backoff(firstDelay, lastDelay, attempts)
 }

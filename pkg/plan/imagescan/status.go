@@ -46,13 +46,7 @@ func RetryDelay(err error, spec *fleet.ImageScanSpec, failures int) time.Duratio
 	if reconcile.IsTerminal(err) {
 		return Interval(spec)
 	}
-	delay := firstDelay
-	for range failures - 1 {
-		if delay *= 2; delay >= maxDelay {
-			return maxDelay
-		}
-	}
-	return delay
+	return reconcile.Backoff(firstDelay, maxDelay, failures)
 }
 
 // Found is what a scan has found.
