@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -31,13 +30,7 @@ func webhook(w *looptest.World, commit string) {
 // wantEvents checks how many events of a reason the API server has.
 func wantEvents(w *looptest.World, reason string, want int) {
 	w.Helper()
-	got := 0
-	for _, name := range looptest.Names[*eventsv1.Event](w, ws) {
-		if looptest.Read[*eventsv1.Event](w, ws, name).Reason == reason {
-			got++
-		}
-	}
-	if got != want {
+	if got := looptest.Events(w, ws, reason); got != want {
 		w.Errorf("want %d events %s, got %d", want, reason, got)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -166,20 +165,6 @@ func wantCondition(w *looptest.World, kind, status, text string) {
 	}
 }
 
-// events counts the events of the HelmOp with a reason.
-func events(w *looptest.World, reason string) int {
-	w.Helper()
-	list, err := kube.StoreOf[*eventsv1.Event](w.Server.Connect("test")).List(w.Context(), team, "")
-	w.Must(err)
-	n := 0
-	for _, e := range list {
-		if e.Reason == reason {
-			n++
-		}
-	}
-	return n
-}
-
 // A new HelmOp becomes a Bundle without resources, with one version for all clusters.
 func TestHelmOp(t *testing.T) {
 	s := newSource("1.0.0", "1.2.0", "2.0.0")
@@ -230,7 +215,7 @@ func TestPolled(t *testing.T) {
 		Then: func(w *looptest.World) {
 			wantVersion(w, "1.1.0")
 			wantCondition(w, fleet.ConditionPolled, "True", "")
-			if n := events(w, eventGotVersion); n != 2 {
+			if n := looptest.Events(w, team, eventGotVersion); n != 2 {
 				w.Errorf("want an event per version, got %d", n)
 			}
 		},
@@ -250,7 +235,7 @@ func TestSourceFails(t *testing.T) {
 			wantVersion(w, "1.0.0")
 			wantCondition(w, fleet.ConditionPolled, "False", "does not answer")
 			wantCondition(w, fleet.ConditionReconciling, "True", "does not answer")
-			if n := events(w, eventFailedGetVersion); n != 1 {
+			if n := looptest.Events(w, team, eventFailedGetVersion); n != 1 {
 				w.Errorf("want one event for one failure, got %d", n)
 			}
 			s.set(nil, "1.3.0")

@@ -12,7 +12,6 @@ import (
 
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -125,20 +124,6 @@ func wantListed(w *looptest.World, r *memoryRegistry, want int) {
 	}
 }
 
-// events counts the events with a reason.
-func events(w *looptest.World, reason string) int {
-	w.Helper()
-	list, err := kube.StoreOf[*eventsv1.Event](w.Server.Connect("test")).List(w.Context(), team, "")
-	w.Must(err)
-	n := 0
-	for _, e := range list {
-		if e.Reason == reason {
-			n++
-		}
-	}
-	return n
-}
-
 // A new ImageScan is scanned at once, whichever request fails; what it has found is right
 // after a restart, too.
 func TestScan(t *testing.T) {
@@ -183,7 +168,7 @@ func TestInterval(t *testing.T) {
 			looptest.Change(w, team, "s", func(s *fleet.ImageScan) { s.Spec.Suspend = false })
 			w.Pass(time.Minute)
 			wantListed(w, r, 4)
-			if n := events(w, eventNewTag); n != 3 {
+			if n := looptest.Events(w, team, eventNewTag); n != 3 {
 				w.Errorf("%d events of new tags, want 3", n)
 			}
 		},
@@ -226,7 +211,7 @@ func TestFailure(t *testing.T) {
 			if after, _ := r.requests(); after-before > 12 || after == before {
 				w.Errorf("asked %d times in an hour", after-before)
 			}
-			if n := events(w, eventScanFailed); n != 1 {
+			if n := looptest.Events(w, team, eventScanFailed); n != 1 {
 				w.Errorf("%d events of the failure, want 1", n)
 			}
 			r.set(nil, "1.0.0", "1.2.0")

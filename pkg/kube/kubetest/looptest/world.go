@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
+
 	"k8s.io/client-go/util/retry"
 
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -215,4 +217,16 @@ func Change[P kube.Object](w *World, namespace, name string, change func(P)) {
 func Remove[P kube.Object](w *World, namespace, name string) {
 	w.Helper()
 	w.Must(kube.StoreOf[P](w.User).Delete(w.Context(), kube.Key{Namespace: namespace, Name: name}, kube.Precondition{}))
+}
+
+// Events counts the events in a namespace with a reason.
+func Events(w *World, namespace, reason string) int {
+	w.Helper()
+	n := 0
+	for _, name := range Names[*eventsv1.Event](w, namespace) {
+		if Read[*eventsv1.Event](w, namespace, name).Reason == reason {
+			n++
+		}
+	}
+	return n
 }
