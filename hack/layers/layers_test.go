@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -116,24 +118,39 @@ type pkg struct {
 	Deps       []string
 }
 
-// Imports point down: each rule holds for every package below its room.
-func TestLayers(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,Deps", module+"...").Output()
+// listPackages returns the packages of the project. go list runs once.
+func listPackages(t *testing.T) []pkg {
+	t.Helper()
+	list, err := packages()
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
-		}
-		t.Fatalf("go list: %v", err)
+		t.Fatal(err)
 	}
-	seen := map[string]bool{}
+	return list
+}
+
+var packages = sync.OnceValues(func() (list []pkg, err error) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"...").Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return nil, fmt.Errorf("go list: %w\n%s", err, exit.Stderr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p pkg
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
+			return list, nil
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, fmt.Errorf("go list: %w", err)
 		}
+		list = append(list, p)
+	}
+})
+
+// Imports point down: each rule holds for every package below its room.
+func TestLayers(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range listPackages(t) {
 		if program := strings.HasPrefix(p.ImportPath, module+"cmd/"); program && slices.ContainsFunc(p.Deps, func(d string) bool { return testServers[d] }) {
 			t.Errorf("%s links a server that is for tests only", p.ImportPath)
 		}
@@ -163,18 +180,8 @@ var soleImporters = []struct{ library, room, why string }{
 
 // No package outside of its folder imports a library of soleImporters.
 func TestSoleImporters(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", module+"...").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
 	seen := map[string]bool{}
-	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p pkg
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	for _, p := range listPackages(t) {
 		for _, sole := range soleImporters {
 			if !slices.ContainsFunc(p.Imports, func(path string) bool { return strings.HasPrefix(path, sole.library) }) || within(p.ImportPath, module+"benchmarks") {
 				continue
