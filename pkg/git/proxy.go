@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+
+	"github.com/fleetworkspace/fleet/pkg/proxy"
 )
 
 // A proxyRefusedError is the answer of an HTTP proxy that does not connect.
@@ -58,12 +60,5 @@ func (e *sourceEntry) proxyCredentials() error {
 
 // proxyName is host and port of the proxy for the source.
 func (e *sourceEntry) proxyName() string {
-	if e.transport.Proxy == nil {
-		return ""
-	}
-	at, err := e.transport.Proxy(&http.Request{URL: e.ep.baseURL()})
-	if err != nil || at == nil {
-		return ""
-	}
-	return at.Host
+	return proxy.Host(e.transport.Proxy, e.ep.baseURL())
 }

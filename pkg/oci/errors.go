@@ -20,6 +20,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/disk"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
+	"github.com/fleetworkspace/fleet/pkg/proxy"
 )
 
 // Reasons of errors, one PascalCase word each; they become the reasons of
@@ -108,14 +109,7 @@ func (s *session) explain(ctx context.Context, err error) error {
 // proxyName returns host and port of the proxy for the registry, without user
 // name and password, or "" if there is none.
 func (s *session) proxyName() string {
-	if s.transport.Proxy == nil {
-		return ""
-	}
-	at, err := s.transport.Proxy(&http.Request{URL: &url.URL{Scheme: s.guard.registry.scheme, Host: s.ref.Host()}})
-	if err != nil || at == nil {
-		return ""
-	}
-	return at.Host
+	return proxy.Host(s.transport.Proxy, &url.URL{Scheme: s.guard.registry.scheme, Host: s.ref.Host()})
 }
 
 // socksFault returns what the SOCKS client reports. why is the text for faults

@@ -18,6 +18,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/disk"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
+	"github.com/fleetworkspace/fleet/pkg/proxy"
 )
 
 // Reasons of errors. Unreachable is reconcile.RequeueAfter, all others are reconcile.Terminal;
@@ -103,14 +104,7 @@ func proxyRefusal(proxy string, to *url.URL, status int) error {
 // proxyName returns host and port of the proxy for the request, without user
 // name and password, or "" if there is none.
 func (d *download) proxyName() string {
-	if d.c.cfg.Proxy == nil {
-		return ""
-	}
-	at, err := d.c.cfg.Proxy(&http.Request{URL: d.final})
-	if err != nil || at == nil {
-		return ""
-	}
-	return at.Host
+	return proxy.Host(d.c.cfg.Proxy, d.final)
 }
 
 // retryAfter is what the header of that name says, in seconds or as a date.
