@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -78,6 +79,49 @@ func TestSources(t *testing.T) {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 		})
+	}
+}
+
+// Charts of Helm repositories, archives and registries are downloaded through a proxy with
+// credentials.
+func TestSourcesThroughProxies(t *testing.T) {
+	demo := webtest.Chart{Name: "demo", Version: "1.0.0"}
+	helm := webtest.Repository(t, webtest.Options{
+		Charts: []webtest.Chart{demo}, Files: map[string][]byte{"/x/demo.tgz": demo.Pack()}, Username: "robot", Password: "beep", TLS: true,
+	})
+	registry := ocitest.Start(t, ocitest.Options{Accounts: []ocitest.Account{{Username: "robot", Password: "beep"}}, TLS: true})
+	registry.PushChart(t, "charts/demo", "1.0.0", ocitest.Chart(t, "demo", "1.0.0", nil))
+	connect, socks := webtest.StartProxyWithLogin(t, "ana", "canary"), webtest.StartSOCKS(t, "ana", "canary")
+	proxies := map[string]struct {
+		at       *url.URL
+		connects func() int
+	}{
+		"CONNECT": {connect.URL, func() int { return len(connect.Targets()) }},
+		"SOCKS":   {socks.URL, func() int { return int(socks.Connects.Load()) }},
+	}
+	cases := map[string]struct {
+		yaml string
+		ca   []byte
+	}{
+		"Repository": {helmYAML("repo: "+helm.URL, "chart: demo"), helm.CA},
+		"Archive":    {helmYAML("chart: " + helm.URL + "/x/demo.tgz"), helm.CA},
+		"OCI":        {helmYAML("repo: oci://"+registry.Host+"/charts/demo", "version: 1.0.0"), registry.CA()},
+	}
+	for name, c := range cases {
+		for kind, proxy := range proxies {
+			t.Run(name+kind, func(t *testing.T) {
+				before := proxy.connects()
+				r := newReader(t, func(c *bundlesource.Config) { c.Proxy = http.ProxyURL(proxy.at) })
+				in := input(map[string]string{"app/fleet.yaml": c.yaml})
+				in.Access = chart.Access{Default: chart.Credentials{Username: "robot", Password: "beep", CABundle: c.ca}, URLs: ".*"}
+				if got := names(read(t, r, in)); len(got) == 0 {
+					t.Error("the bundle has no chart")
+				}
+				if proxy.connects() == before {
+					t.Error("the chart was downloaded past the proxy")
+				}
+			})
+		}
 	}
 }
 

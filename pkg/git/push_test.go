@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
+	"github.com/fleetworkspace/fleet/pkg/web/webtest"
 )
 
 // pushWorld is a repository with a history that takes commits, and what is known of it.
@@ -90,6 +91,28 @@ func TestPush(t *testing.T) {
 				t.Errorf("read back %q, %v", data, err)
 			}
 		})
+	}
+}
+
+// A commit is pushed with the token of a GitHub App, and all requests go through a proxy
+// with credentials.
+func TestPushWithAppThroughProxy(t *testing.T) {
+	g := startGitHub(t)
+	g.repo.Git("config", "http.receivepack", "true")
+	g.repo.Git("config", "receive.denyCurrentBranch", "ignore")
+	proxy := webtest.StartProxyWithLogin(t, proxyUser, proxyPassword)
+	remotes := throughProxy(t, proxy.URL.String())
+	got, err := remotes.Update(t.Context(), g.source(), "main", func(fs.FS) (Change, error) {
+		return Change{Files: map[string][]byte{"a/cm.yaml": []byte("two\n")}, Message: "update", Author: signature}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := g.repo.Git("rev-parse", "main"); at != string(got) {
+		t.Errorf("the branch is at %s, pushed was %s", at, got)
+	}
+	if len(proxy.Targets()) == 0 {
+		t.Error("the commit was pushed past the proxy")
 	}
 }
 
