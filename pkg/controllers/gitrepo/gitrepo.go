@@ -46,6 +46,8 @@ type Config struct {
 	OCI *oci.Client
 	// ImageScans reports that image scanning is on.
 	ImageScans bool
+	// Metrics counts polls and readings; nil: nothing counts them.
+	Metrics *Metrics
 	// Workers is how many GitRepos are worked on at once; 8 where 0.
 	Workers int
 	// Pollers is how many remotes are asked at once; 64 where 0. One that accepts
@@ -158,7 +160,7 @@ func newWorker(cfg Config, git repositories, c *kube.Client, log *logrus.Entry) 
 	})
 	polls := kube.NewController("gitpoll", cfg.Pollers, w.poll)
 	w.poller = newPoller(git, w.loop.Add, polls.Add, polls.AddAfter, rand.Float64)
-	w.poller.loop = polls
+	w.poller.loop, w.poller.metrics = polls, cfg.Metrics
 	w.addHandlers()
 	return w
 }

@@ -38,6 +38,7 @@ type poller struct {
 	pollAfter func(kube.Key, time.Duration)
 	random    func() float64
 	now       func() time.Time
+	metrics   *Metrics
 
 	mu      sync.Mutex
 	remotes map[string]*remote
@@ -196,7 +197,9 @@ func (p *poller) poll(ctx context.Context, id string) time.Duration {
 	if job == nil {
 		return wait
 	}
+	began := p.now()
 	answers := p.git.ResolveAll(ctx, job.src, job.refs)
+	took := p.now().Sub(began)
 	if ctx.Err() != nil {
 		p.abortProbe(job)
 		return 0
@@ -205,7 +208,23 @@ func (p *poller) poll(ctx context.Context, id string) time.Duration {
 	for i, a := range answers {
 		heads[job.refs[i]] = gitrepo.Head{Commit: string(a.Commit), Err: a.Err}
 	}
+	p.count(job, heads, took)
 	return p.endPoll(job, heads)
+}
+
+// count adds a request to the metrics of the GitRepos that it was sent for.
+func (p *poller) count(j *job, heads map[git.Reference]gitrepo.Head, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.remotes[j.id]
+	if r == nil {
+		return
+	}
+	for repo, f := range r.followers { // a series of a deleted GitRepo would stay
+		if head, ok := heads[f.ref]; ok {
+			p.metrics.recordPoll(repo, head.Err, took)
+		}
+	}
 }
 
 // A job is one question that is under way.

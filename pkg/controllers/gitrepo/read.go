@@ -35,6 +35,7 @@ func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, ste
 		Follows: facts.Read.IsOf(repo.Status),
 	}
 	w.memories.update(key, repo.UID, func(m *memory) { m.lost = false }) // what is lost from now on is noted again
+	began := w.now()
 	set, err := w.read(ctx, repo, from, git.Commit(commit))
 	var done publish.Done
 	if !w.owns(key) {
@@ -58,6 +59,7 @@ func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, ste
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
+	w.cfg.Metrics.recordReading(key, err, w.now().Sub(began))
 	read.Err = err
 	facts.Read, facts.Lost = read, false
 	w.memories.update(key, repo.UID, func(m *memory) {

@@ -29,6 +29,7 @@ func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Result, erro
 	if !ok || !w.cfg.Scope.Owns(repo) { // gone, or of another manager
 		w.poller.unfollow(key)
 		w.memories.forget(key)
+		w.cfg.Metrics.forget(key)
 		return kube.Done, nil
 	}
 	log := w.log.WithFields(logrus.Fields{"workspace": key.Namespace, "gitrepo": key.Name})

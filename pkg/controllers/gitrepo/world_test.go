@@ -65,7 +65,8 @@ func (hashedFiles) Close() error { return nil }
 
 // memoryGit is a repository in memory, which all URLs lead to.
 type memoryGit struct {
-	reader *bundlesource.Reader
+	reader  *bundlesource.Reader
+	metrics *Metrics
 
 	mu       sync.Mutex
 	heads    map[string]git.Commit // by branch
@@ -214,7 +215,7 @@ func (g *memoryGit) start(s scope.Scope) func(*kube.Client) []kube.Runner {
 	return func(c *kube.Client) []kube.Runner {
 		log := logrus.New()
 		log.SetOutput(io.Discard)
-		return newWorker(Config{Namespace: system, Scope: s, Reader: g.reader}, g, c, logrus.NewEntry(log)).Runnables()
+		return newWorker(Config{Namespace: system, Scope: s, Reader: g.reader, Metrics: g.metrics}, g, c, logrus.NewEntry(log)).Runnables()
 	}
 }
 
