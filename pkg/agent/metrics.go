@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +9,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // Servers in the metric of requests.
@@ -117,27 +116,7 @@ func (m *Metrics) countRequests(cfg *rest.Config, server string) *rest.Config {
 	if m == nil {
 		return cfg
 	}
-	out := rest.CopyConfig(cfg)
-	out.Wrap(func(next http.RoundTripper) http.RoundTripper { return requestCounter{m, server, next} })
-	return out
-}
-
-// A requestCounter counts the requests that it forwards.
-type requestCounter struct {
-	metrics *Metrics
-	server  string
-	next    http.RoundTripper
-}
-
-// RoundTrip sends a request.
-func (c requestCounter) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := c.next.RoundTrip(r)
-	code := "error"
-	if err == nil {
-		code = strconv.Itoa(resp.StatusCode)
-	}
-	c.metrics.requests.WithLabelValues(c.server, r.Method, code).Inc()
-	return resp, err
+	return kube.CountRequests(cfg, func(method, code string) { m.requests.WithLabelValues(server, method, code).Inc() })
 }
 
 // A stateCollector is the Prometheus collector of values that are read at each scrape.
