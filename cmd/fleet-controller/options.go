@@ -42,6 +42,8 @@ type options struct {
 	kubeconfig     string
 	identity       string
 	metricsAddress string
+	// metricsAllObjects is controllers.Metrics.AllObjects.
+	metricsAllObjects bool
 	healthAddress  string
 	webhookAddress string
 	leaderElect    bool
@@ -144,6 +146,7 @@ const (
 	envUnknownHosts   = "FLEET_INSECURE_SKIP_HOST_KEY_CHECKS" // true accepts SSH hosts whose key is not known
 	envImageScan      = "IMAGESCAN_ENABLED"                   // true switches image scanning on, also in the role controller
 	envScanWorkers    = "IMAGESCAN_RECONCILER_WORKERS"        // 1 to 500; 50 where it is not set
+	envAllObjects     = "FLEET_METRICS_ALL_OBJECTS"           // true serves series of each cluster and deployment, however many there are
 	envGitTimeout     = "FLEET_GIT_CLIENT_TIMEOUT"            // how long a git server may take to list its references; 30s where it is not set
 )
 
@@ -163,6 +166,7 @@ func (o *options) completeGitJob(getenv func(string) string) error {
 	}
 	o.gitJob.NoOCIStorage = !truth(envOCIStorage, true)
 	o.imageScans = truth(envImageScan, false)
+	o.metricsAllObjects = truth(envAllObjects, false)
 	o.gitJob.AcceptUnknownHosts = truth(envUnknownHosts, false)
 	for _, workers := range []struct {
 		env  string

@@ -35,6 +35,7 @@ type process struct {
 // of the same API is at work.
 func run(ctx context.Context, o *options, log *logrus.Entry) error {
 	p := &process{options: o, log: log, metrics: controllers.NewMetrics()}
+	p.metrics.AllObjects = o.metricsAllObjects
 	group, ctx := errgroup.WithContext(ctx)
 	if err := p.serve(ctx, group); err != nil {
 		return err
@@ -109,7 +110,7 @@ func (p *process) connect(manager string) (*kube.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kube.Connect(kube.Config{REST: rest, UserAgent: manager + "/" + version.Version, FieldManager: manager})
+	return kube.Connect(kube.Config{REST: p.metrics.CountRequests(rest), UserAgent: manager + "/" + version.Version, FieldManager: manager})
 }
 
 // runRole works as one role.

@@ -5,14 +5,19 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // oneOfEach shows an object of each kind.
@@ -21,8 +26,13 @@ type oneOfEach struct{}
 func (oneOfEach) Describe(chan<- *prometheus.Desc) {}
 
 func (oneOfEach) Collect(ch chan<- prometheus.Metric) {
-	s := &samples{ch: ch}
-	s.bundle(&fleet.Bundle{})
+	s := &samples{ch: ch, now: time.Now()}
+	held := []fleet.Condition{
+		{Type: fleet.ConditionDeletionHeld, Status: corev1.ConditionTrue},
+		{Type: fleet.ConditionWaiting, Status: corev1.ConditionTrue, LastTransitionTime: "2026-01-01T00:00:00Z"},
+	}
+	s.bundle(&fleet.Bundle{Status: fleet.BundleStatus{Conditions: held}})
+	s.clusters([]*fleet.Cluster{{}})
 	s.deployment(&fleet.BundleDeployment{})
 	s.cluster(&fleet.Cluster{})
 	s.group(&fleet.ClusterGroup{})
@@ -61,11 +71,60 @@ func (oneRepo) Describe(chan<- *prometheus.Desc) {}
 
 func (o oneRepo) Collect(ch chan<- prometheus.Metric) { (&samples{ch: ch}).repo(o.repo) }
 
+// countedByGitJob returns the types of the families that count polls and readings.
+func countedByGitJob() map[string]string {
+	kinds := map[string]string{"total": "counter", "gauge": "gauge", "seconds": "histogram"}
+	descs := make(chan *prometheus.Desc, 20)
+	gitrepo.NewMetrics().Describe(descs)
+	close(descs)
+	out := map[string]string{}
+	for d := range descs {
+		name := family.FindString(d.String())
+		out[name] = kinds[name[strings.LastIndex(name, "_")+1:]]
+	}
+	return out
+}
+
+// Of many Clusters only those that are not Ready have series of their own, unless all are
+// asked for.
+func TestSeriesAreBounded(t *testing.T) {
+	clusters := func(ready, offline int) []*fleet.Cluster {
+		var list []*fleet.Cluster
+		for i := range ready + offline {
+			c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: strconv.Itoa(i)}}
+			if i >= ready {
+				c.Status.Display.State = fleet.Offline
+			}
+			list = append(list, c)
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		all      bool
+		clusters []*fleet.Cluster
+		want     int
+	}{
+		"Few":         {clusters: clusters(maxObjects, 0), want: maxObjects},
+		"Many":        {clusters: clusters(4900, 100), want: 100},
+		"ManyOffline": {clusters: clusters(0, 5000), want: maxObjects},
+		"All":         {all: true, clusters: clusters(4900, 100), want: 5000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := (&stateCollector{all: c.all}).shown(c.clusters)
+			if len(got) != c.want {
+				t.Errorf("%d of %d clusters have series, want %d", len(got), len(c.clusters), c.want)
+			}
+		})
+	}
+}
+
 // docs/metrics.md lists each family that the manager serves, with its type and
 // its labels.
 func TestMetricsInDocs(t *testing.T) {
 	m := NewMetrics()
+	m.Loops(kube.NewController("bundle", 1, nil))
 	m.seconds.WithLabelValues("bundle", "ok").Observe(1)
+	m.requests.WithLabelValues("GET", "200").Inc()
 	m.registry.MustRegister(oneOfEach{})
 	families, err := m.Gatherer().Gather()
 	if err != nil {
@@ -78,6 +137,9 @@ func TestMetricsInDocs(t *testing.T) {
 			labels = append(labels, l.GetName())
 		}
 		served[f.GetName()] = strings.ToLower(f.GetType().String()) + " " + strings.Join(labels, ",")
+	}
+	for name, kind := range countedByGitJob() {
+		served[name] = kind + " name,namespace"
 	}
 	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {

@@ -77,8 +77,8 @@ type GitJob struct {
 }
 
 // worker returns the configuration of package gitrepo.
-func (j GitJob) worker(c Config, remotes *git.Remotes, read *bundlesource.Reader) gitrepo.Config {
-	cfg := gitrepo.Config{Namespace: c.Namespace, Scope: c.Scope, Remotes: remotes, Reader: read, Workers: j.Workers, ImageScans: c.ImageScans}
+func (j GitJob) worker(c Config, remotes *git.Remotes, read *bundlesource.Reader, counts *gitrepo.Metrics) gitrepo.Config {
+	cfg := gitrepo.Config{Namespace: c.Namespace, Scope: c.Scope, Remotes: remotes, Reader: read, Workers: j.Workers, ImageScans: c.ImageScans, Metrics: counts}
 	if !j.NoOCIStorage {
 		cfg.OCI = oci.New(oci.Config{UserAgent: j.UserAgent, Proxy: j.Proxy, Addresses: c.Addresses})
 	}
@@ -134,7 +134,9 @@ func RunGitJob(ctx context.Context, cfg Config, job GitJob, c *kube.Client, log 
 			return err
 		}
 		defer func() { err = errors.Join(err, read.Close()) }()
-		worker := gitrepo.New(job.worker(cfg, remotes, read), c, log)
+		counts := gitrepo.NewMetrics()
+		defer cfg.Metrics.Serve(counts)()
+		worker := gitrepo.New(job.worker(cfg, remotes, read, counts), c, log)
 		charts := chartpull.New(chartpull.Config{Charts: read, Contents: worker.Publisher(), Scope: cfg.Scope}, c, log)
 		loops, parts := append(worker.Loops(), charts.Loops()...), append(worker.Runnables(), charts.Runnables()...)
 		if cfg.ImageScans {

@@ -1,42 +1,52 @@
 package controllers
 
 import (
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/bundle"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// maxPairs is up to how many deployments each has a family of its own.
-const maxPairs = 5000
+// maxObjects is up to how many Clusters, and how many BundleDeployments, have series of
+// their own unless all are asked for: a Cluster has 16 series, a BundleDeployment 7.
+const maxObjects = 1000
 
 // A stateCollector shows what is in the status of objects, read when it is
 // scraped: an object that is gone has no samples any more.
-type stateCollector struct{ bundles *bundle.Controllers }
+type stateCollector struct {
+	bundles *bundle.Controllers
+	all     bool // also more than maxObjects
+}
 
 // Describe sends nothing: the families depend on what there is.
 func (c *stateCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends one sample for each number in the status of each object.
 func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
-	s := &samples{ch: ch}
+	s := &samples{ch: ch, now: time.Now()}
 	t := c.bundles.Table()
 	for _, key := range t.Bundles("") {
 		if b, ok := t.Bundle(key); ok {
 			s.bundle(b)
 		}
 	}
-	if all := t.All(); len(all) <= maxPairs {
-		for _, bd := range all {
+	if list := t.All(); c.all || len(list) <= maxObjects {
+		for _, bd := range list {
 			s.deployment(bd)
 		}
 	}
-	for _, o := range c.bundles.Clusters() {
+	clusters := c.bundles.Clusters()
+	s.clusters(clusters)
+	for _, o := range c.shown(clusters) {
 		s.cluster(o)
 	}
 	for _, o := range c.bundles.Groups() {
@@ -50,12 +60,34 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-type samples struct{ ch chan<- prometheus.Metric }
+// shown returns the Clusters that have series of their own. Of too many it returns those
+// that are not Ready, up to maxObjects.
+func (c *stateCollector) shown(clusters []*fleet.Cluster) []*fleet.Cluster {
+	if c.all || len(clusters) <= maxObjects {
+		return clusters
+	}
+	var out []*fleet.Cluster
+	for _, o := range clusters {
+		if clusterState(o) != string(fleet.Ready) && len(out) < maxObjects {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+type samples struct {
+	ch  chan<- prometheus.Metric
+	now time.Time
+}
 
 // send shows one number of one object.
 func (s *samples) send(family string, value int, names, values []string) {
+	s.sendFloat(family, float64(value), names, values)
+}
+
+func (s *samples) sendFloat(family string, value float64, names, values []string) {
 	desc := prometheus.NewDesc("fleet_"+family, "From the status of the object.", names, nil)
-	s.ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), values...)
+	s.ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, values...)
 }
 
 // state shows 1 for the state an object is in, and 0 for the others.
@@ -89,6 +121,27 @@ func (s *samples) bundle(b *fleet.Bundle) {
 		s.send("bundle_"+family, n, names, values)
 	}
 	s.state("bundle_state", stateNames(), orReady(b.Status.Display.State), names, values)
+	s.waiting(b)
+	s.held("Bundle", b, b.Status.Conditions)
+}
+
+// waiting adds for how long the rollout of a Bundle has waited, while it waits.
+func (s *samples) waiting(b *fleet.Bundle) {
+	if !condition.IsTrue(b.Status.Conditions, fleet.ConditionWaiting) {
+		return
+	}
+	since, err := time.Parse(time.RFC3339, condition.Find(b.Status.Conditions, fleet.ConditionWaiting).LastTransitionTime)
+	if err != nil {
+		return // a foreign client wrote it
+	}
+	s.sendFloat("bundle_waiting_seconds", s.now.Sub(since).Seconds(), []string{"name", "namespace"}, []string{b.Name, b.Namespace})
+}
+
+// held adds a sample for an object with a deletion that waits for an approval.
+func (s *samples) held(kind string, o kube.Object, conditions []fleet.Condition) {
+	if condition.IsTrue(conditions, fleet.ConditionDeletionHeld) {
+		s.send("deletion_held", 1, []string{"kind", "name", "namespace"}, []string{kind, o.GetName(), o.GetNamespace()})
+	}
 }
 
 // deployment adds the samples of a BundleDeployment.
@@ -98,6 +151,34 @@ func (s *samples) deployment(bd *fleet.BundleDeployment) {
 	values := []string{bd.Name, bd.Namespace, l[fleet.LabelCluster], l[fleet.LabelClusterNamespace], l[fleet.LabelRepoName],
 		l[fleet.LabelCommit], l[fleet.LabelBundleName], l[fleet.LabelBundleNamespace], generation(bd.Generation)}
 	s.state("bundledeployment_state", stateNames(), bd.Status.Display.State, names, values)
+}
+
+// clusters adds the numbers of Clusters in each state, by namespace.
+func (s *samples) clusters(list []*fleet.Cluster) {
+	counts := map[string]map[string]int{}
+	for _, c := range list {
+		if counts[c.Namespace] == nil {
+			counts[c.Namespace] = map[string]int{}
+		}
+		counts[c.Namespace][clusterState(c)]++
+	}
+	for namespace, n := range counts {
+		for _, state := range clusterStates {
+			s.send("clusters", n[state], []string{"namespace", "state"}, []string{namespace, state})
+		}
+	}
+}
+
+// clusterStates are the states of clusters in metrics.
+var clusterStates = []string{string(fleet.NotReady), string(fleet.Ready), fleet.WaitCheckIn, fleet.Offline}
+
+// clusterState returns the state of a Cluster, one of clusterStates.
+func clusterState(c *fleet.Cluster) string {
+	is := orReady(c.Status.Display.State)
+	if !slices.Contains(clusterStates, is) {
+		return string(fleet.NotReady)
+	}
+	return is
 }
 
 // cluster adds the samples of a Cluster.
@@ -112,12 +193,8 @@ func (s *samples) cluster(c *fleet.Cluster) {
 		s.send("cluster_"+family, n, names, values)
 	}
 	s.counts("cluster_resources_count_", "", &st.ResourceCounts, names, values)
-	states := []string{string(fleet.NotReady), string(fleet.Ready), fleet.WaitCheckIn, fleet.Offline}
-	is := orReady(st.Display.State)
-	if is != string(fleet.Ready) && is != fleet.WaitCheckIn && is != fleet.Offline {
-		is = string(fleet.NotReady)
-	}
-	s.state("cluster_state", states, is, names, values)
+	s.state("cluster_state", clusterStates, clusterState(c), names, values)
+	s.held("Cluster", c, st.Conditions)
 }
 
 // group adds the samples of a ClusterGroup.
@@ -147,6 +224,7 @@ func (s *samples) repo(r *fleet.GitRepo) {
 	}
 	s.send("gitrepo_unreadable", unreadable, names, values)
 	s.resources("gitrepo_resources_", &r.Status.ResourceCounts, names, values)
+	s.held("GitRepo", r, r.Status.Conditions)
 }
 
 // helmOp adds the samples of a HelmOp.
