@@ -117,7 +117,8 @@ func TestValuesAct(t *testing.T) {
 			"affinity": map[string]any{"nodeAffinity": map[string]any{}}, "priorityClassName": "high",
 			"resources":            map[string]any{"limits": map[string]any{"memory": "1Gi"}},
 			"additionalKnownHosts": []any{"example.com ssh-ed25519 AAAA"},
-			"gitops.enabled":       false, "metrics.enabled": false, "leaderElection.leaseDuration": "40s",
+			"gitops.enabled":       false, "metrics.enabled": false, "metrics.allObjects": true,
+			"metrics.serviceMonitor.enabled": true, "metrics.prometheusRule.enabled": true, "metrics.dashboards.enabled": true, "leaderElection.leaseDuration": "40s",
 			"leaderElection.retryPeriod": "11s", "leaderElection.renewDeadline": "26s", "debug": true, "disableSecurityContext": true,
 			"controller.replicas": 2, "controller.registrationTokenTTL.required": true, "gitjob.replicas": 2,
 			"controller.reconciler.workers.bundle": "50", "controller.reconciler.workers.gitrepo": 50, "gitjob.proxy": "http://q:1",
@@ -151,6 +152,8 @@ func TestValuesAct(t *testing.T) {
 	// These show only together with others, or in what is refused.
 	elsewhere := map[string]bool{
 		"controller.reconciler.workers.imagescan": true,
+		"metrics.serviceMonitor.labels":           true, "metrics.serviceMonitor.interval": true, "metrics.prometheusRule.labels": true,
+		"metrics.dashboards.namespace": true, "metrics.dashboards.labels.grafana_dashboard": true,
 		"gitjob.noProxy": true, "gitjob.ingress.className": true, "gitjob.ingress.tlsSecret": true, "gitjob.ingress.annotations": true, "propagateDebugSettingsToAgents": true, "image.os": true, "kubectl.tolerations": true,
 		"checkin.mode": true, "checkin.schedule": true, "checkin.timezone": true, "orphanGracePeriod": true, "noProxy": true, "internal.systemNamespace": true, "internal.managedReleaseName": true}
 	for chart, all := range changes {

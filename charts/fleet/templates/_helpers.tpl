@@ -157,6 +157,10 @@ last of which may have a proxy and noProxy of its own.
 {{- if $root.Values.metrics.enabled }}
 - name: FLEET_METRICS_BIND_ADDRESS
   value: ":{{ index . 1 }}"
+{{- if $root.Values.metrics.allObjects }}
+- name: FLEET_METRICS_ALL_OBJECTS
+  value: "true"
+{{- end }}
 {{- end }}
 - name: CATTLE_ELECTION_LEASE_DURATION
   value: {{ $root.Values.leaderElection.leaseDuration }}
