@@ -51,7 +51,8 @@ func unknownFields(w *world) {
 	before = w.plain(rancher.Workspaces, "", "taken-07")
 	w.refused("taken-07", "NamespaceRefused")
 	w.turns("07")
-	w.same("refused", before, w.plain(rancher.Workspaces, "", "taken-07"), "metadata.annotations")
+	// A manager whose cache does not have the namespace yet adds its finalizer first.
+	w.same("refused", before, w.plain(rancher.Workspaces, "", "taken-07"), "metadata.annotations", "metadata.finalizers")
 	w.patchesOnly()
 	w.rancher.Patch(w, rancher.ProvClusters, "fleet-default", "c-07070", `{"metadata":{"finalizers":null}}`)
 	movesThoughPruned(w)

@@ -62,9 +62,9 @@ func webhookRefuses(w *world) {
 // manager writes them. The manager makes the Namespace without them and reports that.
 func podSecurityLabelsLeftOut(w *world) {
 	w.rancher.Put(w, rancher.Workspaces, "", "lax", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged","team":"a"}}}`)
+	w.refused("lax", "LabelsRefused")
 	w.until("the Namespace is there", func() bool { return w.namespace("lax") != nil })
 	if got := w.namespace("lax").Labels; got["team"] != "a" || got["pod-security.kubernetes.io/enforce"] != "" {
 		w.Errorf("labels %v", got)
 	}
-	w.refused("lax", "LabelsRefused")
 }
