@@ -15,7 +15,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test e2e race mutants lint generate golden verify bench bench-fanout bench-agent soak images chart-repo clean
+.PHONY: help build test e2e race mutants lint generate golden alerts verify bench bench-fanout bench-agent soak images chart-repo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -44,6 +44,9 @@ generate: ## deep copies, CRDs, JSON schemas, generated docs
 
 golden: ## rewrite the golden files of the unit tests; read the diff before you commit it
 	$(GO) test ./pkg/... ./cmd/... -update
+
+alerts: ## check the chart's alerts with promtool, and run their tests
+	hack/alerts.sh
 
 verify: ## generated files are current, modules tidy, layers intact
 	hack/verify.sh
