@@ -151,7 +151,7 @@ func TestManyClustersAskLittle(t *testing.T) {
 	}{
 		{"status", []string{
 			"get configmaps", "get configmaps", "get configmaps", "get leases", "get leases", "list bundles", "list bundles",
-			"list clusters", "list clusters", "list clusters", "list gitrepos", "list gitrepos", // a probe, and pages of 500
+			"list clusters", "list clusters", "list clusters", "list gitrepos", "list gitrepos", "list helmops", "list helmops", // a probe, and pages of 500
 		}},
 		{"get clusters --limit 3", []string{"get configmaps", "list clusters", "list clusters"}},
 		{"get clusters --not-ready --limit 3", []string{"get configmaps", "list clusters", "list clusters", "list clusters"}},

@@ -173,9 +173,12 @@ func is(o *unstructured.Unstructured, r schema.GroupVersionResource) bool {
 }
 
 // serves is an error if the API server does not know a resource: Rancher's where it has
-// none of them, Fleet's where the cluster is bare.
+// none of them, Fleet's where the cluster is bare or lacks one.
 func (f *fake) serves(r schema.GroupVersionResource, name string) error {
 	if f.bare && r.Group == fleet.Group {
+		return apierrors.NewGenericServerResponse(404, "get", r.GroupResource(), name, "404 page not found", 0, true)
+	}
+	if r.Group == fleet.Group && r.Resource == f.lacks {
 		return apierrors.NewGenericServerResponse(404, "get", r.GroupResource(), name, "404 page not found", 0, true)
 	}
 	if !ofRancher(r.Group) {
@@ -199,6 +202,7 @@ type fake struct {
 	mu     sync.Mutex // guards held
 	held   map[string]*unstructured.Unstructured
 	bare   bool            // the kinds of Fleet are not served
+	lacks  string          // a resource of Fleet that is not served
 	others []string        // contexts of the kubeconfig
 	refuse map[string]bool // "<resource> <namespace>": may not be listed
 	end    func()
@@ -227,8 +231,12 @@ func managerLease() *unstructured.Unstructured {
 	return u
 }
 
-// without removes the manager, or its kinds and all that is of them.
+// without removes the manager, or its kinds and all that is of them, or HelmOps alone.
 func (f *fake) without(what string) {
+	if what == "helmops" {
+		f.lacks = what
+		return
+	}
 	f.bare = what == "kinds"
 	maps.DeleteFunc(f.held, func(_ string, o *unstructured.Unstructured) bool {
 		kind := o.GetKind()
@@ -554,8 +562,8 @@ func (p *played) Fleet() view.Fleet {
 	if err == nil {
 		fl.Deployments, err = client.ListAs[fleet.BundleDeployment](ctx, p.s, cli.MustKind("deployments"), "")
 	}
-	if err == nil && p.of.HelmOps {
-		fl.HelmOps, err = client.ListAs[fleet.HelmOp](ctx, p.s, cli.MustKind("helmops"), "")
+	if !p.of.HelmOps && !p.of.HelmOpsIfServed {
+		fl.HelmOps = nil
 	}
 	if err != nil {
 		p.f.t.Fatal(err)

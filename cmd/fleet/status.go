@@ -29,7 +29,7 @@ func newStatusCommand(g *client.Globals, std printer.Stdio) *cobra.Command {
 			if !o.Watch {
 				return status.Run(cmd.Context(), o, s)
 			}
-			w, err := g.Watch(cmd.Context(), s, client.Selection{})
+			w, err := g.Watch(cmd.Context(), s, client.Selection{HelmOpsIfServed: true})
 			if err != nil {
 				return err
 			}

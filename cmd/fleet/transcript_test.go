@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // say for the commands after them which fleet they look at, how wide the
 // terminal is, what may not be listed, at which address the server is (and which
 // part of the way to it fails, and how), in which directory they work, that the
-// cluster is without the manager or the kinds of Fleet, or which other contexts the
+// cluster is without the manager, the kinds of Fleet or HelmOps, or which other contexts the
 // kubeconfig has. A
 // command may end with "< FILE". Run with -update after a change, and
 // read the diff.

@@ -29,14 +29,15 @@ const (
 type attentionCollector struct {
 	now             time.Time
 	fleet           Fleet
-	offlineClusters map[Key]bool            // clusters that are Offline
-	aways           map[string]int          // their number, by workspace
-	paused          map[Key]bool            // clusters that are paused
-	heldClusters    map[Key]bool            // repositories that are Held
-	leaving         map[string]int          // rows of workspaces whose deleted Bundles are Held, by name
-	reported        map[Key]bool            // repositories with a row of their own or of a bundle
-	bundles         map[Key][]*fleet.Bundle // by repository
+	offlineClusters map[Key]bool              // clusters that are Offline
+	aways           map[string]int            // their number, by workspace
+	paused          map[Key]bool              // clusters that are paused
+	heldOwners      map[owner]bool            // those that are Held
+	leaving         map[string]int            // rows of workspaces whose deleted Bundles are Held, by name
+	reported        map[owner]bool            // those with a row of their own or of a bundle
+	bundles         map[owner][]*fleet.Bundle // by what they were made from
 	unchangedRepos  []*fleet.GitRepo
+	unchangedOps    []*fleet.HelmOp
 	list            []Attention
 	moving          []Moving
 	holding         bool // something that is paused is not at its newest version
@@ -45,11 +46,11 @@ type attentionCollector struct {
 func newAttentionCollector(f Fleet, now time.Time) *attentionCollector {
 	s := &attentionCollector{
 		now: now, fleet: f, offlineClusters: map[Key]bool{}, aways: map[string]int{}, paused: map[Key]bool{},
-		heldClusters: map[Key]bool{}, reported: map[Key]bool{}, leaving: map[string]int{},
-		bundles: map[Key][]*fleet.Bundle{},
+		heldOwners: map[owner]bool{}, reported: map[owner]bool{}, leaving: map[string]int{},
+		bundles: map[owner][]*fleet.Bundle{},
 	}
 	for _, b := range f.Bundles {
-		s.bundles[repoOf(b)] = append(s.bundles[repoOf(b)], b)
+		s.bundles[ownerOf(b)] = append(s.bundles[ownerOf(b)], b)
 	}
 	for _, c := range f.Clusters {
 		s.paused[keyOf(c)] = c.Spec.Paused
@@ -63,21 +64,21 @@ func newAttentionCollector(f Fleet, now time.Time) *attentionCollector {
 
 // repository looks at what keeps a GitRepo from being read.
 func (ac *attentionCollector) repository(r *fleet.GitRepo) {
-	key := keyOf(r)
+	self := owner{"GitRepo", keyOf(r)}
 	state, c := RepoTrouble(r)
 	switch {
 	case c != nil && c.Type == fleet.ConditionDeletionHeld && ac.removal("GitRepo", r, r.Status.Conditions, r.Status.ReadyClusters, r.Status.DesiredReadyClusters):
-		ac.reported[key] = true
+		ac.reported[self] = true
 	case c != nil:
-		ac.heldClusters[key], ac.reported[key] = state == Held, true
+		ac.heldOwners[self], ac.reported[self] = state == Held, true
 		ac.list = append(ac.list, Attention{
-			State: state, Kind: "GitRepo", Name: key.String(),
+			State: state, Kind: "GitRepo", Name: self.key.String(),
 			Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
 		})
 	case updating(r) || ac.lacksBundles(r) || reasonOf(readyProblem(r.Status.Conditions)) == summary.ReasonNotRead:
-		ac.reported[key] = true
+		ac.reported[self] = true
 		ac.moving = append(ac.moving, Moving{
-			Kind: "GitRepo", Name: key.String(), Commit: r.Status.PollingCommit, Reason: cmp.Or(ac.fleet.Unmanaged(r), readProgress(r)),
+			Kind: "GitRepo", Name: self.key.String(), Commit: r.Status.PollingCommit, Reason: cmp.Or(ac.fleet.Unmanaged(r), readProgress(r)),
 			Ready: r.Status.ReadyClusters, Desired: r.Status.DesiredReadyClusters,
 		})
 	default:
@@ -98,7 +99,7 @@ func (ac *attentionCollector) removal(kind string, o metav1.Object, list []fleet
 // lacksBundles reports whether the bundles that are seen of a GitRepo are known not to be
 // those that its last reading left: another reading is writing them.
 func (ac *attentionCollector) lacksBundles(r *fleet.GitRepo) bool {
-	shows, known := reading.Shows(r, ac.bundles[keyOf(r)])
+	shows, known := reading.Shows(r, ac.bundles[owner{"GitRepo", keyOf(r)}])
 	return known && !shows
 }
 
@@ -118,7 +119,7 @@ func readProgress(r *fleet.GitRepo) string {
 func (ac *attentionCollector) repositoriesLeft() {
 	for _, r := range ac.unchangedRepos {
 		c := readyProblem(r.Status.Conditions)
-		if c == nil || ac.reported[keyOf(r)] {
+		if c == nil || ac.reported[owner{"GitRepo", keyOf(r)}] {
 			continue
 		}
 		if c.Reason == fleet.ReasonProgressing && ac.now.Sub(changedAt(c)) < unreadyGrace {
@@ -166,7 +167,7 @@ func (ac *attentionCollector) bundle(b *fleet.Bundle) {
 		ac.addBundleWaits(b)
 	}
 	if len(ac.list)+len(ac.moving) > before {
-		ac.reported[repoOf(b)] = true
+		ac.reported[ownerOf(b)] = true
 	}
 }
 
@@ -188,7 +189,7 @@ func (ac *attentionCollector) addLeavingBundle(b *fleet.Bundle) {
 // workspaceHeld is a Bundle that was deleted with its namespace or its kind: a person
 // decides about all of a workspace at once, so they have one row.
 func (ac *attentionCollector) workspaceHeld(b *fleet.Bundle, c *fleet.Condition) {
-	ac.reported[repoOf(b)] = true
+	ac.reported[ownerOf(b)] = true
 	row := Attention{
 		State: Held, Kind: "Workspace", Name: b.Namespace + "/" + b.Namespace,
 		Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
@@ -221,7 +222,7 @@ func (ac *attentionCollector) bundleProblem(b *fleet.Bundle, c *fleet.Condition)
 			return
 		}
 	case fleet.ReasonNotImplemented, fleet.ReasonRestricted, fleet.EventPolicyViolation, fleet.ReasonSuspended:
-		if ac.heldClusters[repoOf(b)] {
+		if ac.heldOwners[ownerOf(b)] {
 			return
 		}
 		state = Held
@@ -294,7 +295,7 @@ func (ac *attentionCollector) unpaused(b *fleet.Bundle, n int, found []*fleet.No
 	if len(left) == len(found) {
 		return n, found
 	}
-	ac.holding, ac.reported[repoOf(b)] = true, true
+	ac.holding, ac.reported[ownerOf(b)] = true, true
 	if len(left) == 0 && b.Spec.Paused {
 		return 0, nil // also those that the summary does not name
 	}

@@ -97,6 +97,8 @@ func (a Attention) Label() string {
 	switch a.Kind {
 	case "GitRepo":
 		return "repo " + withoutWorkspace(a.Name)
+	case "HelmOp":
+		return "helmop " + withoutWorkspace(a.Name)
 	case "Cluster":
 		return "cluster " + withoutWorkspace(a.Name)
 	case "Workspace":

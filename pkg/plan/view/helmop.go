@@ -1,6 +1,8 @@
 package view
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -57,6 +59,68 @@ func HelmOpMessage(op *fleet.HelmOp) string {
 		return summary.Readable(c.Message)
 	}
 	return ""
+}
+
+// helmOp looks at what keeps a HelmOp from giving its Bundle a version. The Bundle shows how
+// far the removal of a HelmOp is.
+func (ac *attentionCollector) helmOp(op *fleet.HelmOp) {
+	self := owner{"HelmOp", keyOf(op)}
+	state, c := HelmOpTrouble(op)
+	switch {
+	case op.DeletionTimestamp != nil && len(ac.bundles[self]) > 0:
+	case op.DeletionTimestamp != nil:
+		ac.addHelmOpMoving(op, "being removed")
+	case c != nil:
+		ac.heldOwners[self], ac.reported[self] = state == Held, true
+		ac.list = append(ac.list, Attention{
+			State: state, Kind: "HelmOp", Name: self.key.String(),
+			Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
+		})
+	case HelmOpBehind(op):
+		ac.addHelmOpMoving(op, notWorkedOn)
+	default:
+		ac.reconcilingHelmOp(op)
+	}
+}
+
+// reconcilingHelmOp looks at a HelmOp that needs no person for its source: the manager may
+// try again to find its version. While the fleet is suspended, every HelmOp waits; the
+// suspension has a line of its own.
+func (ac *attentionCollector) reconcilingHelmOp(op *fleet.HelmOp) {
+	switch c := condition.Find(op.Status.Conditions, fleet.ConditionReconciling); {
+	case c == nil || c.Status != corev1.ConditionTrue:
+		ac.unchangedOps = append(ac.unchangedOps, op)
+	case c.Reason != fleet.ReasonSuspended:
+		ac.addHelmOpMoving(op, c.Message)
+	}
+}
+
+// helmOpsLeft looks at HelmOps that have a version and are not Ready for a reason that
+// their Bundle has not reported. The manager needs a moment to make the Bundle.
+func (ac *attentionCollector) helmOpsLeft() {
+	for _, op := range ac.unchangedOps {
+		c := readyProblem(op.Status.Conditions)
+		switch {
+		case c == nil || ac.reported[owner{"HelmOp", keyOf(op)}]:
+		case ac.now.Sub(changedAt(c)) < unreadyGrace:
+			ac.addHelmOpMoving(op, c.Message)
+		default:
+			ac.list = append(ac.list, Attention{
+				State: fleet.NotReady, Kind: "HelmOp", Name: keyOf(op).String(),
+				Reason: c.Reason, Since: utcPointer(changedAt(c)), Message: c.Message,
+			})
+		}
+	}
+}
+
+// addHelmOpMoving adds a HelmOp to what moves.
+func (ac *attentionCollector) addHelmOpMoving(op *fleet.HelmOp, why string) {
+	key := keyOf(op)
+	ac.reported[owner{"HelmOp", key}] = true
+	ac.moving = append(ac.moving, Moving{
+		Kind: "HelmOp", Name: key.String(), Reason: cmp.Or(ac.fleet.Unmanaged(op), why),
+		Ready: op.Status.ReadyClusters, Desired: op.Status.DesiredReadyClusters,
+	})
 }
 
 // evaluateHelmOp judges the Bundle of a HelmOp, once it has the version that the HelmOp

@@ -2,12 +2,14 @@ package view
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
 // helmOp is a HelmOp that the manager has worked on, at version 1.2.0 of its chart.
@@ -56,6 +58,89 @@ func restricted() *fleet.HelmOp {
 		Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, Reason: fleet.ReasonRestricted, Message: "limited", ObservedGeneration: 2,
 	}
 	return op
+}
+
+// What of a HelmOp needs a person has a row, once: of the HelmOp for its source, of its
+// Bundle for what is deployed.
+func TestSummarizeHelmOps(t *testing.T) {
+	named := func(op *fleet.HelmOp, change ...func(*fleet.HelmOp)) Fleet {
+		op.Namespace, op.Name = space, "web"
+		for _, f := range change {
+			f(op)
+		}
+		return Fleet{HelmOps: []*fleet.HelmOp{op}}
+	}
+	with := func(f Fleet, change ...func(*fleet.Bundle)) Fleet {
+		b := bundle("web", change...)
+		b.Labels = map[string]string{fleet.LabelHelmOpName: "web"}
+		f.Bundles = append(f.Bundles, b)
+		return f
+	}
+	unready := func(since time.Duration) fleet.Condition {
+		return cond(fleet.ConditionReady, corev1.ConditionFalse, summary.ReasonNoBundles, "no bundle", since)
+	}
+	limited := func(b *fleet.Bundle) {
+		b.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonRestricted, "limited", time.Hour)}
+	}
+	deleted := func(op *fleet.HelmOp) { op.DeletionTimestamp = &metav1.Time{Time: now} }
+	failing := on(1, bad("a", fleet.ErrApplied, "boom"))
+	for name, c := range map[string]struct {
+		why       string
+		fleet     Fleet
+		attention []string
+		moving    []string
+	}{
+		"Ready":      {why: "all is well", fleet: with(named(helmOp(said(fleet.ConditionReady, corev1.ConditionTrue, "", ""))))},
+		"Unreadable": {why: "the source does not answer", fleet: with(named(helmOp(said(fleet.ConditionPolled, corev1.ConditionFalse, "Unreachable", "away"), unready(time.Hour)))), attention: []string{"Unreadable HelmOp shops/web [Unreachable] away on "}},
+		"Held":       {why: "the Bundle says the same", fleet: with(named(restricted()), limited), attention: []string{"Held HelmOp shops/web [Restricted] limited on "}},
+		"HeldRepo": {why: "a GitRepo of that name is another owner", fleet: with(Fleet{Repositories: []*fleet.GitRepo{repo(func(r *fleet.GitRepo) {
+			r.Name, r.Status.Conditions = "web", []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonRestricted, "limited", time.Hour)}
+		})}}, limited), attention: []string{"Held GitRepo shops/web [Restricted] limited on ", "Held Bundle shops/web [Restricted] limited on "}},
+		"New":         {why: "the manager comes to it", fleet: named(&fleet.HelmOp{}), moving: []string{"HelmOp shops/web 0/0 the manager has not worked on it yet"}},
+		"Retries":     {why: "the source may answer later", fleet: named(helmOp(said(fleet.ConditionReconciling, corev1.ConditionTrue, "Unreachable", "away"))), moving: []string{"HelmOp shops/web 0/0 away"}},
+		"Suspended":   {why: "the suspension of the fleet is said once", fleet: named(helmOp(said(fleet.ConditionReconciling, corev1.ConditionTrue, fleet.ReasonSuspended, "suspended"), unready(time.Hour)))},
+		"Deleted":     {why: "its Bundle is gone, or never was", fleet: named(&fleet.HelmOp{}, deleted), moving: []string{"HelmOp shops/web 0/0 being removed"}},
+		"Leaves":      {why: "its Bundle shows how far that is", fleet: with(named(&fleet.HelmOp{}, deleted), func(b *fleet.Bundle) { b.DeletionTimestamp = &metav1.Time{Time: now} }), moving: []string{"Bundle shops/web 0/0 being removed"}},
+		"NoBundle":    {why: "something has removed its Bundle", fleet: named(helmOp(unready(time.Hour))), attention: []string{"NotReady HelmOp shops/web [NoBundles] no bundle on "}},
+		"NoBundleYet": {why: "the manager needs a moment", fleet: named(helmOp(unready(time.Second))), moving: []string{"HelmOp shops/web 0/0 no bundle"}},
+		"Fails":       {why: "the Bundle has the row", fleet: with(named(helmOp(unready(time.Hour))), failing), attention: []string{"ErrApplied Bundle shops/web [ErrApplied] boom on a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Summarize(c.fleet, Manager{}, now)
+			var attention, moving []string
+			for _, a := range got.Attention {
+				attention = append(attention, row(a))
+			}
+			for _, m := range got.Moving {
+				moving = append(moving, moved(m))
+			}
+			if diff := cmp.Diff(c.attention, attention); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+			if diff := cmp.Diff(c.moving, moving); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+			if got.HelmOps.Total != len(c.fleet.HelmOps) {
+				t.Errorf("counted %d helmops", got.HelmOps.Total)
+			}
+		})
+	}
+}
+
+// The Bundle of a HelmOp that is paused has no row of its own; that of another one has.
+func TestPausedHelmOps(t *testing.T) {
+	op := helmOp()
+	op.Spec.Paused = true
+	own, other := bundle("web"), bundle("api")
+	own.Labels, other.Labels = map[string]string{fleet.LabelHelmOpName: "web"}, map[string]string{fleet.LabelRepoName: "web"}
+	own.Spec.Paused, other.Spec.Paused = true, true
+	var got []string
+	for _, p := range PausedObjects(Fleet{HelmOps: []*fleet.HelmOp{op}, Bundles: []*fleet.Bundle{own, other}}) {
+		got = append(got, p.Kind+" "+p.Label())
+	}
+	if diff := cmp.Diff([]string{"HelmOp helmop web", "Bundle api"}, got); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // A wait for a HelmOp ends when its Bundle has the version that the HelmOp stands for, and

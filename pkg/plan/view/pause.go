@@ -19,8 +19,8 @@ const Paused fleet.BundleState = "Paused"
 // fromFile is who has set spec.paused of a Bundle where the manager wrote it.
 const fromFile = "fleet.yaml"
 
-// A Pause is who holds back what is new for a GitRepo, a Bundle or a Cluster, since
-// when and why.
+// A Pause is who holds back what is new for a GitRepo, a HelmOp, a Bundle or a Cluster,
+// since when and why.
 type Pause struct {
 	// Reason is why, in the user's words; empty where none was given.
 	Reason string `json:"reason,omitempty"`
@@ -100,7 +100,7 @@ func (p Pause) Text(now time.Time) string {
 
 // PausedObject is one object of which a user holds back what is new.
 type PausedObject struct {
-	// Kind is GitRepo, Bundle or Cluster.
+	// Kind is GitRepo, HelmOp, Bundle or Cluster.
 	Kind string `json:"kind"`
 	// Name is "<workspace>/<name>".
 	Name string `json:"name"`
@@ -116,22 +116,28 @@ func (p Pause) ReasonText() string { return cmp.Or(p.Reason, "no reason given") 
 // InFile reports whether fleet.yaml in the repository has set it.
 func (p Pause) InFile() bool { return p.By == fromFile }
 
-// PausedObjects returns all that are paused, by kind and name. A Bundle that its GitRepo
-// pauses has no row of its own.
+// PausedObjects returns all that are paused, by kind and name. A Bundle that its GitRepo or
+// HelmOp pauses has no row of its own.
 func PausedObjects(f Fleet) []PausedObject {
 	out := []PausedObject{}
 	add := func(kind string, o metav1.Object) {
 		out = append(out, PausedObject{Kind: kind, Name: keyOf(o).String(), Pause: PauseOf(o)})
 	}
-	held := map[Key]bool{}
+	held := map[owner]bool{}
 	for _, r := range sortedBy(f.Repositories) {
 		if r.Spec.Paused {
-			held[keyOf(r)] = true
+			held[owner{"GitRepo", keyOf(r)}] = true
 			add("GitRepo", r)
 		}
 	}
+	for _, op := range sortedBy(f.HelmOps) {
+		if op.Spec.Paused {
+			held[owner{"HelmOp", keyOf(op)}] = true
+			add("HelmOp", op)
+		}
+	}
 	for _, b := range sortedBy(f.Bundles) {
-		if b.Spec.Paused && !held[repoOf(b)] {
+		if b.Spec.Paused && !held[ownerOf(b)] {
 			add("Bundle", b)
 		}
 	}

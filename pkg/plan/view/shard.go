@@ -74,25 +74,26 @@ func (f Fleet) shardAttention() []Attention {
 		if text == "" {
 			continue
 		}
-		n := 0
-		for _, r := range f.Repositories {
-			n += boolToInt(ShardOf(r) == id)
+		held := fmt.Sprintf("repositories (%d)", countShard(f.Repositories, id))
+		if n := countShard(f.HelmOps, id); n > 0 {
+			held += fmt.Sprintf(", helmops (%d)", n)
 		}
-		k := 0
-		for _, b := range f.Bundles {
-			k += boolToInt(ShardOf(b) == id)
-		}
+		held += fmt.Sprintf(" and bundles (%d)", countShard(f.Bundles, id))
 		rows = append(rows, Attention{
 			State: fleet.Offline, Kind: "Manager", Name: "shard " + id, Reason: ReasonNoManager, Since: m.LastSign,
-			Message: fmt.Sprintf("%s: repositories (%d) and bundles (%d) stay as they are; %s", text, n, k, m.ShardHint()),
+			Message: fmt.Sprintf("%s: %s stay as they are; %s", text, held, m.ShardHint()),
 		})
 	}
 	return rows
 }
 
-func boolToInt(is bool) int {
-	if is {
-		return 1
+// countShard returns how many objects belong to a shard.
+func countShard[T metav1.Object](list []T, id string) int {
+	n := 0
+	for _, o := range list {
+		if ShardOf(o) == id {
+			n++
+		}
 	}
-	return 0
+	return n
 }

@@ -18,6 +18,8 @@ type Status struct {
 	Bundles  Count `json:"bundles"`
 	// Repositories are counted by whether they could be read.
 	Repositories Repositories `json:"repositories"`
+	// HelmOps are counted by state. There are none for a user who may not list them.
+	HelmOps Count `json:"helmOps"`
 	// Attention is what needs a person, worst first.
 	Attention []Attention `json:"attention"`
 	// Moving is what changes by itself.
@@ -58,7 +60,7 @@ type Repositories struct {
 type Attention struct {
 	// State is a state of Fleet, or Unreadable, Held or Orphaned.
 	State fleet.BundleState `json:"state"`
-	// Kind is Bundle, GitRepo, Cluster, Workspace or Manager.
+	// Kind is Bundle, GitRepo, HelmOp, Cluster, Workspace or Manager.
 	Kind string `json:"kind"`
 	// Name is "<workspace>/<name>".
 	Name string `json:"name"`
@@ -82,7 +84,7 @@ type Sample struct {
 
 // Moving is one thing that changes by itself.
 type Moving struct {
-	// Kind is Bundle, GitRepo or Cluster.
+	// Kind is Bundle, GitRepo, HelmOp or Cluster.
 	Kind string `json:"kind"`
 	// Name is "<workspace>/<name>".
 	Name string `json:"name"`
@@ -131,6 +133,7 @@ func Summarize(f Fleet, m Manager, now time.Time) Status {
 	s := Status{
 		Manager:  m,
 		Clusters: countStates(f.Clusters, ClusterState), Bundles: countStates(f.Bundles, BundleState),
+		HelmOps:   countStates(f.HelmOps, HelmOpState),
 		Attention: []Attention{}, Moving: []Moving{}, Paused: PausedObjects(f),
 		Offline: offline(f.Clusters),
 	}
@@ -139,10 +142,14 @@ func Summarize(f Fleet, m Manager, now time.Time) Status {
 		s.Repositories.addRepository(r)
 		seen.repository(r)
 	}
+	for _, op := range sortedBy(f.HelmOps) {
+		seen.helmOp(op)
+	}
 	for _, b := range sortedBy(f.Bundles) {
 		seen.bundle(b)
 	}
 	seen.repositoriesLeft()
+	seen.helmOpsLeft()
 	for _, c := range sortedBy(f.Clusters) {
 		seen.cluster(c)
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // A Fleet is what the user may see of a fleet at one moment. Deployments are needed only to
-// wait, HelmOps only to wait for one.
+// wait.
 type Fleet struct {
 	Repositories []*fleet.GitRepo
 	HelmOps      []*fleet.HelmOp
@@ -32,6 +32,8 @@ type Fleet struct {
 	// Shards are the managers of shards that objects belong to, by id, as far as they
 	// were looked for; the default manager's is "".
 	Shards map[string]Manager
+	// HelmOpsHidden reports that the user may not list HelmOps.
+	HelmOpsHidden bool
 }
 
 // A Key is the workspace and the name of an object.
@@ -59,6 +61,21 @@ func ClusterOf(bd *fleet.BundleDeployment) Key {
 // Bundle was made otherwise.
 func repoOf(b *fleet.Bundle) Key {
 	return Key{Namespace: b.Namespace, Name: b.Labels[fleet.LabelRepoName]}
+}
+
+// An owner is the object that a Bundle was made from.
+type owner struct {
+	kind string // GitRepo or HelmOp
+	key  Key
+}
+
+// ownerOf returns the HelmOp or the GitRepo that a Bundle was made from; it is a GitRepo
+// without a name where the Bundle was made otherwise.
+func ownerOf(b *fleet.Bundle) owner {
+	if name := b.Labels[fleet.LabelHelmOpName]; name != "" {
+		return owner{"HelmOp", Key{Namespace: b.Namespace, Name: name}}
+	}
+	return owner{"GitRepo", repoOf(b)}
 }
 
 // parseKey reads "<workspace>/<name>".

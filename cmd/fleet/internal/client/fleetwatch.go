@@ -48,9 +48,13 @@ type FleetWatch interface {
 type Selection struct {
 	Bundles, Deployments string
 	HelmOps              bool // HelmOps are looked at
+	// HelmOpsIfServed is HelmOps for commands that do without: a cluster may lack the kind,
+	// and a user may not list it.
+	HelmOpsIfServed bool
 }
 
-// ReadFleet reads a fleet once, in order and without deployments.
+// ReadFleet reads a fleet once, in order and without deployments. It has no HelmOps where
+// the cluster lacks the kind, or the user may not list it.
 func (s *Session) ReadFleet(ctx context.Context) (view.Fleet, error) {
 	f := view.Fleet{Ordered: true}
 	var err error
@@ -60,8 +64,18 @@ func (s *Session) ReadFleet(ctx context.Context) (view.Fleet, error) {
 	if f.Repositories, err = ListAs[fleet.GitRepo](ctx, s, cli.MustKind("repos"), ""); err != nil {
 		return f, err
 	}
+	f.HelmOps, err = ListAs[fleet.HelmOp](ctx, s, cli.MustKind("helmops"), "")
+	if f.HelmOpsHidden = apierrors.IsForbidden(err); err != nil && !isUnlisted(err) {
+		return f, err
+	}
 	f.Bundles, err = ListAs[fleet.Bundle](ctx, s, cli.MustKind("bundles"), "")
 	return f, err
+}
+
+// isUnlisted reports whether a list failed because the cluster lacks the kind, or because
+// the user may not list it.
+func isUnlisted(err error) bool {
+	return apierrors.IsForbidden(err) || UnknownResource(err)
 }
 
 // Manager reads what can be seen of the manager.
@@ -157,6 +171,7 @@ type WatchedFleet struct {
 	bundles     map[string]*fleet.Bundle
 	clusters    map[string]*fleet.Cluster
 	deployments map[string]*fleet.BundleDeployment
+	hidden      bool          // the user may not list HelmOps
 	changes     chan struct{} // holds one note at most
 	failed      chan error
 }
@@ -177,7 +192,7 @@ func (s *Session) Watch(ctx context.Context, of Selection) (*WatchedFleet, error
 		s: s, repos: map[string]*fleet.GitRepo{}, helmOps: map[string]*fleet.HelmOp{}, bundles: map[string]*fleet.Bundle{}, clusters: map[string]*fleet.Cluster{},
 		deployments: map[string]*fleet.BundleDeployment{}, changes: make(chan struct{}, 1), failed: make(chan error, 1),
 	}
-	if of.HelmOps {
+	if of.HelmOps || of.HelmOpsIfServed {
 		w.parts = []watchedKind{{
 			kind: "helmops", report: keepObjects(w, w.helmOps, helmOpLoad...),
 			read: readInto(func(f *view.Fleet) *[]*fleet.HelmOp { return &f.HelmOps }, helmOpLoad...),
@@ -199,7 +214,11 @@ func (s *Session) Watch(ctx context.Context, of Selection) (*WatchedFleet, error
 	for i := range w.parts {
 		p := &w.parts[i]
 		var err error
-		if p.queries, err = s.QueriesFor(ctx, cli.MustKind(p.kind), p.labels); err != nil {
+		p.queries, err = s.QueriesFor(ctx, cli.MustKind(p.kind), p.labels)
+		if p.kind == "helmops" && of.HelmOpsIfServed {
+			err = w.leaveOut(ctx, p, err)
+		}
+		if err != nil {
 			return nil, err
 		}
 		for _, q := range p.queries {
@@ -216,6 +235,19 @@ func (s *Session) Watch(ctx context.Context, of Selection) (*WatchedFleet, error
 	default:
 		return w, nil
 	}
+}
+
+// leaveOut takes the queries off a part that the user may not list, or that the cluster
+// lacks. err is that of making the queries; within -n that sends no request.
+func (w *WatchedFleet) leaveOut(ctx context.Context, p *watchedKind, err error) error {
+	if err == nil && w.s.Scope != "" {
+		_, err = w.s.API.List(ctx, p.queries[0], Page{Limit: 1})
+	}
+	if err == nil || !isUnlisted(err) {
+		return DescribeServerError(w.s.Server, err)
+	}
+	p.queries, w.hidden = nil, apierrors.IsForbidden(err)
+	return nil
 }
 
 // follow keeps what a query selects, until ctx ends. It calls synced when all of it
@@ -316,6 +348,7 @@ func (w *WatchedFleet) Fleet() view.Fleet {
 	defer w.mu.Unlock()
 	return view.Fleet{
 		Repositories: mapValues(w.repos), HelmOps: mapValues(w.helmOps), Bundles: mapValues(w.bundles), Clusters: mapValues(w.clusters), Deployments: mapValues(w.deployments),
+		HelmOpsHidden: w.hidden,
 	}
 }
 

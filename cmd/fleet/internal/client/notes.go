@@ -57,10 +57,17 @@ func (s *Session) NoteEmpty(ctx context.Context) error {
 		return nil
 	}
 	f, err := s.ReadFleet(ctx)
-	if err == nil && len(f.Clusters)+len(f.Repositories)+len(f.Bundles) == 0 {
+	if err == nil && len(f.Clusters)+len(f.Repositories)+len(f.HelmOps)+len(f.Bundles) == 0 {
 		s.EmptyWorkspace()
 	}
 	return err
+}
+
+// NoteHelmOpsHidden notes that this user may not see the HelmOps of a fleet.
+func (s *Session) NoteHelmOpsHidden(f view.Fleet) {
+	if f.HelmOpsHidden {
+		s.Std.Note("this user may not list helmops: they are left out")
+	}
 }
 
 // Surroundings are the manager and the brake.

@@ -36,6 +36,9 @@ func (o Options) screen(s *client.Session, doc FleetStatus) {
 		if doc.Repositories.Total > 0 {
 			printer.Fprintf(out, "%s\n", repositories(doc.Repositories))
 		}
+		if doc.HelmOps.Total > 0 {
+			printer.Fprintf(out, "%s\n", sumText(doc.HelmOps, "helmop", asOf))
+		}
 	}
 	if n := doc.Repositories.Warnings; n > 0 {
 		printer.Fprintf(out, "%s with warnings: fleet get repos\n", repositoryCount(n))
@@ -208,6 +211,9 @@ func namesakesOf(f view.Fleet) rowNames {
 	l := rowNames{}
 	for _, r := range f.Repositories {
 		l.addName("GitRepo", r)
+	}
+	for _, op := range f.HelmOps {
+		l.addName("HelmOp", op)
 	}
 	for _, b := range f.Bundles {
 		l.addName("Bundle", b)

@@ -33,7 +33,7 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 	if err != nil {
 		return err
 	}
-	if len(f.Clusters)+len(f.Repositories)+len(f.Bundles) == 0 {
+	if len(f.Clusters)+len(f.Repositories)+len(f.HelmOps)+len(f.Bundles) == 0 {
 		s.EmptyWorkspace()
 	}
 	s.NoteStray(ctx, f.StrayNamespaces())
@@ -45,6 +45,7 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 		return err
 	}
 	s.NoteManagerHidden(m)
+	s.NoteHelmOpsHidden(f)
 	s.NoteManager(ctx, m)
 	doc := document(s, f, view.NewSnapshot(f, m, s.Now()), b)
 	if o.Output.IsMachineReadable() {
@@ -103,6 +104,7 @@ func Watch(ctx context.Context, o Options, s *client.Session, w client.FleetWatc
 	}
 	f.Shards = t.shards
 	s.NoteManagerHidden(t.manager)
+	s.NoteHelmOpsHidden(f)
 	s.NoteManager(ctx, t.manager)
 	t.glance = view.NewSnapshot(f, t.manager, s.Now())
 	t.doc = document(s, f, t.glance, t.globalPause)
