@@ -13,10 +13,11 @@ import (
 const approveText = `A change that would remove more than the deletion budget, or any PersistentVolumeClaim, Namespace or CustomResourceDefinition of a bundle, waits
 until a person says so: nothing of it is removed, all else goes on. Without arguments this lists what waits, in every workspace that you may list.
 
-With KIND/NAME it shows what would be removed of a repo, bundle or cluster. It goes on with the HASH of that list, or whatever the list is with --yes. A
+With KIND/NAME it shows what would be removed of a repo, helmop, bundle or cluster. It goes on with the HASH of that list, or whatever the list is with --yes. A
 list that has changed since is another list: it has another HASH and is not approved (exit code 5).
 
-A repo, bundle or cluster with the annotation ` + fleet.AnnotationProtect + ` that was deleted waits in the same way.
+A repo, bundle or cluster with the annotation ` + fleet.AnnotationProtect + ` that was deleted waits in the same way. What waits of a
+helmop is listed at its bundle; helmop/NAME stands for that bundle.
 
 workspace/NAME is about bundles that were deleted with their namespace or their kind: with the HASH what they deployed is removed, with --keep they go
 and everything stays.

@@ -109,7 +109,7 @@ func TestCompletion(t *testing.T) {
 		"explain bundle ":              {"examples-metrics", "examples-settings", "examples-web"},
 		"explain examples-web ":        {"c1", "c2", "c3", "local"},
 		"explain bundle/x cluster ":    {"c1", "c2", "c3", "local"},
-		"approve repo examples ":       {"bundle/", "cluster/", "repo/", "workspace/"},
+		"approve repo examples ":       {"bundle/", "cluster/", "helmop/", "repo/", "workspace/"},
 		"wait repo/":                   {"repo/examples"},
 		"suspend -n fleet-local repo/": {"repo/examples"},
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
@@ -30,10 +32,10 @@ func RemovalOfRepo(repo *fleet.GitRepo, bundles []*fleet.Bundle, deployments []*
 	return r
 }
 
-// RemovalOfBundle returns all that goes when a Bundle is deleted: its deployments, but
-// those that keep everything.
-func RemovalOfBundle(b *fleet.Bundle, deployments []*fleet.BundleDeployment) Removal {
-	r := Removal{Unit: "deployment", Total: len(deployments), Deleted: b.UID}
+// RemovalOfBundle returns all that goes when a Bundle is deleted, or its HelmOp: its
+// deployments, but those that keep everything. deleted is the Bundle or the HelmOp.
+func RemovalOfBundle(deleted metav1.Object, deployments []*fleet.BundleDeployment) Removal {
+	r := Removal{Unit: "deployment", Total: len(deployments), Deleted: deleted.GetUID()}
 	for _, bd := range deployments {
 		if !bd.Spec.Options.KeepResources {
 			cluster := clusterOf(bd)

@@ -17,10 +17,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
+// approvable are the kinds whose objects have lists of what waits.
 var approvable = []string{"repos", "bundles", "clusters"}
 
-// Grammar also accepts workspaces, whose KIND NAME is no object of Fleet.
-var Grammar = cli.Grammar{Kinds: append(cli.GrammarOf(approvable...).Kinds, cli.WorkspaceKind)}
+// Grammar also accepts HelmOps, whose lists their Bundles have, and workspaces, whose KIND
+// NAME is no object of Fleet.
+var Grammar = cli.Grammar{Kinds: append(cli.GrammarOf("repos", "helmops", "bundles", "clusters").Kinds, cli.WorkspaceKind)}
 
 // Options are what the user asks for: the flags and the arguments of the command.
 type Options struct {
@@ -227,6 +229,10 @@ func (o Options) approveObject(ctx context.Context, s *client.Session, t cli.Obj
 	if err != nil {
 		return held, err
 	}
+	listed, u, err := withList(ctx, s, k, u)
+	if err != nil {
+		return held, err
+	}
 	if held = heldOf(k, u); held.Hash == "" {
 		if err := undecided(ctx, s, u); err != nil {
 			return held, err
@@ -250,7 +256,7 @@ func (o Options) approveObject(ctx context.Context, s *client.Session, t cli.Obj
 		return held, fmt.Errorf("%w: %s is the hash of another list; this one is %s", cli.ErrRefused, o.hash, held.Hash)
 	}
 	approval := map[string]any{fleet.AnnotationApproveDeletion: held.Hash}
-	if err := s.Merge(ctx, k, name, map[string]any{"metadata": map[string]any{"annotations": approval}}); err != nil {
+	if err := s.Merge(ctx, listed, name, map[string]any{"metadata": map[string]any{"annotations": approval}}); err != nil {
 		return held, err
 	}
 	held.Approved = true

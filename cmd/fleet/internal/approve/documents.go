@@ -13,7 +13,8 @@ type DeletionApproval struct {
 
 // HeldDeletion is what a change would remove of one object.
 type HeldDeletion struct {
-	// Kind is GitRepo, Bundle, Cluster or Workspace.
+	// Kind is GitRepo, HelmOp, Bundle, Cluster or Workspace. The list of a HelmOp is that of
+	// its Bundle.
 	Kind string `json:"kind"`
 	// Name is "<workspace>/<name>", or the name of a workspace.
 	Name string `json:"name"`

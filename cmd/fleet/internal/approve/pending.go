@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
@@ -14,6 +15,23 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
+
+// withList returns the object that has the list of what waits of an object u of kind k: of
+// a HelmOp this is its Bundle, which has the same name, if there is one.
+func withList(ctx context.Context, s *client.Session, k cli.Kind, u *unstructured.Unstructured) (cli.Kind, *unstructured.Unstructured, error) {
+	if k.Plural != "helmops" {
+		return k, u, nil
+	}
+	bundles := cli.MustKind("bundles")
+	b, err := s.API.Get(ctx, bundles.Resource(), u.GetNamespace(), u.GetName())
+	switch {
+	case apierrors.IsNotFound(err), err == nil && b.GetLabels()[fleet.LabelHelmOpName] != u.GetName():
+		return k, u, nil
+	case err != nil:
+		return k, nil, client.DescribeServerError(s.Server, err)
+	}
+	return bundles, b, nil
+}
 
 // undecided is an error, not Ready, if the manager was asked to remove bundles of a
 // GitRepo and has neither begun nor held it: then it is not known whether something

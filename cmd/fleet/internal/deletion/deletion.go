@@ -16,7 +16,7 @@ import (
 )
 
 // Deletable is what fleet delete works with.
-var Deletable = cli.GrammarOf("repos", "bundles")
+var Deletable = cli.GrammarOf("repos", "helmops", "bundles")
 
 // Options are what the user asks for: the flags and the arguments of the command.
 type Options struct {
@@ -107,7 +107,7 @@ func (o Options) document(s *client.Session, d *deletionTarget) Deletion {
 	_, message, lines := withdrawal.ReadText(d.verdict.Text())
 	return Deletion{
 		Document: printer.NewDocument("Deletion"), Object: o.Kind.Kind, Name: s.Scope + "/" + o.Name, Hash: d.verdict.Hash, Message: message, Removes: lines,
-		WrittenBy: d.writer, Bundles: len(d.bundles), Deployments: len(d.deployments), Clusters: len(withdrawal.Clusters(d.deployments)),
+		WrittenBy: d.writer, HelmOp: d.helmOp, Bundles: len(d.bundles), Deployments: len(d.deployments), Clusters: len(withdrawal.Clusters(d.deployments)),
 	}
 }
 
@@ -125,6 +125,9 @@ func (o Options) printDeletion(s *client.Session, doc Deletion) {
 	if doc.WrittenBy != "" {
 		printer.Fprintf(s.Std.Out, "  it comes back: repo %s makes it again, unless its files are removed from the repository first\n", doc.WrittenBy)
 	}
+	if doc.HelmOp != "" {
+		printer.Fprintf(s.Std.Out, "  it comes back: helmop %s makes it again; to delete both: fleet delete -n %s helmop/%s\n", doc.HelmOp, s.Scope, doc.HelmOp)
+	}
 	if o.Keep {
 		return
 	}
@@ -141,7 +144,7 @@ func (o Options) carryOut(ctx context.Context, s *client.Session, d *deletionTar
 	limited, cancel := context.WithTimeoutCause(ctx, o.Timeout, client.ErrLeft)
 	defer cancel()
 	if o.Keep {
-		if err := keepAll(limited, s, o); err != nil {
+		if err := keepAll(limited, s, o, d); err != nil {
 			return OutcomeTimeout, err
 		}
 	}
@@ -168,7 +171,10 @@ func (o Options) askConsent(s *client.Session, d *deletionTarget) error {
 		return fmt.Errorf("%w: %s %s is being deleted already", cli.ErrRefused, kind, name)
 	case d.guard != "":
 		return fmt.Errorf("%w: %s %s is not deleted: %s; to allow it: kubectl -n %s annotate %s %s %s=%s --overwrite",
-			cli.ErrRefused, kind, name, d.guard, s.Scope, o.Kind.Qualified(), o.Name, fleet.AnnotationProtect, fleet.ProtectNot)
+			cli.ErrRefused, kind, name, d.guard, s.Scope, d.guarded.Qualified(), o.Name, fleet.AnnotationProtect, fleet.ProtectNot)
+	case o.Keep && d.helmOp != "":
+		return fmt.Errorf("%w: %s %s is not deleted: helmop %s takes keepResources off it again; to keep everything: fleet delete -n %s helmop/%s --keep",
+			cli.ErrRefused, kind, name, d.helmOp, s.Scope, d.helmOp)
 	case o.hash != "" && o.hash != hash:
 		return fmt.Errorf("%w: %s is the hash of another list; this one is %s", cli.ErrRefused, o.hash, hash)
 	case o.hash != "":

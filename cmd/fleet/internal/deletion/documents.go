@@ -7,7 +7,7 @@ import (
 // Deletion is what fleet delete prints.
 type Deletion struct {
 	printer.Document
-	// Object is GitRepo or Bundle.
+	// Object is GitRepo, HelmOp or Bundle.
 	Object string `json:"object"`
 	// Name is "<workspace>/<name>".
 	Name string `json:"name"`
@@ -28,6 +28,8 @@ type Deletion struct {
 	// WrittenBy is the GitRepo that makes the Bundle again as long as its repository has
 	// the files of it.
 	WrittenBy string `json:"writtenBy,omitempty"`
+	// HelmOp is the HelmOp that makes the Bundle again until the HelmOp is deleted.
+	HelmOp string `json:"helmOp,omitempty"`
 	// Outcome is what became of it: refused, deleted (it is gone), ordered (it was not
 	// waited for), held (the manager waits for an approval) or timeout.
 	Outcome string `json:"outcome"`

@@ -49,7 +49,7 @@ func OtherKindError(args []string, workspace string) error {
 		return fmt.Errorf("%q: the manager removes contents that no bundle uses any more", given)
 	case slices.Contains(support.Kinds(), k):
 		return fmt.Errorf("%q: this version does not act on %s yet; to delete it: %s", given, k, kubectl(k))
-	case k != "GitRepo" && k != "Bundle":
+	case k != "GitRepo" && k != "HelmOp" && k != "Bundle":
 		return fmt.Errorf("%q: this works with %s; to delete it: %s", given, Deletable.Plurals(), kubectl(k))
 	}
 	return nil

@@ -23,11 +23,13 @@ import (
 // A deletionTarget is an object that a user wants to delete, and what is deleted with it.
 type deletionTarget struct {
 	object      *unstructured.Unstructured
-	guard       string // what protects it; empty where nothing does
+	guard       string   // what protects it; empty where nothing does
+	guarded     cli.Kind // of the object to which the protection is added or taken off
 	bundles     []*fleet.Bundle
 	deployments []*fleet.BundleDeployment
 	verdict     withdrawal.Verdict
 	writer      string // the GitRepo that writes the Bundle again; empty where there is none
+	helmOp      string // the HelmOp that writes the Bundle again; empty where there is none
 }
 
 // findDoomed reads an object that a user wants to delete, and all that is deleted with it.
@@ -37,14 +39,42 @@ func findDoomed(ctx context.Context, s *client.Session, o Options) (*deletionTar
 	if err != nil {
 		return nil, err
 	}
-	d := &deletionTarget{object: u}
+	d := &deletionTarget{object: u, guarded: o.Kind}
 	if d.deployments, err = deploymentsOf(ctx, s, o); err != nil {
 		return nil, err
 	}
-	if o.Kind.Plural == "bundles" {
+	switch o.Kind.Plural {
+	case "bundles":
 		return d, doomedBundle(ctx, s, d)
+	case "helmops":
+		return d, doomedHelmOp(ctx, s, d)
 	}
 	return d, doomedRepo(ctx, s, d)
+}
+
+// doomedHelmOp adds the Bundle of a HelmOp, if there is one. What is deleted is judged as
+// for this Bundle.
+func doomedHelmOp(ctx context.Context, s *client.Session, d *deletionTarget) error {
+	name := d.object.GetName()
+	var err error
+	if d.bundles, err = client.ListAs[fleet.Bundle](ctx, s, cli.MustKind("bundles"), fleet.LabelHelmOpName+"="+name); err != nil {
+		return err
+	}
+	if len(d.bundles) == 0 { // deployments that bear the name are of a Bundle that is not the HelmOp's
+		d.deployments = nil
+	}
+	switch {
+	case withdrawal.IsProtected(d.object):
+		d.guard = "it is protected"
+	case slices.ContainsFunc(d.bundles, func(b *fleet.Bundle) bool { return b.Name == name && withdrawal.IsProtected(b) }):
+		d.guard, d.guarded = "its Bundle is protected", cli.MustKind("bundles")
+	}
+	r := withdrawal.RemovalOfBundle(d.object, d.deployments)
+	if r.Budget, err = budget(ctx, s, nil, withdrawal.DeploymentBudget); err != nil {
+		return err
+	}
+	d.verdict = withdrawal.Announce(r)
+	return nil
 }
 
 func doomedRepo(ctx context.Context, s *client.Session, d *deletionTarget) error {
@@ -81,6 +111,9 @@ func doomedBundle(ctx context.Context, s *client.Session, d *deletionTarget) err
 	if repo != nil && repo.DeletionTimestamp == nil {
 		d.writer = repo.Name
 	}
+	if d.helmOp, err = helmOpOf(ctx, s, b); err != nil {
+		return err
+	}
 	d.guard = withdrawal.Guard(b, repo)
 	r := withdrawal.RemovalOfBundle(b, d.deployments)
 	if r.Budget, err = budget(ctx, s, repo, withdrawal.DeploymentBudget); err != nil {
@@ -90,14 +123,35 @@ func doomedBundle(ctx context.Context, s *client.Session, d *deletionTarget) err
 	return nil
 }
 
+// helmOpOf returns the name of the HelmOp that makes a Bundle again after its deletion;
+// empty where none does. One that the user may not read is taken to be there.
+func helmOpOf(ctx context.Context, s *client.Session, b *fleet.Bundle) (string, error) {
+	name := b.Labels[fleet.LabelHelmOpName]
+	if name == "" {
+		return "", nil
+	}
+	op, err := s.API.Get(ctx, cli.MustKind("helmops").Resource(), b.Namespace, name)
+	switch {
+	case apierrors.IsForbidden(err):
+		return name, nil
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", client.DescribeServerError(s.Server, err)
+	case op.GetDeletionTimestamp() != nil:
+		return "", nil
+	}
+	return name, nil
+}
+
 // deploymentsOf are the deployments of the Bundles that go, on clusters of all
 // workspaces.
 func deploymentsOf(ctx context.Context, s *client.Session, o Options) ([]*fleet.BundleDeployment, error) {
 	wide := *s
 	wide.Scope, wide.Within, wide.Narrowed = "", s.Scope, true
-	label := fleet.LabelRepoName
-	if o.Kind.Plural == "bundles" {
-		label = fleet.LabelBundleName
+	label := fleet.LabelBundleName // the Bundle of a HelmOp has its name
+	if o.Kind.Plural == "repos" {
+		label = fleet.LabelRepoName
 	}
 	return client.ListAs[fleet.BundleDeployment](ctx, &wide, cli.MustKind("deployments"), label+"="+o.Name+","+fleet.LabelBundleNamespace+"="+s.Scope)
 }
@@ -124,9 +178,12 @@ func budget(ctx context.Context, s *client.Session, repo *fleet.GitRepo, otherwi
 }
 
 // keepAll sets keepResources on an object, and waits until every deployment has it.
-func keepAll(ctx context.Context, s *client.Session, o Options) error {
+func keepAll(ctx context.Context, s *client.Session, o Options, d *deletionTarget) error {
 	if err := s.Merge(ctx, o.Kind, o.Name, map[string]any{"spec": map[string]any{"keepResources": true}}); err != nil {
 		return err
+	}
+	if o.Kind.Plural == "helmops" && len(d.bundles) == 0 { // it has deployed nothing
+		return nil
 	}
 	last := -1
 	for {
