@@ -78,7 +78,18 @@ func (c canceler) Write(p []byte) (int, error) {
 // forbidden reports whether a command line is refused to a user with these rights alone.
 func forbidden(t *testing.T, line string, rights map[string]bool) bool {
 	t.Helper()
-	f := newFake(t, "testdata/fleets/examples.yaml")
+	path := "testdata/fleets/examples.yaml"
+	if strings.Contains(line, "helmop/") {
+		path = "testdata/fleets/helmops.yaml"
+	}
+	f := newFake(t, path)
+	return apierrors.IsForbidden(runLine(t, line, f, granting{f, rights}))
+}
+
+// runLine runs a command line in fleet-default for a user of an API server. What goes on ends
+// with what it prints first.
+func runLine(t *testing.T, line string, f *fake, api client.API) error {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := io.Discard
@@ -87,14 +98,27 @@ func forbidden(t *testing.T, line string, rights map[string]bool) bool {
 	}
 	g := (&stage{fake: f}).globals(func() {})
 	g.Dial = func(printer.Stdio) (client.Access, error) {
-		return client.Access{API: granting{f, rights}, Server: "https://x"}, nil
+		return client.Access{API: api, Server: "https://x"}, nil
 	}
 	g.Watch = func(ctx context.Context, s *client.Session, of client.Selection) (client.FleetWatch, error) {
 		return s.Watch(ctx, of)
 	}
 	root := command(g, printer.Stdio{In: strings.NewReader(""), Out: out, Err: io.Discard})
 	root.SetArgs(append(strings.Fields(line), "-n", "fleet-default"))
-	return apierrors.IsForbidden(root.ExecuteContext(ctx))
+	return root.ExecuteContext(ctx)
+}
+
+// A status is watched without HelmOps where the cluster lacks the kind; a wait for one is
+// not.
+func TestWatchWithoutHelmOps(t *testing.T) {
+	f := newFake(t, "testdata/fleets/helmops.yaml")
+	f.without("helmops")
+	if err := runLine(t, "status --watch", f, f); err != nil {
+		t.Errorf("status --watch: %v", err)
+	}
+	if err := runLine(t, "wait helmop/redis --timeout 1ms", f, f); !client.UnknownResource(err) {
+		t.Errorf("wait helmop/redis: %v", err)
+	}
 }
 
 // The rights on Fleet's kinds that docs/rights.md names for a command are enough, and
@@ -115,17 +139,22 @@ func TestRightsOfCommands(t *testing.T) {
 		rows[strings.Trim(cells[0], "`")] = cells[1]
 	}
 	for name, line := range map[string]string{
-		"fleet status":                  "status",
-		"fleet status --watch":          "status --watch",
-		"fleet wait":                    "wait repo/examples --timeout 1ms",
-		"fleet get repos":               "get repos",
-		"fleet get deployments":         "get deployments",
-		"fleet approve":                 "approve",
-		"fleet approve repo/NAME HASH":  "approve repo/examples 0000",
-		"fleet suspend repo/NAME":       "suspend repo/examples",
-		"fleet delete repo/NAME":        "delete repo/examples --yes --wait=false",
-		"fleet delete bundle/NAME":      "delete bundle/examples-web --yes --wait=false",
-		"fleet delete repo/NAME --keep": "delete repo/examples --keep --yes --wait=false --timeout 1ms",
+		"fleet status":                    "status",
+		"fleet status --watch":            "status --watch",
+		"fleet wait":                      "wait repo/examples --timeout 1ms",
+		"fleet wait helmop/NAME":          "wait helmop/redis --timeout 1ms",
+		"fleet get repos":                 "get repos",
+		"fleet get deployments":           "get deployments",
+		"fleet approve":                   "approve",
+		"fleet approve repo/NAME HASH":    "approve repo/examples 0000",
+		"fleet approve helmop/NAME HASH":  "approve helmop/redis 0000",
+		"fleet suspend repo/NAME":         "suspend repo/examples",
+		"fleet suspend helmop/NAME":       "suspend helmop/redis",
+		"fleet delete repo/NAME":          "delete repo/examples --yes --wait=false",
+		"fleet delete helmop/NAME":        "delete helmop/redis --yes --wait=false",
+		"fleet delete helmop/NAME --keep": "delete helmop/redis --keep --yes --wait=false --timeout 1ms",
+		"fleet delete bundle/NAME":        "delete bundle/examples-web --yes --wait=false",
+		"fleet delete repo/NAME --keep":   "delete repo/examples --keep --yes --wait=false --timeout 1ms",
 	} {
 		t.Run(name, func(t *testing.T) {
 			rights := map[string]bool{}
