@@ -165,8 +165,12 @@ func newParts(b *base, c *kube.Client) *eventHandlers {
 		liveness: &livenessController{base: b, clusters: clusters, deployments: deployments, targeting: targeting},
 		moves:    &moveController{base: b, clusters: clusters, deployments: deployments},
 		reports: &statusController{
-			base: b, bundles: bundles, clusters: clusters, groups: groups, repos: repos, helmOps: helmOps,
-			deletionBudget: budget, guards: guards, targeting: targeting,
+			base: b, deletionBudget: budget, guards: guards, targeting: targeting,
+			bundles:  statusStore[*fleet.Bundle]{b, fleetstate.KindBundle, bundles, func(o *fleet.Bundle) any { return o.Status }},
+			clusters: statusStore[*fleet.Cluster]{b, fleetstate.KindCluster, clusters, func(o *fleet.Cluster) any { return o.Status }},
+			groups:   statusStore[*fleet.ClusterGroup]{b, fleetstate.KindGroup, groups, func(o *fleet.ClusterGroup) any { return o.Status }},
+			repos:    statusStore[*fleet.GitRepo]{b, fleetstate.KindGitRepo, repos, func(o *fleet.GitRepo) any { return o.Status }},
+			helmOps:  statusStore[*fleet.HelmOp]{b, fleetstate.KindHelmOp, helmOps, func(o *fleet.HelmOp) any { return o.Status }},
 		},
 		bundles: &bundleController{
 			base: b, bundles: bundles, deployments: deployments, contents: contents, secrets: secrets, slots: slots, deletionBudget: budget,

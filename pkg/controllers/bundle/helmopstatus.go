@@ -25,20 +25,14 @@ func (sc *statusController) reportHelmOp(ctx context.Context, key kube.Key) (int
 	if !fresh && condition.IsTrue(status.Conditions, fleet.ConditionReady) && !condition.IsTrue(op.Status.Conditions, fleet.ConditionReady) {
 		return 0, nil
 	}
-	if sc.status[fleetstate.KindHelmOp].isWritten(key, op.Status, status) {
-		return 0, nil
-	}
 	changed := *op
 	changed.Status = status
-	got, err := sc.helmOps.PatchStatus(ctx, op, &changed)
-	if err != nil {
-		return 0, kube.IgnoreGone(err)
+	got, size, err := sc.helmOps.write(ctx, op, &changed)
+	if size == 0 {
+		return 0, err
 	}
-	sc.status[fleetstate.KindHelmOp].setAnswer(key, got.Status, status)
-	if delta := newlyUnrendered(op.Status.Conditions, status.Conditions); delta != nil {
-		sc.events.Event(got, kube.Warning, delta.Reason, delta.Message)
-	}
-	return statusBytes(status), nil
+	sc.warn(got, newlyUnrendered(op.Status.Conditions, status.Conditions))
+	return size, nil
 }
 
 // onHelmOp enqueues a HelmOp after a change: its other manager may have written the status.

@@ -27,11 +27,11 @@ func statusBytes(status any) int {
 // A statusController writes the status of Bundles, GitRepos, HelmOps, Clusters and ClusterGroups.
 type statusController struct {
 	*base
-	bundles        *kube.Store[*fleet.Bundle]
-	clusters       *kube.Store[*fleet.Cluster]
-	groups         *kube.Store[*fleet.ClusterGroup]
-	repos          *kube.Store[*fleet.GitRepo]
-	helmOps        *kube.Store[*fleet.HelmOp]
+	bundles        statusStore[*fleet.Bundle]
+	clusters       statusStore[*fleet.Cluster]
+	groups         statusStore[*fleet.ClusterGroup]
+	repos          statusStore[*fleet.GitRepo]
+	helmOps        statusStore[*fleet.HelmOp]
 	deletionBudget *deletionBudget
 	guards         *guards
 	targeting      *targeting
@@ -46,27 +46,47 @@ func (sc *statusController) reportBundle(ctx context.Context, key kube.Key) (int
 	status := summary.BundleStatus(&b.Status, facts, sc.now())
 	status.Conditions = sc.setAccepted(status.Conditions, accepted)
 	status.Conditions = sc.setDeletionHeld(status.Conditions, fleetstate.Subject{Kind: fleetstate.KindBundle, Key: key}, b.Generation)
-	if sc.status[fleetstate.KindBundle].isWritten(key, b.Status, status) {
-		return 0, nil
-	}
 	changed := shallowCopy(b)
 	changed.Status = status
-	got, err := sc.bundles.PatchStatus(ctx, b, changed)
-	if kube.IsGone(err) {
-		return 0, nil
-	}
-	if err != nil {
+	got, size, err := sc.bundles.write(ctx, b, changed)
+	if size == 0 {
 		return 0, err
 	}
-	sc.status[fleetstate.KindBundle].setAnswer(key, got.Status, status)
 	sc.observe(got)
-	if delta := newlyFalse(b.Status.Conditions, status.Conditions, fleet.ConditionAccepted); delta != nil {
-		sc.events.Event(got, kube.Warning, delta.Reason, delta.Message)
+	sc.warn(got, newlyFalse(b.Status.Conditions, status.Conditions, fleet.ConditionAccepted))
+	sc.warn(got, newlyUnrendered(b.Status.Conditions, status.Conditions))
+	return size, nil
+}
+
+// A statusStore writes the status of the objects of one kind.
+type statusStore[P kube.Object] struct {
+	base   *base
+	kind   string // its reporter
+	store  *kube.Store[P]
+	status func(P) any
+}
+
+// write writes the status of changed, and returns the object that the API server has stored
+// and the size of the status in bytes. The size is 0 if nothing was written: old has that
+// status, or the object is gone.
+func (ss statusStore[P]) write(ctx context.Context, old, changed P) (stored P, size int, err error) {
+	reporter, key, status := ss.base.status[ss.kind], kube.KeyOf(old), ss.status(changed)
+	if reporter.isWritten(key, ss.status(old), status) {
+		return old, 0, nil
 	}
-	if delta := newlyUnrendered(b.Status.Conditions, status.Conditions); delta != nil {
-		sc.events.Event(got, kube.Warning, delta.Reason, delta.Message)
+	stored, err = ss.store.PatchStatus(ctx, old, changed)
+	if err != nil {
+		return old, 0, kube.IgnoreGone(err)
 	}
-	return statusBytes(status), nil
+	reporter.setAnswer(key, ss.status(stored), status)
+	return stored, statusBytes(status), nil
+}
+
+// warn emits an event with the reason and the message of a condition, unless it is nil.
+func (sc *statusController) warn(o kube.Object, c *fleet.Condition) {
+	if c != nil {
+		sc.events.Event(o, kube.Warning, c.Reason, c.Message)
+	}
 }
 
 // setAccepted puts condition Accepted into a list; if c is nil it removes the
@@ -133,28 +153,17 @@ func (sc *statusController) reportRepo(ctx context.Context, key kube.Key) (int, 
 	if becomes && (!fresh || !sc.namesBundles(repo)) {
 		return 0, nil
 	}
-	if sc.status[fleetstate.KindGitRepo].isWritten(key, repo.Status, status) {
-		return 0, nil
-	}
 	changed := *repo
 	changed.Status = status
-	got, err := sc.repos.PatchStatus(ctx, repo, &changed)
-	if kube.IsGone(err) {
-		return 0, nil
-	}
-	if err != nil {
+	got, size, err := sc.repos.write(ctx, repo, &changed)
+	if size == 0 {
 		return 0, err
 	}
-	sc.status[fleetstate.KindGitRepo].setAnswer(key, got.Status, status)
 	got.ManagedFields = nil
 	sc.enqueue(sc.table.SetRepo(got))
-	if delta := newlyFalse(repo.Status.Conditions, status.Conditions, fleet.ConditionDeletionBudget); delta != nil {
-		sc.events.Event(got, kube.Warning, delta.Reason, delta.Message)
-	}
-	if delta := newlyUnrendered(repo.Status.Conditions, status.Conditions); delta != nil {
-		sc.events.Event(got, kube.Warning, delta.Reason, delta.Message)
-	}
-	return statusBytes(status), nil
+	sc.warn(got, newlyFalse(repo.Status.Conditions, status.Conditions, fleet.ConditionDeletionBudget))
+	sc.warn(got, newlyUnrendered(repo.Status.Conditions, status.Conditions))
+	return size, nil
 }
 
 // reportCluster writes the summary part of a Cluster's status.
@@ -165,24 +174,15 @@ func (sc *statusController) reportCluster(ctx context.Context, key kube.Key) (in
 	}
 	status := summary.ClusterStatus(c, facts, sc.now())
 	status.Conditions = condition.Remove(status.Conditions, fleet.ConditionAccepted) // of an earlier version, which did not act on all fields
-	if sc.status[fleetstate.KindCluster].isWritten(key, c.Status, status) {
-		return 0, nil
-	}
 	changed := *c
 	changed.Status = status
-	got, err := sc.clusters.PatchStatus(ctx, c, &changed)
-	if kube.IsGone(err) {
-		return 0, nil
-	}
-	if err != nil {
+	got, size, err := sc.clusters.write(ctx, c, &changed)
+	if size == 0 {
 		return 0, err
 	}
-	sc.status[fleetstate.KindCluster].setAnswer(key, got.Status, status)
 	sc.targeting.observeCluster(got)
-	if delta := newlyFalse(c.Status.Conditions, status.Conditions, fleet.ConditionAccepted); delta != nil {
-		sc.events.Event(got, kube.Warning, delta.Reason, delta.Message)
-	}
-	return statusBytes(status), nil
+	sc.warn(got, newlyFalse(c.Status.Conditions, status.Conditions, fleet.ConditionAccepted))
+	return size, nil
 }
 
 // reportGroup writes the status of a ClusterGroup.
@@ -192,26 +192,19 @@ func (sc *statusController) reportGroup(ctx context.Context, key kube.Key) (int,
 		return 0, nil
 	}
 	status := summary.GroupStatus(g, members, sc.now())
-	if sc.status[fleetstate.KindGroup].isWritten(key, g.Status, status) {
-		return 0, nil
-	}
 	changed := *g
 	changed.Status = status
-	got, err := sc.groups.PatchStatus(ctx, g, &changed)
-	if kube.IsGone(err) {
-		return 0, nil
-	}
-	if err != nil {
+	got, size, err := sc.groups.write(ctx, g, &changed)
+	if size == 0 {
 		return 0, err
 	}
-	sc.status[fleetstate.KindGroup].setAnswer(key, got.Status, status)
 	got.ManagedFields = nil
 	delta, changes := sc.table.SetGroup(got)
 	sc.enqueue(delta)
 	for _, change := range changes {
 		sc.targeting.enqueueAffected(key.Namespace, change)
 	}
-	return statusBytes(status), nil
+	return size, nil
 }
 
 // setDeletionHeld sets condition DeletionHeld while something waits for an approval. It
