@@ -21,6 +21,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/policy"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 	"github.com/fleetworkspace/fleet/pkg/plan/values"
@@ -119,6 +120,8 @@ type Compiled struct {
 	pulled  string                   // digest of chart, or empty
 	labels  map[string]string        // that all deployments share
 	matcher *target.Matcher
+	limits  policy.Namespaces
+	refused error // by Refusal
 
 	templates values.Budget
 
@@ -132,6 +135,7 @@ type Compiled struct {
 // A mix is the Bundle's options with those of one target and some
 // customizations.
 type mergedOptions struct {
+	refused   error // by the limits of a namespace; the other fields are then not set
 	options   fleet.BundleDeploymentOptions
 	labels    map[string]string // for the namespace
 	notes     map[string]string
@@ -142,15 +146,23 @@ type mergedOptions struct {
 	versions  [2]*Version // the same, as they were worked out
 }
 
-// Compile compiles a Bundle. contentID names its resources, secret is the data
+// Compile is CompileWithin without limits.
+func Compile(b *fleet.Bundle, contentID string, secret map[string][]byte) (*Compiled, error) {
+	return CompileWithin(b, contentID, secret, nil)
+}
+
+// CompileWithin compiles a Bundle. contentID names its resources, secret is the data
 // of its values Secret, which must fit spec.valuesHash. Faults are permanent,
 // except for a Secret that does not fit: that one waits.
-func Compile(b *fleet.Bundle, contentID string, secret map[string][]byte) (*Compiled, error) {
+//
+// limits are those of the Bundle's namespace, and of other namespaces with clusters that it
+// may be meant for. A deployment has to satisfy those of both namespaces.
+func CompileWithin(b *fleet.Bundle, contentID string, secret map[string][]byte, limits policy.Namespaces) (*Compiled, error) {
 	if hash := b.Spec.ValuesHash; hash != "" && options.BundleValuesHash(secret) != hash {
 		return nil, reconcile.RequeueError(ReasonWaitForValues, 0,
 			fmt.Errorf("waits for Secret %q with the values of this version", b.Name))
 	}
-	k := &Compiled{bundle: b, spec: *b.Spec.DeepCopy(), content: contentID, oci: b.Spec.ContentsID != "", labels: bundleLabels(b), merged: map[string]*mergedOptions{}, large: map[string]error{}}
+	k := &Compiled{bundle: b, spec: *b.Spec.DeepCopy(), content: contentID, oci: b.Spec.ContentsID != "", labels: bundleLabels(b), limits: limits, merged: map[string]*mergedOptions{}, large: map[string]error{}}
 	if err := k.setChart(); err != nil {
 		return nil, err
 	}
@@ -159,6 +171,7 @@ func Compile(b *fleet.Bundle, contentID string, secret map[string][]byte) (*Comp
 			return nil, reconcile.TerminalError("InvalidValues", err)
 		}
 	}
+	k.refused = Refusal(b, limits)
 	var err error
 	k.matcher, err = target.Compile(&k.spec)
 	return k, err
@@ -183,7 +196,7 @@ func (cm *Compiled) Pick(c *target.Cluster) target.Verdict { return cm.matcher.P
 // Inputs returns the digest of everything that decides what the Bundle becomes on a
 // cluster, for a verdict of Match that says to deploy.
 func (cm *Compiled) Inputs(v target.Verdict, p *Place) (string, error) {
-	m, err := cm.mergeOptions(v)
+	m, err := cm.mergeOptions(v, p)
 	if err != nil {
 		return "", err
 	}
@@ -199,7 +212,7 @@ func (cm *Compiled) KeepsTemplates(v target.Verdict, p *Place) bool {
 	if p.labelled {
 		return false
 	}
-	m, err := cm.mergeOptions(v)
+	m, err := cm.mergeOptions(v, p)
 	return err == nil && m.templates
 }
 
@@ -224,7 +237,7 @@ func (p *Place) kind() int {
 // must not change it. An error, such as one in a template, concerns this cluster alone and
 // is permanent.
 func (cm *Compiled) Render(v target.Verdict, p *Place) (Version, error) {
-	m, err := cm.mergeOptions(v)
+	m, err := cm.mergeOptions(v, p)
 	if err != nil {
 		return Version{}, err
 	}
@@ -296,17 +309,25 @@ func (cm *Compiled) renderMix(m *mergedOptions, p *Place) (Version, error) {
 	return out, nil
 }
 
-// mergeOptions merges options for a verdict, once for each set of targets.
-func (cm *Compiled) mergeOptions(v target.Verdict) (*mergedOptions, error) {
+// mergeOptions merges options for a verdict, once for each set of targets and each namespace
+// with limits.
+func (cm *Compiled) mergeOptions(v target.Verdict, p *Place) (*mergedOptions, error) {
+	if cm.refused != nil {
+		return nil, cm.refused
+	}
 	var room [32]byte
 	key := strconv.AppendInt(room[:0], int64(v.Target), 10)
 	for _, c := range v.Customizations {
 		key = strconv.AppendInt(append(key, ' '), int64(c), 10)
 	}
+	limits := cm.limitsOn(p)
+	if len(limits) > 0 {
+		key = append(append(key, '/'), p.Cluster.Namespace...)
+	}
 	cm.mu.Lock()
 	defer cm.mu.Unlock()
 	if m := cm.merged[string(key)]; m != nil {
-		return m, nil
+		return m, m.refused
 	}
 	m := &mergedOptions{}
 	custom := fleet.BundleDeploymentOptions{}
@@ -319,6 +340,12 @@ func (cm *Compiled) mergeOptions(v target.Verdict) (*mergedOptions, error) {
 		custom = options.Merge(custom, t.BundleDeploymentOptions)
 	}
 	m.options = options.Merge(cm.spec.BundleDeploymentOptions, custom)
+	for _, l := range limits {
+		if m.options, m.refused = l.Constrain(m.options, cm.chart); m.refused != nil {
+			cm.merged[string(key)] = m
+			return m, m.refused
+		}
+	}
 	raw, err := json.Marshal([]any{m.options, m.labels, m.notes, cm.spec.DependsOn})
 	if err != nil {
 		return nil, reconcile.TerminalError(ReasonOptions, err)
