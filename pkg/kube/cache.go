@@ -3,10 +3,12 @@ package kube
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	lassocache "github.com/rancher/lasso/pkg/cache"
 	"github.com/rancher/lasso/pkg/client"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,7 +40,8 @@ type Cache[P Object] struct {
 	informer  cache.SharedIndexInformer
 	handlers  []cache.ResourceEventHandlerRegistration
 	transform func(P)
-	listed    bool // see NewListed
+	listed    bool        // see NewListed
+	absent    atomic.Bool // see Optional
 }
 
 // NewCache returns a cache that is empty until it runs. transform, if not nil, is
@@ -157,6 +160,19 @@ func (c *Cache[P]) OnChange(f func(old, changed P)) {
 	c.handlers = append(c.handlers, handler)
 }
 
+// Optional makes the cache count as synced, and be empty, while the API server does not
+// serve its kind because the CRD is missing. The cache is filled when the CRD comes. It must
+// be called before the cache runs, and excludes OnError.
+func (c *Cache[P]) Optional() {
+	_ = c.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		if apierrors.IsNotFound(err) {
+			c.absent.Store(true)
+			return
+		}
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+	})
+}
+
 // OnError calls f when a list or watch fails; the cache tries again with a growing
 // delay.
 func (c *Cache[P]) OnError(f func(error)) {
@@ -201,8 +217,12 @@ func convertAll[P Object](in []any) []P {
 }
 
 // HasSynced reports whether the first list has arrived and every handler has been
-// called for all of its objects.
+// called for all of its objects. For an Optional cache it is also true while the API server
+// does not serve the kind.
 func (c *Cache[P]) HasSynced() bool {
+	if c.absent.Load() {
+		return true
+	}
 	for _, h := range c.handlers {
 		if !h.HasSynced() {
 			return false

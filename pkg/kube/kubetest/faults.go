@@ -115,6 +115,11 @@ func (s *Server) Forbid(times int, m Match) *Fault {
 	return s.fail(times, m, "403", apierrors.NewForbidden(schema.GroupResource{Resource: m.Resource}, m.Name, why))
 }
 
+// Missing makes a server answer with 404, as for a kind whose CRD is missing.
+func Missing(s *Server, times int, m Match) *Fault {
+	return s.fail(times, m, "404", apierrors.NewNotFound(schema.GroupResource{Resource: m.Resource}, m.Name))
+}
+
 // Refuse answers with 401: the credential is not accepted.
 func (s *Server) Refuse(times int, m Match) *Fault {
 	return s.fail(times, m, "401", apierrors.NewUnauthorized("Unauthorized"))
