@@ -37,10 +37,9 @@ func TestSwitchedOffKindSaysSo(t *testing.T) {
 	})
 }
 
-// A Policy would limit what is deployed in its namespace. Nothing acts on it
-// yet, so nothing new is deployed there while it exists; what is deployed
-// stays, other namespaces go on, and the GitRepo names the Policy.
-func TestPolicyFailsClosed(t *testing.T) {
+// A Policy that a GitRepo violates stops all that is new from the GitRepo; what is deployed
+// stays, other namespaces go on, and the GitRepo names the violation.
+func TestPolicyHoldsWhatIsNew(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("fenced")
 	repo.Workspace = fleet.NamespaceLocal
@@ -53,15 +52,15 @@ func TestPolicyFailsClosed(t *testing.T) {
 	other.DeployReady("one", 2)
 	before := look(w, repo, w.Local, "fenced-app", "app")
 
-	policy := harness.Create(w, w.Local, &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceLocal, Name: "fence"}})
+	policy := harness.Create(w, w.Local, &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceLocal, Name: "fence"}, RequireServiceAccount: true})
 	gone := false
 	t.Cleanup(func() {
 		if !gone {
 			harness.Delete(w, w.Local, policy)
 		}
 	})
-	w.Until("the GitRepo names the Policy", func() string {
-		return harness.Missing(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), `Policy "fence"`)
+	w.Until("the GitRepo names the violation", func() string {
+		return harness.Missing(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "serviceAccount is required by Policy")
 	})
 	repo.Write("app/settings.yaml", harness.ConfigMapYAML("app", "two"))
 	repo.Write("new/fleet.yaml", harness.FleetYAML("fenced"))

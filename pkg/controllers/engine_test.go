@@ -220,11 +220,11 @@ func (w *world) heldBack(name, says string) {
 }
 
 func policyCloses(_ *testing.T, w *world, _ *agent) {
-	w.create(&fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "p"}})
-	const why = `[Cluster fleet-default/c1: Policy "p" limits this namespace and is not implemented yet: nothing new is deployed until it is gone]`
-	w.heldBack("web", "False OutOfSync: OutOfSync(2) "+why)
+	w.create(&fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "p"}, RequireServiceAccount: true})
+	const why = "serviceAccount is required by Policy but is not set"
+	w.heldBack("web", "False PolicyViolation: "+why)
 	w.create(bundle("late", "x", everywhere()))
-	sees(w, "nothing new while a Policy is not acted on", "False Pending: Pending(2) "+why, bundleReady(w, "late"))
+	sees(w, "nothing new that violates the Policy", "False PolicyViolation: "+why, bundleReady(w, "late"))
 	remove[*fleet.Policy](w, in("p"))
 	sees(w, "then it comes", "True", bundleReady(w, "late"))
 	sees(w, "as does what was held back", "True", bundleReady(w, "web"))

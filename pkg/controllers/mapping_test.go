@@ -178,13 +178,13 @@ func sameName(t *testing.T, w *world) {
 	sees(w, "and free again", "True", bundleReady(w, "web"))
 }
 
-// limitOfTheCluster: a kind that limits a namespace limits its guests.
+// limitOfTheCluster: the limits of a namespace count for Bundles of other namespaces that come
+// there.
 func limitOfTheCluster(_ *testing.T, w *world) {
-	w.create(&fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: "shops", Name: "p"}})
+	w.create(&fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: "shops", Name: "p"}, RequireServiceAccount: true})
 	w.settle()
 	w.create(lentBundle("guarded", everywhere()))
-	sees(w, "held back there alone", `False Pending: Pending(1) [Cluster shops/s1: Policy "p" limits this namespace and is not implemented yet: `+
-		`nothing new is deployed until it is gone]`, bundleReady(w, "guarded"))
+	sees(w, "held back there alone", "False Pending: Pending(1) [Cluster shops/s1: serviceAccount is required by Policy but is not set]", bundleReady(w, "guarded"))
 	sees(w, "held back there alone", "c1", w.on("guarded"))
 	remove[*fleet.Policy](w, kube.Key{Namespace: "shops", Name: "p"})
 	sees(w, "and then it comes", "c1 s1", w.on("guarded"))

@@ -200,6 +200,8 @@ func (w *world) create(obj kube.Object) kube.Object {
 		obj, err = kube.StoreOf[*fleet.GitRepo](w.admin).Create(w.t.Context(), o)
 	case *fleet.Policy:
 		_, err = kube.StoreOf[*fleet.Policy](w.admin).Create(w.t.Context(), o)
+	case *fleet.GitRepoRestriction:
+		_, err = kube.StoreOf[*fleet.GitRepoRestriction](w.admin).Create(w.t.Context(), o)
 	case *fleet.BundleNamespaceMapping:
 		_, err = kube.StoreOf[*fleet.BundleNamespaceMapping](w.admin).Create(w.t.Context(), o)
 	case *fleet.ImageScan:

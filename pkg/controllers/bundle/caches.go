@@ -8,6 +8,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
+	"github.com/fleetworkspace/fleet/pkg/controllers/policycache"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
@@ -41,8 +42,9 @@ func makeCaches(b *base, c *kube.Client) *caches {
 			Labels: fleet.LabelCarried + "=true"}, stripSecret),
 		suspension: kube.NewCache[*corev1.ConfigMap](c, kube.Watch{
 			Namespace: b.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
-		limits: map[string]*kube.Cache[*metav1.PartialObjectMetadata]{},
-		mapped: makeMappingCaches(c),
+		policies: policycache.New(c),
+		limits:   map[string]*kube.Cache[*metav1.PartialObjectMetadata]{},
+		mapped:   makeMappingCaches(c),
 	}
 	for _, kind := range limitingKinds() {
 		out.limits[kind] = kube.NewMetaCache(c, fleet.GroupVersion.WithKind(kind), kube.Watch{}, stripMeta)

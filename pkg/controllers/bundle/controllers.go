@@ -19,6 +19,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/display"
 	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
+	"github.com/fleetworkspace/fleet/pkg/controllers/policycache"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
@@ -82,6 +83,7 @@ type caches struct {
 	secrets     *kube.Cache[*metav1.PartialObjectMetadata]
 	configMaps  *kube.Cache[*metav1.PartialObjectMetadata] // copies
 	suspension  *kube.Cache[*corev1.ConfigMap]
+	policies    *policycache.Cache
 	limits      map[string]*kube.Cache[*metav1.PartialObjectMetadata] // by kind
 	mapped      mappingCaches
 	owned       *kube.Cache[*metav1.PartialObjectMetadata] // namespaces of clusters; nil: see followNamespaces
@@ -216,6 +218,7 @@ func (c *Controllers) Runnables() []kube.Runner {
 	for _, kind := range limitingKinds() {
 		parts = append(parts, c.base.cache.limits[kind])
 	}
+	parts = append(parts, c.base.cache.policies.Runnables()...)
 	parts = append(parts, c.base.cache.mapped.runnables()...)
 	if c.base.cache.owned != nil {
 		parts = append(parts, c.base.cache.owned)

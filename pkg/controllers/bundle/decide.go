@@ -36,6 +36,7 @@ type snapshot struct {
 	releaseName string        // see named
 	hold        string        // why nothing new may be written; empty: it may
 	restricted  bool          // hold is a limit of the namespace, not a suspension
+	violation   error         // why the limits of the namespace refuse the Bundle; nil: they do not
 	carriedSources
 	candidateSet
 	known
@@ -150,8 +151,7 @@ func decide(s *snapshot) *decision {
 		return d
 	}
 	refused := matchClusters(s, d)
-	if len(d.pairs) == 0 {
-		d.plan.Problem = &summary.Problem{Reason: fleet.ReasonNoTargets, Message: refused}
+	if d.plan.Problem = s.problem(d, refused); len(d.pairs) == 0 {
 		return d
 	}
 	d.plan.Content = s.compiled.Content()
@@ -188,6 +188,18 @@ func decide(s *snapshot) *decision {
 	return d
 }
 
+// problem returns why the Bundle cannot be Ready whatever its deployments say; nil if it
+// can: limits refuse it, or it targets no cluster, because of refused.
+func (s *snapshot) problem(d *decision, refused string) *summary.Problem {
+	switch {
+	case s.violation != nil:
+		return problemOf(s.violation)
+	case len(d.pairs) == 0:
+		return &summary.Problem{Reason: fleet.ReasonNoTargets, Message: refused}
+	}
+	return nil
+}
+
 // unrendered counts the clusters without labels: templates of values are not rendered
 // for them, as in Rancher Fleet.
 func unrendered(compiled *deployment.Compiled, pairs []*pair) values.Unrendered {
@@ -204,6 +216,13 @@ func unrendered(compiled *deployment.Compiled, pairs []*pair) values.Unrendered 
 // acceptedCondition returns condition Accepted of a Bundle; nil if the Bundle needs
 // none.
 func acceptedCondition(s *snapshot) *fleet.Condition {
+	if s.violation != nil {
+		return &fleet.Condition{
+			Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, ObservedGeneration: s.bundle.Generation,
+			Reason:  reconcile.ReasonOf(s.violation),
+			Message: condition.Message("Bundle in namespace " + s.key.Namespace + " violates Policy: " + s.violation.Error()),
+		}
+	}
 	if !s.restricted {
 		return unsupportedCondition(support.UnsupportedFields(s.bundle), s.bundle.Generation)
 	}
@@ -231,7 +250,7 @@ func blockingProblem(s *snapshot) *summary.Problem {
 		return &summary.Problem{Reason: fleet.ReasonNotImplemented, Message: text}
 	}
 	if s.compiledErr != nil {
-		return problemOf(s.compiledErr)
+		return problemOf(cmp.Or(s.violation, s.compiledErr))
 	}
 	return nil
 }

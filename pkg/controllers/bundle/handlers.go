@@ -73,6 +73,7 @@ func (e *eventHandlers) addHandlers() {
 			}
 		})
 	}
+	e.cache.policies.OnChange(e.targeting.onPolicy)
 	e.targeting.addMappingHandlers()
 	e.cache.mapped.namespaces.OnChange(e.budgets.onBudgetChange)
 	e.cache.mapped.namespaces.OnChange(e.guards.onApproval)

@@ -87,11 +87,14 @@ func (s *snapshot) mappingVerdict(key kube.Key) (target.Verdict, bool) {
 	return target.Verdict{}, false
 }
 
-// holdPair sets why nothing may be written for a targeted pair: by a mapping, or
-// because another Bundle uses the name of its deployment.
+// holdPair sets why nothing may be written for a targeted pair: by a mapping, by limits of
+// a namespace, or because another Bundle uses the name of its deployment.
 func (s *snapshot) holdPair(p *pair) {
 	if p.want.Held == "" {
 		p.want.Held = s.foreign[p.key].held
+	}
+	if err := s.compiled.RefusalOn(p.verdict, p.place); err != nil && p.want.Held == "" {
+		p.want.Held = errorText(err)
 	}
 	if p.refused == "" {
 		p.refused = s.taken[p.key]
@@ -185,6 +188,9 @@ func (t *targeting) onLimit(namespace string) {
 	t.table.BumpMoves()
 	t.enqueueBundles(t.bundlesFor(namespace))
 }
+
+// onPolicy enqueues the Bundles that the limits of a namespace apply to.
+func (t *targeting) onPolicy(namespace string) { t.enqueueBundles(t.bundlesFor(namespace)) }
 
 // onNameFreed enqueues the Bundles of a name: a deployment of this name was deleted,
 // for which a Bundle of another namespace may have waited.

@@ -118,7 +118,7 @@ func (p *pairState) saveWork(w *work) {
 }
 
 // resumeWork returns the stored rest of a decision; nil if there is none, or if the
-// Bundle, any cluster, a source or the permission to write has changed. Before it drops
+// Bundle, any cluster, a source, a limit or the permission to write has changed. Before it drops
 // a decision, it waits for the writes in progress. b is nil for a Bundle that does not
 // exist.
 func (p *pairState) resumeWork(key kube.Key, b *fleet.Bundle) *work {
@@ -129,7 +129,7 @@ func (p *pairState) resumeWork(key kube.Key, b *fleet.Bundle) *work {
 	if w == nil {
 		return nil
 	}
-	if b != nil && b.DeletionTimestamp == nil && entry != nil && entry.compiled == w.compiled && compiledFrom(w.compiled, b) && p.table.Moves() == w.moves && p.sources.unchanged(key.Namespace, w.sources) {
+	if b != nil && b.DeletionTimestamp == nil && entry != nil && entry.compiled == w.compiled && compiledFrom(w.compiled, b, p.limitsOf(key.Namespace, w.reach)) && p.table.Moves() == w.moves && p.sources.unchanged(key.Namespace, w.sources) {
 		if hold, _ := p.holdReason(key.Namespace); hold == w.hold {
 			return w
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/policy"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -77,8 +78,10 @@ func (bc *bundleController) Reconcile(ctx context.Context, key kube.Key) (kube.R
 	if err := bc.addFinalizer(ctx, s, d); err != nil {
 		return kube.Done, err
 	}
-	if err := bc.requestCharts(ctx, b); err != nil {
-		return kube.Done, err
+	if s.violation == nil {
+		if err := bc.requestCharts(ctx, b); err != nil {
+			return kube.Done, err
+		}
 	}
 	return bc.applyDecision(ctx, &work{snapshot: s, decision: d})
 }
@@ -86,9 +89,12 @@ func (bc *bundleController) Reconcile(ctx context.Context, key kube.Key) (kube.R
 // gather reads all that the decision needs.
 func (bc *bundleController) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error) {
 	s := &snapshot{key: kube.KeyOf(b), bundle: b, known: known{moves: bc.table.Moves()}}
+	s.reach = bc.targeting.reachOf(b)
+	limits := bc.limitsOf(s.key.Namespace, s.reach)
+	s.violation = deployment.Refusal(b, limits)
 	refused := bc.sources.refusedOf(s.key)
 	if s.parts, s.compiledErr = bc.content.findContent(b); s.compiledErr == nil {
-		s.compiled, s.compiledErr = bc.compiled(ctx, b) // before the clusters: changes of these are compared with it
+		s.compiled, s.compiledErr = bc.compiled(ctx, b, limits) // before the clusters: changes of these are compared with it
 		if err := bc.copies.gatherSources(ctx, s); s.compiledErr == nil {
 			s.compiledErr = err
 		}
@@ -109,15 +115,16 @@ func (bc *bundleController) gather(ctx context.Context, b *fleet.Bundle) (*snaps
 	return s, nil
 }
 
-// compiled returns the compiled Bundle, compiled again only if the Bundle has changed.
+// compiled returns the compiled Bundle, compiled again only if the Bundle or the limits have
+// changed.
 // It costs one read where the Bundle has values.
-func (bc *bundleController) compiled(ctx context.Context, b *fleet.Bundle) (*deployment.Compiled, error) {
+func (bc *bundleController) compiled(ctx context.Context, b *fleet.Bundle, limits policy.Namespaces) (*deployment.Compiled, error) {
 	key := kube.KeyOf(b)
 	bc.pairs.mu.Lock()
 	entry := bc.pairs.compiled[key]
 	bc.pairs.mu.Unlock()
 	if entry != nil {
-		if compiledFrom(entry.compiled, b) {
+		if compiledFrom(entry.compiled, b, limits) {
 			return entry.compiled, nil
 		}
 	}
@@ -129,7 +136,7 @@ func (bc *bundleController) compiled(ctx context.Context, b *fleet.Bundle) (*dep
 			return nil, err
 		}
 	}
-	compiled, err := deployment.Compile(b, contentID(b), next.values)
+	compiled, err := deployment.CompileWithin(b, contentID(b), next.values, limits)
 	if err != nil {
 		bc.pairs.dropCompiled(key)
 		return nil, err
@@ -142,10 +149,21 @@ func (bc *bundleController) compiled(ctx context.Context, b *fleet.Bundle) (*dep
 }
 
 // compiledFrom reports whether a compiled bundle was made from the current version of a
-// Bundle.
-func compiledFrom(compiled *deployment.Compiled, b *fleet.Bundle) bool {
+// Bundle, with the current limits.
+func compiledFrom(compiled *deployment.Compiled, b *fleet.Bundle, limits policy.Namespaces) bool {
 	old := compiled.Bundle()
-	return old.UID == b.UID && old.Generation == b.Generation && maps.Equal(old.Labels, b.Labels) && contentID(old) == contentID(b)
+	return maps.Equal(compiled.Limits(), limits) && old.UID == b.UID && old.Generation == b.Generation && maps.Equal(old.Labels, b.Labels) && contentID(old) == contentID(b)
+}
+
+// limitsOf returns the limits of the namespaces of a Bundle and of its clusters.
+func (bs *base) limitsOf(namespace string, reach target.MappedNamespaces) policy.Namespaces {
+	out := policy.Namespaces{}
+	for _, ns := range append([]string{namespace}, reach.Namespaces()...) {
+		if l := bs.cache.policies.Of(ns); l != nil {
+			out[ns] = l
+		}
+	}
+	return out
 }
 
 // readValues reads the Secret with the values of a Bundle into entry.
@@ -225,7 +243,6 @@ func (bc *bundleController) observeForeign(b *fleet.Bundle) (kube.Result, error)
 // candidates finds the clusters that a Bundle may target, and the clusters of other
 // namespaces where it is deployed although no mapping allows it any more.
 func (bc *bundleController) candidates(s *snapshot) {
-	s.reach = bc.targeting.reachOf(s.bundle)
 	s.candidates = bc.table.Candidates(s.key.Namespace)
 	s.foreign = map[kube.Key]foreignCluster{}
 	own := len(s.candidates)

@@ -38,7 +38,7 @@ func (bc *bundleController) apply(ctx context.Context, w *work) (rest bool, err 
 	if w.turn == nil {
 		w.turn, w.creating = bc.slots.newTurn(), newBatch(w.batch)
 	}
-	if w.hold == "" {
+	if w.hold == "" && w.violation == nil {
 		if err := bc.ensureContent(ctx, w.snapshot, w.decision); err != nil {
 			return false, errors.Join(err, w.turn.wait())
 		}

@@ -1,6 +1,6 @@
 // Package notimplemented answers for kinds that this version accepts but does not
-// implement, or that are switched off: it sets condition Accepted of their objects, where the kind has
-// conditions, and sends one Warning event.
+// implement, or that are switched off: it sets condition Accepted of their objects, and
+// sends one Warning event.
 package notimplemented
 
 import (
@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -39,8 +38,6 @@ func New(s scope.Scope, c *kube.Client, imageScans bool) *Manager {
 	}
 	none := refusal{fleet.ReasonNotImplemented, support.Message([]string{"kind Schedule"})}
 	refuse(h, client, "schedule", none, func(o *fleet.Schedule) { h.setAccepted(&o.Status.Conditions, o, none) })
-	warn[*fleet.Policy](h, client)
-	warn[*fleet.GitRepoRestriction](h, client)
 	return h
 }
 
@@ -98,22 +95,4 @@ func (m *Manager) setAccepted(conditions *[]fleet.Condition, obj kube.Object, wh
 		Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, ObservedGeneration: obj.GetGeneration(),
 		Reason: why.reason, Message: condition.Message(why.message),
 	}, m.now())
-}
-
-// warn emits an event about each new object of a kind that has no conditions. Objects
-// that are older than this process already had their event.
-func warn[P kube.Object](h *Manager, c *kube.Client) {
-	cache := kube.NewCache[P](c, kube.Watch{}, nil)
-	start := metav1.NewTime(h.now().Add(-time.Second))
-	var none P
-	cache.OnChange(func(old, changed P) {
-		if kube.Object(old) != kube.Object(none) || kube.Object(changed) == kube.Object(none) || !h.scope.Owns(changed) {
-			return
-		}
-		if created := changed.GetCreationTimestamp(); created.Before(&start) {
-			return
-		}
-		h.events.Event(changed, kube.Warning, fleet.ReasonNotImplemented, support.Message(support.UnsupportedFields(changed)))
-	})
-	h.parts = append(h.parts, cache)
 }

@@ -12,9 +12,7 @@ import (
 // kinds are the kinds that nothing acts on. limits reports that the kind exists
 // to limit what may be deployed: Fleet then fails closed.
 var kinds = map[string]struct{ limits bool }{
-	"GitRepoRestriction": {limits: true},
-	"Policy":             {limits: true},
-	"Schedule":           {limits: true},
+	"Schedule": {limits: true},
 }
 
 // Kinds lists the kinds that nothing acts on yet, by name.
@@ -41,10 +39,6 @@ func UnsupportedFields(obj any) []string {
 	switch o := obj.(type) {
 	case *fleet.Bundle:
 		out = bundle(&o.Spec)
-	case *fleet.GitRepoRestriction:
-		out = []string{"kind GitRepoRestriction"}
-	case *fleet.Policy:
-		out = []string{"kind Policy"}
 	case *fleet.Schedule:
 		out = []string{"kind Schedule"}
 	}

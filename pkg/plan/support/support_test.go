@@ -26,7 +26,7 @@ func TestMissing(t *testing.T) {
 			[]string{"targets.allowedTargetNamespaceSelector"}},
 		"Cluster": {"everything that is said of an agent counts",
 			&fleet.Cluster{Spec: fleet.ClusterSpec{PrivateRepoURL: "x", AgentPullSecrets: &[]corev1.LocalObjectReference{}}}, nil},
-		"Kind": {"a kind that nothing acts on", &fleet.Policy{}, []string{"kind Policy"}},
+		"Kind": {"a kind that nothing acts on", &fleet.Schedule{}, []string{"kind Schedule"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestKindsAreKnown(t *testing.T) {
 			t.Errorf("%s is no kind of Fleet", kind)
 		}
 	}
-	if diff := cmp.Diff([]string{"GitRepoRestriction", "Policy", "Schedule"}, Limiting()); diff != "" {
+	if diff := cmp.Diff([]string{"Schedule"}, Limiting()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -75,8 +75,8 @@ func TestLimitReason(t *testing.T) {
 	if got := LimitReason(nil); got != "" {
 		t.Errorf("no limits, no words: %q", got)
 	}
-	got := LimitReason([]Limit{{"Schedule", "night"}, {"Policy", "p"}})
-	want := `Policy "p" limits this namespace and is not implemented yet: nothing new is deployed until it is gone (and 1 more)`
+	got := LimitReason([]Limit{{"Schedule", "night"}, {"Schedule", "day"}})
+	want := `Schedule "day" limits this namespace and is not implemented yet: nothing new is deployed until it is gone (and 1 more)`
 	if got != want {
 		t.Errorf("got %q", got)
 	}
