@@ -30,8 +30,8 @@ func cases() map[string]testCase {
 			w.at.Cluster.Spec.Paused = true
 			w.at.Deployment.Spec.Paused = true
 		}},
-		"well-limits": {"a limit stops what is new alone", func(w *world) {
-			w.s.Limits = []support.Limit{{Kind: "Policy", Name: "tight"}}
+		"well-limits": {"limits that allow the Bundle are named", func(w *world) {
+			w.s.Policies = []*fleet.Policy{{ObjectMeta: metav1.ObjectMeta{Namespace: w.s.Bundle.Namespace, Name: "tight"}, AllowedServiceAccounts: []string{"a"}}}
 		}},
 		"well-other-files": {"files of another bundle do not stop this one", func(w *world) {
 			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionStalled, "True", "File", "db/fleet.yaml:4: there is no file", time.Hour)}
@@ -329,9 +329,21 @@ func pauseCases() map[string]testCase {
 
 func holdCases() map[string]testCase {
 	return map[string]testCase{
-		"policy-limits": {"a kind that limits and is not implemented stops what is new", func(w *world) {
+		"source-limits": {"a GitRepo that violates a limit names the rule and its object", func(w *world) {
+			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionStalled, "True", fleet.EventPolicyViolation, "serviceAccount is required by Policy but is not set", time.Hour)}
+			w.s.Policies = []*fleet.Policy{{ObjectMeta: metav1.ObjectMeta{Namespace: w.s.Bundle.Namespace, Name: "tight"}, RequireServiceAccount: true}}
+		}},
+		"policy-limits": {"a limit that the Bundle violates is named, with its object", func(w *world) {
 			w.behind()
-			w.s.Limits = []support.Limit{{Kind: "Policy", Name: "tight"}}
+			w.s.Policies = []*fleet.Policy{{ObjectMeta: metav1.ObjectMeta{Namespace: w.s.Bundle.Namespace, Name: "tight"}, RequireServiceAccount: true}}
+		}},
+		"policy-namespace": {"options that the Bundle gets on the cluster are judged", func(w *world) {
+			w.behind()
+			w.s.Restrictions = []*fleet.GitRepoRestriction{{ObjectMeta: metav1.ObjectMeta{Namespace: w.s.Bundle.Namespace, Name: "tight"}, AllowedTargetNamespaces: []string{"a", "b"}}}
+		}},
+		"policy-schedule": {"a kind that limits and is not implemented stops what is new", func(w *world) {
+			w.behind()
+			w.s.Limits = []support.Limit{{Kind: "Schedule", Name: "night"}}
 		}},
 		"policy-blocks": {"a field that would limit it is not ignored", func(w *world) {
 			w.s.Bundle.Spec.Targets = append([]fleet.BundleTarget{{BundleDeploymentOptions: fleet.BundleDeploymentOptions{

@@ -10,6 +10,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/placement"
+	"github.com/fleetworkspace/fleet/pkg/plan/policy"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -28,6 +29,7 @@ type compiledSubject struct {
 	content  string                   // id of the resources
 	groups   map[string]target.Groups // by namespace
 	reach    target.MappedNamespaces
+	limits   policy.Namespaces
 	problem  *fleet.Condition // why the Bundle as a whole cannot be Ready
 }
 
@@ -35,7 +37,8 @@ func newStudy(s Subject) *compiledSubject {
 	b := s.Bundle
 	out := &compiledSubject{
 		Subject: s, content: preview.ContentID(b), problem: view.ReadyProblem(b), groups: map[string]target.Groups{},
-		reach: target.CompileMappings(s.Mappings).ReachOf(b.Namespace, b.Labels, s.Spaces),
+		reach:  target.CompileMappings(s.Mappings).ReachOf(b.Namespace, b.Labels, s.Spaces),
+		limits: policy.Of(s.Restrictions, s.Policies),
 	}
 	spaces := map[string][]*fleet.ClusterGroup{}
 	for _, g := range s.Groups {
@@ -45,7 +48,7 @@ func newStudy(s Subject) *compiledSubject {
 		out.groups[namespace], _ = target.CompileGroups(list)
 	}
 	if out.matcher, out.fault = target.Compile(&s.Bundle.Spec); out.fault == nil {
-		if compiled, err := deployment.Compile(s.Bundle, out.content, s.Values); err == nil {
+		if compiled, err := deployment.CompileWithin(s.Bundle, out.content, s.Values, out.limits); err == nil {
 			out.compiled = compiled
 		}
 	}
@@ -119,6 +122,9 @@ func (b *bundleOnCluster) findVersion() {
 	if b.compiled != nil && b.place != nil && b.verdict.Deploy {
 		b.wanted, b.broken = b.version()
 	}
+	if b.limitsHidden() && bd != nil && bd.Spec.StagedDeploymentID != b.wanted {
+		b.wanted = "" // limits may change it
+	}
 	switch {
 	case bd == nil:
 		b.outdated = !b.isForbidden(Deployments) || b.reported != nil && (b.reported.State == fleet.OutOfSync || b.reported.State == fleet.Pending)
@@ -138,6 +144,9 @@ func (b *bundleOnCluster) candidate() placement.Candidate {
 }
 
 func (b *bundleOnCluster) version() (string, error) {
+	if b.refusal() != nil { // the deployment stays as it is
+		return "", nil
+	}
 	n, err := placement.Version(b.compiled, b.candidate(), placement.Rules{})
 	return n.ID, err
 }

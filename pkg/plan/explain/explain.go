@@ -137,9 +137,13 @@ type Subject struct {
 	Findings []string
 	// Values is the data of the Secret with the Bundle's values, if it has any.
 	Values map[string][]byte
-	// Limits are the objects that exist to limit the namespaces of Bundle and
-	// cluster.
-	Limits  []support.Limit
+	// Limits are the objects of kinds that nothing acts on yet, and that exist to limit the
+	// namespaces of Bundle and cluster.
+	Limits []support.Limit
+	// Restrictions and Policies are those of the same namespaces.
+	Restrictions []*fleet.GitRepoRestriction
+	Policies     []*fleet.Policy
+
 	Brake   view.GlobalPause
 	Manager view.Manager // of the Bundle's shard
 	Hidden  []Hidden

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 	"github.com/fleetworkspace/fleet/pkg/plan/helmop"
+	"github.com/fleetworkspace/fleet/pkg/plan/policy"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -24,7 +26,14 @@ func (s *compiledSubject) helmOpLink(name string) linkState {
 		return stop(ReasonLeaving, fmt.Sprintf("helmop %s is gone; what it deployed is being removed", name)).withEvidence("helmop", key).
 			hint("to see what is left", "fleet get deployments -n %s --bundle %s", s.Bundle.Namespace, s.Bundle.Name)
 	}
-	return helmOpState(s.Subject)
+	j := helmOpState(s.Subject)
+	if j.Reason == fleet.EventPolicyViolation || j.Reason == policy.ReasonInvalid {
+		spec := s.HelmOp.Spec
+		limits := policy.Aggregate(nil, slices.DeleteFunc(slices.Clone(s.Policies), func(p *fleet.Policy) bool { return p.Namespace != s.HelmOp.Namespace }))
+		limits.SetHelmOpDefaults(&spec)
+		j = j.withRule(limits.HelmOpError(&spec))
+	}
+	return j
 }
 
 // helmOpState says what keeps the manager from finding the chart of a HelmOp, or which

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,9 @@ func (h holdLinks) policyLink() linkState {
 		return stop(fleet.ReasonNotImplemented, text).withSince(view.ChangedAt(h.Bundle.Status.Conditions, fleet.ConditionReady)).
 			hint("to deploy it with this version", "remove that field from %s", h.file())
 	}
+	if err := h.refusal(); err != nil {
+		return h.refusedLink(err)
+	}
 	text := support.LimitReason(h.Limits)
 	switch {
 	case text != "" && h.outdated:
@@ -40,8 +44,17 @@ func (h holdLinks) policyLink() linkState {
 	case h.problem != nil && linkOf(h.problem.Reason) == Policy:
 		return stop(h.problem.Reason, h.problem.Message).withSince(view.ChangedAt(h.Bundle.Status.Conditions, fleet.ConditionReady))
 	}
+	return h.allowedLink()
+}
+
+// allowedLink names the objects that limit the namespace and allow the Bundle.
+func (h holdLinks) allowedLink() linkState {
+	ns := h.Bundle.Namespace
+	if names := h.limitNames(); len(names) > 0 {
+		return ok("allowed by %s", view.List(names, 3)).withEvidence("limits", len(names))
+	}
 	var seen, unseen []string
-	for _, kind := range support.Limiting() {
+	for _, kind := range append(slices.Clone(limitingKinds), support.Limiting()...) {
 		if plural, _, known := fleet.Resource(kind); known && h.isForbidden(plural) {
 			unseen = append(unseen, kind)
 		} else {

@@ -17,6 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/policy"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -63,6 +64,9 @@ func (s *compiledSubject) readLink() linkState {
 	}
 	if _, c := view.RepoTrouble(r); c != nil && !s.isPartialRead(c) && c.Type != fleet.ConditionDeletionHeld {
 		j := stop(c.Reason, c.Message).withSince(view.ChangedAt(r.Status.Conditions, c.Type))
+		if c.Reason == fleet.EventPolicyViolation || c.Reason == policy.ReasonInvalid {
+			j = j.withRule(s.limits[r.Namespace].GitRepoError(&r.Spec))
+		}
 		j.hints = s.repoHints(c)
 		return j
 	}
@@ -377,7 +381,7 @@ func linkOf(reason string) Name {
 	switch reason {
 	case fleet.ReasonNoTargets, target.ReasonInvalidSelector:
 		return Target
-	case fleet.ReasonNotImplemented, fleet.ReasonRestricted, fleet.EventPolicyViolation:
+	case fleet.ReasonNotImplemented, fleet.ReasonRestricted, fleet.EventPolicyViolation, policy.ReasonInvalid:
 		return Policy
 	case fleet.ReasonSuspended:
 		return Pause

@@ -20,6 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/placement"
+	"github.com/fleetworkspace/fleet/pkg/plan/policy"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
@@ -42,6 +43,9 @@ type Input struct {
 	// Secrets hold the values of the Bundle, if it has a valuesHash, and those of
 	// Deployments.
 	Secrets []*corev1.Secret
+	// Restrictions and Policies are the limits of all namespaces.
+	Restrictions []*fleet.GitRepoRestriction
+	Policies     []*fleet.Policy
 }
 
 // A Result is what the Bundle becomes on all clusters.
@@ -85,15 +89,20 @@ type Cluster struct {
 // (rolloutStrategy.maxNew). Other limits hold, as far as the existing deployments show
 // them. The same input gives the same result.
 //
-// Errors are about the Bundle as a whole: selectors that cannot be read, and values that
-// are missing (reconcile.RequeueAfter).
+// Errors are about the Bundle as a whole: selectors that cannot be read, limits of its
+// namespace that refuse it (policy.Violation), and values that are missing
+// (reconcile.RequeueAfter).
 func Compute(in Input) (Result, error) {
 	b := in.Bundle
 	if text := support.BlockReason(&b.Spec); text != "" {
 		return Result{}, reconcile.TerminalError(fleet.ReasonNotImplemented, errors.New(text))
 	}
 	id := ContentID(b)
-	compiled, err := deployment.Compile(b, id, valuesOf(in))
+	limits := policy.Of(in.Restrictions, in.Policies)
+	if err := deployment.Refusal(b, limits); err != nil {
+		return Result{}, err
+	}
+	compiled, err := deployment.CompileWithin(b, id, valuesOf(in), limits)
 	if err != nil {
 		return Result{}, err
 	}

@@ -238,3 +238,20 @@ func TestOfRefuses(t *testing.T) {
 }
 
 func intOrString(n int32) intstr.IntOrString { return intstr.FromInt32(n) }
+
+// Limits are those of the manager: they refuse the Bundle, or change its options.
+func TestLimits(t *testing.T) {
+	p := &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "p"}, RequireServiceAccount: true}
+	in := Input{Bundle: aBundle(everywhere()), Clusters: []*fleet.Cluster{cluster("c1", "env=dev")}, Policies: []*fleet.Policy{p}}
+	if _, err := Compute(in); reconcile.ReasonOf(err) != fleet.EventPolicyViolation || err.Error() != "serviceAccount is required by Policy but is not set" {
+		t.Errorf("got %v", err)
+	}
+	in.Bundle.Spec.ServiceAccount = "deployer"
+	r, err := Compute(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := r.Clusters[0].Object.Spec.Options; o.CreateNamespace == nil || *o.CreateNamespace {
+		t.Errorf("the namespace would be created: %+v", o)
+	}
+}

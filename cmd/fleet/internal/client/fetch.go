@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -62,6 +63,24 @@ func fetchListed[T any](ctx context.Context, s *Session, q Query, wanted map[vie
 		}
 	}
 	return nil
+}
+
+// LimitsAs lists the GitRepoRestrictions or Policies of a namespace; of all namespaces if it
+// is empty. For objects that the user may not list it returns nothing and prints a warning. A
+// server that does not know the kind has none.
+func LimitsAs[T any](ctx context.Context, s *Session, kind, namespace string) ([]*T, error) {
+	plural, _, _ := fleet.Resource(kind)
+	items, _, err := s.Listed(ctx, Query{Resource: fleet.GroupVersion.WithResource(plural), Namespace: namespace})
+	switch {
+	case UnknownResource(err):
+		return nil, nil
+	case apierrors.IsForbidden(err):
+		s.Std.Note("warning: not yours to see: %s in %s; what they forbid or change is not shown here", plural, cmp.Or(namespace, "all namespaces"))
+		return nil, nil
+	case err != nil:
+		return nil, DescribeServerError(s.Server, err)
+	}
+	return AllAs[T](items)
 }
 
 // EveryAs lists what one query finds. For objects that the user may not list it returns

@@ -14,6 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/explain"
+	"github.com/fleetworkspace/fleet/pkg/plan/policy"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	plantarget "github.com/fleetworkspace/fleet/pkg/plan/target"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -75,6 +76,15 @@ func workspace(ctx context.Context, r *client.ExplainReader, to *explain.Subject
 		return err
 	}
 	to.Groups = append(to.Groups, groups...)
+	restrictions, err := client.List[fleet.GitRepoRestriction](ctx, r, limitsIn(policy.KindRestriction, namespace))
+	if err != nil {
+		return err
+	}
+	policies, err := client.List[fleet.Policy](ctx, r, limitsIn(policy.KindPolicy, namespace))
+	if err != nil {
+		return err
+	}
+	to.Restrictions, to.Policies = append(to.Restrictions, restrictions...), append(to.Policies, policies...)
 	for _, kind := range support.Limiting() {
 		plural, _, _ := fleet.Resource(kind)
 		found, err := client.List[metav1.PartialObjectMetadata](ctx, r, client.Query{Resource: fleet.GroupVersion.WithResource(plural), Namespace: namespace})
@@ -86,6 +96,11 @@ func workspace(ctx context.Context, r *client.ExplainReader, to *explain.Subject
 		}
 	}
 	return nil
+}
+
+func limitsIn(kind, namespace string) client.Query {
+	plural, _, _ := fleet.Resource(kind)
+	return client.Query{Resource: fleet.GroupVersion.WithResource(plural), Namespace: namespace}
 }
 
 // readMappings reads the mappings that may lead a Bundle to other namespaces, and the labels

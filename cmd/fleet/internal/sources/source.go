@@ -12,6 +12,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/policy"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
 )
 
@@ -44,6 +45,23 @@ func (s *Source) LookFurther(ctx context.Context, in *preview.Input) error {
 			return err
 		}
 		in.Clusters, in.Groups, in.Deployments = append(in.Clusters, clusters...), append(in.Groups, groups...), append(in.Deployments, deployments...)
+	}
+	return nil
+}
+
+// ReadLimits reads the GitRepoRestrictions and Policies of the namespaces of the Bundle and
+// of its clusters. It leaves out what the user may not see, with a warning.
+func (s *Source) ReadLimits(ctx context.Context, in *preview.Input) error {
+	for _, ns := range append([]string{s.Bundle.Namespace}, preview.ReachOf(*in).Namespaces()...) {
+		restrictions, err := client.LimitsAs[fleet.GitRepoRestriction](ctx, s.Live, policy.KindRestriction, ns)
+		if err != nil {
+			return err
+		}
+		policies, err := client.LimitsAs[fleet.Policy](ctx, s.Live, policy.KindPolicy, ns)
+		if err != nil {
+			return err
+		}
+		in.Restrictions, in.Policies = append(in.Restrictions, restrictions...), append(in.Policies, policies...)
 	}
 	return nil
 }
@@ -135,6 +153,9 @@ func (s *Source) readInput(ctx context.Context, in *preview.Input) error {
 		return err
 	}
 	if err := s.LookFurther(ctx, in); err != nil {
+		return err
+	}
+	if err := s.ReadLimits(ctx, in); err != nil {
 		return err
 	}
 	if s.Bundle.Spec.ValuesHash == "" {

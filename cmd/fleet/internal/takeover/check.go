@@ -15,6 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/printer"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/sources"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/policy"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
@@ -125,8 +126,10 @@ type visibleFleet struct {
 	repos       map[string]*fleet.GitRepo            // by workspace and name
 	deployments map[string][]*fleet.BundleDeployment // by the Bundle's workspace and name
 	limits      map[string][]support.Limit           // by workspace
-	mapped      map[string]bool                      // workspaces with mappings
-	unplaced    map[string]string                    // why nothing can be deployed to a Cluster, by workspace and name
+	restricted  []*fleet.GitRepoRestriction
+	policies    []*fleet.Policy
+	mapped      map[string]bool   // workspaces with mappings
+	unplaced    map[string]string // why nothing can be deployed to a Cluster, by workspace and name
 }
 
 // readVisibleFleet reads all that Bundles depend on, within -n.
@@ -140,6 +143,7 @@ func readVisibleFleet(ctx context.Context, s *client.Session) (*visibleFleet, er
 	err := errors.Join(
 		listInto(ctx, s, "bundles", &t.bundles), listInto(ctx, s, "clusters", &t.clusters), listInto(ctx, s, "groups", &t.groups),
 		listInto(ctx, s, "repos", &repos), listInto(ctx, s, "deployments", &deployments),
+		limitsInto(ctx, s, policy.KindRestriction, &t.restricted), limitsInto(ctx, s, policy.KindPolicy, &t.policies),
 		eachOf(ctx, s, "BundleNamespaceMapping", func(namespace, _ string) { t.mapped[namespace] = true }))
 	for _, kind := range support.Limiting() {
 		err = errors.Join(err, eachOf(ctx, s, kind, func(namespace, name string) {
@@ -190,6 +194,11 @@ func listInto[T any](ctx context.Context, s *client.Session, plural string, into
 	return err
 }
 
+func limitsInto[T any](ctx context.Context, s *client.Session, kind string, into *[]*T) (err error) {
+	*into, err = client.LimitsAs[T](ctx, s, kind, s.Scope)
+	return err
+}
+
 // eachOf reports the objects of a kind that is not one of kinds, within -n. A server
 // that does not know the kind has none.
 func eachOf(ctx context.Context, s *client.Session, kind string, report func(namespace, name string)) error {
@@ -208,7 +217,7 @@ func eachOf(ctx context.Context, s *client.Session, kind string, report func(nam
 func (v *visibleFleet) input(ctx context.Context, s *client.Session, b *fleet.Bundle) (takeover.Input, error) {
 	key := b.Namespace + "/" + b.Name
 	in := takeover.Input{
-		Input: preview.Input{Bundle: b, Clusters: v.clusters, Groups: v.groups, Deployments: v.deployments[key]},
+		Input: preview.Input{Bundle: b, Clusters: v.clusters, Groups: v.groups, Deployments: v.deployments[key], Restrictions: v.restricted, Policies: v.policies},
 		Repo:  v.repos[b.Namespace+"/"+b.Labels[fleet.LabelRepoName]], Limits: v.limits[b.Namespace], Unplaced: v.unplaced,
 	}
 	src := sources.Source{Bundle: b, Live: s}
