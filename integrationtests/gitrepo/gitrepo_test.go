@@ -307,11 +307,11 @@ func brake(s *fixture) {
 	s.says("Reconciling", "False", "", "")
 }
 
-// A limit that is not implemented stops everything new, and says so.
+// A Policy that the GitRepo violates stops everything new, and says so.
 func restriction(s *fixture) {
-	policy := create(s.world, &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "p"}})
+	policy := create(s.world, &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "p"}, RequireServiceAccount: true})
 	s.follow(nil) // there is nothing in the repository before the worker knows of the Policy
-	s.says("Accepted", "False", "Restricted", `Policy "p" limits this namespace and is not implemented yet: nothing new is deployed until it is gone`)
+	s.says("Accepted", "False", "PolicyViolation", "serviceAccount is required by Policy but is not set")
 	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
 	s.force()
 	if len(s.bundles()) != 0 {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/policycache"
 	"github.com/fleetworkspace/fleet/pkg/controllers/rancherca"
 	"github.com/fleetworkspace/fleet/pkg/controllers/secretcache"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -22,10 +23,6 @@ const (
 	bySecret = "secret" // GitRepos by "namespace/name" of their Secrets
 	byRepo   = "repo"   // Bundles by "namespace/name" of their GitRepo
 )
-
-// limiting are the kinds that may say what a repository is allowed to do. They
-// are not implemented, so a namespace that has one is left alone.
-var limiting = []string{"GitRepoRestriction", "Policy"}
 
 // makeCaches makes the caches that the worker reads.
 func (w *Worker) makeCaches(c *kube.Client) {
@@ -43,10 +40,7 @@ func (w *Worker) makeCaches(c *kube.Client) {
 	})
 	w.cache.secrets = secretcache.New(c)
 	w.cache.config = kube.NewCache(c, kube.Watch{Namespace: w.cfg.Namespace}, stripConfigMap)
-	w.cache.limits = map[string]*kube.Cache[*metav1.PartialObjectMetadata]{}
-	for _, kind := range limiting {
-		w.cache.limits[kind] = kube.NewMetaCache(c, fleet.GroupVersion.WithKind(kind), kube.Watch{}, stripMeta)
-	}
+	w.cache.limits = policycache.New(c)
 }
 
 // stripRepo drops the status fields that the controller role writes and this package
@@ -98,16 +92,7 @@ func (w *Worker) addHandlers() {
 			w.enqueueAll("")
 		}
 	})
-	for _, c := range w.cache.limits {
-		c.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
-			switch {
-			case old == nil:
-				w.enqueueAll(changed.Namespace)
-			case changed == nil:
-				w.enqueueAll(old.Namespace)
-			}
-		})
-	}
+	w.cache.limits.OnChange(w.enqueueAll)
 }
 
 // onSecretChanged enqueues the GitRepos that use a Secret.

@@ -7,7 +7,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
-	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
 // Access is how a GitRepo's repository may be reached, for a loop that commits to it. It
@@ -16,9 +15,9 @@ type Access struct {
 	Source git.Source
 	// Writable reports that there are credentials.
 	Writable bool
-	// Refused, Closed and Suspended are those of gitrepo.Facts.
-	Refused           error
-	Closed, Suspended string
+	// Refused and Suspended are those of gitrepo.Facts.
+	Refused   error
+	Suspended string
 
 	access access
 }
@@ -34,7 +33,10 @@ func (a Access) Explain(err error) error {
 
 // Access reads the Secrets of a GitRepo, and the limits of its namespace.
 func (w *Worker) Access(ctx context.Context, repo *fleet.GitRepo) (Access, error) {
-	out := Access{Closed: support.LimitReason(w.limits(repo.Namespace)), Suspended: w.suspended()}
+	out := Access{Refused: w.cache.limits.Of(repo.Namespace).GitRepoError(&repo.Spec), Suspended: w.suspended()}
+	if out.Refused != nil {
+		return out, nil
+	}
 	a, err := w.credentials.access(ctx, repo)
 	switch {
 	case reconcile.IsTerminal(err):

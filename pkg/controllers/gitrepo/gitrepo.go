@@ -22,6 +22,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource/publish"
+	"github.com/fleetworkspace/fleet/pkg/controllers/policycache"
 	"github.com/fleetworkspace/fleet/pkg/controllers/rancherca"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -84,7 +85,7 @@ type caches struct {
 	bundles *kube.Cache[*metav1.PartialObjectMetadata]
 	secrets *kube.Cache[*metav1.PartialObjectMetadata]
 	config  *kube.Cache[*corev1.ConfigMap] // of the system namespace
-	limits  map[string]*kube.Cache[*metav1.PartialObjectMetadata]
+	limits  *policycache.Cache
 }
 
 // memories are what is remembered of GitRepos between runs.
@@ -178,9 +179,7 @@ func (w *Worker) Loops() []*kube.Controller { return []*kube.Controller{w.loop, 
 // Runnables returns the caches and loops to run.
 func (w *Worker) Runnables() []kube.Runner {
 	parts := []kube.Runner{w.cache.repos, w.cache.bundles, w.cache.secrets, w.cache.config, w.events}
-	for _, c := range w.cache.limits {
-		parts = append(parts, c)
-	}
+	parts = append(parts, w.cache.limits.Runnables()...)
 	return append(parts, w.loop, w.poller.loop)
 }
 

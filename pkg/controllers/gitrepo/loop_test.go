@@ -186,25 +186,65 @@ func TestBrake(t *testing.T) {
 	})
 }
 
-// An object that limits what a namespace may deploy stops all that is new there.
-func TestLimitedNamespace(t *testing.T) {
+// A GitRepo that violates a limit is not read, and is read when the limit allows it.
+func TestViolation(t *testing.T) {
 	g := newGit(t)
+	limit := &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: ws, Name: "limit"}, AllowedServiceAccounts: []string{"deployer"}}
+	limit.GitRepo = &fleet.GitRepoPolicySpec{DefaultServiceAccount: "other"}
 	looptest.Undisturbed(t, looptest.Loop{
 		Start: g.start(scope.Scope{}),
-		Given: g.given("a", func(w *looptest.World) {
-			looptest.Make(w, &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: ws, Name: "limit"}})
-		}),
+		Given: g.given("a", func(w *looptest.World) { looptest.Make(w, limit.DeepCopy()) }),
 		When: func(w *looptest.World) {
 			made(w)
 			w.Pass(5 * time.Minute)
-			wantCondition(w, fleet.ConditionAccepted, "False", fleet.ReasonRestricted, `Policy "limit"`)
+			wantCondition(w, fleet.ConditionAccepted, "False", fleet.EventPolicyViolation, "disallowed serviceAccount other: other not in allowed set [deployer]")
+			wantCondition(w, fleet.ConditionStalled, "True", fleet.EventPolicyViolation, "disallowed serviceAccount other")
 			wantBundles(w)
-			looptest.Remove[*fleet.Policy](w, ws, "limit")
+			if g.resolved > 0 {
+				w.Errorf("the repository was asked %d times", g.resolved)
+			}
+			looptest.Change(w, ws, "limit", func(p *fleet.Policy) { p.AllowedServiceAccounts = append(p.AllowedServiceAccounts, "other") })
 			w.Pass(time.Second)
 		},
 		Then: func(w *looptest.World) {
 			wantRead(w, g.head())
 			wantCondition(w, fleet.ConditionAccepted, "True", "", "")
+			if got := repo(w).Spec.ServiceAccount; got != "other" {
+				w.Errorf("want the default in the spec, got %q", got)
+			}
+		},
+	})
+}
+
+// A limit that comes later keeps what is deployed, and a GitRepo that violates it can be
+// deleted.
+func TestViolationLater(t *testing.T) {
+	g := newGit(t)
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: g.start(scope.Scope{}),
+		Given: g.given("a"),
+		When: func(w *looptest.World) {
+			made(w)
+			w.Pass(time.Minute)
+			wantBundles(w, "repo-a")
+			looptest.Make(w, &fleet.GitRepoRestriction{ObjectMeta: metav1.ObjectMeta{Namespace: ws, Name: "limit"}, AllowedTargetNamespaces: []string{"a"}})
+			w.Pass(time.Second)
+			wantCondition(w, fleet.ConditionAccepted, "False", fleet.EventPolicyViolation, "empty targetNamespace denied, because allowedTargetNamespaces restriction is present")
+			g.push("main", "a b")
+			w.Pass(5 * time.Minute)
+			wantBundles(w, "repo-a")
+			looptest.Remove[*fleet.GitRepo](w, ws, "repo")
+			w.Pass(time.Second)
+			if b := bundleOf(w, "repo-a"); b == nil || b.DeletionTimestamp == nil {
+				w.Errorf("want the Bundle deleted, got %+v", b)
+			}
+			looptest.Change(w, ws, "repo-a", func(b *fleet.Bundle) { b.Finalizers = nil }) // it is withdrawn
+		},
+		Then: func(w *looptest.World) {
+			wantBundles(w)
+			if r := repo(w); r != nil {
+				w.Errorf("want the GitRepo gone, got %+v", r.ObjectMeta)
+			}
 		},
 	})
 }

@@ -114,7 +114,6 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 	m := w.memories.get(key, repo.UID)
 	f := gitrepo.Facts{
 		Repo:      repo,
-		Closed:    support.LimitReason(w.limits(repo.Namespace)),
 		Suspended: w.suspended(),
 		Lost:      m.lost,
 		Read:      m.read,
@@ -132,11 +131,18 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 		}
 		repo, f.Repo = held, held
 	}
-	repo, err := w.migrateRegex(ctx, repo)
+	repo, err := w.setDefaults(ctx, repo)
 	if err != nil {
 		return f, what{}, err
 	}
+	if repo, err = w.migrateRegex(ctx, repo); err != nil {
+		return f, what{}, err
+	}
 	f.Repo = repo
+	if f.Refused = w.cache.limits.Of(repo.Namespace).GitRepoError(&repo.Spec); f.Refused != nil {
+		w.poller.unfollow(key)
+		return f, what{}, nil
+	}
 	f.Appeared = w.names.hasAppeared(ctx, repo, m)
 	a, err := w.credentials.access(ctx, repo)
 	switch {
@@ -145,7 +151,7 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 	case err != nil:
 		return f, what{}, err
 	}
-	if f.Refused != nil || f.Closed != "" {
+	if f.Refused != nil {
 		w.poller.unfollow(key)
 		return f, what{}, nil
 	}
@@ -166,14 +172,14 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 	return f, what{follow: follow, access: a}, nil
 }
 
-// limits returns the policy objects that may restrict what is deployed from a
-// namespace.
-func (w *Worker) limits(namespace string) []support.Limit {
-	var list []support.Limit
-	for kind, c := range w.cache.limits {
-		for _, o := range c.List(namespace) {
-			list = append(list, support.Limit{Kind: kind, Name: o.Name})
-		}
+// setDefaults writes the defaults of the namespace into the spec of a GitRepo.
+func (w *Worker) setDefaults(ctx context.Context, repo *fleet.GitRepo) (*fleet.GitRepo, error) {
+	limits := w.cache.limits.Of(repo.Namespace)
+	if spec := repo.Spec; !limits.SetGitRepoDefaults(&spec) {
+		return repo, nil
 	}
-	return list
+	return w.repos.Mutate(ctx, repo, func(r *fleet.GitRepo) error {
+		limits.SetGitRepoDefaults(&r.Spec)
+		return nil
+	})
 }

@@ -144,7 +144,7 @@ func (c *Controller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	}
 	d := imageupdate.Decide(imageupdate.Facts{
 		Repo: &known, Scans: scans, Source: access.Source.ID(), Writable: access.Writable,
-		Refused: access.Refused, Closed: access.Closed, Suspended: access.Suspended, Last: m.failed,
+		Refused: access.Refused, Suspended: access.Suspended, Last: m.failed,
 	}, c.now())
 	if d.Action == imageupdate.Commit {
 		return c.commit(ctx, repo, access, d)

@@ -242,9 +242,11 @@ func TestBlocked(t *testing.T) {
 		"NoSettings": {repo: func(r *fleet.GitRepo) { r.Spec.ImageScanCommit = nil }, reason: imageupdate.ReasonSettingsMissing, text: "spec.imageScanCommit is missing"},
 		"Pinned":     {repo: func(r *fleet.GitRepo) { r.Spec.Revision = "v1" }, reason: imageupdate.ReasonPinned, text: "pins"},
 		"NoSecret":   {when: func(*looptest.World) { h.set(func() { h.access.Writable = false }) }, reason: imageupdate.ReasonNoCredentials, text: imageupdate.NoCredentials},
-		"Restricted": {when: func(*looptest.World) { h.set(func() { h.access.Closed = "a Policy" }) }, reason: fleet.ReasonRestricted, text: "a Policy"},
-		"Outside":    {repo: func(r *fleet.GitRepo) { r.Spec.Paths = []string{"../x"} }, reason: imageupdate.ReasonInvalidPath, text: "resolves outside the repository root"},
-		"Template":   {repo: func(r *fleet.GitRepo) { r.Spec.ImageScanCommit.MessageTemplate = "{{" }, reason: imageupdate.ReasonInvalidTemplate, text: "messageTemplate"},
+		"Restricted": {when: func(*looptest.World) {
+			h.set(func() { h.access.Refused = reconcile.TerminalError(fleet.EventPolicyViolation, errors.New("a Policy")) })
+		}, reason: fleet.EventPolicyViolation, text: "a Policy"},
+		"Outside":  {repo: func(r *fleet.GitRepo) { r.Spec.Paths = []string{"../x"} }, reason: imageupdate.ReasonInvalidPath, text: "resolves outside the repository root"},
+		"Template": {repo: func(r *fleet.GitRepo) { r.Spec.ImageScanCommit.MessageTemplate = "{{" }, reason: imageupdate.ReasonInvalidTemplate, text: "messageTemplate"},
 		"Scan": {when: func(w *looptest.World) {
 			looptest.Change(w, ws, "b", func(s *fleet.ImageScan) {
 				s.Status.Conditions = []fleet.Condition{{Type: fleet.ConditionImageScanned, Status: "False", Message: "no tag found"}}

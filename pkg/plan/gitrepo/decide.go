@@ -68,11 +68,10 @@ type Facts struct {
 	Credentials, ReadWith string
 	// Head is nil if the repository was not asked since the spec changed.
 	Head *Head
-	// Refused, Closed and Missing say what is wrong with the spec: a Secret that
-	// cannot be used; a limit of the namespace that is not implemented; fields
-	// that nothing acts on. The last does not stop anything.
+	// Refused and Missing say what is wrong with the spec: a Secret that cannot be used, or
+	// a limit of the namespace that the spec violates; fields that nothing acts on. The
+	// last does not stop anything.
 	Refused error
-	Closed  string
 	Missing string
 	// ScansOff reports that image scanning is switched off: nothing is committed.
 	ScansOff bool
@@ -126,8 +125,6 @@ func Decide(f Facts) Step {
 		return Step{Remove, "the GitRepo is deleted"}
 	case f.Refused != nil:
 		return Step{Wait, f.Refused.Error()}
-	case f.Closed != "":
-		return Step{Wait, f.Closed}
 	case f.Head == nil:
 		return Step{Wait, "the repository is being asked"}
 	case f.Head.Err != nil:

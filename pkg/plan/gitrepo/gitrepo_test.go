@@ -191,9 +191,9 @@ func TestDecide(t *testing.T) {
 		},
 		"Suspended":     {facts: Facts{Repo: readRepo(nil), Head: at("c2"), Suspended: "suspended: x"}, want: Step{Wait, "suspended: x"}},
 		"SuspendedRest": {facts: Facts{Repo: readRepo(nil), Head: at("c1"), Suspended: "suspended: x"}, want: Step{Rest, "nothing is new"}},
-		"Restricted":    {facts: Facts{Repo: readRepo(nil), Head: at("c2"), Closed: "Policy p"}, want: Step{Wait, "Policy p"}},
+		"Restricted":    {facts: Facts{Repo: readRepo(nil), Head: at("c2"), Refused: errors.New("Policy p")}, want: Step{Wait, "Policy p"}},
 		"Refused":       {facts: Facts{Repo: readRepo(nil), Head: at("c2"), Refused: gone}, want: Step{Wait, gone.Error()}},
-		"Deleted":       {facts: Facts{Repo: readRepo(deleted), Closed: "Policy p", Refused: gone}, want: Step{Remove, "the GitRepo is deleted"}},
+		"Deleted":       {facts: Facts{Repo: readRepo(deleted), Refused: gone}, want: Step{Remove, "the GitRepo is deleted"}},
 		"DeletedProtected": {
 			why: "the controller takes the protection off once a person has approved it",
 			facts: Facts{Repo: readRepo(func(r *fleet.GitRepo) {

@@ -111,8 +111,6 @@ func acceptedCondition(f Facts) fleet.Condition {
 	switch {
 	case f.Refused != nil:
 		return conditionOfError(f.Refused)
-	case f.Closed != "":
-		return falseCondition(fleet.ReasonRestricted, f.Closed)
 	case f.Missing != "":
 		return falseCondition(fleet.ReasonNotImplemented, f.Missing)
 	}
@@ -133,8 +131,6 @@ func findTrouble(f Facts) *trouble {
 	switch {
 	case f.Refused != nil:
 		return of(f.Refused, false)
-	case f.Closed != "":
-		return &trouble{fleet.ReasonRestricted, f.Closed, false, false}
 	case reconcile.IsTerminal(head):
 		return of(head, false)
 	case reconcile.IsTerminal(f.Read.Err):

@@ -41,9 +41,9 @@ type Facts struct {
 	// are credentials.
 	Source   string
 	Writable bool
-	// Refused, Closed and Suspended are those of gitrepo.Facts.
-	Refused           error
-	Closed, Suspended string
+	// Refused and Suspended are those of gitrepo.Facts.
+	Refused   error
+	Suspended string
 	// Last is the last attempt that failed, by this process.
 	Last Attempt
 }
@@ -115,8 +115,6 @@ func blocked(f Facts, active []*fleet.ImageScan) (reason, message string) {
 		return ReasonPinned, fmt.Sprintf("spec.revision %q pins the repository: commits go to a branch only", condition.Cut(spec.Revision, 100))
 	case f.Suspended != "":
 		return fleet.ReasonSuspended, f.Suspended
-	case f.Closed != "":
-		return fleet.ReasonRestricted, f.Closed
 	case f.Refused != nil:
 		return reconcile.ReasonOf(f.Refused), f.Refused.Error()
 	case !f.Writable:

@@ -68,10 +68,12 @@ func TestDecide(t *testing.T) {
 		"NoSettings":              {change: func(f *Facts) { f.Repo.Spec.ImageScanCommit = nil }, action: Block, reason: ReasonSettingsMissing, message: "spec.imageScanCommit is missing for 1 image scan, and nothing is committed"},
 		"Pinned":                  {change: func(f *Facts) { f.Repo.Spec.Revision = "v1" }, action: Block, reason: ReasonPinned, message: `spec.revision "v1" pins the repository: commits go to a branch only`},
 		"Suspended":               {change: func(f *Facts) { f.Suspended = "fleet is suspended" }, action: Block, reason: fleet.ReasonSuspended, message: "fleet is suspended"},
-		"Restricted":              {change: func(f *Facts) { f.Closed = "a Policy" }, action: Block, reason: fleet.ReasonRestricted, message: "a Policy"},
-		"Refused":                 {change: func(f *Facts) { f.Refused = reconcile.TerminalError("Bad", errors.New("no secret")) }, action: Block, reason: "Bad", message: "no secret"},
-		"NoSecret":                {change: func(f *Facts) { f.Writable = false }, action: Block, reason: ReasonNoCredentials, message: "requires git secret for write access: set spec.clientSecretName"},
-		"ScanFailed":              {change: func(f *Facts) { f.Scans = append(f.Scans, failed("c"), failed("b")) }, action: Block, reason: ReasonScanFailed, message: `image scan "b" of x has failed: no tag found (and 1 more)`},
+		"Restricted": {change: func(f *Facts) {
+			f.Refused = reconcile.TerminalError(fleet.EventPolicyViolation, errors.New("a Policy"))
+		}, action: Block, reason: fleet.EventPolicyViolation, message: "a Policy"},
+		"Refused":    {change: func(f *Facts) { f.Refused = reconcile.TerminalError("Bad", errors.New("no secret")) }, action: Block, reason: "Bad", message: "no secret"},
+		"NoSecret":   {change: func(f *Facts) { f.Writable = false }, action: Block, reason: ReasonNoCredentials, message: "requires git secret for write access: set spec.clientSecretName"},
+		"ScanFailed": {change: func(f *Facts) { f.Scans = append(f.Scans, failed("c"), failed("b")) }, action: Block, reason: ReasonScanFailed, message: `image scan "b" of x has failed: no tag found (and 1 more)`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
