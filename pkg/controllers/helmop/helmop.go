@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/policycache"
 	"github.com/fleetworkspace/fleet/pkg/controllers/rancherca"
 	"github.com/fleetworkspace/fleet/pkg/controllers/secretcache"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -72,7 +73,7 @@ type caches struct {
 	bundles  *kube.Cache[*fleet.Bundle] // of HelmOps
 	secrets  *kube.Cache[*metav1.PartialObjectMetadata]
 	config   *kube.Cache[*corev1.ConfigMap] // the suspension
-	policies *kube.Cache[*metav1.PartialObjectMetadata]
+	policies *policycache.Cache
 }
 
 // An answer is what a source has said for one HelmOp. Without it the source is asked once
@@ -99,7 +100,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Controller {
 			bundles:  kube.NewCache(cached, kube.Watch{Labels: fleet.LabelHelmOpName}, stripBundle),
 			secrets:  secretcache.New(cached),
 			config:   kube.NewCache[*corev1.ConfigMap](cached, kube.Watch{Namespace: cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
-			policies: kube.NewMetaCache(cached, fleet.GroupVersion.WithKind("Policy"), kube.Watch{}, stripMeta),
+			policies: policycache.PoliciesOnly(cached),
 		},
 	}
 	h.cache.ops.Index(bySecret, func(op *fleet.HelmOp) []string {
@@ -116,7 +117,8 @@ func (h *Controller) Loops() []*kube.Controller { return []*kube.Controller{h.lo
 
 // Runnables returns the caches and loops to run.
 func (h *Controller) Runnables() []kube.Runner {
-	return []kube.Runner{h.cache.ops, h.cache.bundles, h.cache.secrets, h.cache.config, h.cache.policies, h.events, h.loop}
+	parts := []kube.Runner{h.cache.ops, h.cache.bundles, h.cache.secrets, h.cache.config}
+	return append(append(parts, h.cache.policies.Runnables()...), h.events, h.loop)
 }
 
 const annotationApplied = "kubectl.kubernetes.io/last-applied-configuration"
@@ -130,8 +132,6 @@ func stripOp(op *fleet.HelmOp) {
 
 // stripBundle drops the status, which is not read here.
 func stripBundle(b *fleet.Bundle) { b.Status = fleet.BundleStatus{} }
-
-func stripMeta(m *metav1.PartialObjectMetadata) { m.Annotations, m.OwnerReferences = nil, nil }
 
 // addHandlers makes the watches enqueue the HelmOps that they affect.
 func (h *Controller) addHandlers() {
@@ -156,6 +156,9 @@ func (h *Controller) addHandlers() {
 		}
 		key := kube.KeyOf(orOld(old, changed))
 		affected := h.cache.ops.ByIndex(bySecret, key.String())
+		if h.cache.policies.Of(key.Namespace).DefaultHelmSecret() == key.Name {
+			affected = append(affected, h.cache.ops.ByIndex(bySecret, kube.Key{Namespace: key.Namespace}.String())...)
+		}
 		if rancherca.IsSecret(key) {
 			affected = h.cache.ops.List("")
 		}
@@ -165,10 +168,11 @@ func (h *Controller) addHandlers() {
 		}
 	})
 	h.cache.config.OnChange(func(_, _ *corev1.ConfigMap) { h.enqueueAll("") })
-	h.cache.policies.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
-		if old == nil || changed == nil {
-			h.enqueueAll(orOld(old, changed).Namespace)
+	h.cache.policies.OnChange(func(namespace string) {
+		for _, op := range h.cache.ops.ByIndex(bySecret, kube.Key{Namespace: namespace}.String()) {
+			h.forget(kube.KeyOf(op)) // its Secret may be another one
 		}
+		h.enqueueAll(namespace)
 	})
 }
 

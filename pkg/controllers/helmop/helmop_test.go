@@ -449,6 +449,37 @@ func TestSecret(t *testing.T) {
 	})
 }
 
+// Defaults of a Policy go to the Bundle and not into the HelmOp, and the Secret that they
+// name is used and followed.
+func TestDefaults(t *testing.T) {
+	s := newSource("1.0.0")
+	s.play(t, looptest.Loop{
+		Given: given(func(w *looptest.World) {
+			looptest.Make(w, &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "defaults"}, RequireServiceAccount: true,
+				HelmOp: &fleet.HelmOpPolicySpec{DefaultServiceAccount: "deployer", DefaultHelmSecretName: "auth"}})
+		}),
+		When: func(w *looptest.World) {
+			made(w)
+			w.Pass(time.Minute)
+			wantCondition(w, fleet.ConditionAccepted, "False", `there is no Secret "auth"`)
+			looptest.Make(w, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "auth"},
+				Data:       map[string][]byte{"username": []byte("u"), "password": []byte("p")},
+			})
+		},
+		Then: func(w *looptest.World) {
+			wantVersion(w, "1.0.0")
+			wantCondition(w, fleet.ConditionAccepted, "True", "")
+			if b := bundleOf(w); b.Spec.ServiceAccount != "deployer" || b.Spec.HelmOpOptions.SecretName != "auth" {
+				w.Errorf("the Bundle lacks the defaults: %+v", b.Spec)
+			}
+			if spec := opOf(w).Spec; spec.ServiceAccount+spec.HelmSecretName != "" {
+				w.Errorf("the HelmOp was changed: %+v", spec)
+			}
+		},
+	})
+}
+
 // What forbids a HelmOp keeps its Bundle as it is, and is shown.
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -457,10 +488,10 @@ func TestRefused(t *testing.T) {
 	}{
 		"Spec": {func(w *looptest.World) { changeOp(w, func(op *fleet.HelmOp) { op.Spec.Helm.Chart = "" }) }, "non-OCI repository with an empty chart field"},
 		"Policy": {func(w *looptest.World) {
-			looptest.Make(w, &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "limits"}})
+			looptest.Make(w, &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "limits"}, RequireServiceAccount: true})
 			w.Pass(time.Second)
 			changeOp(w, func(op *fleet.HelmOp) { op.Spec.Helm.Version = "1.0.0" })
-		}, "limits"},
+		}, "serviceAccount is required by Policy but is not set"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSource("1.0.0", "1.1.0")

@@ -3,7 +3,6 @@ package helmop
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,7 +21,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/helmop"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
-	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -66,6 +64,7 @@ func (h *Controller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	if err != nil {
 		return kube.Done, kube.IgnoreGone(err)
 	}
+	op = h.withDefaults(op)
 	f := helmop.Facts{Op: op, Refused: h.refused(op), Suspended: h.suspended()}
 	next := kube.Done
 	if f.Refused == nil && f.Suspended == "" {
@@ -76,17 +75,18 @@ func (h *Controller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	return next, h.report(ctx, f)
 }
 
+// withDefaults returns a HelmOp with the defaults of the Policies of its namespace, which go
+// to its Bundle; the HelmOp itself is not changed.
+func (h *Controller) withDefaults(op *fleet.HelmOp) *fleet.HelmOp {
+	out := *op
+	h.cache.policies.Of(op.Namespace).SetHelmOpDefaults(&out.Spec)
+	return &out
+}
+
 // refused returns why nothing is done for a HelmOp until a user changes something; nil if
 // nothing speaks against it.
 func (h *Controller) refused(op *fleet.HelmOp) error {
-	var limits []support.Limit
-	for _, p := range h.cache.policies.List(op.Namespace) {
-		limits = append(limits, support.Limit{Kind: "Policy", Name: p.Name})
-	}
-	if why := support.LimitReason(limits); why != "" {
-		return reconcile.TerminalError(fleet.ReasonRestricted, errors.New(why))
-	}
-	return helmop.SpecError(&op.Spec)
+	return cmp.Or(h.cache.policies.Of(op.Namespace).HelmOpError(&op.Spec), helmop.SpecError(&op.Spec))
 }
 
 // suspended returns why the whole fleet is suspended ("fleet suspend --all"); empty if it
