@@ -26,15 +26,17 @@ import (
 
 // Objects are what a file holds of the kinds that commands read.
 type Objects struct {
-	bundles     []*fleet.Bundle
-	Clusters    []*fleet.Cluster
-	Groups      []*fleet.ClusterGroup
-	mappings    []*fleet.BundleNamespaceMapping
-	contents    []*fleet.Content
-	Deployments []*fleet.BundleDeployment
-	Secrets     []*corev1.Secret
-	namespaces  []*corev1.Namespace
-	others      []string // kinds that were read and are of no use
+	bundles      []*fleet.Bundle
+	Clusters     []*fleet.Cluster
+	Groups       []*fleet.ClusterGroup
+	mappings     []*fleet.BundleNamespaceMapping
+	contents     []*fleet.Content
+	Deployments  []*fleet.BundleDeployment
+	Secrets      []*corev1.Secret
+	namespaces   []*corev1.Namespace
+	restrictions []*fleet.GitRepoRestriction
+	policies     []*fleet.Policy
+	others       []string // kinds that were read and are of no use
 }
 
 // ReadObjects reads the objects of a file that the user names; - is stdin. It says
@@ -106,6 +108,10 @@ func (f *objectFile) addObject(u *unstructured.Unstructured, document int, item 
 		err = convertObject(f, u, place, &f.Groups)
 	case "BundleNamespaceMapping." + fleet.Group:
 		err = convertObject(f, u, place, &f.mappings)
+	case "GitRepoRestriction." + fleet.Group:
+		err = convertObject(f, u, place, &f.restrictions)
+	case "Policy." + fleet.Group:
+		err = convertObject(f, u, place, &f.policies)
 	case "Content." + fleet.Group:
 		err = convertObject(f, u, place, &f.contents)
 	case "BundleDeployment." + fleet.Group:

@@ -52,6 +52,7 @@ func (s *Source) LookFurther(ctx context.Context, in *preview.Input) error {
 // ReadLimits reads the GitRepoRestrictions and Policies of the namespaces of the Bundle and
 // of its clusters. It leaves out what the user may not see, with a warning.
 func (s *Source) ReadLimits(ctx context.Context, in *preview.Input) error {
+	in.Restrictions, in.Policies = nil, nil
 	for _, ns := range append([]string{s.Bundle.Namespace}, preview.ReachOf(*in).Namespaces()...) {
 		restrictions, err := client.LimitsAs[fleet.GitRepoRestriction](ctx, s.Live, policy.KindRestriction, ns)
 		if err != nil {
@@ -88,6 +89,7 @@ func (s *Source) Add(name string, std printer.Stdio) error {
 	}
 	s.File.Clusters, s.File.Groups = more.Clusters, more.Groups
 	s.File.mappings, s.File.namespaces = more.mappings, more.namespaces
+	s.File.restrictions, s.File.policies = more.restrictions, more.policies
 	s.File.Deployments = append(s.File.Deployments, more.Deployments...)
 	s.File.Secrets = append(s.File.Secrets, more.Secrets...)
 	s.File.contents = append(s.File.contents, more.contents...)
@@ -100,6 +102,12 @@ func (s *Source) Add(name string, std printer.Stdio) error {
 	for _, m := range s.File.mappings {
 		m.Namespace = cmp.Or(m.Namespace, s.Bundle.Namespace)
 	}
+	for _, r := range s.File.restrictions {
+		r.Namespace = cmp.Or(r.Namespace, s.Bundle.Namespace)
+	}
+	for _, p := range s.File.policies {
+		p.Namespace = cmp.Or(p.Namespace, s.Bundle.Namespace)
+	}
 	if n := len(s.File.Clusters); n == 0 {
 		return fmt.Errorf("%w: no Cluster in %s", cli.ErrInput, cli.ShownFile(name))
 	}
@@ -111,7 +119,7 @@ func (s *Source) Add(name string, std printer.Stdio) error {
 func (s *Source) Preview(ctx context.Context) (preview.Input, preview.Result, error) {
 	in := preview.Input{
 		Bundle: s.Bundle, Clusters: s.File.Clusters, Groups: s.File.Groups, Deployments: s.File.Deployments, Secrets: s.File.Secrets,
-		Mappings: s.File.mappings, Namespaces: s.File.namespaces,
+		Mappings: s.File.mappings, Namespaces: s.File.namespaces, Restrictions: s.File.restrictions, Policies: s.File.policies,
 	}
 	if s.Live == nil {
 		r, err := preview.Compute(in)

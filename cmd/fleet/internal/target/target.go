@@ -16,6 +16,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
+	"github.com/fleetworkspace/fleet/pkg/plan/policy"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
@@ -117,6 +118,11 @@ func printInputs(std printer.Stdio, in preview.Input) error {
 		}
 		docs = append(docs, doc)
 	}
+	limits, err := limitDocuments(in)
+	if err != nil {
+		return err
+	}
+	docs = append(docs, limits...)
 	for _, ns := range in.Namespaces {
 		if reached, _ := reach.Includes(ns.Name); !reached {
 			continue
@@ -137,6 +143,28 @@ func printInputs(std printer.Stdio, in preview.Input) error {
 		docs = append(docs, doc)
 	}
 	return sources.PrintObjects(std.Err, printer.FormatYAML, docs)
+}
+
+// limitDocuments returns the limits of the namespaces of the Bundle and its clusters.
+func limitDocuments(in preview.Input) ([]any, error) {
+	var docs []any
+	for _, r := range in.Restrictions {
+		r.APIVersion, r.Kind = fleet.GroupVersion.String(), policy.KindRestriction
+		doc, err := sources.PlainObject(r)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+	for _, p := range in.Policies {
+		p.APIVersion, p.Kind = fleet.GroupVersion.String(), policy.KindPolicy
+		doc, err := sources.PlainObject(p)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+	return docs, nil
 }
 
 // objects are all that would be written, in that order. access is the Secret of
