@@ -15,7 +15,7 @@ import (
 
 // ofTheReference are the commands that keep the letters of rancher/fleet's
 // command line, whatever these mean elsewhere. docs/cli/README.md lists them.
-var ofTheReference = []string{"fleet apply", "fleet test", "fleet target", "fleet deploy", "fleet bundlediff"}
+var ofTheReference = []string{"fleet apply", "fleet test", "fleet target", "fleet deploy", "fleet bundlediff", "fleet dump"}
 
 // A letter stands for one flag in all commands, and --all for one thing, except
 // in the commands that keep rancher/fleet's.

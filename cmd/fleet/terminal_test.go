@@ -141,6 +141,7 @@ var moreCommands = map[string][]string{
 	"trouble.yaml":  {"status", "status -o yaml", "get bundles -A", "get deployments", "get repos", "explain bundle/web c1", "wait bundle/web --timeout 1s"},
 	"agents.yaml":   {"cluster agents", "cluster agents -o yaml", "status"},
 	"gate.yaml":     {"approve", "approve -o yaml"},
+	"dump.yaml":     {"dump -p none/fleet.tgz -A", "dump -p none/fleet.tgz -n shops --gitrepo wbe"},
 }
 
 // No command writes a control or format character of an object to a terminal,
