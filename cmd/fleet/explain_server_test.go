@@ -75,7 +75,7 @@ func (r *real) explainsLinks(t *testing.T) {
 		{"legacy-app", "c1", "source", "AuthenticationRefused"},
 		{"shop-settings", "c1", "bundle", "InvalidYAML"},
 		{"shop-metrics", "c1", "target", "NotTargeted"},
-		{"lonely", "c7", "policy", "Restricted"},
+		{"lonely", "c7", "policy", "PolicyViolation"},
 		{"shop-web", "c5", "pause", "Paused"},
 		{"pos-ui", "c1", "rollout", "Deferred"},
 		{"shop-metrics", "c4", "rollout", "NoPartition"},
