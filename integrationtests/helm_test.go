@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -160,31 +159,6 @@ func helmInstall(t *testing.T, w helmWorld) {
 	}
 	if w.data(t, "first", "no") != "" {
 		t.Error("a nested bundle was deployed with its parent")
-	}
-
-	quickInstalls(t, w)
-}
-
-// quickInstalls: with everything warm an install takes a small part of a second, where
-// nothing else keeps the machine busy: that is for a moment only, or not at all.
-func quickInstalls(t *testing.T, w helmWorld) {
-	t.Helper()
-	const limit = 250 * time.Millisecond
-	median := time.Hour
-	for round, end := 0, time.Now().Add(harness.Timeout); median > limit && time.Now().Before(end); round++ {
-		var took []time.Duration
-		for i := range 7 {
-			d := bundle(fmt.Sprintf("quick-%d-%d", round, i), "id", "a.yaml", cm("a", "one"))
-			start := time.Now()
-			must(t, w.Install(t.Context(), d))
-			took = append(took, time.Since(start))
-		}
-		slices.Sort(took)
-		median = took[len(took)/2]
-		t.Logf("install of one ConfigMap into a new namespace: median %v, longest %v", median, took[len(took)-1])
-	}
-	if median > limit {
-		t.Errorf("median install took %v", median)
 	}
 }
 
