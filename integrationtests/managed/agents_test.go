@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -121,7 +122,8 @@ func (k *kubelet) collects(namespace string) {
 }
 
 // start runs an agent as its pod would, and returns what stops it; nil where it
-// has no account.
+// has no account. A Pod exists until the agent has stopped: the manager waits for the
+// pods of an agent that it removes, because a running agent writes its objects again.
 func (k *kubelet) start(ctx context.Context, d *appsv1.Deployment) func() {
 	env := map[string]string{}
 	for _, v := range d.Spec.Template.Spec.Containers[0].Env {
@@ -141,6 +143,14 @@ func (k *kubelet) start(ctx context.Context, d *appsv1.Deployment) func() {
 	if k.config != nil {
 		k.config(&cfg)
 	}
+	process := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: "process", Labels: d.Spec.Template.Labels},
+		Spec:       d.Spec.Template.Spec,
+	}
+	pods := kube.StoreOf[*corev1.Pod](k.hub.Admin)
+	if _, err := pods.Create(ctx, process); err != nil {
+		return nil
+	}
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -149,5 +159,11 @@ func (k *kubelet) start(ctx context.Context, d *appsv1.Deployment) func() {
 			k.Errorf("the agent in %s ended with %v", d.Namespace, err)
 		}
 	}()
-	return func() { stop(); <-done }
+	return func() {
+		stop()
+		<-done
+		if err := pods.Delete(context.Background(), kube.KeyOf(process), kube.Precondition{}); err != nil {
+			k.Errorf("the pod of the agent in %s: %v", d.Namespace, err)
+		}
+	}
 }
