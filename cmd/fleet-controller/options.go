@@ -44,14 +44,14 @@ type options struct {
 	metricsAddress string
 	// metricsAllObjects is controllers.Metrics.AllObjects.
 	metricsAllObjects bool
-	healthAddress  string
-	webhookAddress string
-	leaderElect    bool
-	debug          bool
-	workers        int
-	workspaceMode  string
-	takeover       bool // others may be at work: wait for their end
-	scope          scope.Scope
+	healthAddress     string
+	webhookAddress    string
+	leaderElect       bool
+	debug             bool
+	workers           int
+	workspaceMode     string
+	takeover          bool // others may be at work: wait for their end
+	scope             scope.Scope
 	// from the environment only
 	lease            lease
 	tokenTTLRequired bool
