@@ -26,7 +26,7 @@ func (l *failureLog) log(s *snapshot, reason, message string) {
 	l.last[s.name] = text
 	l.mu.Unlock()
 	if !known {
-		l.to.WithFields(logrus.Fields{"deployment": s.name, "reason": reason, "error": message}).Warn("not deployed")
+		l.to.WithFields(s.logFields()).WithFields(logrus.Fields{"reason": reason, "error": message}).Warn("not deployed")
 	}
 }
 

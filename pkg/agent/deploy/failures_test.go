@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
@@ -106,4 +107,16 @@ func helmOf(t *testing.T, s *kubetest.Server) *helm.Client {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// A log line about a deployment names the user who made its GitRepo, once.
+func TestFailureNamesUser(t *testing.T) {
+	logger, hook := test.NewNullLogger()
+	l := newFailureLog(logrus.NewEntry(logger))
+	s := &snapshot{name: "web", labels: ownLabels(map[string]string{"fleet.cattle.io/created-by-user-id": "u-4711"})}
+	l.log(s, "NotOwned", "x")
+	l.log(s, "NotOwned", "x")
+	if got := hook.AllEntries(); len(got) != 1 || got[0].Data["userID"] != "u-4711" || got[0].Data["deployment"] != "web" {
+		t.Errorf("want one line with the user, got %v", got)
+	}
 }

@@ -104,8 +104,8 @@ func (r *releases) resumeCorrection(ctx context.Context, s *snapshot) error {
 
 // log returns a log entry for an action.
 func (r *releases) log(s *snapshot, a release.Action) *logrus.Entry {
-	return r.to.WithFields(logrus.Fields{
-		"deployment": s.name, "action": string(a.Verb), "reason": a.Reason, "commit": s.labels[fleet.LabelCommit],
+	return r.to.WithFields(s.logFields()).WithFields(logrus.Fields{
+		"action": string(a.Verb), "reason": a.Reason, "commit": s.labels[fleet.LabelCommit],
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/fleetworkspace/fleet/pkg/agent/drift"
 	"github.com/fleetworkspace/fleet/pkg/agent/restoreguard"
 	"github.com/fleetworkspace/fleet/pkg/agent/statuswriter"
@@ -137,12 +139,21 @@ func (s *snapshot) updateRecord() {
 	s.rec.Release = s.wanted.ID
 }
 
-// ownLabels returns the labels that decisions need.
+// logFields returns what each log entry about a deployment has.
+func (s *snapshot) logFields() logrus.Fields {
+	out := logrus.Fields{"deployment": s.name}
+	if user := s.labels[fleet.LabelCreatedByUserID]; user != "" {
+		out["userID"] = user
+	}
+	return out
+}
+
+// ownLabels returns the labels that decisions and logs need.
 func ownLabels(labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, k := range []string{
 		fleet.LabelRepoName, fleet.LabelHelmOpName, fleet.LabelBundleName, fleet.LabelBundleNamespace, fleet.LabelCommit,
-		fleet.LabelAdminNamespace,
+		fleet.LabelAdminNamespace, fleet.LabelCreatedByUserID,
 	} {
 		if v, ok := labels[k]; ok {
 			out[k] = v

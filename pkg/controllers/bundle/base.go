@@ -8,6 +8,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
@@ -91,6 +92,7 @@ func (bs *base) observe(b *fleet.Bundle) {
 func (bs *base) logFor(key kube.Key) *logrus.Entry {
 	fields := logrus.Fields{"workspace": key.Namespace, "bundle": key.Name}
 	if b, ok := bs.table.Bundle(key); ok {
+		fields = naming.LogFields("bundle", b)
 		if repo := b.Labels[fleet.LabelRepoName]; repo != "" {
 			fields["gitrepo"] = repo
 		}

@@ -3,11 +3,10 @@ package gitrepo
 import (
 	"context"
 
-	"github.com/sirupsen/logrus"
-
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
 // eventRegexMigrated is the reason of the event for a helmRepoURLRegex that was set.
@@ -47,7 +46,7 @@ func (w *Worker) migrateRegex(ctx context.Context, repo *fleet.GitRepo) (*fleet.
 	}
 	const why = "credentials of charts go only to URLs that match helmRepoURLRegex; set it to the hosts of the existing Bundles: "
 	w.events.Event(repo, kube.Normal, eventRegexMigrated, why+regex)
-	w.log.WithFields(logrus.Fields{"workspace": repo.Namespace, "gitrepo": repo.Name, "reason": "it was read by a manager without this field"}).
+	w.log.WithFields(naming.LogFields("gitrepo", repo)).WithField("reason", "it was read by a manager without this field").
 		Infof("helmRepoURLRegex set to %s", regex)
 	return repo, nil
 }

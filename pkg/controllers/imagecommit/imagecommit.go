@@ -23,6 +23,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/imageupdate"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
@@ -205,7 +206,7 @@ func (c *Controller) commit(ctx context.Context, repo *fleet.GitRepo, access git
 // announce logs an attempt, and after a push emits an event and asks the repository for its
 // new head.
 func (c *Controller) announce(repo *fleet.GitRepo, out imageupdate.Outcome) {
-	log := c.log.WithFields(logrus.Fields{"workspace": repo.Namespace, "gitrepo": repo.Name})
+	log := c.log.WithFields(naming.LogFields("gitrepo", repo))
 	switch {
 	case out.Err != nil:
 		log.WithField("error", out.Err.Error()).Warn("images not committed")

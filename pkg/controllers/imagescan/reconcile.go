@@ -13,6 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/imagescan"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
@@ -119,7 +120,7 @@ func (s *Controller) report(ctx context.Context, scan *fleet.ImageScan, f images
 	if err != nil {
 		return kube.IgnoreGone(err)
 	}
-	log := s.log.WithFields(logrus.Fields{"workspace": scan.Namespace, "imagescan": scan.Name, "image": f.Image.Name()})
+	log := s.log.WithFields(naming.LogFields("imagescan", scan)).WithField("image", f.Image.Name())
 	if f.Err == nil && old.LatestTag != f.Tag {
 		s.events.Event(got, kube.Normal, eventNewTag, "the newest tag is "+f.Tag)
 		log.WithField("tag", f.Tag).Info("new tag found")

@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/webhook"
 )
 
@@ -63,7 +63,7 @@ func (r *Receiver) affected(push webhook.Push) []announcement {
 // notifyOne writes a commit to one GitRepo, if its Secret allows it. It returns the status
 // of the answer.
 func (r *Receiver) notifyOne(ctx context.Context, a announcement, j *judge) int {
-	log := r.log.WithFields(logrus.Fields{"workspace": a.repo.Namespace, "gitrepo": a.repo.Name, "commit": a.commit})
+	log := r.log.WithFields(naming.LogFields("gitrepo", a.repo)).WithField("commit", a.commit)
 	signed, code, err := j.judge(ctx, a.repo)
 	if err == nil {
 		code = http.StatusInternalServerError

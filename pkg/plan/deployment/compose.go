@@ -23,8 +23,6 @@ const MaxBytes = 128 << 10
 // ReasonTooLarge is the reason of a deployment above MaxBytes.
 const ReasonTooLarge = "TooLarge"
 
-const labelCreatedByDisplayName = "fleet.cattle.io/created-by-display-name"
-
 // An Order is a deployment as it should be written.
 type Order struct {
 	Compiled *Compiled
@@ -227,7 +225,7 @@ func Labels(k *Compiled, p *Place) map[string]string {
 func bundleLabels(b *fleet.Bundle) map[string]string {
 	out := naming.UserKeys(b.Labels)
 	for key, v := range b.Labels {
-		if strings.HasPrefix(key, "fleet.cattle.io/") && key != labelCreatedByDisplayName {
+		if strings.HasPrefix(key, "fleet.cattle.io/") && key != fleet.LabelCreatedByDisplayName {
 			out[key] = v
 		}
 	}

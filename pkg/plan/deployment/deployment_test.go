@@ -25,7 +25,7 @@ func bundle(values map[string]any) (*fleet.Bundle, map[string][]byte) {
 	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "fleet-default", Name: "web", Generation: 3,
 		Labels: map[string]string{fleet.LabelRepoName: "examples", fleet.LabelCommit: "c0ffee", "team": "shop",
-			"objectset.rio.cattle.io/hash": "x", labelCreatedByDisplayName: "Ana"},
+			"objectset.rio.cattle.io/hash": "x", fleet.LabelCreatedByDisplayName: "Ana"},
 	}}
 	b.Spec.Targets = []fleet.BundleTarget{
 		{Name: "prod", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}},

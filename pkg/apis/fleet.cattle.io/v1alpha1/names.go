@@ -77,8 +77,12 @@ const (
 	// LabelCreatedByAgentPod is the one reserved label that an agent may ask
 	// for when it registers.
 	LabelCreatedByAgentPod = prefix + "created-by-agent-pod"
-	// LabelCreatedByUserID is the user who made a GitRepo or HelmOp.
+	// LabelCreatedByUserID is the user who made a GitRepo or HelmOp; the Bundles and
+	// deployments of a GitRepo have it too. Logs show it as userID.
 	LabelCreatedByUserID = prefix + "created-by-user-id"
+	// LabelCreatedByDisplayName is what older versions of Rancher wrote beside the id. It
+	// holds the name of a person, and controllers remove it.
+	LabelCreatedByDisplayName = prefix + "created-by-display-name"
 	// LabelShardRef is the shard that works on an object.
 	LabelShardRef = prefix + "shard-ref"
 	// LabelAgentNode is "true" on nodes that agents prefer.

@@ -167,9 +167,10 @@ const (
 
 // Reasons of events that users know from elsewhere.
 const (
-	EventGotNewCommit           = "GotNewCommit"
-	EventCreated                = "Created"
-	EventFailed                 = "Failed"
+	EventGotNewCommit = "GotNewCommit"
+	// EventFailed: the remote does not answer for a GitRepo that is not polled.
+	EventFailed = "Failed"
+	// EventFailedToCheckCommit: the remote does not answer for a GitRepo that is polled.
 	EventFailedToCheckCommit    = "FailedToCheckCommit"
 	EventFailedValidatingSecret = "FailedValidatingSecret"
 	EventPolicyViolation        = "PolicyViolation"
