@@ -375,3 +375,27 @@ func TestLargeBundleWaitsForInstallation(t *testing.T) {
 		},
 	})
 }
+
+// Older versions of Rancher wrote the name of a person into a label; it is removed, and the
+// id of the user stays, also at the Bundles.
+func TestDisplayNameRemoved(t *testing.T) {
+	g := newGit(t)
+	looptest.Undisturbed(t, looptest.Loop{
+		Start: g.start(scope.Scope{}), Given: g.given("a"),
+		When: func(w *looptest.World) {
+			makeRepo(w, "repo", func(r *fleet.GitRepo) {
+				r.Labels = map[string]string{"fleet.cattle.io/created-by-display-name": "Ana", "fleet.cattle.io/created-by-user-id": "u-4711"}
+			})
+		},
+		Then: func(w *looptest.World) {
+			wantRead(w, g.head())
+			if got := repo(w).Labels; len(got) != 1 || got["fleet.cattle.io/created-by-user-id"] != "u-4711" {
+				w.Errorf("want the id only, got %v", got)
+			}
+			got := bundleOf(w, "repo-a").Labels
+			if _, named := got["fleet.cattle.io/created-by-display-name"]; named || got["fleet.cattle.io/created-by-user-id"] != "u-4711" {
+				w.Errorf("want the id only at the Bundle, got %v", got)
+			}
+		},
+	})
+}

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -32,7 +31,7 @@ func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Result, erro
 		w.cfg.Metrics.forget(key)
 		return kube.Done, nil
 	}
-	log := w.log.WithFields(logrus.Fields{"workspace": key.Namespace, "gitrepo": key.Name})
+	log := w.log.WithFields(naming.LogFields("gitrepo", repo))
 	facts, what, err := w.gather(ctx, repo)
 	if err != nil {
 		return kube.Done, err
@@ -172,14 +171,17 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts
 	return f, what{follow: follow, access: a}, nil
 }
 
-// setDefaults writes the defaults of the namespace into the spec of a GitRepo.
+// setDefaults writes the defaults of the namespace into the spec of a GitRepo, and removes
+// its label with the name of a person.
 func (w *Worker) setDefaults(ctx context.Context, repo *fleet.GitRepo) (*fleet.GitRepo, error) {
 	limits := w.cache.limits.Of(repo.Namespace)
-	if spec := repo.Spec; !limits.SetGitRepoDefaults(&spec) {
+	_, named := repo.Labels[fleet.LabelCreatedByDisplayName]
+	if spec := repo.Spec; !limits.SetGitRepoDefaults(&spec) && !named {
 		return repo, nil
 	}
 	return w.repos.Mutate(ctx, repo, func(r *fleet.GitRepo) error {
 		limits.SetGitRepoDefaults(&r.Spec)
+		delete(r.Labels, fleet.LabelCreatedByDisplayName)
 		return nil
 	})
 }

@@ -20,7 +20,7 @@ func (w *Worker) report(ctx context.Context, facts gitrepo.Facts) error {
 	if err != nil {
 		return kube.IgnoreGone(err)
 	}
-	for _, n := range gitrepo.Changes(old, now) {
+	for _, n := range gitrepo.Changes(old, now, !facts.Repo.Spec.DisablePolling) {
 		if n.Reason != facts.Read.Reason || n.Message != facts.Read.Message { // each of those has an event
 			w.recordEvents(facts.Repo, n)
 		}

@@ -17,6 +17,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/bundlesource"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest/looptest"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -610,5 +611,40 @@ func TestRancherAuthorities(t *testing.T) {
 			trusts(w, two)
 		},
 		Then: func(w *looptest.World) { wantVersion(w, "1.0.0") },
+	})
+}
+
+// Older versions of Rancher wrote the name of a person into a label; it is removed, and the
+// id of the user stays.
+func TestDisplayNameRemoved(t *testing.T) {
+	newSource("1.0.0").play(t, looptest.Loop{
+		When: func(w *looptest.World) {
+			makeOp(w, func(op *fleet.HelmOp) {
+				op.Labels = map[string]string{"fleet.cattle.io/created-by-display-name": "Ana", "fleet.cattle.io/created-by-user-id": "u-4711"}
+			})
+		},
+		Then: func(w *looptest.World) {
+			if got := opOf(w).Labels; len(got) != 1 || got["fleet.cattle.io/created-by-user-id"] != "u-4711" {
+				w.Errorf("want the id only, got %v", got)
+			}
+			wantVersion(w, "1.0.0")
+		},
+	})
+}
+
+// A denial of the Bundle is an event of the HelmOp, and the Bundle is written once it is
+// allowed.
+func TestBundleDenied(t *testing.T) {
+	newSource("1.0.0").play(t, looptest.Loop{
+		When: func(w *looptest.World) {
+			w.Server.Deny(1, kubetest.Match{Verb: "create", Resource: "bundles"})
+			made(w)
+		},
+		Then: func(w *looptest.World) {
+			wantVersion(w, "1.0.0")
+			if n := looptest.Events(w, team, eventFailedPatch); n != 1 {
+				w.Errorf("want one event, got %d", n)
+			}
+		},
 	})
 }

@@ -40,6 +40,7 @@ const (
 const (
 	eventGotVersion       = "GotNewChartVersion"
 	eventFailedGetVersion = "FailedToGetNewChartVersion"
+	eventFailedPatch      = "FailedToPatchBundle"
 )
 
 // Reconcile brings the Bundle of one HelmOp in line with it.
@@ -64,6 +65,9 @@ func (h *Controller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 	if err != nil {
 		return kube.Done, kube.IgnoreGone(err)
 	}
+	if op, err = h.removeDisplayName(ctx, op); err != nil {
+		return kube.Done, kube.IgnoreGone(err)
+	}
 	op = h.withDefaults(op)
 	f := helmop.Facts{Op: op, Refused: h.refused(op), Suspended: h.suspended()}
 	next := kube.Done
@@ -73,6 +77,17 @@ func (h *Controller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, 
 		}
 	}
 	return next, h.report(ctx, f)
+}
+
+// removeDisplayName removes the label with the name of a person from a HelmOp.
+func (h *Controller) removeDisplayName(ctx context.Context, op *fleet.HelmOp) (*fleet.HelmOp, error) {
+	if _, named := op.Labels[fleet.LabelCreatedByDisplayName]; !named {
+		return op, nil
+	}
+	return h.ops.Mutate(ctx, op, func(o *fleet.HelmOp) error {
+		delete(o.Labels, fleet.LabelCreatedByDisplayName)
+		return nil
+	})
 }
 
 // withDefaults returns a HelmOp with the defaults of the Policies of its namespace, which go
@@ -246,7 +261,7 @@ func (h *Controller) writeBundle(ctx context.Context, f *helmop.Facts, live *fle
 		if err == nil {
 			log.Info("bundle created")
 		}
-		return err
+		return h.reportDenied(f.Op, err)
 	}
 	if live.DeletionTimestamp != nil {
 		return nil // the watch event of its deletion enqueues the HelmOp
@@ -264,10 +279,19 @@ func (h *Controller) writeBundle(ctx context.Context, f *helmop.Facts, live *fle
 		return nil
 	}
 	if _, err := h.bundles.Patch(ctx, live, changed); err != nil {
-		return kube.IgnoreGone(err)
+		return h.reportDenied(f.Op, kube.IgnoreGone(err))
 	}
 	log.Info("bundle changed")
 	return nil
+}
+
+// reportDenied emits an event if the API server denies the write of a Bundle, as an admission
+// webhook does, and returns the error.
+func (h *Controller) reportDenied(op *fleet.HelmOp, err error) error {
+	if kube.IsDenied(err) {
+		h.events.Event(op, kube.Warning, eventFailedPatch, err.Error())
+	}
+	return err
 }
 
 // report writes the status if it has changed, and emits events.
@@ -332,7 +356,7 @@ func (h *Controller) remove(ctx context.Context, op *fleet.HelmOp) (kube.Result,
 }
 
 func (h *Controller) logFor(op *fleet.HelmOp) *logrus.Entry {
-	return h.log.WithFields(logrus.Fields{"workspace": op.Namespace, "helmop": op.Name})
+	return h.log.WithFields(naming.LogFields("helmop", op))
 }
 
 // metaChanged reports whether a change of an object is more than one of its status.

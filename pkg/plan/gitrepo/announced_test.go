@@ -78,14 +78,14 @@ func TestGiveUp(t *testing.T) {
 			if c.event {
 				want = []Notice{{Warning: true, Reason: "WebhookCommitNotVisible", Message: "the repository does not show commit c2 30s after a webhook announced it"}}
 			}
-			events := Changes(repo.Status, got)
+			events := Changes(repo.Status, got, true)
 			if c.head.Err == nil {
 				if diff := cmp.Diff(want, events); diff != "" {
 					t.Errorf("%s\n-want +got\n%s", c.why, diff)
 				}
 			}
 			repo.Status = got
-			if again := Status(Facts{Repo: repo, Head: &c.head}, noon); !cmp.Equal(again, got) || len(Changes(got, again)) > 0 && c.head.Err == nil {
+			if again := Status(Facts{Repo: repo, Head: &c.head}, noon); !cmp.Equal(again, got) || len(Changes(got, again, true)) > 0 && c.head.Err == nil {
 				t.Errorf("want no second change, got %v", cmp.Diff(got, again))
 			}
 		})

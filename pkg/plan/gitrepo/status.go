@@ -222,7 +222,8 @@ type Notice struct {
 
 // Changes returns the notices for a change of status: one for each problem that begins or
 // changes, in the words of its condition, and one for an announced commit that was given up.
-func Changes(old, changed fleet.GitRepoStatus) []Notice {
+// polled says whether the GitRepo is polled.
+func Changes(old, changed fleet.GitRepoStatus, polled bool) []Notice {
 	list := notVisible(old, changed)
 	for _, kind := range []string{fleet.ConditionAccepted, fleet.ConditionGitPolling, fleet.ConditionStalled} {
 		bad := corev1.ConditionFalse
@@ -238,7 +239,9 @@ func Changes(old, changed fleet.GitRepoStatus) []Notice {
 		}
 		n := Notice{Warning: true, Reason: after.Reason, Message: after.Message}
 		if kind == fleet.ConditionGitPolling {
-			n.Reason = fleet.EventFailedToCheckCommit
+			if n.Reason = fleet.EventFailedToCheckCommit; !polled {
+				n.Reason = fleet.EventFailed
+			}
 		}
 		same := func(other Notice) bool { return other.Message == n.Message }
 		if len(list) == 0 || !same(list[len(list)-1]) {

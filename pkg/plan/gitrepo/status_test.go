@@ -205,10 +205,14 @@ func TestChanges(t *testing.T) {
 	repo := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
 	status := Status(Facts{Repo: repo, Head: &Head{Err: missing}}, noon)
 	want := []Notice{{Warning: true, Reason: "FailedToCheckCommit", Message: "no branch"}}
-	if diff := cmp.Diff(want, Changes(repo.Status, status)); diff != "" {
+	if diff := cmp.Diff(want, Changes(repo.Status, status, true)); diff != "" {
 		t.Errorf("one failure is reported once\n%s", diff)
 	}
-	if got := Changes(status, status); got != nil {
+	want[0].Reason = "Failed"
+	if diff := cmp.Diff(want, Changes(repo.Status, status, false)); diff != "" {
+		t.Errorf("a GitRepo that is not polled has the event of the single check\n%s", diff)
+	}
+	if got := Changes(status, status, true); got != nil {
 		t.Errorf("no change is no news, got %v", got)
 	}
 }
@@ -227,10 +231,10 @@ func TestInvalidBudget(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 	want := []Notice{{Warning: true, Reason: withdrawal.ReasonInvalidBudget, Message: text}}
-	if diff := cmp.Diff(want, Changes(fine, bad)); diff != "" {
+	if diff := cmp.Diff(want, Changes(fine, bad, true)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if got := Changes(bad, bad); got != nil {
+	if got := Changes(bad, bad, true); got != nil {
 		t.Errorf("reported twice: %v", got)
 	}
 	facts.Read.Warning = Notice{Warning: true, Reason: "Odd", Message: "a/cm.yaml:3: odd (and 2 more)"}
