@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -182,10 +183,18 @@ func (w *world) begin(c corev1.Container, kubeconfig []byte, identity string, mo
 	return r
 }
 
-// stop asks the program to end, and waits.
+// stop asks the program to end, as a node does, and waits. A program that ends with another
+// exit code than 0 fails the test.
 func (r *run) stop() {
-	_ = r.cmd.Process.Signal(os.Interrupt)
+	r.Helper()
+	if r.ended() {
+		return
+	}
+	_ = r.cmd.Process.Signal(syscall.SIGTERM)
 	<-r.done
+	if code := r.cmd.ProcessState.ExitCode(); code != 0 {
+		r.Errorf("exit code %d after SIGTERM", code)
+	}
 }
 
 // refused waits for the end of the program, which must have said all of these.

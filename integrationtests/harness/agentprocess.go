@@ -106,7 +106,8 @@ func (v *AgentProcess) ownToken() string {
 	return made.Status.Token
 }
 
-// run starts the agent, and returns what stops it.
+// run starts the agent, and returns what stops it, as a node stops a pod: an agent that ends
+// with another exit code than 0 fails the test.
 func (v *AgentProcess) run() (stop func()) {
 	v.Helper()
 	v.mu.Lock()
@@ -122,6 +123,9 @@ func (v *AgentProcess) run() (stop func()) {
 		agent := v.agent
 		v.mu.Unlock()
 		agent.Stop(10 * time.Second)
+		if code := agent.ExitCode(); code > 0 {
+			v.root.Errorf("the agent ended with exit code %d after SIGTERM", code)
+		}
 	}
 }
 

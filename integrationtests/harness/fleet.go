@@ -5,18 +5,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	metrics "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	sandbox "github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/port"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
@@ -61,10 +68,42 @@ var shared struct {
 	err    error
 	memory bool // its API servers are in memory
 	scans  bool // it scans images
+
+	metrics map[string]string // addresses, by the names of the manager's Deployments
 }
 
 // ScanImages switches image scanning on in the shared fleet of a package, before Main.
 func ScanImages() { shared.scans = true }
+
+// ServeMetrics lets the manager of the shared fleet of a package serve metrics, before Main.
+func ServeMetrics() {
+	first, _, err := port.Block(3)
+	if err != nil {
+		panic(err)
+	}
+	shared.metrics = map[string]string{}
+	for i, name := range []string{"fleet-controller", "gitjob", "helmops"} {
+		shared.metrics[name] = net.JoinHostPort(port.Loopback, strconv.Itoa(first+i))
+	}
+}
+
+// Metrics returns the metrics that a process of the manager serves, by the names of their
+// families. ServeMetrics was called.
+func (w *World) Metrics(deployment string) map[string]*metrics.MetricFamily {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+shared.metrics[deployment]+"/metrics", nil)
+	w.must(err)
+	answer, err := http.DefaultClient.Do(req)
+	w.must(err)
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		w.t.Fatalf("metrics of %s: %s", deployment, answer.Status)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(answer.Body)
+	w.must(err)
+	return families
+}
 
 // MainInMemory is Main for a package whose shared fleet has API servers in memory.
 func MainInMemory(m *testing.M) int {
@@ -152,6 +191,7 @@ func startShared(binary string) error {
 		CheckIn: CheckIn,
 		GOGC:    GOGC,
 
+		Metrics:    shared.metrics,
 		ImageScans: shared.scans,
 		Debug:      true, // what not even a debug message shows, no message shows
 	}

@@ -19,6 +19,7 @@ import (
 // All tests share one fleet, which starts with the first of them.
 func TestMain(m *testing.M) {
 	harness.ScanImages()
+	harness.ServeMetrics()
 	os.Exit(harness.MainInMemory(m))
 }
 

@@ -42,6 +42,10 @@ type Config struct {
 	Debug      bool          // the programs log debug messages
 	GOGC       int           // of the control planes: see cluster.Config
 
+	// Metrics are the addresses at which the management cluster's manager serves metrics, by
+	// the names of its Deployments. Nil: those of Ports, where these are set.
+	Metrics map[string]string
+
 	// ImageScans switches image scanning on, as the chart's value imagescan.enabled does.
 	ImageScans bool
 

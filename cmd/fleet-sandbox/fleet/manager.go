@@ -66,6 +66,9 @@ func (f *Fleet) installManager(ctx context.Context, t *Tier) error {
 // listeners returns the arguments of a part of the manager, by its index in managerParts, for
 // what it serves on this machine.
 func (f *Fleet) listeners(part int) []string {
+	if address := f.cfg.Metrics[managerParts[part].name]; address != "" {
+		return []string{"--metrics-address=" + address}
+	}
 	if f.cfg.Ports.First == 0 {
 		return nil // they would listen at ports that are not known
 	}

@@ -59,6 +59,17 @@ func (p *Process) Death() *Death {
 	return p.death
 }
 
+// ExitCode returns the exit code of an ended child, and -1 for one that a signal killed or
+// that runs.
+func (p *Process) ExitCode() int {
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	default:
+		return -1
+	}
+}
+
 // Stop asks the child to end, kills it after grace, and returns when it is
 // gone. Any number of calls may be made at any time.
 func (p *Process) Stop(grace time.Duration) {
