@@ -231,3 +231,21 @@ func TestObjectHash(t *testing.T) {
 		t.Error("a changed object must have another hash")
 	}
 }
+
+// The GitRepo of the settings is in their namespace, and is there only if they name a
+// repository.
+func TestLocalRepo(t *testing.T) {
+	b := Bootstrap{Namespace: fleet.NamespaceLocal, Branch: "main", Secret: "git", Paths: []string{"a", "b"}}
+	if got := LocalRepo(b); got != nil {
+		t.Errorf("no repository, but %+v", got)
+	}
+	b.Repo = "https://git.example.com/r"
+	want := fleet.GitRepoSpec{Repo: b.Repo, Branch: "main", ClientSecretName: "git", Paths: []string{"a", "b"}}
+	got := LocalRepo(b)
+	if got.Namespace != fleet.NamespaceLocal || got.Name != "bootstrap" {
+		t.Errorf("it is %s/%s", got.Namespace, got.Name)
+	}
+	if diff := cmp.Diff(want, got.Spec); diff != "" {
+		t.Error(diff)
+	}
+}
