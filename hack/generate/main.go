@@ -1,8 +1,10 @@
 // Command generate writes all files of the repository that are made from
 // others: deep copies and CustomResourceDefinitions from pkg/apis, the JSON
-// schema of fleet.yaml, the tables of its keys in docs/fleet-yaml.md, and the
-// manifest docs/takeover.yaml from the chart fleet. It takes no arguments, works in the repository that it is run in, and writes a file only
-// if its content changes. Running it twice is running it once.
+// schema of fleet.yaml, the tables of its keys in docs/fleet-yaml.md, the manifest
+// docs/takeover.yaml from the chart fleet, and docs/compatibility.md from the rows
+// in hack/compatibility. It takes no arguments, works in the repository that it is
+// run in, and writes a file only if its content changes. Running it twice is
+// running it once.
 package main
 
 import (
@@ -24,6 +26,7 @@ var steps = []step{
 	{"JSON schema of fleet.yaml", fleetYAML},
 	{"reference of fleet.yaml", fleetYAMLReference},
 	{"manager beside another one", takeover},
+	{"table of compatibility", compatibilityTable},
 }
 
 func main() {
