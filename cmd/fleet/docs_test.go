@@ -38,7 +38,7 @@ import (
 )
 
 // documents are all that commands print as documents of their own.
-var documents = []any{status.FleetStatus{}, wait.WaitResult{}, suspend.Suspension{}, approve.DeletionApproval{}, deletion.Deletion{}, Version{}, dryrun.Rendering{}, target.Targeting{}, deploy.Deployed{}, lint.LintReport{}, explain.Explanation{}, explain.BundleExplanation{}, logs.AgentLog{}, bundlediff.BundleDiff{}, check.CheckReport{}, cluster.AgentRollout{}, workspace.WorkspaceList{}, takeover.TakeoverReport{}, takeover.TakeoverMove{}, client.Error{}}
+var documents = []any{status.FleetStatus{}, wait.WaitResult{}, suspend.Suspension{}, approve.DeletionApproval{}, deletion.Deletion{}, Version{}, dryrun.Rendering{}, target.Targeting{}, deploy.Deployed{}, lint.LintReport{}, explain.Explanation{}, explain.BundleExplanation{}, logs.AgentLog{}, bundlediff.BundleDiff{}, check.CheckReport{}, check.LimitsReport{}, cluster.AgentRollout{}, workspace.WorkspaceList{}, takeover.TakeoverReport{}, takeover.TakeoverMove{}, client.Error{}}
 
 const docs = "../../docs/cli"
 

@@ -34,8 +34,8 @@ type Objects struct {
 	Deployments  []*fleet.BundleDeployment
 	Secrets      []*corev1.Secret
 	namespaces   []*corev1.Namespace
-	restrictions []*fleet.GitRepoRestriction
-	policies     []*fleet.Policy
+	Restrictions []*fleet.GitRepoRestriction
+	Policies     []*fleet.Policy
 	others       []string // kinds that were read and are of no use
 }
 
@@ -109,9 +109,9 @@ func (f *objectFile) addObject(u *unstructured.Unstructured, document int, item 
 	case "BundleNamespaceMapping." + fleet.Group:
 		err = convertObject(f, u, place, &f.mappings)
 	case "GitRepoRestriction." + fleet.Group:
-		err = convertObject(f, u, place, &f.restrictions)
+		err = convertObject(f, u, place, &f.Restrictions)
 	case "Policy." + fleet.Group:
-		err = convertObject(f, u, place, &f.policies)
+		err = convertObject(f, u, place, &f.Policies)
 	case "Content." + fleet.Group:
 		err = convertObject(f, u, place, &f.contents)
 	case "BundleDeployment." + fleet.Group:

@@ -89,7 +89,7 @@ func (s *Source) Add(name string, std printer.Stdio) error {
 	}
 	s.File.Clusters, s.File.Groups = more.Clusters, more.Groups
 	s.File.mappings, s.File.namespaces = more.mappings, more.namespaces
-	s.File.restrictions, s.File.policies = more.restrictions, more.policies
+	s.File.Restrictions, s.File.Policies = more.Restrictions, more.Policies
 	s.File.Deployments = append(s.File.Deployments, more.Deployments...)
 	s.File.Secrets = append(s.File.Secrets, more.Secrets...)
 	s.File.contents = append(s.File.contents, more.contents...)
@@ -102,10 +102,10 @@ func (s *Source) Add(name string, std printer.Stdio) error {
 	for _, m := range s.File.mappings {
 		m.Namespace = cmp.Or(m.Namespace, s.Bundle.Namespace)
 	}
-	for _, r := range s.File.restrictions {
+	for _, r := range s.File.Restrictions {
 		r.Namespace = cmp.Or(r.Namespace, s.Bundle.Namespace)
 	}
-	for _, p := range s.File.policies {
+	for _, p := range s.File.Policies {
 		p.Namespace = cmp.Or(p.Namespace, s.Bundle.Namespace)
 	}
 	if n := len(s.File.Clusters); n == 0 {
@@ -119,7 +119,7 @@ func (s *Source) Add(name string, std printer.Stdio) error {
 func (s *Source) Preview(ctx context.Context) (preview.Input, preview.Result, error) {
 	in := preview.Input{
 		Bundle: s.Bundle, Clusters: s.File.Clusters, Groups: s.File.Groups, Deployments: s.File.Deployments, Secrets: s.File.Secrets,
-		Mappings: s.File.mappings, Namespaces: s.File.namespaces, Restrictions: s.File.restrictions, Policies: s.File.policies,
+		Mappings: s.File.mappings, Namespaces: s.File.namespaces, Restrictions: s.File.Restrictions, Policies: s.File.Policies,
 	}
 	if s.Live == nil {
 		r, err := preview.Compute(in)
