@@ -122,7 +122,7 @@ func TestValuesAct(t *testing.T) {
 			"leaderElection.retryPeriod": "11s", "leaderElection.renewDeadline": "26s", "debug": true, "disableSecurityContext": true,
 			"controller.replicas": 2, "controller.registrationTokenTTL.required": true, "gitjob.replicas": 2,
 			"controller.reconciler.workers.bundle": "50", "controller.reconciler.workers.gitrepo": 50, "gitjob.proxy": "http://q:1",
-			"admission.registrations": false, "admission.secrets": false, "registration.maxPending": 5,
+			"admission.registrations": false, "admission.secrets": false, "admission.agents": false, "registration.maxPending": 5,
 			"manageAgent": false, "agent.replicas": 2, "agent.reconciler.workers.bundledeployment": "50",
 			"agent.leaderElection.leaseDuration": "40s", "agent.leaderElection.retryPeriod": "11s", "agent.leaderElection.renewDeadline": "26s",
 			"gitjob.ingress.host":         "hooks.example.com",

@@ -57,6 +57,7 @@ func TestMatrix(t *testing.T) {
 	}
 	tenant := column{"tenant", w.accountToken("team"), w.places(one, two)}
 	t.Run("Secrets", func(t *testing.T) { secretsOfAWorkspace(t, w) })
+	t.Run("BundlesOfAgents", func(t *testing.T) { bundlesOfAgents(t, w) })
 	tenant.places[1].NamesOf["secrets"] = []string{ownSecret, "east-kubeconfig"}
 	columns, cells = append(columns, tenant), append(cells, w.cells(tenant, one, two))
 
