@@ -181,7 +181,7 @@ func TestMonitoringObjects(t *testing.T) {
 		}
 	}
 	values, _, _ := unstructured.NestedSlice(objects[keys[0]].Object, "spec", "selector", "matchExpressions")
-	want := []any{"fleet-controller", "gitjob", "fleet-controller-shard-blue", "gitjob-shard-blue"}
+	want := []any{"fleet-controller", "gitjob", "helmops", "fleet-controller-shard-blue", "gitjob-shard-blue", "helmops-shard-blue"}
 	if diff := cmp.Diff(want, values[0].(map[string]any)["values"]); diff != "" {
 		t.Error(diff)
 	}
@@ -243,7 +243,7 @@ func TestMonitoring(t *testing.T) {
 		t.Error("the label namespace of a family would be that of the manager")
 	}
 	apps := monitor.Spec.Selector.MatchExpressions[0].Values
-	for _, name := range []string{"fleet-controller", "gitjob", "fleet-controller-shard-blue", "gitjob-shard-blue"} {
+	for _, name := range []string{"fleet-controller", "gitjob", "helmops", "fleet-controller-shard-blue", "gitjob-shard-blue", "helmops-shard-blue"} {
 		var s corev1.Service
 		into(t, objects["Service/cattle-fleet-system/monitoring-"+name], &s)
 		base, _, _ := strings.Cut(name, "-shard-")
