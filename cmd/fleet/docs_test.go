@@ -19,6 +19,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/approve"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/bundlediff"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/check"
+	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cleanup"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cluster"
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/deletion"
@@ -38,7 +39,7 @@ import (
 )
 
 // documents are all that commands print as documents of their own.
-var documents = []any{status.FleetStatus{}, wait.WaitResult{}, suspend.Suspension{}, approve.DeletionApproval{}, deletion.Deletion{}, Version{}, dryrun.Rendering{}, target.Targeting{}, deploy.Deployed{}, lint.LintReport{}, explain.Explanation{}, explain.BundleExplanation{}, logs.AgentLog{}, bundlediff.BundleDiff{}, check.CheckReport{}, check.LimitsReport{}, cluster.AgentRollout{}, workspace.WorkspaceList{}, takeover.TakeoverReport{}, takeover.TakeoverMove{}, client.Error{}}
+var documents = []any{status.FleetStatus{}, wait.WaitResult{}, suspend.Suspension{}, approve.DeletionApproval{}, deletion.Deletion{}, Version{}, dryrun.Rendering{}, target.Targeting{}, deploy.Deployed{}, lint.LintReport{}, explain.Explanation{}, explain.BundleExplanation{}, logs.AgentLog{}, bundlediff.BundleDiff{}, check.CheckReport{}, check.LimitsReport{}, cluster.AgentRollout{}, workspace.WorkspaceList{}, takeover.TakeoverReport{}, takeover.TakeoverMove{}, cleanup.CleanupReport{}, client.Error{}}
 
 const docs = "../../docs/cli"
 

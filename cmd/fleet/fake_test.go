@@ -547,6 +547,13 @@ func (f *fake) Delete(_ context.Context, r schema.GroupVersionResource, namespac
 	return apierrors.NewNotFound(r.GroupResource(), name)
 }
 
+func (f *fake) DeleteExactly(ctx context.Context, r schema.GroupVersionResource, o *unstructured.Unstructured) error {
+	if have := f.at(objectKey(o)); have != nil && have.GetUID() != o.GetUID() {
+		return apierrors.NewConflict(r.GroupResource(), o.GetName(), errors.New("another UID"))
+	}
+	return f.Delete(ctx, r, o.GetNamespace(), o.GetName())
+}
+
 // played is a world that goes from step to step, until the scenario is over.
 type played struct {
 	f    *fake

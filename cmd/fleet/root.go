@@ -47,6 +47,7 @@ func newGlobals(std printer.Stdio) *client.Globals {
 func command(g *client.Globals, std printer.Stdio) *cobra.Command {
 	std = printer.Guard(std, &g.Answered, g.Colored)
 	std.Err = printer.QuietableWriter(std.Err, &g.Quiet)
+	debugLevel := 0
 	root := &cobra.Command{
 		Use: "fleet", Short: "GitOps for one Kubernetes cluster or a million", Long: rootText,
 		SilenceErrors: true, SilenceUsage: true,
@@ -58,7 +59,7 @@ func command(g *client.Globals, std printer.Stdio) *cobra.Command {
 			if err := cli.CheckNamespaces(cmd.Flags()); err != nil {
 				return err
 			}
-			g.Ran = true
+			g.Ran, g.Debug = true, g.Debug || debugLevel > 0
 			return nil
 		},
 	}
@@ -74,11 +75,13 @@ func command(g *client.Globals, std printer.Stdio) *cobra.Command {
 	fs.Var(&g.Color, "color", "`when` states have colours: auto (on a terminal, unless NO_COLOR is set), always, never")
 	fs.BoolVarP(&g.Quiet, "quiet", "q", false, "nothing on stderr but errors")
 	fs.BoolVar(&g.Debug, "debug", false, "note every request on stderr")
+	fs.IntVar(&debugLevel, "debug-level", 0, "1 or more is --debug")
+	fs.Lookup("debug-level").Hidden = true // for command lines of rancher/fleet
 	root.AddCommand(
 		newLintCommand(g, std), newApplyCommand(g, std), newTestCommand(g, std), newTargetCommand(g, std), newDeployCommand(g, std),
 		newStatusCommand(g, std), newGetCommand(g, std), newExplainCommand(g, std), newEventsCommand(g, std), newLogsCommand(g, std), newBundleDiffCommand(g, std), newWaitCommand(g, std),
 		newSuspendCommand(g, std), newResumeCommand(g, std), newApproveCommand(g, std), newDeleteCommand(g, std),
-		newInstallCommand(g, std), newClusterCommand(g, std), newWorkspaceCommand(g, std), newCheckCommand(g, std), newDumpCommand(g, std), newTakeoverCommand(g, std), newVersionCommand(g, std),
+		newInstallCommand(g, std), newClusterCommand(g, std), newWorkspaceCommand(g, std), newCheckCommand(g, std), newDumpCommand(g, std), newCleanupCommand(g, std), newTakeoverCommand(g, std), newVersionCommand(g, std),
 	)
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil { // cobra's own takes any word for a shell

@@ -138,6 +138,7 @@ var moreCommands = map[string][]string{
 	},
 	"rancher.yaml":  {"workspace", "workspace -o yaml", "get clusters", "check"},
 	"takeover.yaml": {"takeover", "takeover check -n fleet-default", "takeover start -n fleet-default repo/examples", "takeover undo -n fleet-default repo/examples", "status", "get bundles"},
+	"cleanup.yaml":  {"cleanup", "cleanup clusterregistration --dry-run", "cleanup clusterregistration", "cleanup gitjob", "cleanup gitjob -o json"},
 	"trouble.yaml":  {"status", "status -o yaml", "get bundles -A", "get deployments", "get repos", "explain bundle/web c1", "wait bundle/web --timeout 1s"},
 	"agents.yaml":   {"cluster agents", "cluster agents -o yaml", "status"},
 	"gate.yaml":     {"approve", "approve -o yaml"},

@@ -188,6 +188,10 @@ func (m managementAPI) Delete(ctx context.Context, r schema.GroupVersionResource
 	return m.explained(ctx, r, m.API.Delete(ctx, r, namespace, name))
 }
 
+func (m managementAPI) DeleteExactly(ctx context.Context, r schema.GroupVersionResource, o *unstructured.Unstructured) error {
+	return m.explained(ctx, r, m.API.DeleteExactly(ctx, r, o))
+}
+
 // KindsLacking reports whether the discovery of an API server says that it does not serve
 // a group of kinds. It asks once.
 func KindsLacking(cfg *rest.Config, group schema.GroupVersion) func() bool {

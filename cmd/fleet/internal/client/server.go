@@ -60,6 +60,9 @@ type API interface {
 	Create(ctx context.Context, r schema.GroupVersionResource, o *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	Patch(ctx context.Context, r schema.GroupVersionResource, namespace, name string, merge []byte) (*unstructured.Unstructured, error)
 	Delete(ctx context.Context, r schema.GroupVersionResource, namespace, name string) error
+	// DeleteExactly deletes an object unless it has changed since it was read, which is a
+	// conflict. Dependents go in the background.
+	DeleteExactly(ctx context.Context, r schema.GroupVersionResource, o *unstructured.Unstructured) error
 }
 
 // server is the api of a real API server.
@@ -92,6 +95,13 @@ func (s server) Patch(ctx context.Context, r schema.GroupVersionResource, namesp
 
 func (s server) Delete(ctx context.Context, r schema.GroupVersionResource, namespace, name string) error {
 	return s.client.Resource(r).Namespace(namespace).Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+func (s server) DeleteExactly(ctx context.Context, r schema.GroupVersionResource, o *unstructured.Unstructured) error {
+	uid, version, background := o.GetUID(), o.GetResourceVersion(), metav1.DeletePropagationBackground
+	return s.client.Resource(r).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}, PropagationPolicy: &background,
+	})
 }
 
 // Access is how the user reaches an API server.
