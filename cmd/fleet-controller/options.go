@@ -49,6 +49,7 @@ type options struct {
 	leaderElect       bool
 	debug             bool
 	workers           int
+	workersGiven      bool // by the command line
 	workspaceMode     string
 	takeover          bool // others may be at work: wait for their end
 	scope             scope.Scope
@@ -60,25 +61,42 @@ type options struct {
 	imageScans       bool
 	helmOpWorkers    int
 	mode             workspace.Mode // workspaceMode, read
+	noBootstrap      bool           // this cluster does not become one of the fleet
 }
 
 // lease are the times of leader election; zero means the default.
 type lease struct{ duration, renew, retry time.Duration }
 
 func newCommand(getenv func(string) string, stderr io.Writer) *cobra.Command {
-	o := &options{}
+	return newCommandFor(getenv, func(cmd *cobra.Command, o *options) error {
+		log := newLog(stderr, o.debug)
+		for _, n := range withoutEffect(cmd.Flags(), getenv) {
+			log.WithField("reason", n.reason).Warn(n.name + " has no effect")
+		}
+		return run(cmd.Context(), o, log)
+	})
+}
+
+// newCommandFor is the command line of a process; start begins with what it says.
+func newCommandFor(getenv func(string) string, start func(*cobra.Command, *options) error) *cobra.Command {
+	o, reference := &options{}, &referenceFlags{}
 	cmd := &cobra.Command{
 		Use:           "fleet-controller",
 		Short:         "The manager of a fleet",
 		Version:       version.Version,
-		Args:          cobra.NoArgs,
+		Args:          cobra.MaximumNArgs(1),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(o.complete(getenv), o.completeScope(cmd.Flags().Changed("roles"))); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.takeRole(cmd, args); err != nil {
 				return err
 			}
-			return run(cmd.Context(), o, newLog(stderr, o.debug))
+			o.workersGiven = cmd.Flags().Changed("bundle-workers")
+			if err := errors.Join(o.complete(getenv), o.completeScope(len(args) > 0 || cmd.Flags().Changed("roles"))); err != nil {
+				return err
+			}
+			reference.apply(o)
+			return start(cmd, o)
 		},
 	}
 	f := cmd.Flags()
@@ -94,13 +112,14 @@ func newCommand(getenv func(string) string, stderr io.Writer) *cobra.Command {
 		"address for probes, such as :8081; empty or 0 for none (env FLEET_HEALTHPROBE_BIND_ADDRESS)")
 	f.StringVar(&o.webhookAddress, "webhook-address", getenv("FLEET_WEBHOOK_BIND_ADDRESS"),
 		"address for webhooks of git hosts, such as :8080, in the role gitjob; empty or 0 for none (env FLEET_WEBHOOK_BIND_ADDRESS)")
-	f.IntVar(&o.workers, "bundle-workers", 8, "Bundles worked on at once, 1 to 500")
+	f.IntVar(&o.workers, "bundle-workers", defaultBundleWorkers, "Bundles worked on at once, 1 to 500 (env "+envBundleWorkers+")")
 	f.StringVar(&o.workspaceMode, "workspace-mode", string(workspace.Auto),
 		"who makes Fleet's clusters and namespaces of Rancher's: rancher, standalone (this process), or auto: Rancher while it is there")
 	f.BoolVar(&o.takeover, "takeover", false,
 		"start although another manager of the same API is at work or was installed in this namespace, and begin when it has ended")
 	o.addScope(f, getenv)
 	f.BoolVar(&o.debug, "debug", false, "log more")
+	reference.add(f, o)
 	cmd.AddCommand(newGitClonerCommand(getenv))
 	return cmd
 }
@@ -138,8 +157,12 @@ func (o *options) complete(getenv func(string) string) error {
 	return errors.Join(errs...)
 }
 
-// Environment of the roles gitjob and helmops.
+// defaultBundleWorkers is how many Bundles are worked on at once.
+const defaultBundleWorkers = 8
+
+// Environment of the roles.
 const (
+	envBundleWorkers  = "BUNDLE_RECONCILER_WORKERS"           // --bundle-workers if that is not given
 	envGitRepoWorkers = "GITREPO_RECONCILER_WORKERS"          // 1 to 500; 8 where it is not set
 	envHelmOpWorkers  = "HELMOPS_RECONCILER_WORKERS"          // 1 to 500; 64 where it is not set
 	envOCIStorage     = "OCI_STORAGE"                         // false keeps bundles in the cluster
@@ -168,10 +191,14 @@ func (o *options) completeGitJob(getenv func(string) string) error {
 	o.imageScans = truth(envImageScan, false)
 	o.metricsAllObjects = truth(envAllObjects, false)
 	o.gitJob.AcceptUnknownHosts = truth(envUnknownHosts, false)
+	bundleWorkers := &o.workers
+	if o.workersGiven {
+		bundleWorkers = new(int) // the command line has precedence
+	}
 	for _, workers := range []struct {
 		env  string
 		into *int
-	}{{envGitRepoWorkers, &o.gitJob.Workers}, {envScanWorkers, &o.gitJob.ImageScanWorkers}, {envHelmOpWorkers, &o.helmOpWorkers}} {
+	}{{envBundleWorkers, bundleWorkers}, {envGitRepoWorkers, &o.gitJob.Workers}, {envScanWorkers, &o.gitJob.ImageScanWorkers}, {envHelmOpWorkers, &o.helmOpWorkers}} {
 		text := getenv(workers.env)
 		if text == "" {
 			continue

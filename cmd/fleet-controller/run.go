@@ -100,6 +100,9 @@ func (p *process) prepare(ctx context.Context) error {
 	for _, w := range warnings {
 		p.log.WithField("reason", w).Warn("setting ignored")
 	}
+	if p.options.noBootstrap {
+		settings.Bootstrap.Namespace = "" // does not join
+	}
 	p.settings = settings
 	return nil
 }
