@@ -120,5 +120,5 @@ func (m *Manager) Runnables() []kube.Runner { return m.runnables }
 // NewCleanup makes what runs in the role cleanup; it sends no request before its
 // Runnables run.
 func NewCleanup(cfg Config, c *kube.Client, log *logrus.Entry) *cleanup.Loop {
-	return cleanup.New(cleanup.Config{Scope: cfg.Scope, ManagerID: cfg.Installation.ID, Now: cfg.clock()}, c, log)
+	return cleanup.New(cleanup.Config{Scope: cfg.Scope, System: cfg.system(), Now: cfg.clock()}, c, log)
 }

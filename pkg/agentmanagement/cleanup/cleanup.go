@@ -1,5 +1,5 @@
-// Package cleanup deletes what is left behind when a process dies between two writes, or
-// when a user removes finalizers.
+// Package cleanup deletes what is left behind when a process dies between two writes, when
+// a user removes finalizers, or when rancher/fleet (the reference) was replaced.
 package cleanup
 
 import (
@@ -25,9 +25,9 @@ const sweepInterval = 30 * time.Minute
 
 // Config configures the loop.
 type Config struct {
-	Scope     scope.Scope
-	ManagerID string
-	Now       func() time.Time // the clock
+	Scope  scope.Scope
+	System registration.System
+	Now    func() time.Time // the clock
 }
 
 // A Loop finds what is left behind. It deletes an object only after two looks with time
@@ -36,17 +36,20 @@ type Loop struct {
 	log   *logrus.Entry
 	now   func() time.Time
 	scope scope.Scope
-	id    string // of the manager
 	loop  *kube.Controller
+
+	system registration.System
 
 	client      *kube.Client
 	clusters    *kube.Store[*fleet.Cluster]
 	requests    *kube.Store[*fleet.ClusterRegistration]
+	tokens      *kube.Store[*fleet.ClusterRegistrationToken]
 	bundles     *kube.Store[*fleet.Bundle]
 	deployments *kube.Store[*fleet.BundleDeployment]
 	namespaces  *kube.Store[*corev1.Namespace]
 	secrets     *kube.Store[*corev1.Secret]
 
+	grants    []grantKind
 	suspicion registration.OrphanTracker // of one loop with one worker
 }
 
@@ -54,8 +57,9 @@ type Loop struct {
 func New(cfg Config, c *kube.Client, log *logrus.Entry) *Loop {
 	c = c.Loop("cleanup")
 	s := &Loop{
-		log: log, now: cfg.Now, scope: cfg.Scope, id: cfg.ManagerID, client: c, suspicion: registration.OrphanTracker{},
+		log: log, now: cfg.Now, scope: cfg.Scope, system: cfg.System, client: c, suspicion: registration.OrphanTracker{},
 		clusters: kube.StoreOf[*fleet.Cluster](c), requests: kube.StoreOf[*fleet.ClusterRegistration](c),
+		tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c), grants: grantKinds(c),
 		bundles: kube.StoreOf[*fleet.Bundle](c), deployments: kube.StoreOf[*fleet.BundleDeployment](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c), secrets: kube.StoreOf[*corev1.Secret](c),
 	}
@@ -81,7 +85,7 @@ type orphan struct {
 func (l *Loop) Sweep(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	orphans := map[string]orphan{}
 	for _, gather := range []func(context.Context, map[string]orphan) error{
-		l.orphanNamespaces, l.orphanValues, l.abandonedRequests,
+		l.orphanNamespaces, l.orphanValues, l.abandonedRequests, l.orphanGrants, l.expiredHandovers,
 	} {
 		if err := gather(ctx, orphans); err != nil {
 			return kube.Done, err
@@ -195,7 +199,7 @@ func (l *Loop) orphanValues(ctx context.Context, orphans map[string]orphan) erro
 // without an ID was made by rancher/fleet, and is treated as this manager's.
 func (l *Loop) ofOtherManager(o *cache.Meta) bool {
 	id := o.Labels[fleet.LabelManagerID]
-	return id != "" && id != l.id
+	return id != "" && id != l.system.ManagerID
 }
 
 // workspaceOf returns the workspace of a Secret with values. The Secret of a deployment

@@ -20,7 +20,7 @@ import (
 func start(c *kube.Client) []kube.Runner {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	return New(Config{ManagerID: managertest.Installation.ID, Now: time.Now}, c, logrus.NewEntry(log)).Runnables()
+	return New(Config{System: managertest.System, Now: time.Now}, c, logrus.NewEntry(log)).Runnables()
 }
 
 // namespace makes the namespace of a Cluster that need not be there.
@@ -119,7 +119,7 @@ func TestClusterMadeMeanwhile(t *testing.T) {
 	}
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	l := New(Config{ManagerID: managertest.Installation.ID, Now: time.Now}, c, logrus.NewEntry(log))
+	l := New(Config{System: managertest.System, Now: time.Now}, c, logrus.NewEntry(log))
 	orphans := map[string]orphan{}
 	if err := l.orphanNamespaces(t.Context(), orphans); err != nil || len(orphans) != 1 {
 		t.Fatalf("want one orphan, got %d, %v", len(orphans), err)
