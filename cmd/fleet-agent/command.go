@@ -26,12 +26,13 @@ type options struct {
 	healthAddress  string
 	profileAddress string
 	touch          connectionFlags
+	notices        []notice // what the command line and the environment say without effect
 }
 
 // command is the whole command line. env reads the environment: POD_UID is the
 // holder of the lease.
 func command(env func(string) string, out, errOut io.Writer) *cobra.Command {
-	o := &options{Config: agent.Default()}
+	o, debugLevel := &options{Config: agent.Default()}, 0
 	o.Version, o.Proxy = version.Version, http.ProxyFromEnvironment
 	root := &cobra.Command{
 		Use:           "fleet-agent",
@@ -43,7 +44,8 @@ func command(env func(string) string, out, errOut io.Writer) *cobra.Command {
 			return fromEnvironment(cmd, env)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Identity = identity(env)
+			o.Identity, o.debug = identity(env), o.debug || debugLevel > 0
+			o.notices = withoutEffect(cmd.Flags(), env)
 			return run(cmd.Context(), *o, errOut)
 		},
 	}
@@ -70,7 +72,9 @@ func command(env func(string) string, out, errOut io.Writer) *cobra.Command {
 		"serve /healthz and /readyz at this `address`; default: FLEET_AGENT_PROBE_BIND_ADDRESS, else not at all")
 	own.StringVar(&o.profileAddress, "profile-address", "", "serve profiles of memory and processor at /debug/pprof of this `address`; default: not at all")
 	own.BoolVar(&o.debug, "debug", false, "log debug messages")
+	referenceFlags(own, &debugLevel)
 	root.AddCommand(statusCommand(o), versionCommand())
+	root.AddCommand(formerCommands(errOut)...)
 	return root
 }
 
@@ -99,6 +103,9 @@ func run(ctx context.Context, o options, errOut io.Writer) error {
 	log.SetFormatter(&logrus.JSONFormatter{})
 	if o.debug {
 		log.SetLevel(logrus.DebugLevel)
+	}
+	for _, n := range o.notices {
+		log.WithField("reason", n.reason).Warn(n.name + " has no effect")
 	}
 	quietLibraries()
 	own, err := kube.RESTConfig(o.kubeconfig)

@@ -15,6 +15,7 @@ var variables = []struct{ flag, name string }{
 	{"agent-scope", registration.EnvScope},
 	{"leader-elect", registration.EnvLeaderElect},
 	{"workers", registration.EnvWorkers},
+	{"checkin-interval", "CHECKIN_INTERVAL"},
 	{"lease-duration", registration.EnvLeaseDuration},
 	{"lease-renew-deadline", registration.EnvLeaseRenew},
 	{"lease-retry-period", registration.EnvLeaseRetry},
