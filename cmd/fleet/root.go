@@ -104,6 +104,8 @@ var otherTools = map[string]string{
 	"fleet diff": "git diff shows what a commit changes and fleet test what a directory deploys; " +
 		"fleet bundlediff shows what was changed on the clusters",
 	"fleet describe":         "fleet explain BUNDLE [CLUSTER] says how it is and why, fleet events KIND/NAME what has happened",
+	"fleet gitcloner":        "fleet-controller gitcloner REPO PATH does this",
+	"fleet migrate":          "nothing is to be migrated: gitjob sets helmRepoURLRegex of GitRepos that an older Fleet has read",
 	"fleet cluster delete":   forgetText,
 	"fleet cluster remove":   forgetText,
 	"fleet cluster add":      joinText,
