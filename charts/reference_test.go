@@ -190,3 +190,80 @@ func merge(into, from map[string]any) {
 		into[k] = v
 	}
 }
+
+// added are the values of the reference's chart fleet that v0.13 does not have. Versions up to
+// v0.16 only add values, so those between have some of these.
+var added = []string{
+	"bootstrap.localAgentDisabled", "bootstrap.clusterLabels", "affinity", "resources", "proxyCACert", "additionalKnownHosts",
+	"global.cattle.imagePullSecrets", "migrations.gitrepoHelmURLRegexMigration", "controller.registrationTokenTTL.required",
+	"controller.reconciler.workers.schedule", "controller.reconciler.workers.content", "imagescan.enabled",
+}
+
+// former are values that the charts of the reference had before v0.13, or that Rancher passed
+// to them, and that are still in files of users. They are accepted.
+var former = map[string]map[string]any{
+	"fleet": {
+		"gitjob.proxy": "http://p:1", "gitjob.noProxy": "x", "global.imagePullPolicy": "Always", "global.cattle.clusterId": "local",
+		"global.cattle.psp.enabled": false,
+	},
+	"fleet-agent": {"global.kubectl.repository": "rancher/kubectl", "global.kubectl.tag": "v1.29.0"},
+	"fleet-crd":   {"global.cattle.clusterId": "local", "global.cattle.systemDefaultRegistry": "reg", "tolerations": []any{map[string]any{"key": "a", "operator": "Exists"}}},
+}
+
+// A values file of the first and the last of these versions of the reference is accepted, with
+// its defaults and with what only older versions and Rancher have.
+func TestValuesFilesOfTheReference(t *testing.T) {
+	for version, without := range map[string][]string{"v0.13": added, "v0.16": nil} {
+		for chart, all := range referenceValues {
+			file := map[string]any{}
+			for path, value := range all {
+				if value != nil && !slices.Contains(without, path) {
+					merge(file, set(path, value))
+				}
+			}
+			for path, value := range former[chart] {
+				merge(file, set(path, value))
+			}
+			if _, err := of(chart, file).render(); err != nil {
+				t.Errorf("%s: a values file of %s is refused: %v", chart, version, err)
+			}
+		}
+	}
+	for _, path := range added {
+		if _, ok := referenceValues["fleet"][path]; !ok {
+			t.Errorf("%s is no value of the reference", path)
+		}
+	}
+	kinds := release{chart: "fleet-crd", name: "fleet-crd", namespace: "cattle-fleet-system", values: map[string]any{}}
+	for path, value := range former["fleet-crd"] {
+		merge(kinds.values, set(path, value))
+	}
+	if _, err := kinds.render(); err != nil {
+		t.Errorf("fleet-crd: %v", err)
+	}
+}
+
+// docs/charts.md says of each value that nothing acts on that it has no effect: in its row, in
+// that of a map above it, or in the row before it that begins such a group.
+func TestValuesWithoutEffectAreExplained(t *testing.T) {
+	for chart, all := range given {
+		have, _ := section(t, "../docs/charts.md", "values of "+chart, "")
+		explained := map[string]bool{}
+		group := "" // the map of the last row that says this of the next ones, too
+		for _, row := range strings.Split(have, "\n") {
+			cells := strings.Split(row, " | ")
+			path := strings.Trim(cells[0], "|` ")
+			parent := path[:max(strings.LastIndex(path, "."), 0)]
+			says := strings.Contains(row, "no effect") || strings.Contains(row, "must be empty")
+			if strings.Contains(row, "the next ones have no effect") {
+				group = parent
+			}
+			explained[path] = says || explained[parent] || group != "" && group == parent
+		}
+		for path := range all {
+			if parent, _, _ := strings.Cut(path, "."); !explained[path] && !explained[parent] {
+				t.Errorf("%s: docs/charts.md does not say that %s has no effect", chart, path)
+			}
+		}
+	}
+}
