@@ -139,9 +139,13 @@ func configMap(name, key, value string) string {
 
 // deployment has the pod labels of a process that is no shard.
 func deployment(name string, containers []string) string {
+	program := "fleetcontroller"
+	if name == "fleet-agent" {
+		program = "fleetagent"
+	}
 	var list []string
 	for _, c := range containers {
-		list = append(list, fmt.Sprintf(`{name: %s, image: "none.invalid/fleet:v0.16.1"}`, c))
+		list = append(list, fmt.Sprintf(`{name: %s, image: "none.invalid/fleet:v0.16.1", args: [%s]}`, c, program))
 	}
 	return fmt.Sprintf(`apiVersion: apps/v1
 kind: Deployment

@@ -39,7 +39,10 @@ func grantKinds(c *kube.Client) []grantKind {
 // registration tokens that do not exist. The registration loop deletes those of this
 // manager.
 func (l *Loop) orphanGrants(ctx context.Context, orphans map[string]orphan) error {
-	var owners map[leftover.Owner]bool // read when the first object asks
+	owners, err := l.grantOwners(ctx)
+	if err != nil {
+		return err
+	}
 	for _, g := range l.grants {
 		found, err := l.list(ctx, g.kind, kube.Watch{Labels: ofReference})
 		if err != nil {
@@ -47,27 +50,23 @@ func (l *Loop) orphanGrants(ctx context.Context, orphans map[string]orphan) erro
 		}
 		for _, o := range found {
 			owner, ok := leftover.OwnerOf(o)
-			if !ok || o.DeletionTimestamp != nil || !l.scope.Holds(owner.Namespace) {
-				continue
+			if ok && !owners[owner] && o.DeletionTimestamp == nil && l.scope.Holds(owner.Namespace) {
+				orphans[g.kind.Kind+" "+kube.KeyOf(o).String()] = l.orphanGrant(g, o, owner)
 			}
-			if owners == nil {
-				if owners, err = l.grantOwners(ctx); err != nil {
-					return err
-				}
-			}
-			if owners[owner] {
-				continue
-			}
-			orphans[g.kind.Kind+" "+kube.KeyOf(o).String()] = orphan{registration.OrphanTimeout, func(ctx context.Context) error {
-				if err := l.ownerOf(ctx, owner); !kube.IsGone(err) {
-					return err
-				}
-				l.logDeleted(g.kind.Kind, o, owner.Kind+" "+owner.String()+" is gone")
-				return kube.IgnoreGone(g.delete(ctx, kube.KeyOf(o), kube.Exactly(o)))
-			}}
 		}
 	}
 	return nil
+}
+
+// orphanGrant is an object that was made for an owner that is gone.
+func (l *Loop) orphanGrant(g grantKind, o *cache.Meta, owner leftover.Owner) orphan {
+	return orphan{registration.OrphanTimeout, func(ctx context.Context) error {
+		if err := l.ownerOf(ctx, owner); !kube.IsGone(err) {
+			return err
+		}
+		l.logDeleted(g.kind.Kind, o, owner.Kind+" "+owner.String()+" is gone")
+		return g.delete(ctx, kube.KeyOf(o), kube.Exactly(o))
+	}}
 }
 
 // grantOwners returns the registrations and registration tokens that exist.
@@ -117,7 +116,7 @@ func (l *Loop) expiredHandovers(ctx context.Context, orphans map[string]orphan) 
 		}
 		orphans["Secret "+kube.KeyOf(secret).String()] = orphan{registration.OrphanTimeout, func(ctx context.Context) error {
 			l.logDeleted("Secret", secret, "the time to fetch it is over")
-			return kube.IgnoreGone(l.secrets.Delete(ctx, kube.KeyOf(secret), kube.Exactly(secret)))
+			return l.secrets.Delete(ctx, kube.KeyOf(secret), kube.Exactly(secret))
 		}}
 	}
 	return nil
