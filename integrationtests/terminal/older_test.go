@@ -306,7 +306,7 @@ func (d *shell) olderReplaced() {
 	d.ends(d.east)
 	before := d.things()
 	d.startAgent(d.east)
-	d.until("today's agent checks in", func() bool { return strings.Contains(d.speaks(), "fleet-agent-p2") })
+	d.until("today's agent checks in", func() bool { return strings.Contains(d.speaks(), fleet.FieldManagerAgent) })
 	d.ready("goods-depot")
 	for _, name := range []string{"shop", "stall", "market", "fleet-agent-" + d.joined().Name} {
 		d.ready(name)

@@ -230,7 +230,7 @@ func TestWindows(t *testing.T) {
 	night := Definition{Name: "night", Cron: "0 0 22 * * ?", Duration: "2h", Location: "UTC"}
 	late := Definition{Name: "late", Cron: "0 0 23 * * ?", Duration: "3h", Location: "UTC"}
 	frozen := Definition{Name: "noon", Cron: "0 0 12 * * ?", Duration: "1h", Location: "UTC", Freeze: true}
-	broken := Definition{Name: "broken", Cron: "at night", Duration: "1h"}
+	broken := Definition{Name: "broken"}
 	cases := map[string]struct {
 		why    string
 		text   string

@@ -26,7 +26,7 @@ type Windows struct {
 }
 
 // Encode returns definitions as the text that travels with BundleDeployments, sorted by
-// name; empty for none. A definition that Parse refuses keeps its name and opens no windows.
+// name; empty for none.
 func Encode(list []Definition) string {
 	if len(list) == 0 {
 		return ""
@@ -35,12 +35,7 @@ func Encode(list []Definition) string {
 	slices.SortFunc(list, func(a, b Definition) int { return strings.Compare(a.Name, b.Name) })
 	freeze := slices.ContainsFunc(list, func(d Definition) bool { return d.Freeze })
 	list = list[:min(len(list), MaxSchedules)]
-	for i, d := range list {
-		if _, err := Parse(d); err != nil {
-			list[i] = Definition{Name: d.Name}
-		}
-		list[i].Freeze = freeze && i == 0 || d.Freeze
-	}
+	list[0].Freeze = freeze // one that asks for it may not be among the first
 	raw, err := json.Marshal(list)
 	if err != nil {
 		return "[]" // never: a Definition is text

@@ -104,6 +104,15 @@ const (
 	// AnnotationWithdrawn on a BundleDeployment is the order to uninstall it;
 	// its value is the id of the order.
 	AnnotationWithdrawn = prefix + "withdrawn"
+	// AnnotationWindows on a BundleDeployment is the change windows of its cluster, in the form
+	// of package plan/schedule. Without, the cluster is always open.
+	AnnotationWindows = prefix + "windows"
+	// AnnotationOpenUntil on a BundleDeployment opens it outside of the change windows of its
+	// cluster. Its value is a time (RFC 3339) at most 24 hours ahead, a space and a reason.
+	AnnotationOpenUntil = prefix + "open-until"
+	// AnnotationOutsideWindows on a Schedule says what agents do outside of its windows. With
+	// value "freeze" they correct and report nothing either, as those of rancher/fleet.
+	AnnotationOutsideWindows = prefix + "outside-windows"
 	// AnnotationManager on a Cluster is "<id>/<epoch>/<protocol>" of its
 	// manager.
 	AnnotationManager = prefix + "manager"
@@ -312,7 +321,7 @@ const (
 	FieldManagerWorkspace       = "fleet-workspace"
 	// FieldManagerAgentPrefix is followed by the agent's protocol number.
 	FieldManagerAgentPrefix = "fleet-agent-p"
-	FieldManagerAgent       = FieldManagerAgentPrefix + "2"
+	FieldManagerAgent       = FieldManagerAgentPrefix + "3"
 	// FieldManagerRelease is for objects of releases, on every cluster.
 	FieldManagerRelease = "fleetagent"
 )
@@ -324,7 +333,12 @@ const (
 //	0  an agent of rancher/fleet: it gives no number
 //	1  withdrawal by annotation, the answer to it, the sign of life
 //	2  contents in parts (AnnotationContentChunks)
-const ProtocolVersion = 2
+//	3  change windows (AnnotationWindows)
+const ProtocolVersion = 3
+
+// ProtocolWindows is the protocol from which on agents know the change windows of their
+// cluster. For others the manager sets offSchedule outside of windows.
+const ProtocolWindows = 3
 
 // ProtocolContentChunks is the protocol from which on agents read contents that
 // are kept in parts.

@@ -160,6 +160,8 @@ const (
 	ReasonDeletionHeld = "DeletionHeld"
 	// ReasonProtected: a protected object was deleted, which waits to be approved.
 	ReasonProtected = "Protected"
+	// ReasonInvalidSchedule: a Schedule whose windows cannot be computed.
+	ReasonInvalidSchedule = "InvalidSchedule"
 	// ReasonRestricted: a kind that limits the namespace is not acted on yet,
 	// so nothing new is deployed.
 	ReasonRestricted = "Restricted"
