@@ -27,6 +27,9 @@ func (e *events) record(kind, reason, text string) {
 // for steps that a user of the cluster should see, once for repeated steps.
 func (e *events) recordAct(act deploy.Act) {
 	e.metrics.recordAct(act)
+	if act.Override != "" {
+		e.record(kube.Warning, "WindowOverridden", act.Deployment+": "+string(act.Verb)+" outside of the change windows, "+act.Override)
+	}
 	if changes := e.journal.add(entryOf(act)); !changes {
 		return
 	}

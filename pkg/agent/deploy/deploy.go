@@ -161,6 +161,7 @@ func New(ctx context.Context, cfg Config) *Controller {
 		loop: loop, orphans: orphans, acts: acts, kinds: &kinds{helm: cfg.Helm, drift: monitor, attempts: attempts, enqueue: enqueue},
 		sessions: &Sessions{
 			link: link, guard: guard, records: records, dependencies: dependencies, deletions: deletions, status: status, enqueue: enqueue,
+			now: cfg.Now,
 		},
 	}
 }

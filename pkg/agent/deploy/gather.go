@@ -41,8 +41,10 @@ func (sn *snapshots) gather(name string) (*snapshot, bool) {
 	switch {
 	case s.bd != nil:
 		s.spec, s.labels = s.bd.Spec, s.bd.Labels
+		s.windows = windowsOf(s.bd)
 	case s.hasRecord:
 		s.spec, s.labels = s.rec.Spec, s.rec.Labels
+		s.windows = changeWindows{s.rec.Windows, s.rec.OpenUntil}
 	default:
 		return nil, false
 	}
@@ -89,7 +91,7 @@ func (sn *snapshots) wantedOf(s *snapshot) release.Wanted {
 		Self:          release.Owner{AgentNamespace: sn.namespace, BundleID: s.name},
 		DeploymentID:  s.spec.DeploymentID,
 		KeepResources: o.KeepResources,
-		Paused:        s.spec.Paused || s.spec.OffSchedule || s.spec.WaitingForValues || sn.link.suspended.Load(),
+		Paused:        isPaused(&s.spec, s.windows) || sn.link.suspended.Load(),
 		Correct:       drift.CorrectionOf(s.spec) != nil,
 		Unreported:    s.bd == nil,
 		Applied:       s.rec.Applied,
@@ -111,6 +113,7 @@ func (sn *snapshots) wantedOf(s *snapshot) release.Wanted {
 	} else if s.hasRecord {
 		w.Order = s.rec.Ordered
 	}
+	s.closeOutside(&w)
 	s.wanted = w
 	a := sn.guard.Assess(s.request())
 	w.Stale, w.MayBeRemoved, w.HeldFor = a.Stale, a.MayBeRemoved, a.HeldFor
@@ -149,7 +152,7 @@ func (sn *snapshots) peers(s *snapshot) map[string]release.Peer {
 // triedOf reports whether the agent has tried what the manager asks for with a
 // deployment: it is applied, has failed, waits for something, or must not be tried now.
 func (sn *snapshots) triedOf(bd *fleet.BundleDeployment, mark registration.Mark) bool {
-	if bd.Spec.Paused || bd.Spec.OffSchedule || bd.Spec.WaitingForValues {
+	if isPaused(&bd.Spec, windowsOf(bd)) {
 		return true
 	}
 	id := bd.Spec.DeploymentID

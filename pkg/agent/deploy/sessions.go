@@ -70,6 +70,7 @@ type Sessions struct {
 	deletions    *deletions
 	status       *statuswriter.Writer
 	enqueue      func(name string)
+	now          func() time.Time
 }
 
 // Attach gives the controller a new connection to the manager. Its cache enqueues
@@ -147,7 +148,10 @@ func (ss *Sessions) isFinished(session *Session, bd *fleet.BundleDeployment) boo
 	if order := bd.Annotations[fleet.AnnotationWithdrawn]; order != "" {
 		return report.Answered(bd, order)
 	}
-	if bd.Spec.DeploymentID == "" || bd.Spec.Paused || bd.Spec.OffSchedule || bd.Spec.WaitingForValues || ss.link.suspended.Load() {
+	if bd.Spec.DeploymentID == "" || isPaused(&bd.Spec, windowsOf(bd)) || ss.link.suspended.Load() {
+		return true
+	}
+	if why, _, freeze := windowsOf(bd).closed(ss.now()); why != "" && (freeze || bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID) {
 		return true
 	}
 	return ss.status.AtRest(session, bd.Name)

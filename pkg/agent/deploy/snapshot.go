@@ -30,6 +30,9 @@ type snapshot struct {
 
 	spec     fleet.BundleDeploymentSpec // of bd, else of rec
 	labels   map[string]string
+	windows  changeWindows
+	override string // why the deployment is open outside of the windows; empty: it is not
+	prefetch bool   // its version waits for a window, and nothing is to be corrected before
 	wanted   release.Wanted
 	observed release.Observed
 
@@ -123,6 +126,7 @@ func (s *snapshot) updateRecord() {
 	s.rec.Last = withdrawal.LastStateOf(s.bd, s.session.list, s.rec.Last)
 	account := s.rights().ServiceAccount
 	s.rec.Spec = *s.bd.Spec.DeepCopy()
+	s.rec.Windows, s.rec.OpenUntil = s.windows.windows, s.windows.openUntil
 	s.rec.Spec.StagedOptions, s.rec.Spec.StagedDeploymentID = fleet.BundleDeploymentOptions{}, ""
 	if s.rec.Release != s.wanted.ID && s.rec.Release != (release.ID{}) {
 		s.rec.Former = append(s.rec.Former, s.rec.Release)

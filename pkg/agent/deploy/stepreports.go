@@ -41,6 +41,7 @@ type Act struct {
 	Result     Result
 	Reason     string // one PascalCase word
 	Message    string // free of Helm values
+	Override   string // why the step was taken outside of the change windows; empty: it was not
 }
 
 // A stepReporter reports the steps of the controller, and knows the state in which the
@@ -65,6 +66,9 @@ func (sr *stepReporter) stepTaken(s *snapshot, a release.Action, stepTaken time.
 	}
 	if err != nil {
 		act.Result, act.Reason, act.Message = resultOf(err), reconcile.ReasonOf(err), err.Error()
+	}
+	if s.override != "" && release.HoldOutside(a, release.Wanted{Closed: s.override}, true).Verb == release.Hold {
+		act.Override = s.override
 	}
 	sr.report(s, act)
 }

@@ -24,6 +24,9 @@ type upgrades struct {
 func (u *upgrades) upgrade(ctx context.Context, s *snapshot) (ending, error) {
 	if s.wanted.Paused || s.spec.DeploymentID == "" {
 		u.drift.Ignore(s.name)
+		if s.prefetch {
+			return over, u.releases.payloads.prepare(ctx, s)
+		}
 		return over, nil
 	}
 	ok, err := u.namespaces.checkAllowed(s)
@@ -45,7 +48,7 @@ func (u *upgrades) upgrade(ctx context.Context, s *snapshot) (ending, error) {
 // upgradeStep handles one action of an upgrade. It sets s.failure after a failure.
 func (u *upgrades) upgradeStep(ctx context.Context, s *snapshot, a release.Action) (ending, error) {
 	if again, ok := renewForCopies(s, a); ok {
-		a = again
+		a = release.HoldOutside(again, s.wanted, true)
 	}
 	switch a.Verb {
 	case release.Keep:
@@ -53,6 +56,9 @@ func (u *upgrades) upgradeStep(ctx context.Context, s *snapshot, a release.Actio
 		return maintain, nil
 	case release.Hold, release.Refuse:
 		u.acts.decisionMade(s, a)
+		if a.Reason == release.ReasonOutsideWindow {
+			return maintain, u.releases.payloads.awaitWindow(ctx, s, a)
+		}
 		return maintain, u.holds.reportHold(ctx, s, a)
 	}
 	if s.bd == nil && !mayActAlone(s, a) {

@@ -56,6 +56,10 @@ type Record struct {
 
 	// Spec is the desired state, without the staged version.
 	Spec fleet.BundleDeploymentSpec `json:"spec"`
+	// Windows and OpenUntil are the change windows and the override that came with Spec:
+	// the values of AnnotationWindows and AnnotationOpenUntil.
+	Windows   string `json:"windows,omitempty"`
+	OpenUntil string `json:"openUntil,omitempty"`
 	// Release is the release that Spec makes; Former are others that an
 	// earlier Spec made and that are not removed yet.
 	Release release.ID   `json:"release"`

@@ -42,6 +42,9 @@ const (
 	ReasonNothingWanted  = "NothingWanted"
 	ReasonWaitsForOthers = "WaitsForOthers"
 
+	// ReasonOutsideWindow: the cluster is outside of its change windows.
+	ReasonOutsideWindow = "OutsideWindow"
+
 	ReasonWaitsForManager = "WaitsForManager"
 	ReasonAgentElsewhere  = "AgentElsewhere"
 )
@@ -70,7 +73,27 @@ type Action struct {
 
 // Decide returns the next step for one release. The same arguments give the
 // same step; a step that was taken in full is not returned again.
+//
+// Outside of the change windows of the cluster it deploys no version that did not run
+// before, and uninstalls nothing.
 func Decide(o Observed, w Wanted) Action {
+	return HoldOutside(decide(o, w), w, w.Applied != w.DeploymentID)
+}
+
+// HoldOutside returns a, or a wait if the change windows of the cluster do not allow a now.
+// fresh reports that a deploys something that did not run before. What only repairs a release
+// that ran before, or its records, is always allowed.
+func HoldOutside(a Action, w Wanted, fresh bool) Action {
+	switch {
+	case w.Closed == "":
+		return a
+	case a.Verb == Uninstall, fresh && (a.Verb == Install || a.Verb == Upgrade):
+		return Action{Verb: Hold, Reason: ReasonOutsideWindow, Message: w.Closed, After: w.OpensIn}
+	}
+	return a
+}
+
+func decide(o Observed, w Wanted) Action {
 	if w.Order != "" {
 		return withdrawn(o, w)
 	}

@@ -146,6 +146,11 @@ type Wanted struct {
 	// change.
 	Paused bool
 
+	// Closed is why nothing new may be deployed now: the cluster is outside of its change
+	// windows. It is empty while a window is open. OpensIn is when to look again.
+	Closed  string
+	OpensIn time.Duration
+
 	// Order is the id under which the deployment was withdrawn; empty while it
 	// is wanted. Abandon ends a removal that does not succeed.
 	Order   string
