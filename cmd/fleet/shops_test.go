@@ -220,7 +220,7 @@ func (w *storeWorld) bundles() {
 	pos.Status.Display = fleet.BundleDisplay{ReadyClusters: "185/812", State: "OutOfSync"}
 	pos.Status.Conditions = []fleet.Condition{
 		w.condition(fleet.ConditionReady, "False", "OutOfSync", "NotReady(15) [Cluster stores/store-0100]", 9*time.Minute),
-		w.condition(fleet.ConditionWaiting, "True", fleet.ReasonDeferred, `partition "ring-2" and 1 more wait for partition "ring-1": 15 not there yet, 10 allowed: stores/store-0100, stores/store-0101, stores/store-0102 and 12 more; 4 clusters are deferred: they are offline or silent`, 9*time.Minute),
+		w.condition(fleet.ConditionWaiting, "True", fleet.ReasonDeferred, `partition "ring-2" and 1 more wait for partition "ring-1": 15 not there yet, 10 allowed: stores/store-0100, stores/store-0101, stores/store-0102 and 12 more; 4 clusters are deferred: they are offline, silent or outside of their change windows`, 9*time.Minute),
 	}
 }
 

@@ -80,7 +80,7 @@ func partitionsBubble(t *testing.T) {
 	has := runs(w, "app", "c1", "c2", "c3", "c4")
 	update(w, in("app"), func(b *fleet.Bundle) { b.Spec.Resources[0].Content = "v2" })
 	sees(w, "ring one does not wait for c1, ring three not for c3 alone", "c1? c2 c3? c4", has)
-	sees(w, "c1 is counted apart", outside+"; 1 cluster is deferred: it is offline or silent", waiting(w, "app"))
+	sees(w, "c1 is counted apart", outside+"; 1 cluster is deferred: it is offline, silent or outside of its change windows", waiting(w, "app"))
 	sees(w, "and not among the unavailable", 1, func() int { return get[*fleet.Bundle](w, in("app")).Status.Unavailable })
 
 	has = runs(w, "app", "c1", "c2", "c3", "c4")
@@ -129,7 +129,7 @@ func silentBubble(t *testing.T) {
 	if took := time.Since(start); took < 115*time.Second {
 		t.Errorf("c1 was waited for only %s", took)
 	}
-	sees(w, "c1 is counted apart", "1 cluster is deferred: it is offline or silent", waiting(w, "app"))
+	sees(w, "c1 is counted apart", "1 cluster is deferred: it is offline, silent or outside of its change windows", waiting(w, "app"))
 	w.agents["c1"].set(func() { w.agents["c1"].online = true })
 	sees(w, "it takes it when it is back", "c1 c2 c3", has)
 	sees(w, "and no cluster waits", "", waiting(w, "app"))

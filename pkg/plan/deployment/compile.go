@@ -58,9 +58,15 @@ type Place struct {
 	TemplateValues map[string]any
 	Namespace      string // of the BundleDeployments
 	Paused         bool
-	facts          string // digest, see Seal
-	labelled       bool
-	bucket         string
+	// Windows are the change windows of the cluster: the value of AnnotationWindows. Closed is
+	// why they do not let changes through; empty while they do. OffSchedule asks an agent that
+	// does not read windows to wait.
+	Windows     string
+	Closed      string
+	OffSchedule bool
+	facts       string // digest, see Seal
+	labelled    bool
+	bucket      string
 }
 
 // NewPlace returns a Cluster as deployments see it, sealed: groups are those of its
@@ -392,6 +398,7 @@ func digest(raw []byte) string {
 // Same reports whether two places give the same deployment. Both are sealed.
 func (p *Place) Same(q *Place) bool {
 	return p.facts == q.facts && p.Namespace == q.Namespace && p.Paused == q.Paused &&
+		p.Windows == q.Windows && p.Closed == q.Closed && p.OffSchedule == q.OffSchedule &&
 		slices.EqualFunc(p.Groups, q.Groups, func(a, b target.Group) bool {
 			return a.Name == b.Name && maps.Equal(a.Labels, b.Labels)
 		})

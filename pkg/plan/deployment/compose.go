@@ -99,6 +99,7 @@ func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Payload, erro
 	}
 	bd.Annotations[fleet.AnnotationInputHash] = o.inputHashMark()
 	bd.Spec.Paused = Paused(o.Compiled, o.Place)
+	setWindows(bd, o.Place)
 	bd.Spec.StagedDeploymentID, bd.Spec.StagedOptions = o.Version.ID, o.Version.Options
 	if o.Move {
 		bd.Spec.DeploymentID, bd.Spec.Options, current = o.Version.ID, o.Version.Options, o.Version.Values
@@ -117,7 +118,7 @@ func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Payload, erro
 	return Payload{Object: bd, Secret: valuesSecret(bd, current, o.Version.Values)}, nil
 }
 
-// PatchMetadata returns old with the labels, the pause and the finalizers that it should
+// PatchMetadata returns old with the labels, the pause, the change windows and the finalizers that it should
 // have, and nothing else changed. old may lack its options. id is the deployment id that it
 // should have: one that does not hold it yet, because something holds it back, keeps the
 // commit of what it holds.
@@ -136,7 +137,21 @@ func PatchMetadata(k *Compiled, p *Place, old *fleet.BundleDeployment, id string
 	}
 	out.Finalizers = Finalizers(old)
 	out.Spec.Paused = Paused(k, p)
+	setWindows(out, p)
 	return out
+}
+
+// setWindows writes the change windows of the cluster to a deployment.
+func setWindows(bd *fleet.BundleDeployment, p *Place) {
+	bd.Spec.OffSchedule = p.OffSchedule
+	if p.Windows == "" {
+		delete(bd.Annotations, fleet.AnnotationWindows)
+		return
+	}
+	if bd.Annotations == nil {
+		bd.Annotations = map[string]string{}
+	}
+	bd.Annotations[fleet.AnnotationWindows] = p.Windows
 }
 
 // contentOf is the content label of a deployment that is not changed
@@ -154,6 +169,9 @@ func contentOf(k *Compiled, bd *fleet.BundleDeployment) string {
 // IsCurrent reports whether a deployment needs no Retouch.
 func IsCurrent(k *Compiled, p *Place, bd *fleet.BundleDeployment, id string) bool {
 	if bd.Spec.Paused != Paused(k, p) || slices.Contains(bd.Finalizers, fleet.FinalizerBundleDeployment) {
+		return false
+	}
+	if bd.Spec.OffSchedule != p.OffSchedule || bd.Annotations[fleet.AnnotationWindows] != p.Windows {
 		return false
 	}
 	own := placeLabels(p)

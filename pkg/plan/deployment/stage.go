@@ -51,6 +51,7 @@ func Stage(o Order, old *fleet.BundleDeployment, values []byte) (Staging, error)
 	}{
 		{patchOperation{"add", "/metadata/finalizers", bd.Finalizers}, old.Finalizers},
 		{patchOperation{"add", "/spec/paused", bd.Spec.Paused}, old.Spec.Paused},
+		{patchOperation{"add", "/spec/offSchedule", bd.Spec.OffSchedule}, old.Spec.OffSchedule},
 		{patchOperation{"add", "/spec/valuesHash", bd.Spec.ValuesHash}, old.Spec.ValuesHash},
 	} {
 		if reflect.DeepEqual(c.Value, c.old) {

@@ -384,7 +384,7 @@ func holdCases() map[string]testCase {
 				{Name: "ring-2", Count: 300, MaxUnavailable: 10, Summary: fleet.BundleSummary{OutOfSync: 300, DesiredReady: 300}},
 			}
 			w.s.Bundle.Status.Conditions = append(w.s.Bundle.Status.Conditions, cond(fleet.ConditionWaiting, "True", fleet.ReasonDeferred,
-				`partition "ring-2" waits for partition "ring-1": 15 not there yet, 10 allowed: shops/c7, shops/c8, shops/c9 and 12 more; 4 clusters are deferred: they are offline or silent`, 9*time.Minute))
+				`partition "ring-2" waits for partition "ring-1": 15 not there yet, 10 allowed: shops/c7, shops/c8, shops/c9 and 12 more; 4 clusters are deferred: they are offline, silent or outside of their change windows`, 9*time.Minute))
 		}},
 		"rollout-like-others": {"a cluster that the status does not name waits for what others of its partition wait for", func(w *world) {
 			w.behind()

@@ -85,6 +85,7 @@ func Evaluate(
 		clusters[i] = &c.Place.Cluster
 		targets[i] = rollout.TargetOf(c.Name, c.Deployment)
 		targets[i].Paused, targets[i].Offline, targets[i].Silent = deployment.Paused(k, c.Place), c.Offline, c.Silent
+		targets[i].Closed = c.Place.Closed
 		desired(i, &targets[i])
 	}
 	shape, err := rollout.Resolve(strategy, clusters)

@@ -5,7 +5,7 @@
 // current one, which is what the agent deploys. Promoting makes the staged version current;
 // that is what limits, partitions and pauses hold back.
 //
-// Clusters that are offline or silent are deferred: nothing waits for them, and promotions
+// Clusters that are offline, silent or outside of their change windows are deferred: nothing waits for them, and promotions
 // there have a limit of their own.
 package rollout
 
@@ -68,7 +68,7 @@ type Result struct {
 	// UnavailablePartitions is how many partitions are above their limit.
 	UnavailablePartitions int
 	// Deferred is how many targets are not there yet, and nothing waits for them:
-	// their clusters are offline or silent. They are not among the unavailable.
+	// their clusters are offline, silent or outside of their change windows. They are not among the unavailable.
 	Deferred int
 	// Blind is how many of those were up and have been promoted since, counting
 	// this round.
@@ -272,10 +272,11 @@ func (r *round) create(t *Target) Step {
 // again when its cluster, or another one, reports again: nothing else makes room.
 func (r *round) decideDeferred(t *Target, p *Partition, n *partitionCounts) Step {
 	up := !t.down()
+	why, when := t.deferReason()
 	if up && (r.total.maybeUp >= r.shape.MaxUnavailable || n.maybeUp >= p.Limit) {
-		return Step{Stage: true, Reason: t.deferReason() + ": is updated when it is back and there is room"}
+		return Step{Stage: true, Reason: why + "is updated " + when + " and there is room"}
 	}
-	return Step{Stage: true, Move: true, Blind: up, Reason: t.deferReason() + ": takes it when it is back, nothing waits for it"}
+	return Step{Stage: true, Move: true, Blind: up, Reason: why + "takes it " + when + ", nothing waits for it"}
 }
 
 // holdPartition lets the targets of a partition wait for an earlier one.

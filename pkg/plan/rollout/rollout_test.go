@@ -127,7 +127,7 @@ func (rn *rounds) round() Result {
 func (rn *rounds) agents() {
 	for i := range rn.targets {
 		t := &rn.targets[i]
-		if t.Exists && !t.Offline && !t.Paused {
+		if t.Exists && !t.Offline && t.Closed == "" && !t.Paused {
 			t.Applied, t.Ready = t.Current, !rn.broken[i] && t.Current != ""
 		}
 	}
@@ -156,6 +156,7 @@ func TestTrace(t *testing.T) {
 	one := func(limit, n int) []Partition {
 		return []Partition{{Name: Everything, Limit: limit, Members: members(0, n)}}
 	}
+	const closed = "outside of the change windows of this cluster: the next one opens at 2027-01-01T22:00:00Z"
 	canary := []Partition{{Name: "canary", Limit: 1, Members: members(0, 2)}, {Name: "rest", Limit: 2, Members: members(2, 4)}}
 	scenarios := map[string]func() *rounds{
 		"all-at-once": func() *rounds {
@@ -174,6 +175,18 @@ func TestTrace(t *testing.T) {
 		"offline-is-not-waited-for": func() *rounds {
 			w := &rounds{shape: Shape{Partitions: canary, MaxUnavailable: 1, MaxNew: 50}, targets: running("a b c d")}
 			w.targets[0].Offline = true
+			return w
+		},
+		"closed-is-not-waited-for": func() *rounds {
+			w := &rounds{shape: Shape{Partitions: canary, MaxUnavailable: 1, MaxNew: 50}, targets: running("a b c d")}
+			for _, i := range []int{0, 2, 3} {
+				w.targets[i].Closed = closed
+			}
+			return w
+		},
+		"closed-gets-what-is-new": func() *rounds {
+			w := &rounds{shape: Shape{Partitions: one(2, 2), MaxUnavailable: 1, MaxNew: 50}}
+			w.targets = []Target{{Name: "a", Desired: "1", Closed: closed}, {Name: "b", Desired: "1"}}
 			return w
 		},
 		"paused-is-only-staged": func() *rounds {

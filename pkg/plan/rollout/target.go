@@ -22,6 +22,7 @@ type Target struct {
 	Paused  bool   // cluster or Bundle is paused
 	Offline bool   // the agent does not report at present
 	Silent  bool   // the cluster has let SilentAfter pass after a promotion
+	Closed  string // why the cluster may not be changed now: it is outside of its change windows; empty: it may
 	Held    string // why an existing deployment keeps its version whatever room there is; empty: it need not
 }
 
@@ -46,16 +47,19 @@ func Unanswered(bd *fleet.BundleDeployment) bool {
 		!bd.Spec.Paused && bd.DeletionTimestamp == nil && bd.Annotations[fleet.AnnotationWithdrawn] == ""
 }
 
-// Deferred reports whether nothing is known of the cluster at present, so that
-// nothing waits for it.
-func (t *Target) Deferred() bool { return t.Offline || t.Silent }
+// Deferred reports whether nothing waits for the cluster: nothing is known of it at present,
+// or it is outside of its change windows.
+func (t *Target) Deferred() bool { return t.Offline || t.Silent || t.Closed != "" }
 
-// deferReason says in one word why a target is deferred.
-func (t *Target) deferReason() string {
-	if t.Offline {
-		return "offline"
+// deferReason says why a target is deferred, and when it takes the version.
+func (t *Target) deferReason() (why, when string) {
+	switch {
+	case t.Offline:
+		return "offline: ", "when it is back"
+	case t.Silent:
+		return "silent: ", "when it is back"
 	}
-	return "silent"
+	return t.Closed + "; ", "when one opens"
 }
 
 // down reports whether the last report shows the deployment down, or not yet what

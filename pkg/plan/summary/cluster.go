@@ -33,6 +33,9 @@ type ClusterView struct {
 	// Withdrawing is how many deployments of this cluster wait to be
 	// uninstalled.
 	Withdrawing int
+	// Scheduled reports that a Schedule selects the cluster, Active that one of its windows is
+	// open.
+	Scheduled, Active bool
 }
 
 // ClusterStatus returns the status of a Cluster: its summary part is new, the rest is taken
@@ -40,6 +43,7 @@ type ClusterView struct {
 // report, as in rancher/fleet. Connected and the display say that it is offline.
 func ClusterStatus(c *fleet.Cluster, v ClusterView, now time.Time) fleet.ClusterStatus {
 	st := *c.Status.DeepCopy()
+	st.Scheduled, st.ActiveSchedule = v.Scheduled, v.Active
 	list := slices.Clone(v.Deployments)
 	slices.SortFunc(list, func(a, b *Deployment) int { return strings.Compare(a.Bundle, b.Bundle) })
 	st.Summary = Count(ByBundle, list)

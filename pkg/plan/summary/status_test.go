@@ -92,8 +92,8 @@ func TestWaiting(t *testing.T) {
 		"All": {"counts before reasons, since what comes last may be cut off", Bundle{Deployments: d("c3 OutOfSync later"), Rollout: rollout.Result{
 			Stop: &rollout.Stop{Allowed: 1, Clusters: rollout.Names{First: []string{"c1"}, Count: 1}}, Deferred: 1, Outside: rollout.Names{First: []string{"c9"}, Count: 1}}},
 			"waits for room: 1 unavailable, 1 allowed: c1; 1 cluster is in no partition of the rollout strategy and never gets the bundle: c9; " +
-				"1 cluster is deferred: it is offline or silent; ns/c3: later"},
-		"Deferred": {"no rollout waits for a cluster that is away; it is counted", Bundle{Deployments: d("c1 Ready"), Rollout: rollout.Result{Deferred: 2}}, "2 clusters are deferred: they are offline or silent"},
+				"1 cluster is deferred: it is offline, silent or outside of its change windows; ns/c3: later"},
+		"Deferred": {"no rollout waits for a cluster that is away; it is counted", Bundle{Deployments: d("c1 Ready"), Rollout: rollout.Result{Deferred: 2}}, "2 clusters are deferred: they are offline, silent or outside of their change windows"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

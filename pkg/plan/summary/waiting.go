@@ -36,9 +36,9 @@ func setWaiting(list []fleet.Condition, f *Bundle, now time.Time) []fleet.Condit
 	}
 	switch n := f.Rollout.Deferred; {
 	case n == 1:
-		texts = append(texts, "1 cluster is deferred: it is offline or silent")
+		texts = append(texts, "1 cluster is deferred: it is offline, silent or outside of its change windows")
 	case n > 1:
-		texts = append(texts, fmt.Sprintf("%d clusters are deferred: they are offline or silent", n))
+		texts = append(texts, fmt.Sprintf("%d clusters are deferred: they are offline, silent or outside of their change windows", n))
 	}
 	texts = append(texts, waitsFor(f.Deployments)...)
 	if len(texts) == 0 {
