@@ -59,6 +59,8 @@ type options struct {
 	addresses        address.Policy
 	gitJob           controllers.GitJob // without what the process itself knows
 	imageScans       bool
+	schedules        bool
+	location         string // time zone of Schedules without one
 	helmOpWorkers    int
 	mode             workspace.Mode // workspaceMode, read
 	noBootstrap      bool           // this cluster does not become one of the fleet
@@ -168,6 +170,8 @@ const (
 	envOCIStorage     = "OCI_STORAGE"                         // false keeps bundles in the cluster
 	envUnknownHosts   = "FLEET_INSECURE_SKIP_HOST_KEY_CHECKS" // true accepts SSH hosts whose key is not known
 	envImageScan      = "IMAGESCAN_ENABLED"                   // true switches image scanning on, also in the role controller
+	envSchedules      = "EXPERIMENTAL_SCHEDULES"              // true switches Schedules on, in the role controller
+	envTimeZone       = "TZ"                                  // time zone of Schedules without one; UTC where it is not set
 	envScanWorkers    = "IMAGESCAN_RECONCILER_WORKERS"        // 1 to 500; 50 where it is not set
 	envAllObjects     = "FLEET_METRICS_ALL_OBJECTS"           // true serves series of each cluster and deployment, however many there are
 	envGitTimeout     = "FLEET_GIT_CLIENT_TIMEOUT"            // how long a git server may take to list its references; 30s where it is not set
@@ -190,6 +194,8 @@ func (o *options) completeGitJob(getenv func(string) string) error {
 	o.gitJob.NoOCIStorage = !truth(envOCIStorage, true)
 	o.imageScans = truth(envImageScan, false)
 	o.metricsAllObjects = truth(envAllObjects, false)
+	o.schedules = truth(envSchedules, false)
+	errs = append(errs, o.completeLocation(getenv))
 	o.gitJob.AcceptUnknownHosts = truth(envUnknownHosts, false)
 	bundleWorkers := &o.workers
 	if o.workersGiven {
@@ -217,6 +223,17 @@ func (o *options) completeGitJob(getenv func(string) string) error {
 		o.gitJob.Timeout = d
 	}
 	return errors.Join(errs...)
+}
+
+// completeLocation reads the time zone of Schedules without one.
+func (o *options) completeLocation(getenv func(string) string) error {
+	if o.location = strings.TrimPrefix(getenv(envTimeZone), ":"); o.location == time.Local.String() {
+		o.location = "" // the zone of this process would be another one at agents
+	}
+	if _, err := time.LoadLocation(o.location); o.schedules && err != nil {
+		return fmt.Errorf("%s: unknown time zone %q", envTimeZone, o.location)
+	}
+	return nil
 }
 
 // defaultIdentity names a process outside of a cluster by its machine and its

@@ -91,6 +91,34 @@ FLEET_GIT_CLIENT_TIMEOUT: "soon" is not a duration above 0`
 	}
 }
 
+// Schedules are off, and without a zone of the process they are in UTC.
+func TestSchedules(t *testing.T) {
+	for name, c := range map[string]struct {
+		env      map[string]string
+		on       bool
+		location string
+		fault    string
+	}{
+		"Default": {nil, false, "", ""},
+		"On":      {map[string]string{"EXPERIMENTAL_SCHEDULES": "true"}, true, "", ""},
+		"Off":     {map[string]string{"EXPERIMENTAL_SCHEDULES": "false", "TZ": "Moon/Base"}, false, "Moon/Base", ""},
+		"Zone":    {map[string]string{"EXPERIMENTAL_SCHEDULES": "true", "TZ": "Europe/Berlin"}, true, "Europe/Berlin", ""},
+		"Colon":   {map[string]string{"EXPERIMENTAL_SCHEDULES": "true", "TZ": ":Europe/Berlin"}, true, "Europe/Berlin", ""},
+		"Local":   {map[string]string{"EXPERIMENTAL_SCHEDULES": "true", "TZ": "Local"}, true, "", ""},
+		"NoZone":  {map[string]string{"EXPERIMENTAL_SCHEDULES": "true", "TZ": "Moon/Base"}, true, "Moon/Base", `TZ: unknown time zone "Moon/Base"`},
+		"NoTruth": {map[string]string{"EXPERIMENTAL_SCHEDULES": "maybe"}, false, "", `EXPERIMENTAL_SCHEDULES: "maybe" is neither true nor false`},
+	} {
+		var o options
+		fault := ""
+		if err := o.completeGitJob(func(k string) string { return c.env[k] }); err != nil {
+			fault = err.Error()
+		}
+		if o.schedules != c.on || o.location != c.location || fault != c.fault {
+			t.Errorf("%s: got %t, %q, %q", name, o.schedules, o.location, fault)
+		}
+	}
+}
+
 func TestLease(t *testing.T) {
 	env := map[string]string{"CATTLE_ELECTION_LEASE_DURATION": "30s", "CATTLE_ELECTION_RENEW_DEADLINE": "20s", "CATTLE_ELECTION_RETRY_PERIOD": "5s"}
 	got, err := leaseFrom(func(k string) string { return env[k] })

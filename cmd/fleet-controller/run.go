@@ -142,6 +142,7 @@ func (p *process) config() controllers.Config {
 	cfg.Scope = p.options.scope
 	cfg.ManagerID, cfg.Workers, cfg.Metrics, cfg.Proxy = p.install.ID, p.options.workers, p.metrics, http.ProxyFromEnvironment
 	cfg.Addresses, cfg.ImageScans = p.options.addresses, p.options.imageScans
+	cfg.Schedules, cfg.Location = p.options.schedules, p.options.location
 	cfg.RequireDownstreamLabel = p.settings.RequireDownstreamLabel
 	if p.settings.AgentCheckinInterval > 0 {
 		cfg.CheckinInterval = p.settings.AgentCheckinInterval

@@ -50,6 +50,10 @@ type Config struct {
 	Workers int
 	// ImageScans reports that image scanning is on.
 	ImageScans bool
+	// Schedules reports that Schedules are acted on. Location is the time zone of those
+	// without one; UTC where empty.
+	Schedules bool
+	Location  string
 	// RequireDownstreamLabel: only Secrets and ConfigMaps with the label
 	// fleet.cattle.io/downstream-resource are copied with bundles.
 	RequireDownstreamLabel bool

@@ -44,8 +44,9 @@ func Run(ctx context.Context, cfg Config, c *kube.Client, log *logrus.Entry) err
 			CheckinInterval: cfg.CheckinInterval, Workers: cfg.Workers, Scope: cfg.Scope,
 			Registry:               oci.New(oci.Config{UserAgent: "fleet-controller", Proxy: cfg.Proxy, Addresses: cfg.Addresses}),
 			RequireDownstreamLabel: cfg.RequireDownstreamLabel,
+			Schedules:              cfg.Schedules, Location: cfg.Location,
 		}, c, log)
-		refusals := notimplemented.New(cfg.Scope, c, cfg.ImageScans)
+		refusals := notimplemented.New(cfg.Scope, c, cfg.ImageScans, cfg.Schedules)
 		cfg.Metrics.Loops(append(bundles.Loops(), refusals.Loops()...)...)
 		defer cfg.Metrics.Watch(bundles)()
 		log.WithField("reason", cfg.Scope.String()).Info("controller started")

@@ -36,6 +36,7 @@ type queues struct {
 	pruneQueue      *kube.Controller     // GitRepos with a prune request, or whose releases would be replaced
 	copyQueue       *kube.Controller     // copies of downstream resources
 	moveQueue       *kube.Controller     // Clusters that have moved to another workspace
+	scheduleQueue   *kube.Controller     // Schedules; nil: they are not acted on
 	deletionQueue   *kube.Controller     // namespaces of Bundles that are being deleted
 	status          map[string]*reporter // by kind
 	idle            *idleTimes

@@ -46,6 +46,9 @@ func makeCaches(b *base, c *kube.Client) *caches {
 		limits:   map[string]*kube.Cache[*metav1.PartialObjectMetadata]{},
 		mapped:   makeMappingCaches(c),
 	}
+	if b.cfg.Schedules {
+		out.schedules = kube.NewCache[*fleet.Schedule](c, kube.Watch{}, nil)
+	}
 	for _, kind := range limitingKinds() {
 		out.limits[kind] = kube.NewMetaCache(c, fleet.GroupVersion.WithKind(kind), kube.Watch{}, stripMeta)
 	}

@@ -45,6 +45,10 @@ type Config struct {
 	Scope scope.Scope
 	// RequireDownstreamLabel: only objects with LabelDownstreamResource are copied.
 	RequireDownstreamLabel bool
+	// Schedules reports that Schedules are acted on. Location is the time zone of those
+	// without one; UTC where empty.
+	Schedules bool
+	Location  string
 	// Registry deletes what is in registries; a plain oci.Client where nil.
 	Registry Registry
 	// Now is the clock; time.Now where nil.
@@ -86,6 +90,7 @@ type caches struct {
 	policies    *policycache.Cache
 	limits      map[string]*kube.Cache[*metav1.PartialObjectMetadata] // by kind
 	mapped      mappingCaches
+	schedules   *kube.Cache[*fleet.Schedule]               // nil: Schedules are not acted on
 	owned       *kube.Cache[*metav1.PartialObjectMetadata] // namespaces of clusters; nil: see followNamespaces
 }
 
@@ -119,6 +124,9 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Controllers {
 	b.pruneQueue = kube.NewController("gitrepo-prune", 2, p.prune.reconcilePrune)
 	b.copyQueue = kube.NewController("carried", 4, p.copies.reconcileCopy)
 	b.moveQueue = kube.NewController("moved", 1, p.moves.reconcileMoved)
+	if cfg.Schedules {
+		b.scheduleQueue = kube.NewController("schedule", 1, p.schedules.reconcileSchedule)
+	}
 	b.deletionQueue = kube.NewController("bundle-deletion", 2, p.guards.reconcileDeletions)
 	b.status = map[string]*reporter{
 		fleetstate.KindBundle:  newReporter("bundle-status", bundlePace, b.now, reportOwned(b, b.cache.bundles, p.reports.reportBundle)),
@@ -163,9 +171,10 @@ func newParts(b *base, c *kube.Client) *eventHandlers {
 	}
 	return &eventHandlers{base: b, slots: slots, deletionBudget: budget, deletions: deleted, parts: parts{
 		pairs: pairs, targeting: targeting, budgets: budgets, guards: guards, content: content, copies: copies, withdrawals: withdrawals,
-		prune:    &pruneController{base: b, bundles: bundles, repos: repos, deletionBudget: budget, budgets: budgets, guards: guards},
-		liveness: &livenessController{base: b, clusters: clusters, deployments: deployments, targeting: targeting},
-		moves:    &moveController{base: b, clusters: clusters, deployments: deployments},
+		prune:     &pruneController{base: b, bundles: bundles, repos: repos, deletionBudget: budget, budgets: budgets, guards: guards},
+		liveness:  &livenessController{base: b, clusters: clusters, deployments: deployments, targeting: targeting},
+		schedules: &scheduleController{base: b, schedules: kube.StoreOf[*fleet.Schedule](c.Loop("schedule")), targeting: targeting},
+		moves:     &moveController{base: b, clusters: clusters, deployments: deployments},
 		reports: &statusController{
 			base: b, deletionBudget: budget, guards: guards, targeting: targeting,
 			bundles:  statusStore[*fleet.Bundle]{b, fleetstate.KindBundle, bundles, func(o *fleet.Bundle) any { return o.Status }},
@@ -202,6 +211,9 @@ func (c *Controllers) Loops() []*kube.Controller {
 	loops := []*kube.Controller{
 		b.bundleQueue, b.withdrawalQueue, b.heartbeatQueue, b.silenceQueue, b.contentQueue, b.pruneQueue, b.copyQueue, b.moveQueue, b.deletionQueue, c.displays.Loop(),
 	}
+	if b.cache.schedules != nil {
+		loops = append(loops, b.scheduleQueue)
+	}
 	for _, kind := range []string{fleetstate.KindBundle, fleetstate.KindGitRepo, fleetstate.KindHelmOp, fleetstate.KindCluster, fleetstate.KindGroup} {
 		loops = append(loops, b.status[kind].loop)
 	}
@@ -219,6 +231,9 @@ func (c *Controllers) Runnables() []kube.Runner {
 		parts = append(parts, c.base.cache.limits[kind])
 	}
 	parts = append(parts, c.base.cache.policies.Runnables()...)
+	if c.base.cache.schedules != nil {
+		parts = append(parts, c.base.cache.schedules)
+	}
 	parts = append(parts, c.base.cache.mapped.runnables()...)
 	if c.base.cache.owned != nil {
 		parts = append(parts, c.base.cache.owned)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -60,6 +61,7 @@ type candidateSet struct {
 
 // known is what the table and the controllers knew when the snapshot was taken.
 type known struct {
+	now      time.Time
 	seen     uint64 // of the deployments
 	moves    uint64 // of the clusters
 	versions map[kube.Key]versionCache
@@ -183,6 +185,7 @@ func decide(s *snapshot) *decision {
 		d.late = d.late || p.late
 		d.plan.Waiting = d.plan.Waiting || p.step.Waits
 		d.plan.Order = append(d.plan.Order, p.key)
+		p.want.Closed = p.place.Closed
 		d.plan.Wants[p.key] = p.want
 	}
 	return d
@@ -287,7 +290,7 @@ func matchClusters(s *snapshot, d *decision) string {
 			v = s.compiled.Pick(&c.Place.Cluster)
 		}
 		if v.Deploy {
-			p := &pair{key: c.Key, place: c.Place, offline: c.Offline, silent: c.Silent, verdict: v, old: s.deployments[c.Key]}
+			p := &pair{key: c.Key, place: deployment.AtOverride(c.Place, s.deployments[c.Key], s.now), offline: c.Offline, silent: c.Silent, verdict: v, old: s.deployments[c.Key]}
 			if p.old != nil {
 				p.mark = deployment.MarkOf(p.old)
 			}

@@ -44,6 +44,7 @@ type parts struct {
 	bundles     *bundleController
 	prune       *pruneController
 	liveness    *livenessController
+	schedules   *scheduleController
 	moves       *moveController
 	reports     *statusController
 }
@@ -74,6 +75,10 @@ func (e *eventHandlers) addHandlers() {
 		})
 	}
 	e.cache.policies.OnChange(e.targeting.onPolicy)
+	if e.cache.schedules != nil {
+		e.cache.schedules.OnChange(e.schedules.onSchedule)
+		e.cache.deployments.OnChange(e.schedules.onOverride)
+	}
 	e.targeting.addMappingHandlers()
 	e.cache.mapped.namespaces.OnChange(e.budgets.onBudgetChange)
 	e.cache.mapped.namespaces.OnChange(e.guards.onApproval)
@@ -189,6 +194,7 @@ func (e *eventHandlers) onCluster(old, changed *fleet.Cluster) {
 		e.enqueue(e.table.RemoveCluster(key))
 		e.status[fleetstate.KindCluster].forget(key)
 		e.enqueueBundles(e.targeting.bundlesFor(key.Namespace))
+		e.enqueueSchedules(key.Namespace)
 		return
 	}
 	delta, change := e.table.SetCluster(changed)

@@ -88,7 +88,7 @@ func (bc *bundleController) Reconcile(ctx context.Context, key kube.Key) (kube.R
 
 // gather reads all that the decision needs.
 func (bc *bundleController) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error) {
-	s := &snapshot{key: kube.KeyOf(b), bundle: b, known: known{moves: bc.table.Moves()}}
+	s := &snapshot{key: kube.KeyOf(b), bundle: b, known: known{moves: bc.table.Moves(), now: bc.now()}}
 	s.reach = bc.targeting.reachOf(b)
 	limits := bc.limitsOf(s.key.Namespace, s.reach)
 	s.violation = deployment.Refusal(b, limits)

@@ -34,6 +34,7 @@ func (t *targeting) clusterChanged(c *fleet.Cluster, change fleetstate.ClusterCh
 		t.heartbeatQueue.Add(key)
 	}
 	if change.Targeting {
+		t.enqueueSchedules(key.Namespace)
 		t.enqueueAffected(key.Namespace, change)
 		if change.Was == nil || change.Was.Protocol != change.Is.Protocol || change.Was.Unseen != change.Is.Unseen {
 			t.checkDisplays(key)
@@ -74,7 +75,8 @@ func (t *targeting) changesDecision(key kube.Key, change fleetstate.ClusterChang
 		return t.table.HasNoClusters(key) || t.table.HasDeployment(key, is.Key) &&
 			entry.compiled.Match(&was.Place.Cluster).Reason != entry.compiled.Match(&is.Place.Cluster).Reason
 	}
-	if was.Place.Paused != is.Place.Paused ||
+	if was.Place.Paused != is.Place.Paused || was.Place.Windows != is.Place.Windows || was.Place.Closed != is.Place.Closed ||
+		was.Place.OffSchedule != is.Place.OffSchedule ||
 		rollout.ChangesPartition(entry.compiled.Bundle().Spec.RolloutStrategy, &was.Place.Cluster, &is.Place.Cluster) {
 		return true
 	}

@@ -125,6 +125,7 @@ func (cr *core) placeCluster(row *clusterRow) {
 		groups = w.compiled
 	}
 	p := deployment.NewPlace(c, groups, namespace)
+	cr.setWindows(p, row.heartbeat.Protocol)
 	if row.place == nil || !p.Same(row.place) {
 		row.place = p
 	}
@@ -247,6 +248,8 @@ func (t clusterTable) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.Cluste
 		return nil, summary.ClusterView{}, false
 	}
 	v := summary.ClusterView{Deployments: t.deploymentViews(key), Life: row.life}
+	v.Scheduled = row.place.Windows != ""
+	v.Active = v.Scheduled && row.place.Closed == ""
 	if v.Life == summary.Offline {
 		v.Absent = row.policy().Absent(t.checkin)
 	}

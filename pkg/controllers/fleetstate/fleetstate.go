@@ -16,6 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/schedule"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
@@ -62,12 +63,14 @@ type bundleRows struct {
 // clusterRows are Clusters and where they are.
 type clusterRows struct {
 	clusters    map[kube.Key]*clusterRow
-	members     map[string][]kube.Key            // Clusters by namespace, sorted
-	moves       uint64                           // what Moves returns
-	groups      map[string]*workspace            // by namespace
-	onCluster   map[kube.Key]map[*placement]bool // by Cluster, known or not
-	spaceOwners registration.Owners              // nil: see FollowNamespaces
-	expected    map[string]kube.Key              // Clusters by the namespace that the naming rule gives them, with spaceOwners
+	members     map[string][]kube.Key                // Clusters by namespace, sorted
+	moves       uint64                               // what Moves returns
+	groups      map[string]*workspace                // by namespace
+	onCluster   map[kube.Key]map[*placement]bool     // by Cluster, known or not
+	rules       map[string]map[string]*schedule.Rule // Schedules by namespace and name
+	windows     map[string]schedule.Windows          // decoded, by the text of their rules
+	spaceOwners registration.Owners                  // nil: see FollowNamespaces
+	expected    map[string]kube.Key                  // Clusters by the namespace that the naming rule gives them, with spaceOwners
 }
 
 // contentUses are who needs a content, by its id.
@@ -94,6 +97,8 @@ func New(ownID string, checkin time.Duration, now func() time.Time) *State {
 			members:   map[string][]kube.Key{},
 			groups:    map[string]*workspace{},
 			onCluster: map[kube.Key]map[*placement]bool{},
+			rules:     map[string]map[string]*schedule.Rule{},
+			windows:   map[string]schedule.Windows{},
 		},
 		contentUses: contentUses{
 			contents: map[string]map[kube.Key]bool{},
@@ -123,6 +128,9 @@ type Desired struct {
 	// Barred reports that the manager cannot write the deployment. It is then not Ready,
 	// whatever its agent reports. Held has the reason.
 	Barred bool
+	// Closed is why the agent may not deploy the version now: the cluster is outside of its
+	// change windows.
+	Closed string
 }
 
 // A placement is one Bundle on one cluster.
@@ -211,6 +219,9 @@ func (cr *core) computeView(c *placement) summary.Deployment {
 		d = summary.Pending(d, c.want.Held)
 	} else {
 		d = summary.Observe(d, c.bd, c.want.ID, c.want.Held)
+		if d.State == fleet.WaitApplied && d.Message == "" {
+			d.Message = c.want.Closed // the agent has not reported it yet
+		}
 		if c.want.Barred {
 			d = summary.Unwritable(d, c.want.Held)
 		}

@@ -1,8 +1,11 @@
 package fleetstate
 
 import (
+	"time"
+
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -25,11 +28,11 @@ func (t bundleTable) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, 
 	if len(t.targets) < len(seats) {
 		t.targets = make([]rollout.Target, len(seats))
 	}
-	targets := t.targets[:len(seats)]
+	targets, now := t.targets[:len(seats)], t.now()
 	for i, s := range seats {
 		views[i] = s.placement.view
 		f.Deployments[i] = &views[i]
-		targets[i] = s.rolloutTarget()
+		targets[i] = s.rolloutTarget(now)
 		if s.placement.bd != nil && s.placement.bd.Status.AppliedDeploymentID == "" {
 			f.NewlyCreated++
 		}
@@ -68,13 +71,14 @@ func (t bundleTable) plannedDeployments(row *bundleRow) []plannedDeployment {
 }
 
 // rolloutTarget returns the deployment as input of package rollout.
-func (p plannedDeployment) rolloutTarget() rollout.Target {
+func (p plannedDeployment) rolloutTarget(now time.Time) rollout.Target {
 	out := rollout.TargetOf(p.placement.view.Cluster, p.placement.bd)
 	out.Desired, out.Paused = p.placement.want.ID, p.placement.want.Paused
 	if p.placement.want.Kept {
 		out.Held = p.placement.want.Held
 	}
 	if p.cluster != nil {
+		out.Closed = deployment.AtOverride(p.cluster.place, p.placement.bd, now).Closed
 		out.Offline, out.Silent = p.cluster.life == summary.Offline, p.cluster.pendingAck.silent
 	}
 	return out

@@ -27,17 +27,20 @@ type Manager struct {
 }
 
 // New prepares the loops, which answer for objects within s; they send no
-// request before they run. imageScans reports that ImageScans are acted on.
-func New(s scope.Scope, c *kube.Client, imageScans bool) *Manager {
+// request before they run. imageScans reports that ImageScans are acted on, schedules that
+// Schedules are.
+func New(s scope.Scope, c *kube.Client, imageScans, schedules bool) *Manager {
 	h := &Manager{events: kube.NewRecorder(c, "fleet-controller"), scope: s, now: time.Now}
 	h.parts = append(h.parts, h.events)
 	client := c.Loop("notimplemented")
 	if !imageScans {
-		off := refusal{fleet.ReasonSwitchedOff, support.ScanningOff}
+		off := refusal{reason: fleet.ReasonSwitchedOff, message: support.ScanningOff}
 		refuse(h, client, "imagescan", off, func(o *fleet.ImageScan) { h.setAccepted(&o.Status.Conditions, o, off) })
 	}
-	none := refusal{fleet.ReasonNotImplemented, support.Message([]string{"kind Schedule"})}
-	refuse(h, client, "schedule", none, func(o *fleet.Schedule) { h.setAccepted(&o.Status.Conditions, o, none) })
+	if !schedules {
+		off := refusal{fleet.ReasonSwitchedOff, support.SchedulesOff, fleet.FinalizerSchedule}
+		refuse(h, client, "schedule", off, func(o *fleet.Schedule) { h.setAccepted(&o.Status.Conditions, o, off) })
+	}
 	return h
 }
 
@@ -54,8 +57,9 @@ type copied[T any] interface {
 	DeepCopy() *T
 }
 
-// A refusal is why nothing acts on a kind.
-type refusal struct{ reason, message string }
+// A refusal is why nothing acts on a kind. finalizer is that of rancher/fleet, which would
+// keep a deleted object for ever; empty: there is none.
+type refusal struct{ reason, message, finalizer string }
 
 // refuse writes to the status of a kind's objects why nothing acts on them, and sends
 // an event to those whose status did not say it yet.
@@ -64,8 +68,12 @@ func refuse[T any, P copied[T]](h *Manager, c *kube.Client, name string, why ref
 	store := kube.StoreOf[P](c)
 	loop := kube.NewController(name, 1, func(ctx context.Context, key kube.Key) (kube.Result, error) {
 		obj, ok := cache.Get(key)
-		if !ok || obj.GetDeletionTimestamp() != nil || !h.scope.Owns(obj) {
+		if !ok || !h.scope.Owns(obj) {
 			return kube.Done, nil
+		}
+		if obj.GetDeletionTimestamp() != nil {
+			_, err := store.RemoveFinalizer(ctx, obj, why.finalizer)
+			return kube.Done, ignoreGone(err)
 		}
 		changed := P(obj.DeepCopy())
 		status(changed)
@@ -73,10 +81,7 @@ func refuse[T any, P copied[T]](h *Manager, c *kube.Client, name string, why ref
 			return kube.Done, nil
 		}
 		if _, err := store.PatchStatus(ctx, obj, changed); err != nil {
-			if kube.IsGone(err) {
-				err = nil
-			}
-			return kube.Done, err
+			return kube.Done, ignoreGone(err)
 		}
 		h.events.Event(obj, kube.Warning, why.reason, why.message)
 		return kube.Done, nil
@@ -87,6 +92,14 @@ func refuse[T any, P copied[T]](h *Manager, c *kube.Client, name string, why ref
 		}
 	})
 	h.parts, h.loops = append(h.parts, cache, loop), append(h.loops, loop)
+}
+
+// ignoreGone returns nil for an object that does not exist any more.
+func ignoreGone(err error) error {
+	if kube.IsGone(err) {
+		return nil
+	}
+	return err
 }
 
 // setAccepted sets Accepted=False in the conditions of an object.

@@ -11,9 +11,7 @@ import (
 
 // kinds are the kinds that nothing acts on. limits reports that the kind exists
 // to limit what may be deployed: Fleet then fails closed.
-var kinds = map[string]struct{ limits bool }{
-	"Schedule": {limits: true},
-}
+var kinds = map[string]struct{ limits bool }{}
 
 // Kinds lists the kinds that nothing acts on yet, by name.
 func Kinds() []string {
@@ -39,8 +37,6 @@ func UnsupportedFields(obj any) []string {
 	switch o := obj.(type) {
 	case *fleet.Bundle:
 		out = bundle(&o.Spec)
-	case *fleet.Schedule:
-		out = []string{"kind Schedule"}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -66,6 +62,9 @@ func NeedsImageScans(spec *fleet.GitRepoSpec) string {
 
 // ScanningOff says why nothing acts on an ImageScan where image scanning is off.
 const ScanningOff = "image scanning is switched off in this Fleet: the chart value imagescan.enabled switches it on"
+
+// SchedulesOff says why nothing acts on a Schedule where Schedules are switched off.
+const SchedulesOff = "schedules are switched off in this Fleet: EXPERIMENTAL_SCHEDULES=true in the environment of fleet-controller switches them on"
 
 // Message describes in words the UnsupportedFields of an object; it is empty where there are none.
 func Message(missing []string) string {

@@ -26,7 +26,6 @@ func TestMissing(t *testing.T) {
 			[]string{"targets.allowedTargetNamespaceSelector"}},
 		"Cluster": {"everything that is said of an agent counts",
 			&fleet.Cluster{Spec: fleet.ClusterSpec{PrivateRepoURL: "x", AgentPullSecrets: &[]corev1.LocalObjectReference{}}}, nil},
-		"Kind": {"a kind that nothing acts on", &fleet.Schedule{}, []string{"kind Schedule"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -65,9 +64,6 @@ func TestKindsAreKnown(t *testing.T) {
 		if !found {
 			t.Errorf("%s is no kind of Fleet", kind)
 		}
-	}
-	if diff := cmp.Diff([]string{"Schedule"}, Limiting()); diff != "" {
-		t.Error(diff)
 	}
 }
 

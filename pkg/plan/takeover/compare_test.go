@@ -123,9 +123,9 @@ func TestJudge(t *testing.T) {
 		},
 		"Limits": {
 			why:    "where limits are not understood nothing new is deployed",
-			change: func(in *Input) { in.Limits = []support.Limit{{Kind: "Schedule", Name: "night"}} },
+			change: func(in *Input) { in.Limits = []support.Limit{{Kind: "Policy", Name: "night"}} },
 			want: Finding{Verdict: Unsupported, Clusters: 2, Reasons: []string{
-				`Schedule "night" limits this namespace and is not implemented yet: nothing new is deployed until it is gone`}},
+				`Policy "night" limits this namespace and is not implemented yet: nothing new is deployed until it is gone`}},
 		},
 		"Repo": {
 			why: "the Bundle is fine, and what it is from asks for more",
