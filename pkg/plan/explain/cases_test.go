@@ -318,6 +318,30 @@ func pauseCases() map[string]testCase {
 		"pause-repo":    {"the pause is where it was set", func(w *world) { w.behind(); w.s.Bundle.Spec.Paused, w.s.Repo.Spec.Paused = true, true }},
 		"pause-bundle":  {"a Bundle that is paused by hand", func(w *world) { w.behind(); w.s.Bundle.Spec.Paused = true }},
 		"pause-cluster": {"a cluster that is paused", func(w *world) { w.behind(); w.at.Cluster.Spec.Paused = true }},
+		"pause-window": {"outside of the change windows: when the next one opens, before the agent has reported it", func(w *world) {
+			w.old()
+			w.windows("0 0 22 * * ?")
+		}},
+		"pause-window-reported": {"and after", func(w *world) {
+			w.old()
+			w.windows("0 0 22 * * ?")
+			w.at.Deployment.Status.Conditions = []fleet.Condition{{Type: fleet.ConditionDeployed, Status: "Unknown", Reason: release.ReasonOutsideWindow,
+				Message: "outside of the change windows of this cluster: the next one opens at 2026-08-24T22:00:00Z", ObservedGeneration: 3}}
+		}},
+		"pause-window-broken": {"a Schedule that cannot be used opens none", func(w *world) {
+			w.old()
+			w.windows("")
+		}},
+		"pause-window-unknown-agent": {"an agent that knows no windows is held back by the manager", func(w *world) {
+			w.old()
+			w.at.Deployment.Spec.OffSchedule = true
+		}},
+		"delivered-override": {"a deployment that is opened by a user does not wait", func(w *world) {
+			w.old()
+			w.windows("0 0 22 * * ?")
+			w.at.Deployment.Annotations[fleet.AnnotationOpenUntil] = now.Add(time.Hour).UTC().Format(time.RFC3339) + " fix for the checkout"
+		}},
+		"well-window": {"what is as it should be waits for no window", func(w *world) { w.windows("0 0 22 * * ?") }},
 		"pause-suspended": {"who suspended it, when and why", func(w *world) {
 			w.behind()
 			w.s.Bundle.Spec.Paused = true

@@ -78,6 +78,10 @@ const globalPausePrefix = "suspended"
 func (h holdLinks) pauseLink() linkState {
 	b, c, bd := h.Bundle, h.deploymentPlace.Cluster, h.deploymentPlace.Deployment
 	agentWaits := bd != nil && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID || h.state == fleet.Modified
+	closed := ""
+	if bd != nil {
+		closed = view.WindowClosed(bd, h.Now)
+	}
 	brake := h.Brake
 	brake.Since = nil
 	switch repo := b.Labels[fleet.LabelRepoName]; {
@@ -97,8 +101,10 @@ func (h holdLinks) pauseLink() linkState {
 		return h.paused("the cluster", "cluster", c)
 	case bd != nil && bd.Spec.Paused && agentWaits:
 		return wait(ReasonPaused, "its deployment is paused; the manager has not let it go on yet")
-	case bd != nil && bd.Spec.OffSchedule && agentWaits:
-		return wait(fleet.ReasonDeferred, "outside of the windows of the cluster's schedule")
+	case closed != "" && agentWaits:
+		return wait(release.ReasonOutsideWindow, closed).hint("to deploy it at once",
+			"kubectl -n %s annotate bundledeployments.%s %s '%s=%s REASON'", bd.Namespace, fleet.Group, bd.Name,
+			fleet.AnnotationOpenUntil, h.Now.Add(time.Hour).UTC().Format(time.RFC3339))
 	case h.Brake.On:
 		return ok("%s, and nothing waits for it", brake.Text(h.Now))
 	case h.isForbidden(ConfigMaps) && h.outdated && h.reported == nil:

@@ -50,14 +50,15 @@ func HeldMessage(bd *fleet.BundleDeployment, h Holders, now time.Time) string {
 	if text := DeploymentMessage(bd); text != "" || state == fleet.Ready {
 		return text
 	}
+	closed := WindowClosed(bd, now)
 	switch {
+	case closed != "" && !bd.Spec.Paused:
+		return closed
 	case bd.Spec.Paused:
 		if p := h.Pause(); p != nil {
 			return p.Text(now)
 		}
 		return "paused"
-	case bd.Spec.OffSchedule:
-		return "outside of the windows of the cluster's schedule"
 	case state == fleet.OutOfSync || bd.Spec.DeploymentID == "":
 		return cmp.Or(rolloutMessage(h.Bundle, ClusterOf(bd)), "the newest version is staged, and the rollout has not let it through yet")
 	case state == fleet.WaitApplied:

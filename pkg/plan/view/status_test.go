@@ -115,6 +115,12 @@ func TestSummarize(t *testing.T) {
 			fleet:  Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.OutOfSync, "waits for room: 10 may be unavailable")))}},
 			moving: []string{"Bundle shops/web 1/2 waits for room: 10 may be unavailable"},
 		},
+		"WaitsForAWindow": {
+			why: "what waits for a change window needs no person, and says when the window opens",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2,
+				bad("a", fleet.WaitApplied, "outside of the change windows of this cluster: the next one opens at 2027-01-01T22:00:00Z")))}},
+			moving: []string{"Bundle shops/web 1/2 outside of the change windows of this cluster: the next one opens at 2027-01-01T22:00:00Z"},
+		},
 		"OneRowForEachState": {
 			why: "two troubles of one bundle have two causes",
 			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(4,
