@@ -100,11 +100,11 @@ func TestExplainAsksLittle(t *testing.T) {
 	}{
 		{"explain pos-ui store-0344", []string{
 			"get bundledeployments", "get bundles", "get clusters", "get configmaps", "get gitrepos", "get leases",
-			"list bundles", "list clustergroups", "list gitreporestrictions", "list policies", "list schedules",
+			"list bundles", "list clustergroups", "list gitreporestrictions", "list policies",
 		}},
 		{"explain pos-ui", []string{
 			"get bundles", "get configmaps", "get gitrepos", "get leases", "list bundledeployments", "list bundledeployments",
-			"list bundlenamespacemappings", "list bundles", "list clustergroups", "list clusters", "list clusters", "list gitreporestrictions", "list policies", "list schedules",
+			"list bundlenamespacemappings", "list bundles", "list clustergroups", "list clusters", "list clusters", "list gitreporestrictions", "list policies",
 		}}, // both lists in pages of 500
 	} {
 		t.Run(c.args, func(t *testing.T) {

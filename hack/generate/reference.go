@@ -9,8 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
 // The page with the keys of fleet.yaml, which stand between two marks.
@@ -162,9 +160,6 @@ func (t table) row(key string, s schema, required bool) {
 	if s.selector() {
 		text += " `{matchLabels: {...}, matchExpressions: [{key, operator, values}]}`."
 	}
-	if notYet(key) {
-		text = "Not yet: no tags are looked for. " + text
-	}
 	fmt.Fprintf(t.out, "| `%s` | %s | %s | %s |\n", key, s.kind(), value, strings.ReplaceAll(text, "|", `\|`))
 }
 
@@ -182,11 +177,6 @@ func sentence(key, text string) string {
 		return ""
 	}
 	return strings.ToUpper(rest[:1]) + rest[1:]
-}
-
-// notYet reports whether nothing acts on a key in this version.
-func notYet(key string) bool {
-	return strings.HasPrefix(key, "imageScans") && !strings.Contains(key, ".") && slices.Contains(support.Kinds(), "ImageScan")
 }
 
 // inner is the schema with the keys: that of the items of a list.

@@ -12,7 +12,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
 // annotationContent carries the digest of a Bundle's resources on cached
@@ -22,9 +21,6 @@ const annotationContent = "cache.fleet.cattle.io/content"
 // annotationApplied is kubectl's copy of an object: as large as the object, and not
 // read here.
 const annotationApplied = "kubectl.kubernetes.io/last-applied-configuration"
-
-// limitingKinds returns the kinds of policy objects that may restrict a namespace.
-func limitingKinds() []string { return support.Limiting() }
 
 // makeCaches makes the informers; b shares the texts of objects.
 func makeCaches(b *base, c *kube.Client) *caches {
@@ -43,14 +39,10 @@ func makeCaches(b *base, c *kube.Client) *caches {
 		suspension: kube.NewCache[*corev1.ConfigMap](c, kube.Watch{
 			Namespace: b.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
 		policies: policycache.New(c),
-		limits:   map[string]*kube.Cache[*metav1.PartialObjectMetadata]{},
 		mapped:   makeMappingCaches(c),
 	}
 	if b.cfg.Schedules {
 		out.schedules = kube.NewCache[*fleet.Schedule](c, kube.Watch{}, nil)
-	}
-	for _, kind := range limitingKinds() {
-		out.limits[kind] = kube.NewMetaCache(c, fleet.GroupVersion.WithKind(kind), kube.Watch{}, stripMeta)
 	}
 	return out
 }
@@ -140,8 +132,6 @@ func stripHelmOp(op *fleet.HelmOp) {
 	op.Spec.Helm = &fleet.HelmOptions{Repo: request.Repo, Chart: request.Chart, Version: request.Version}
 	delete(op.Annotations, annotationApplied)
 }
-
-func stripMeta(m *metav1.PartialObjectMetadata) { m.Annotations = nil }
 
 // stripSecret keeps only the annotation of a copied Secret that names its source.
 func stripSecret(m *metav1.PartialObjectMetadata) { keepAnnotations(m, fleet.AnnotationInputHash) }

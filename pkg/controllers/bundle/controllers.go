@@ -88,7 +88,6 @@ type caches struct {
 	configMaps  *kube.Cache[*metav1.PartialObjectMetadata] // copies
 	suspension  *kube.Cache[*corev1.ConfigMap]
 	policies    *policycache.Cache
-	limits      map[string]*kube.Cache[*metav1.PartialObjectMetadata] // by kind
 	mapped      mappingCaches
 	schedules   *kube.Cache[*fleet.Schedule]               // nil: Schedules are not acted on
 	owned       *kube.Cache[*metav1.PartialObjectMetadata] // namespaces of clusters; nil: see followNamespaces
@@ -226,9 +225,6 @@ func (c *Controllers) Runnables() []kube.Runner {
 		c.base.cache.bundles, c.base.cache.deployments, c.base.cache.clusters, c.base.cache.groups, c.base.cache.repos,
 		c.base.cache.helmOps,
 		c.base.cache.contents, c.base.cache.secrets, c.base.cache.configMaps, c.base.cache.suspension, c.base.events, kube.RunnerFunc(c.sources.run),
-	}
-	for _, kind := range limitingKinds() {
-		parts = append(parts, c.base.cache.limits[kind])
 	}
 	parts = append(parts, c.base.cache.policies.Runnables()...)
 	if c.base.cache.schedules != nil {

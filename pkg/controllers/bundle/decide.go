@@ -36,7 +36,6 @@ type snapshot struct {
 	replacing   replaceInputs // which releases may be replaced
 	releaseName string        // see named
 	hold        string        // why nothing new may be written; empty: it may
-	restricted  bool          // hold is a limit of the namespace, not a suspension
 	violation   error         // why the limits of the namespace refuse the Bundle; nil: they do not
 	carriedSources
 	candidateSet
@@ -226,13 +225,7 @@ func acceptedCondition(s *snapshot) *fleet.Condition {
 			Message: condition.Message("Bundle in namespace " + s.key.Namespace + " violates Policy: " + s.violation.Error()),
 		}
 	}
-	if !s.restricted {
-		return unsupportedCondition(support.UnsupportedFields(s.bundle), s.bundle.Generation)
-	}
-	return &fleet.Condition{
-		Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, ObservedGeneration: s.bundle.Generation,
-		Reason: fleet.ReasonRestricted, Message: condition.Message(s.hold),
-	}
+	return unsupportedCondition(support.UnsupportedFields(s.bundle), s.bundle.Generation)
 }
 
 // unsupportedCondition returns condition Accepted = False for an object with fields

@@ -67,13 +67,6 @@ func (e *eventHandlers) addHandlers() {
 		e.copies.onCopy(deployment.KindConfigMap, old, changed)
 	})
 	e.cache.suspension.OnChange(func(_, _ *corev1.ConfigMap) { e.enqueueBundlesIn("") })
-	for _, c := range e.cache.limits {
-		c.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
-			if (old == nil) != (changed == nil) {
-				e.targeting.onLimit(orOld(old, changed).GetNamespace())
-			}
-		})
-	}
 	e.cache.policies.OnChange(e.targeting.onPolicy)
 	if e.cache.schedules != nil {
 		e.cache.schedules.OnChange(e.schedules.onSchedule)

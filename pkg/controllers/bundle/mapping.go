@@ -182,13 +182,6 @@ func (t *targeting) onNamespace(old, changed *metav1.PartialObjectMetadata) {
 	}
 }
 
-// onLimit enqueues the Bundles for which a policy of a namespace was created or
-// deleted.
-func (t *targeting) onLimit(namespace string) {
-	t.table.BumpMoves()
-	t.enqueueBundles(t.bundlesFor(namespace))
-}
-
 // onPolicy enqueues the Bundles that the limits of a namespace apply to.
 func (t *targeting) onPolicy(namespace string) { t.enqueueBundles(t.bundlesFor(namespace)) }
 

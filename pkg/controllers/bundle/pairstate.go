@@ -130,7 +130,7 @@ func (p *pairState) resumeWork(key kube.Key, b *fleet.Bundle) *work {
 		return nil
 	}
 	if b != nil && b.DeletionTimestamp == nil && entry != nil && entry.compiled == w.compiled && compiledFrom(w.compiled, b, p.limitsOf(key.Namespace, w.reach)) && p.table.Moves() == w.moves && p.sources.unchanged(key.Namespace, w.sources) {
-		if hold, _ := p.holdReason(key.Namespace); hold == w.hold {
+		if p.suspension() == w.hold {
 			return w
 		}
 	}

@@ -59,7 +59,7 @@ func (p *pruneController) reconcilePrune(ctx context.Context, key kube.Key) (kub
 	if len(marked)+len(l.replaced) == 0 { // no removal is requested; later requests enqueue the GitRepo
 		return kube.Done, p.budgets.clearHeld(ctx, subject, repo)
 	}
-	if why, _ := p.holdReason(key.Namespace); why != "" || !p.table.Settled() {
+	if p.suspension() != "" || !p.table.Settled() {
 		return kube.Result{After: pruneRetry}, nil
 	}
 	if !l.approved && !all {

@@ -104,7 +104,7 @@ func (bc *bundleController) gather(ctx context.Context, b *fleet.Bundle) (*snaps
 	s.deployments, s.seen = bc.table.Deployments(s.key)
 	bc.copies.checkCopies(s, refused)
 	bc.candidates(s)
-	s.hold, s.restricted = bc.holdReason(s.key.Namespace)
+	s.hold = bc.suspension()
 	s.replacing = bc.budgets.replaceInputsOf(b)
 	if s.compiledErr != nil && !reconcile.IsTerminal(s.compiledErr) && !reconcile.IsRequeue(s.compiledErr) {
 		return nil, s.compiledErr
@@ -247,12 +247,8 @@ func (bc *bundleController) candidates(s *snapshot) {
 	s.foreign = map[kube.Key]foreignCluster{}
 	own := len(s.candidates)
 	for _, ns := range s.reach.Namespaces() {
-		g := foreignCluster{}
-		if why, restricted := bc.holdReason(ns); restricted {
-			g.held = why
-		}
 		for _, c := range bc.table.Candidates(ns) {
-			s.candidates, s.foreign[c.Key] = append(s.candidates, c), g
+			s.candidates, s.foreign[c.Key] = append(s.candidates, c), foreignCluster{}
 		}
 	}
 	for key := range s.deployments {

@@ -286,7 +286,7 @@ func (w *withdrawals) withdrawOrphan(ctx context.Context, bundle kube.Key, l *st
 	if _, err := w.bundles.Get(ctx, bundle); !kube.IsGone(err) {
 		return kube.Result{After: orphanGrace}, err
 	}
-	if why, _ := w.holdReason(bundle.Namespace); why != "" {
+	if w.suspension() != "" {
 		return kube.Result{After: orphanGrace}, nil
 	}
 	why, err := w.budgets.bundleUnorderedReason(ctx, bundle, l.bd.CreationTimestamp.Time)

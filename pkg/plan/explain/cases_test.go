@@ -10,7 +10,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
-	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -364,10 +363,6 @@ func holdCases() map[string]testCase {
 		"policy-namespace": {"options that the Bundle gets on the cluster are judged", func(w *world) {
 			w.behind()
 			w.s.Restrictions = []*fleet.GitRepoRestriction{{ObjectMeta: metav1.ObjectMeta{Namespace: w.s.Bundle.Namespace, Name: "tight"}, AllowedTargetNamespaces: []string{"a", "b"}}}
-		}},
-		"policy-schedule": {"a kind that limits and is not implemented stops what is new", func(w *world) {
-			w.behind()
-			w.s.Limits = []support.Limit{{Kind: "Schedule", Name: "night"}}
 		}},
 		"policy-blocks": {"a field that would limit it is not ignored", func(w *world) {
 			w.s.Bundle.Spec.Targets = append([]fleet.BundleTarget{{BundleDeploymentOptions: fleet.BundleDeploymentOptions{

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -137,10 +136,7 @@ type Subject struct {
 	Findings []string
 	// Values is the data of the Secret with the Bundle's values, if it has any.
 	Values map[string][]byte
-	// Limits are the objects of kinds that nothing acts on yet, and that exist to limit the
-	// namespaces of Bundle and cluster.
-	Limits []support.Limit
-	// Restrictions and Policies are those of the same namespaces.
+	// Restrictions and Policies are those of the namespaces of Bundle and cluster.
 	Restrictions []*fleet.GitRepoRestriction
 	Policies     []*fleet.Policy
 

@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +24,6 @@ type holdLinks struct{ *bundleOnCluster }
 
 // policyLink looks at what may forbid the Bundle.
 func (h holdLinks) policyLink() linkState {
-	ns := h.Bundle.Namespace
 	if text := support.BlockReason(&h.Bundle.Spec); text != "" {
 		return stop(fleet.ReasonNotImplemented, text).withSince(view.ChangedAt(h.Bundle.Status.Conditions, fleet.ConditionReady)).
 			hint("to deploy it with this version", "remove that field from %s", h.file())
@@ -33,15 +31,7 @@ func (h holdLinks) policyLink() linkState {
 	if err := h.refusal(); err != nil {
 		return h.refusedLink(err)
 	}
-	text := support.LimitReason(h.Limits)
-	switch {
-	case text != "" && h.outdated:
-		first := h.Limits[0]
-		return stop(fleet.ReasonRestricted, text).withEvidence("limits", len(h.Limits)).
-			hint("if it is not meant to stop everything", "kubectl -n %s delete %s.%s %s", ns, strings.ToLower(first.Kind), fleet.Group, first.Name)
-	case text != "":
-		return ok("%s", text).withEvidence("limits", len(h.Limits))
-	case h.problem != nil && linkOf(h.problem.Reason) == Policy:
+	if h.problem != nil && linkOf(h.problem.Reason) == Policy {
 		return stop(h.problem.Reason, h.problem.Message).withSince(view.ChangedAt(h.Bundle.Status.Conditions, fleet.ConditionReady))
 	}
 	return h.allowedLink()
@@ -54,7 +44,7 @@ func (h holdLinks) allowedLink() linkState {
 		return ok("allowed by %s", view.List(names, 3)).withEvidence("limits", len(names))
 	}
 	var seen, unseen []string
-	for _, kind := range append(slices.Clone(limitingKinds), support.Limiting()...) {
+	for _, kind := range limitingKinds {
 		if plural, _, known := fleet.Resource(kind); known && h.isForbidden(plural) {
 			unseen = append(unseen, kind)
 		} else {

@@ -381,7 +381,7 @@ func linkOf(reason string) Name {
 	switch reason {
 	case fleet.ReasonNoTargets, target.ReasonInvalidSelector:
 		return Target
-	case fleet.ReasonNotImplemented, fleet.ReasonRestricted, fleet.EventPolicyViolation, policy.ReasonInvalid:
+	case fleet.ReasonNotImplemented, fleet.EventPolicyViolation, policy.ReasonInvalid:
 		return Policy
 	case fleet.ReasonSuspended:
 		return Pause

@@ -212,7 +212,7 @@ const waits = "the next commit waits for spec.imageScanInterval"
 
 // wasBlocked reports whether a reason is one of Block, which no longer applies.
 func wasBlocked(reason string) bool {
-	return slices.Contains([]string{ReasonSettingsMissing, ReasonPinned, ReasonNoCredentials, ReasonScanFailed, fleet.ReasonSuspended, fleet.ReasonRestricted, fleet.EventFailedValidatingSecret}, reason)
+	return slices.Contains([]string{ReasonSettingsMissing, ReasonPinned, ReasonNoCredentials, ReasonScanFailed, fleet.ReasonSuspended, fleet.EventPolicyViolation, fleet.EventFailedValidatingSecret}, reason)
 }
 
 func set(s *fleet.GitRepoStatus, repo *fleet.GitRepo, c fleet.Condition, now time.Time) {

@@ -40,7 +40,7 @@ func TestClusterWithAgentInTrouble(t *testing.T) {
 func TestGitRepoNotAccepted(t *testing.T) {
 	for reason, want := range map[string]corev1.ConditionStatus{
 		fleet.ReasonNotImplemented: corev1.ConditionTrue,
-		fleet.ReasonRestricted:     corev1.ConditionFalse,
+		fleet.EventPolicyViolation: corev1.ConditionFalse,
 	} {
 		r := &fleet.GitRepo{}
 		r.Status.Commit, r.Status.GitJobStatus = "c1", gitJobDone

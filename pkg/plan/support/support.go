@@ -9,29 +9,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// kinds are the kinds that nothing acts on. limits reports that the kind exists
-// to limit what may be deployed: Fleet then fails closed.
-var kinds = map[string]struct{ limits bool }{}
-
-// Kinds lists the kinds that nothing acts on yet, by name.
-func Kinds() []string {
-	var out []string
-	for k := range kinds {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
-
-// Limiting lists the kinds of Kinds that stop new deployments in their
-// namespace.
-func Limiting() []string {
-	return slices.DeleteFunc(Kinds(), func(k string) bool { return !kinds[k].limits })
-}
-
 // UnsupportedFields lists the fields that are set in an object and that nothing acts on
-// yet, as paths below spec, sorted. For a kind that nothing acts on at all it
-// is the kind itself. Other kinds than Fleet's have none.
+// yet, as paths below spec, sorted. Other kinds than Fleet's have none.
 func UnsupportedFields(obj any) []string {
 	var out []string
 	switch o := obj.(type) {

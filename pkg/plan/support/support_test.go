@@ -48,36 +48,6 @@ func TestImageScansOff(t *testing.T) {
 	}
 }
 
-// Every kind that is listed as missing says so of its own objects.
-func TestKindsAreKnown(t *testing.T) {
-	for _, kind := range Kinds() {
-		found := false
-		for _, info := range fleet.Kinds() {
-			if info.Kind != kind {
-				continue
-			}
-			found = true
-			if diff := cmp.Diff([]string{"kind " + kind}, UnsupportedFields(info.New())); diff != "" {
-				t.Errorf("%s: %s", kind, diff)
-			}
-		}
-		if !found {
-			t.Errorf("%s is no kind of Fleet", kind)
-		}
-	}
-}
-
-func TestLimitReason(t *testing.T) {
-	if got := LimitReason(nil); got != "" {
-		t.Errorf("no limits, no words: %q", got)
-	}
-	got := LimitReason([]Limit{{"Schedule", "night"}, {"Schedule", "day"}})
-	want := `Schedule "day" limits this namespace and is not implemented yet: nothing new is deployed until it is gone (and 1 more)`
-	if got != want {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestBlocks(t *testing.T) {
 	open := fleet.BundleSpec{}
 	if got := BlockReason(&open); got != "" {

@@ -35,8 +35,7 @@ var Verdicts = []Verdict{Identical, Differs, Unsupported, Unknown}
 // An Input is a Bundle with all that its deployments depend on.
 type Input struct {
 	preview.Input
-	Repo   *fleet.GitRepo  // that the Bundle is from; nil: none, or it cannot be read
-	Limits []support.Limit // of its namespace
+	Repo *fleet.GitRepo // that the Bundle is from; nil: none, or it cannot be read
 	// Unplaced says of Clusters, by "<workspace>/<name>", why a manager that leaves Clusters
 	// to another cannot write deployments for them.
 	Unplaced map[string]string
@@ -142,7 +141,7 @@ const mostReasons = 3
 func unsupported(in Input) []string {
 	var out []string
 	for _, text := range []string{
-		support.Message(support.UnsupportedFields(in.Bundle)), support.BlockReason(&in.Bundle.Spec), support.LimitReason(in.Limits),
+		support.Message(support.UnsupportedFields(in.Bundle)), support.BlockReason(&in.Bundle.Spec),
 	} {
 		if text != "" {
 			out = append(out, text)

@@ -9,7 +9,6 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
-	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
 const ws = "fleet-default"
@@ -120,12 +119,6 @@ func TestJudge(t *testing.T) {
 			},
 			want: Finding{Verdict: Differs, Clusters: 2, Reasons: []string{"would be withdrawn: target 1 wants env=prod, c1 has env=dev"},
 				Differences: onC1("would be withdrawn: target 1 wants env=prod, c1 has env=dev")},
-		},
-		"Limits": {
-			why:    "where limits are not understood nothing new is deployed",
-			change: func(in *Input) { in.Limits = []support.Limit{{Kind: "Policy", Name: "night"}} },
-			want: Finding{Verdict: Unsupported, Clusters: 2, Reasons: []string{
-				`Policy "night" limits this namespace and is not implemented yet: nothing new is deployed until it is gone`}},
 		},
 		"Repo": {
 			why: "the Bundle is fine, and what it is from asks for more",

@@ -221,7 +221,7 @@ func (ac *attentionCollector) bundleProblem(b *fleet.Bundle, c *fleet.Condition)
 		if ac.untargeted(repoOf(b)) {
 			return
 		}
-	case fleet.ReasonNotImplemented, fleet.ReasonRestricted, fleet.EventPolicyViolation, fleet.ReasonSuspended:
+	case fleet.ReasonNotImplemented, fleet.EventPolicyViolation, fleet.ReasonSuspended:
 		if ac.heldOwners[ownerOf(b)] {
 			return
 		}

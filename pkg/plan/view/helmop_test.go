@@ -41,7 +41,7 @@ func TestHelmOpState(t *testing.T) {
 		"Behind":     {behind, fleet.OutOfSync, notWorkedOn},
 		"Polled":     {helmOp(ready, said(fleet.ConditionPolled, corev1.ConditionFalse, "Unreachable", "away")), Unreadable, "away"},
 		"Stalled":    {helmOp(said(fleet.ConditionStalled, corev1.ConditionTrue, "NotFound", "no chart")), Unreadable, "no chart"},
-		"Policy":     {helmOp(said(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonRestricted, "limited")), fleet.NotReady, "limited"},
+		"Policy":     {helmOp(said(fleet.ConditionReady, corev1.ConditionFalse, fleet.EventPolicyViolation, "limited")), fleet.NotReady, "limited"},
 		"Restricted": {restricted(), Held, "limited"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestHelmOpState(t *testing.T) {
 func restricted() *fleet.HelmOp {
 	op := helmOp()
 	op.Status.Conditions[0] = fleet.Condition{
-		Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, Reason: fleet.ReasonRestricted, Message: "limited", ObservedGeneration: 2,
+		Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, Reason: fleet.EventPolicyViolation, Message: "limited", ObservedGeneration: 2,
 	}
 	return op
 }
@@ -80,7 +80,7 @@ func TestSummarizeHelmOps(t *testing.T) {
 		return cond(fleet.ConditionReady, corev1.ConditionFalse, summary.ReasonNoBundles, "no bundle", since)
 	}
 	limited := func(b *fleet.Bundle) {
-		b.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonRestricted, "limited", time.Hour)}
+		b.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionFalse, fleet.EventPolicyViolation, "limited", time.Hour)}
 	}
 	deleted := func(op *fleet.HelmOp) { op.DeletionTimestamp = &metav1.Time{Time: now} }
 	failing := on(1, bad("a", fleet.ErrApplied, "boom"))
@@ -92,10 +92,10 @@ func TestSummarizeHelmOps(t *testing.T) {
 	}{
 		"Ready":      {why: "all is well", fleet: with(named(helmOp(said(fleet.ConditionReady, corev1.ConditionTrue, "", ""))))},
 		"Unreadable": {why: "the source does not answer", fleet: with(named(helmOp(said(fleet.ConditionPolled, corev1.ConditionFalse, "Unreachable", "away"), unready(time.Hour)))), attention: []string{"Unreadable HelmOp shops/web [Unreachable] away on "}},
-		"Held":       {why: "the Bundle says the same", fleet: with(named(restricted()), limited), attention: []string{"Held HelmOp shops/web [Restricted] limited on "}},
+		"Held":       {why: "the Bundle says the same", fleet: with(named(restricted()), limited), attention: []string{"Held HelmOp shops/web [PolicyViolation] limited on "}},
 		"HeldRepo": {why: "a GitRepo of that name is another owner", fleet: with(Fleet{Repositories: []*fleet.GitRepo{repo(func(r *fleet.GitRepo) {
-			r.Name, r.Status.Conditions = "web", []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonRestricted, "limited", time.Hour)}
-		})}}, limited), attention: []string{"Held GitRepo shops/web [Restricted] limited on ", "Held Bundle shops/web [Restricted] limited on "}},
+			r.Name, r.Status.Conditions = "web", []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.EventPolicyViolation, "limited", time.Hour)}
+		})}}, limited), attention: []string{"Held GitRepo shops/web [PolicyViolation] limited on ", "Held Bundle shops/web [PolicyViolation] limited on "}},
 		"New":         {why: "the manager comes to it", fleet: named(&fleet.HelmOp{}), moving: []string{"HelmOp shops/web 0/0 the manager has not worked on it yet"}},
 		"Retries":     {why: "the source may answer later", fleet: named(helmOp(said(fleet.ConditionReconciling, corev1.ConditionTrue, "Unreachable", "away"))), moving: []string{"HelmOp shops/web 0/0 away"}},
 		"Suspended":   {why: "the suspension of the fleet is said once", fleet: named(helmOp(said(fleet.ConditionReconciling, corev1.ConditionTrue, fleet.ReasonSuspended, "suspended"), unready(time.Hour)))},

@@ -369,7 +369,7 @@ func RepoTrouble(r *fleet.GitRepo) (fleet.BundleState, *fleet.Condition) {
 func sourceTrouble(list []fleet.Condition, polling string) (fleet.BundleState, *fleet.Condition) {
 	if c := condition.Find(list, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse && c.Reason != fleet.ReasonNotImplemented {
 		switch c.Reason {
-		case fleet.ReasonRestricted, fleet.EventPolicyViolation, fleet.ReasonSuspended:
+		case fleet.EventPolicyViolation, fleet.ReasonSuspended:
 			return Held, c
 		}
 		return Unreadable, c

@@ -30,7 +30,7 @@ func TestStates(t *testing.T) {
 		})), Unreadable},
 		"NeverLetIn": {"what was held back before it was read", RepoState(repo(func(r *fleet.GitRepo) {
 			r.Status.Display.State = fleet.GitUpdating
-			r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonRestricted, "Policy shops/limits", 0)}
+			r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.EventPolicyViolation, "Policy shops/limits", 0)}
 		})), Held},
 		"UnusedField": {"a field that nothing acts on holds nothing back", RepoState(repo(func(r *fleet.GitRepo) {
 			r.Status.Conditions = append(r.Status.Conditions, cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonNotImplemented, "imageScanInterval", 0))
@@ -89,7 +89,7 @@ func approvedBundle(b *fleet.Bundle) {
 func TestMessages(t *testing.T) {
 	changed := fleet.NonReadyResource{Name: "shops/a", State: fleet.Modified, ModifiedStatus: []fleet.ModifiedStatus{{Kind: "ConfigMap", APIVersion: "v1", Namespace: "x", Name: "y", Create: true}}}
 	refused := bundle("x", on(1, bad("a", fleet.WaitApplied, "later")), func(b *fleet.Bundle) {
-		b.Status.Conditions[0].Reason, b.Status.Conditions[0].Message = fleet.ReasonRestricted, "Policy shops/limits"
+		b.Status.Conditions[0].Reason, b.Status.Conditions[0].Message = fleet.EventPolicyViolation, "Policy shops/limits"
 	})
 	unready := deployment("x", "a", func(bd *fleet.BundleDeployment) {
 		bd.Status.Ready = false

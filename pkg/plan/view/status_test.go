@@ -369,17 +369,17 @@ func TestSummarize(t *testing.T) {
 		"HeldOnce": {
 			why: "what holds a repository is not shown again for each of its bundles",
 			fleet: Fleet{
-				Repositories: []*fleet.GitRepo{repo(says(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonRestricted, "Policy shops/limits"))},
-				Bundles:      []*fleet.Bundle{bundle("web", unready(fleet.ReasonRestricted, "Policy shops/limits"))},
+				Repositories: []*fleet.GitRepo{repo(says(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.EventPolicyViolation, "Policy shops/limits"))},
+				Bundles:      []*fleet.Bundle{bundle("web", unready(fleet.EventPolicyViolation, "Policy shops/limits"))},
 			},
-			attention: []string{"Held GitRepo shops/app [Restricted] Policy shops/limits on "},
+			attention: []string{"Held GitRepo shops/app [PolicyViolation] Policy shops/limits on "},
 		},
 		"HeldBundle": {
 			why: "a bundle made by hand has no repository to show it",
-			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", unready(fleet.ReasonRestricted, "Policy shops/limits"), func(b *fleet.Bundle) {
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", unready(fleet.EventPolicyViolation, "Policy shops/limits"), func(b *fleet.Bundle) {
 				delete(b.Labels, fleet.LabelRepoName)
 			})}},
-			attention: []string{"Held Bundle shops/web [Restricted] Policy shops/limits on "},
+			attention: []string{"Held Bundle shops/web [PolicyViolation] Policy shops/limits on "},
 		},
 		"Unreadable": {
 			why:       "a repository that cannot be reached needs a person",
@@ -486,7 +486,7 @@ func many[T any](n int, f func(int) T) []T {
 func TestRepositories(t *testing.T) {
 	stale := repo(func(r *fleet.GitRepo) { r.Status.PollingCommit = newSHA })
 	held := repo(func(r *fleet.GitRepo) {
-		r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonRestricted, "x", 0)}
+		r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.EventPolicyViolation, "x", 0)}
 	})
 	unused := repo(func(r *fleet.GitRepo) {
 		r.Status.Conditions = append(r.Status.Conditions, cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonNotImplemented, "imageScanCommit", 0))

@@ -9,7 +9,6 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
-	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
 // WorkspaceWord is the KIND of what is decided for a whole workspace: its list is on
@@ -82,9 +81,6 @@ func KindOf(name string) (Kind, error) {
 	if k := KindNamed(name); k != "" {
 		plural, _, _ := fleet.Resource(k)
 		plural += "." + fleet.Group
-		if slices.Contains(support.Kinds(), k) {
-			return Kind{}, fmt.Errorf("no kind %q here: this version does not act on %s yet; kubectl get %s shows those that are there", name, k, plural)
-		}
 		return Kind{}, fmt.Errorf("no kind %q here; kubectl get %s shows them", name, plural)
 	}
 	if near := spelling.Nearest(strings.ToLower(name), kindWords()); near != "" {

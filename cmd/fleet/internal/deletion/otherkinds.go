@@ -2,12 +2,10 @@ package deletion
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/cli"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
 // OtherKindError is an error that names what deletes an object of a kind that fleet
@@ -47,8 +45,6 @@ func OtherKindError(args []string, workspace string) error {
 			given)
 	case k == "Content":
 		return fmt.Errorf("%q: the manager removes contents that no bundle uses any more", given)
-	case slices.Contains(support.Kinds(), k):
-		return fmt.Errorf("%q: this version does not act on %s yet; to delete it: %s", given, k, kubectl(k))
 	case k != "GitRepo" && k != "HelmOp" && k != "Bundle":
 		return fmt.Errorf("%q: this works with %s; to delete it: %s", given, Deletable.Plurals(), kubectl(k))
 	}

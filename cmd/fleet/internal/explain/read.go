@@ -15,7 +15,6 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/explain"
 	"github.com/fleetworkspace/fleet/pkg/plan/policy"
-	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	plantarget "github.com/fleetworkspace/fleet/pkg/plan/target"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -85,16 +84,6 @@ func workspace(ctx context.Context, r *client.ExplainReader, to *explain.Subject
 		return err
 	}
 	to.Restrictions, to.Policies = append(to.Restrictions, restrictions...), append(to.Policies, policies...)
-	for _, kind := range support.Limiting() {
-		plural, _, _ := fleet.Resource(kind)
-		found, err := client.List[metav1.PartialObjectMetadata](ctx, r, client.Query{Resource: fleet.GroupVersion.WithResource(plural), Namespace: namespace})
-		if err != nil {
-			return err
-		}
-		for _, o := range found {
-			to.Limits = append(to.Limits, support.Limit{Kind: kind, Name: o.Name})
-		}
-	}
 	return nil
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/policy"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
-	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/takeover"
 )
 
@@ -125,7 +124,6 @@ type visibleFleet struct {
 	groups      []*fleet.ClusterGroup
 	repos       map[string]*fleet.GitRepo            // by workspace and name
 	deployments map[string][]*fleet.BundleDeployment // by the Bundle's workspace and name
-	limits      map[string][]support.Limit           // by workspace
 	restricted  []*fleet.GitRepoRestriction
 	policies    []*fleet.Policy
 	mapped      map[string]bool   // workspaces with mappings
@@ -136,7 +134,7 @@ type visibleFleet struct {
 func readVisibleFleet(ctx context.Context, s *client.Session) (*visibleFleet, error) {
 	t := &visibleFleet{
 		repos: map[string]*fleet.GitRepo{}, deployments: map[string][]*fleet.BundleDeployment{},
-		limits: map[string][]support.Limit{}, mapped: map[string]bool{},
+		mapped: map[string]bool{},
 	}
 	var repos []*fleet.GitRepo
 	var deployments []*fleet.BundleDeployment
@@ -145,11 +143,6 @@ func readVisibleFleet(ctx context.Context, s *client.Session) (*visibleFleet, er
 		listInto(ctx, s, "repos", &repos), listInto(ctx, s, "deployments", &deployments),
 		limitsInto(ctx, s, policy.KindRestriction, &t.restricted), limitsInto(ctx, s, policy.KindPolicy, &t.policies),
 		eachOf(ctx, s, "BundleNamespaceMapping", func(namespace, _ string) { t.mapped[namespace] = true }))
-	for _, kind := range support.Limiting() {
-		err = errors.Join(err, eachOf(ctx, s, kind, func(namespace, name string) {
-			t.limits[namespace] = append(t.limits[namespace], support.Limit{Kind: kind, Name: name})
-		}))
-	}
 	err = errors.Join(err, t.findUnplaced(ctx, s))
 	for _, r := range repos {
 		t.repos[r.Namespace+"/"+r.Name] = r
@@ -218,7 +211,7 @@ func (v *visibleFleet) input(ctx context.Context, s *client.Session, b *fleet.Bu
 	key := b.Namespace + "/" + b.Name
 	in := takeover.Input{
 		Input: preview.Input{Bundle: b, Clusters: v.clusters, Groups: v.groups, Deployments: v.deployments[key], Restrictions: v.restricted, Policies: v.policies},
-		Repo:  v.repos[b.Namespace+"/"+b.Labels[fleet.LabelRepoName]], Limits: v.limits[b.Namespace], Unplaced: v.unplaced,
+		Repo:  v.repos[b.Namespace+"/"+b.Labels[fleet.LabelRepoName]], Unplaced: v.unplaced,
 	}
 	src := sources.Source{Bundle: b, Live: s}
 	if v.mapped[b.Namespace] {

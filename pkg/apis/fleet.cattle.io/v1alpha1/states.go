@@ -162,9 +162,6 @@ const (
 	ReasonProtected = "Protected"
 	// ReasonInvalidSchedule: a Schedule whose windows cannot be computed.
 	ReasonInvalidSchedule = "InvalidSchedule"
-	// ReasonRestricted: a kind that limits the namespace is not acted on yet,
-	// so nothing new is deployed.
-	ReasonRestricted = "Restricted"
 )
 
 // Reasons of events that users know from elsewhere.
