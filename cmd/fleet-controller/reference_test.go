@@ -105,6 +105,7 @@ func TestEnvironmentOfTheReference(t *testing.T) {
 		"IMAGESCAN_ENABLED":                     {"true", func(o *options) bool { return o.imageScans }},
 		"OCI_STORAGE":                           {"false", func(o *options) bool { return o.gitJob.NoOCIStorage }},
 		"FLEET_REGISTRATION_TOKEN_TTL_REQUIRED": {"true", func(o *options) bool { return o.tokenTTLRequired }},
+		"EXPERIMENTAL_SCHEDULES":                {"true", func(o *options) bool { return o.schedules }},
 	}
 	for name, c := range acts {
 		o, notices, err := parsed(t, "", map[string]string{name: c.value})
@@ -142,7 +143,7 @@ var environmentOfReference = []string{
 	"FLEET_METRICS_BIND_ADDRESS", "FLEET_HEALTHPROBE_BIND_ADDRESS", "IMAGESCAN_ENABLED", "OCI_STORAGE", "FLEET_CLUSTER_ENQUEUE_DELAY",
 	"FLEET_PROPAGATE_DEBUG_SETTINGS_TO_AGENTS", "FLEET_DEBUG_DISABLE_SECURITY_CONTEXT", "FLEET_AGENT_REPLICA_COUNT",
 	"FLEET_AGENT_ELECTION_LEASE_DURATION", "FLEET_AGENT_ELECTION_RENEW_DEADLINE", "FLEET_AGENT_ELECTION_RETRY_PERIOD",
-	"FLEET_REGISTRATION_TOKEN_TTL_REQUIRED", "CATTLE_DEV_MODE", "PROXY_CA_BUNDLE", "GIT_CLIENT_TIMEOUT",
+	"FLEET_REGISTRATION_TOKEN_TTL_REQUIRED", "CATTLE_DEV_MODE", "EXPERIMENTAL_SCHEDULES", "PROXY_CA_BUNDLE", "GIT_CLIENT_TIMEOUT",
 }
 
 // A number of the command line has precedence over one of the environment.
