@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 )
 
 // Names of files stay in the archive's folder, and different objects have different ones.
@@ -42,7 +44,7 @@ func TestCredentialsInTexts(t *testing.T) {
 		"a -----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY----- b": "a (left out) b",
 		"-----BEGIN PRIVATE KEY-----\nMII":                                        "(left out)",
 	} {
-		if got := withoutCredentials(text); got != want {
+		if got := redact.Credentials(text); got != want {
 			t.Errorf("%q: want %q, got %q", text, want, got)
 		}
 	}

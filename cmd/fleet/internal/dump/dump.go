@@ -19,6 +19,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
 
@@ -125,7 +126,7 @@ func resource(plural string) schema.GroupVersionResource {
 // begin fills in what the manifest says of the whole dump.
 func (d *dumper) begin(ctx context.Context) {
 	d.m = manifest{
-		Created: d.s.Now().UTC().Format(time.RFC3339), Server: withoutCredentials(d.s.Server), Namespace: d.o.Namespace,
+		Created: d.s.Now().UTC().Format(time.RFC3339), Server: redact.Credentials(d.s.Server), Namespace: d.o.Namespace,
 		Versions: versions{CLI: version.Version, Commit: version.Commit}, Files: map[string]int{}, LeftOut: []leftOut{},
 	}
 	if manager, err := d.s.Manager(ctx); err == nil {
@@ -393,6 +394,6 @@ func (d *dumper) eachNamespace(what string, spaces []string, do func(ns string) 
 }
 
 func (d *dumper) redacted(o *unstructured.Unstructured) any {
-	redact(o, d.o.Content)
+	redactObject(o, d.o.Content)
 	return o.Object
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
+	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 )
 
 // visit visits what a query selects, one page after the other.
@@ -93,7 +94,7 @@ func (d *dumper) missing(ctx context.Context, err error, parts ...string) error 
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	name, cause, text := fileName(parts...), causeFailure, withoutCredentials(err.Error())
+	name, cause, text := fileName(parts...), causeFailure, redact.Credentials(err.Error())
 	if apierrors.IsForbidden(err) {
 		cause = causeRight
 	}

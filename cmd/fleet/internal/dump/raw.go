@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet/internal/client"
+	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 )
 
 const (
@@ -74,7 +75,7 @@ func (d *dumper) addText(ctx context.Context, t text) error {
 	}
 	if len(data) > 0 || err == nil {
 		d.m.Files[t.name[0]]++
-		if err := d.to.add(fileName(t.name...), []byte(withoutCredentials(string(data)))); err != nil {
+		if err := d.to.add(fileName(t.name...), []byte(redact.Credentials(string(data)))); err != nil {
 			return err
 		}
 	}

@@ -9,30 +9,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 )
 
 // removed stands where a value was left out.
-const removed = "(left out)"
+const removed = redact.LeftOut
 
-var (
-	// urlCredentials are user and password in a URL.
-	urlCredentials = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s/"'<>]+@`)
-	// otherCredentials are private keys in PEM, tokens of Kubernetes and other JWTs, and headers with a token.
-	otherCredentials = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)` +
-		`|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*|(?i:\bBearer )[\w.~+/=-]{8,}`)
-	// secretWords are in the name of an environment variable whose value may be a credential.
-	secretWords = regexp.MustCompile(`(?i)passw|passphrase|token|secret|credential|key|auth`)
-)
+// secretWords are in the name of an environment variable whose value may be a credential.
+var secretWords = regexp.MustCompile(`(?i)passw|passphrase|token|secret|credential|key|auth`)
 
-// withoutCredentials removes what is recognized as a credential from a text: user and password in URLs, private
-// keys and tokens.
-func withoutCredentials(text string) string {
-	return otherCredentials.ReplaceAllLiteralString(urlCredentials.ReplaceAllString(text, "${1}"+removed+"@"), removed)
-}
-
-// redact removes from an object what may hold credentials, in place. With content the files of a Bundle and
+// redactObject removes from an object what may hold credentials, in place. With content the files of a Bundle and
 // the content of a Content stay.
-func redact(o *unstructured.Unstructured, content bool) {
+func redactObject(o *unstructured.Unstructured, content bool) {
 	annotations := o.GetAnnotations()
 	if text, ok := annotations[corev1.LastAppliedConfigAnnotation]; ok {
 		annotations[corev1.LastAppliedConfigAnnotation] = sizeText(text)
@@ -74,7 +63,7 @@ func sizeText(text string) string { return fmt.Sprintf("%s: %d bytes", removed, 
 func redactValue(v any, key string) any {
 	switch v := v.(type) {
 	case string:
-		return withoutCredentials(v)
+		return redact.Credentials(v)
 	case []any:
 		for i := range v {
 			v[i] = redactValue(v[i], key)
