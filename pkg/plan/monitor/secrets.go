@@ -41,7 +41,7 @@ func (j *judge) secret(s SecretObject) {
 	case owner != nil && ref != nil && ref.UID != owner.GetUID() && j.in.isSettled(&s):
 		entry.Issue = fmt.Sprintf("its owner has UID %q, %s %q has %q", ref.UID, kind, name, owner.GetUID())
 		j.found.InvalidSecretOwners = append(j.found.InvalidSecretOwners, entry)
-	case owner != nil && s.Hash != "" && j.in.isSettled(&s, owner) && s.Hash != valuesHash(owner):
+	case owner != nil && s.Hash != "" && valuesHash(owner) != "" && s.Hash != valuesHash(owner) && j.in.isSettled(&s, owner):
 		entry.Issue = fmt.Sprintf("its values are not those that %s %q names", kind, name)
 		j.found.InvalidSecretOwners = append(j.found.InvalidSecretOwners, entry)
 	}
