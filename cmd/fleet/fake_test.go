@@ -327,6 +327,7 @@ func (f *fake) selects(q client.Query, o *unstructured.Unstructured) bool {
 		return false
 	}
 	set := fields.Set{"metadata.name": o.GetName()}
+	set["type"], _, _ = unstructured.NestedString(o.Object, "type")
 	for _, k := range []string{"apiVersion", "kind", "name"} {
 		set["involvedObject."+k], _, _ = unstructured.NestedString(o.Object, "involvedObject", k)
 	}

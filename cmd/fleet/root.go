@@ -81,7 +81,7 @@ func command(g *client.Globals, std printer.Stdio) *cobra.Command {
 		newLintCommand(g, std), newApplyCommand(g, std), newTestCommand(g, std), newTargetCommand(g, std), newDeployCommand(g, std),
 		newStatusCommand(g, std), newGetCommand(g, std), newExplainCommand(g, std), newEventsCommand(g, std), newLogsCommand(g, std), newBundleDiffCommand(g, std), newWaitCommand(g, std),
 		newSuspendCommand(g, std), newResumeCommand(g, std), newApproveCommand(g, std), newDeleteCommand(g, std),
-		newInstallCommand(g, std), newClusterCommand(g, std), newWorkspaceCommand(g, std), newCheckCommand(g, std), newDumpCommand(g, std), newCleanupCommand(g, std), newTakeoverCommand(g, std), newVersionCommand(g, std),
+		newInstallCommand(g, std), newClusterCommand(g, std), newWorkspaceCommand(g, std), newCheckCommand(g, std), newDumpCommand(g, std), newMonitorCommand(g, std), newAnalyzeCommand(g, std), newCleanupCommand(g, std), newTakeoverCommand(g, std), newVersionCommand(g, std),
 	)
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil { // cobra's own takes any word for a shell
