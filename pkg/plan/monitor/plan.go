@@ -59,11 +59,18 @@ func Diagnose(in Input) Snapshot {
 
 // A judge finds faults.
 type judge struct {
+	index
 	in            *Input
 	found         Diagnostics
 	orphans       []Secret
 	contentIssues []ContentIssue
+	usual         time.Duration // the check-in interval of agents
 
+	withoutContent map[types.NamespacedName]bool // Bundles that are reported
+}
+
+// index finds the objects of an Input.
+type index struct {
 	repos       map[types.NamespacedName]*fleet.GitRepo
 	bundles     map[types.NamespacedName]BundleObject
 	ofRepo      map[types.NamespacedName][]*fleet.Bundle
@@ -73,48 +80,53 @@ type judge struct {
 	contents    map[string]ContentObject
 	uses        map[string]int // BundleDeployments that use a Content
 	named       map[string]int // Bundles that name a Content
-	usual       time.Duration  // the check-in interval of agents
 	secrets     map[types.NamespacedName]bool
-
-	withoutContent map[types.NamespacedName]bool // Bundles that are reported
 }
 
 func newJudge(in *Input) *judge {
-	j := &judge{
-		in: in, repos: map[types.NamespacedName]*fleet.GitRepo{}, bundles: map[types.NamespacedName]BundleObject{},
+	j := &judge{in: in, index: newIndex(in), withoutContent: map[types.NamespacedName]bool{}}
+	j.readClusters()
+	return j
+}
+
+func newIndex(in *Input) index {
+	x := index{
+		repos: map[types.NamespacedName]*fleet.GitRepo{}, bundles: map[types.NamespacedName]BundleObject{},
 		ofRepo: map[types.NamespacedName][]*fleet.Bundle{}, deployments: map[types.NamespacedName]*fleet.BundleDeployment{},
 		deployed: map[types.NamespacedName]int{}, clusters: map[types.NamespacedName]ClusterObject{}, contents: map[string]ContentObject{},
 		uses: map[string]int{}, named: map[string]int{}, secrets: map[types.NamespacedName]bool{},
-		withoutContent: map[types.NamespacedName]bool{},
 	}
 	for _, r := range in.GitRepos {
-		j.repos[keyOf(r)] = r
+		x.repos[keyOf(r)] = r
 	}
 	for _, b := range in.Bundles {
-		j.bundles[keyOf(b)] = b
-		if name := b.Labels[fleet.LabelRepoName]; name != "" {
-			repo := types.NamespacedName{Namespace: b.Namespace, Name: name}
-			j.ofRepo[repo] = append(j.ofRepo[repo], b.Bundle)
-		}
-		if id := contentNamedBy(b.Bundle); id != "" {
-			j.named[id]++
-		}
+		x.addBundle(b)
 	}
 	for _, bd := range in.Deployments {
-		j.deployments[keyOf(bd)] = bd
-		j.deployed[bundleOf(bd)]++
+		x.deployments[keyOf(bd)] = bd
+		x.deployed[bundleOf(bd)]++
 		for _, id := range contentsOf(bd) {
-			j.uses[id]++
+			x.uses[id]++
 		}
 	}
 	for _, c := range in.Contents {
-		j.contents[c.Name] = c
+		x.contents[c.Name] = c
 	}
-	j.readClusters()
 	for _, s := range in.Secrets {
-		j.secrets[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}] = true
+		x.secrets[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}] = true
 	}
-	return j
+	return x
+}
+
+func (x *index) addBundle(b BundleObject) {
+	x.bundles[keyOf(b)] = b
+	if name := b.Labels[fleet.LabelRepoName]; name != "" {
+		repo := types.NamespacedName{Namespace: b.Namespace, Name: name}
+		x.ofRepo[repo] = append(x.ofRepo[repo], b.Bundle)
+	}
+	if id := contentNamedBy(b.Bundle); id != "" {
+		x.named[id]++
+	}
 }
 
 // count sets the counters.
