@@ -149,15 +149,15 @@ func healthy(clusters int) *Input {
 	add(idle)
 	for i := range clusters {
 		c := newClusterObject(fmt.Sprintf("c%03d", i))
-		switch {
-		case i%25 == 1: // comes once a week
+		switch i % 25 {
+		case 1: // comes once a week
 			c.Spec.CheckIn = &fleet.ClusterCheckIn{Mode: heartbeat.ModePoll}
 			next := ago(-4 * 24 * time.Hour)
 			c.LastSeen = now.Add(-3 * 24 * time.Hour)
 			c.Status.Agent.LastSeen, c.Status.Agent.NextCheckIn = metav1.NewTime(c.LastSeen), &next
 			c.Status.Display.State = string(fleet.WaitApplied)
 			c.Status.Conditions = []fleet.Condition{ready(corev1.ConditionFalse, "WaitApplied(1)", 2*24*time.Hour)}
-		case i%25 == 2: // a rollout has not reached it
+		case 2: // a rollout has not reached it
 			c.Status.Display.State = string(fleet.OutOfSync)
 			c.Status.Conditions = []fleet.Condition{ready(corev1.ConditionFalse, "OutOfSync(1)", time.Hour)}
 		}
