@@ -168,12 +168,17 @@ func contentOf(k *Compiled, bd *fleet.BundleDeployment) string {
 
 // IsCurrent reports whether a deployment needs no Retouch.
 func IsCurrent(k *Compiled, p *Place, bd *fleet.BundleDeployment, id string) bool {
-	if bd.Spec.Paused != Paused(k, p) || slices.Contains(bd.Finalizers, fleet.FinalizerBundleDeployment) {
+	switch {
+	case bd.Spec.Paused != Paused(k, p) || slices.Contains(bd.Finalizers, fleet.FinalizerBundleDeployment):
+		return false
+	case bd.Spec.OffSchedule != p.OffSchedule || bd.Annotations[fleet.AnnotationWindows] != p.Windows:
 		return false
 	}
-	if bd.Spec.OffSchedule != p.OffSchedule || bd.Annotations[fleet.AnnotationWindows] != p.Windows {
-		return false
-	}
+	return hasLabels(k, p, bd, id)
+}
+
+// hasLabels reports whether a deployment has the labels that it should have, and no others.
+func hasLabels(k *Compiled, p *Place, bd *fleet.BundleDeployment, id string) bool {
 	own := placeLabels(p)
 	extra := 0
 	if id := contentOf(k, bd); id != "" {
