@@ -60,6 +60,7 @@ func TestCommandsInPagesExist(t *testing.T) {
 				line, _, _ = strings.Cut(strings.TrimSpace(line), " #")
 				line, _, _ = strings.Cut(line, " | ")
 				line, _, _ = strings.Cut(line, " > ")
+				line, _, _ = strings.Cut(line, " >> ")
 				line, _, _ = strings.Cut(line, " || ")
 				rest, ok := strings.CutPrefix(line, "fleet ")
 				if !ok || tried[line] {
