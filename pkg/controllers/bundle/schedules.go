@@ -82,7 +82,7 @@ func (sc *scheduleController) reconcileSchedule(ctx context.Context, key kube.Ke
 			return kube.Done, nil
 		}
 		_, err := sc.schedules.RemoveFinalizer(ctx, s, fleet.FinalizerSchedule) // of rancher/fleet
-		return kube.Done, ignoreGone(err)
+		return kube.Done, kube.IgnoreGone(err)
 	}
 	sc.apply(key.Namespace)(sc.table.CheckWindows(key.Namespace))
 	rule, clusters, ok := sc.table.Schedule(key)
@@ -96,14 +96,6 @@ func (sc *scheduleController) reconcileSchedule(ctx context.Context, key kube.Ke
 		}
 	}
 	return nextWindow(rule, now), nil
-}
-
-// ignoreGone returns nil for an object that does not exist any more.
-func ignoreGone(err error) error {
-	if kube.IsGone(err) {
-		return nil
-	}
-	return err
 }
 
 // nextWindow returns when a window of a Schedule next opens or closes.
@@ -126,7 +118,7 @@ func (sc *scheduleController) report(ctx context.Context, s *fleet.Schedule, sta
 	changed := *s
 	changed.Status = status
 	_, err := sc.schedules.PatchStatus(ctx, s, &changed)
-	if ignoreGone(err) != nil {
+	if kube.IgnoreGone(err) != nil {
 		return err
 	}
 	if c := newlyFalse(s.Status.Conditions, status.Conditions, fleet.ConditionReady); c != nil && err == nil {

@@ -73,7 +73,7 @@ func refuse[T any, P copied[T]](h *Manager, c *kube.Client, name string, why ref
 		}
 		if obj.GetDeletionTimestamp() != nil {
 			_, err := store.RemoveFinalizer(ctx, obj, why.finalizer)
-			return kube.Done, ignoreGone(err)
+			return kube.Done, kube.IgnoreGone(err)
 		}
 		changed := P(obj.DeepCopy())
 		status(changed)
@@ -81,7 +81,7 @@ func refuse[T any, P copied[T]](h *Manager, c *kube.Client, name string, why ref
 			return kube.Done, nil
 		}
 		if _, err := store.PatchStatus(ctx, obj, changed); err != nil {
-			return kube.Done, ignoreGone(err)
+			return kube.Done, kube.IgnoreGone(err)
 		}
 		h.events.Event(obj, kube.Warning, why.reason, why.message)
 		return kube.Done, nil
@@ -92,14 +92,6 @@ func refuse[T any, P copied[T]](h *Manager, c *kube.Client, name string, why ref
 		}
 	})
 	h.parts, h.loops = append(h.parts, cache, loop), append(h.loops, loop)
-}
-
-// ignoreGone returns nil for an object that does not exist any more.
-func ignoreGone(err error) error {
-	if kube.IsGone(err) {
-		return nil
-	}
-	return err
 }
 
 // setAccepted sets Accepted=False in the conditions of an object.
