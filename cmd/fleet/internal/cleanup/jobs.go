@@ -92,7 +92,7 @@ func (d *deleter) referenceReplaced(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	all, err := convertAll[appsv1.Deployment](items)
+	all, err := client.AllAs[appsv1.Deployment](items)
 	if err != nil {
 		return false, err
 	}
@@ -113,22 +113,19 @@ func (d *deleter) listJobs(ctx context.Context, batch int64) ([]job, error) {
 		namespaces = append(namespaces, d.s.System)
 	}
 	for _, namespace := range namespaces {
-		page := client.Page{Limit: batch}
-		for {
-			list, err := d.s.API.List(ctx, client.Query{Resource: jobs, Namespace: namespace}, page)
-			if err != nil {
-				return nil, client.DescribeServerError(d.s.Server, err)
-			}
-			for i := range list.Items {
-				typed, err := client.Convert[batchv1.Job](&list.Items[i])
-				if err != nil {
-					return nil, err
-				}
-				out = append(out, job{&list.Items[i], typed})
-			}
-			if page.From = list.GetContinue(); page.From == "" {
-				break
-			}
+		q := client.Query{Resource: jobs, Namespace: namespace}
+		_, err := client.VisitPages(ctx, d.s.API, q, batch, func(u *unstructured.Unstructured) error {
+			out = append(out, job{object: u})
+			return nil
+		})
+		if err != nil {
+			return nil, client.DescribeServerError(d.s.Server, err)
+		}
+	}
+	for i := range out {
+		var err error
+		if out[i].typed, err = client.Convert[batchv1.Job](out[i].object); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil

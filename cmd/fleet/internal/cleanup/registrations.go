@@ -61,7 +61,7 @@ func (d *deleter) registrations(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	requests, err := convertAll[fleet.ClusterRegistration](items)
+	requests, err := client.AllAs[fleet.ClusterRegistration](items)
 	if err != nil {
 		return err
 	}
@@ -175,17 +175,4 @@ func accountsIn(made map[schema.GroupVersionResource][]*unstructured.Unstructure
 		out = append(out, u)
 	}
 	return out
-}
-
-// convertAll reads objects as their type.
-func convertAll[T any](items []*unstructured.Unstructured) ([]*T, error) {
-	var out []*T
-	for _, u := range items {
-		o, err := client.Convert[T](u)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, o)
-	}
-	return out, nil
 }

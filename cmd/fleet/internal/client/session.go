@@ -109,7 +109,23 @@ func Listed(ctx context.Context, a API, q Query) ([]*unstructured.Unstructured, 
 
 // VisitAll visits what a query selects, in pages, and returns the version of the list.
 func VisitAll(ctx context.Context, a API, q Query, visit func(*unstructured.Unstructured) error) (string, error) {
-	p := Page{Limit: pageSize}
+	return VisitPages(ctx, a, q, pageSize, visit)
+}
+
+// VisitOnce visits what a query selects, in pages of limit objects. An object is emptied after
+// its visit, so that only what the visitor keeps of it is held.
+func VisitOnce(ctx context.Context, a API, q Query, limit int64, visit func(*unstructured.Unstructured) error) error {
+	_, err := VisitPages(ctx, a, q, limit, func(u *unstructured.Unstructured) error {
+		err := visit(u)
+		u.Object = nil
+		return err
+	})
+	return err
+}
+
+// VisitPages is VisitAll in pages of limit objects.
+func VisitPages(ctx context.Context, a API, q Query, limit int64, visit func(*unstructured.Unstructured) error) (string, error) {
+	p := Page{Limit: limit}
 	for {
 		list, err := a.List(ctx, q, p)
 		if err != nil {

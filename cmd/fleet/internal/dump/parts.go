@@ -16,25 +16,11 @@ import (
 
 // visit visits what a query selects, one page after the other.
 func (d *dumper) visit(ctx context.Context, q client.Query, visit func(*unstructured.Unstructured) error) error {
-	p := client.Page{Limit: d.o.FetchLimit}
-	if large[q.Resource.Resource] && (p.Limit == 0 || p.Limit > largePage) {
-		p.Limit = largePage
+	limit := d.o.FetchLimit
+	if large[q.Resource.Resource] && (limit == 0 || limit > largePage) {
+		limit = largePage
 	}
-	for {
-		list, err := d.s.API.List(ctx, q, p)
-		if err != nil {
-			return err
-		}
-		for i := range list.Items {
-			if err := visit(&list.Items[i]); err != nil {
-				return err
-			}
-			list.Items[i].Object = nil // written: only the page as the server sent it is held
-		}
-		if p.From = list.GetContinue(); p.From == "" {
-			return nil
-		}
-	}
+	return client.VisitOnce(ctx, d.s.API, q, limit, visit)
 }
 
 // dumpList writes a file for each object of a list: what show returns of it, which is nil for an object that is

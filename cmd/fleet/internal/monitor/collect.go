@@ -3,7 +3,6 @@ package monitor
 import (
 	"context"
 	"errors"
-
 	"slices"
 	"strings"
 
@@ -80,26 +79,6 @@ func (c *collector) failed(ctx context.Context, resource, namespace string, err 
 	return nil
 }
 
-// visit visits what a query selects, in pages.
-func (c *collector) visit(ctx context.Context, q client.Query, size int64, visit func(*unstructured.Unstructured) error) error {
-	p := client.Page{Limit: size}
-	for {
-		list, err := c.API.List(ctx, q, p)
-		if err != nil {
-			return err
-		}
-		for i := range list.Items {
-			if err := visit(&list.Items[i]); err != nil {
-				return err
-			}
-			list.Items[i].Object = nil // only what the visitor keeps is held
-		}
-		if p.From = list.GetContinue(); p.From == "" {
-			return nil
-		}
-	}
-}
-
 // readKind reads all objects of a kind that the user may list. A list that breaks off covers nothing.
 func readKind[T any](ctx context.Context, c *collector, plural, resource string, size int64, keep func(*T)) error {
 	queries, err := c.QueriesFor(ctx, cli.MustKind(plural), "")
@@ -108,7 +87,7 @@ func readKind[T any](ctx context.Context, c *collector, plural, resource string,
 	}
 	reach := monitor.Reach{}
 	for _, q := range queries {
-		err := c.visit(ctx, q, size, func(u *unstructured.Unstructured) error {
+		err := client.VisitOnce(ctx, c.API, q, size, func(u *unstructured.Unstructured) error {
 			one, err := client.Convert[T](u)
 			if err == nil {
 				keep(one)
@@ -202,7 +181,7 @@ func (c *collector) readDeployments(ctx context.Context) error {
 
 func (c *collector) readContents(ctx context.Context) error {
 	q := client.Query{Resource: fleet.GroupVersion.WithResource(monitor.Contents)}
-	err := c.visit(ctx, q, largePage, func(u *unstructured.Unstructured) error {
+	err := client.VisitOnce(ctx, c.API, q, largePage, func(u *unstructured.Unstructured) error {
 		one, err := client.Convert[fleet.Content](u)
 		if err == nil {
 			c.in.Contents = append(c.in.Contents, monitor.ContentObject{ObjectMeta: one.ObjectMeta, Bytes: int64(len(one.Content))})
@@ -236,7 +215,7 @@ func (c *collector) readSecrets(ctx context.Context) error {
 }
 
 func (c *collector) secretsOf(ctx context.Context, q client.Query) error {
-	return c.visit(ctx, q, secretPage, func(u *unstructured.Unstructured) error {
+	return client.VisitOnce(ctx, c.API, q, secretPage, func(u *unstructured.Unstructured) error {
 		if ns := u.GetNamespace(); c.Scope != "" && ns != c.Scope && !c.clusters[ns] {
 			return nil
 		}
@@ -249,7 +228,7 @@ func (c *collector) secretsOf(ctx context.Context, q client.Query) error {
 }
 
 func (c *collector) readPods(ctx context.Context) error {
-	err := c.visit(ctx, client.Query{Resource: pods, Namespace: c.System}, pageSize, func(u *unstructured.Unstructured) error {
+	err := client.VisitOnce(ctx, c.API, client.Query{Resource: pods, Namespace: c.System}, pageSize, func(u *unstructured.Unstructured) error {
 		one, err := client.Convert[corev1.Pod](u)
 		if err == nil {
 			c.in.Pods = append(c.in.Pods, one)
@@ -265,7 +244,7 @@ func (c *collector) readPods(ctx context.Context) error {
 // readEvents reads the newest events about objects of Fleet.
 func (c *collector) readEvents(ctx context.Context) error {
 	q := client.Query{Resource: events, Namespace: c.Scope, Fields: "involvedObject.apiVersion=" + fleet.GroupVersion.String()}
-	err := c.visit(ctx, q, pageSize, func(u *unstructured.Unstructured) error {
+	err := client.VisitOnce(ctx, c.API, q, pageSize, func(u *unstructured.Unstructured) error {
 		one, err := client.Convert[corev1.Event](u)
 		if err != nil {
 			return err

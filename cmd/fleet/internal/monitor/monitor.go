@@ -46,7 +46,7 @@ func (i *Interval) Set(text string) error {
 // Run prints a snapshot as one line of JSON; with Watch one after each interval, until ctx ends. With
 // Watch a snapshot that fails is noted, and the next one is tried.
 func Run(ctx context.Context, o Options, s *client.Session) error {
-	if err := print(ctx, s); err != nil || !o.Watch {
+	if err := printSnapshot(ctx, s); err != nil || !o.Watch {
 		return err
 	}
 	for {
@@ -55,7 +55,7 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 			return ctx.Err()
 		case <-time.After(time.Duration(o.Interval)):
 		}
-		if err := print(ctx, s); err != nil {
+		if err := printSnapshot(ctx, s); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options, s *client.Session) error {
 	}
 }
 
-func print(ctx context.Context, s *client.Session) error {
+func printSnapshot(ctx context.Context, s *client.Session) error {
 	in, err := collect(ctx, s)
 	if err != nil {
 		return err
