@@ -80,69 +80,64 @@ func (l Limits) Namespaces() []string {
 	return slices.Compact(out)
 }
 
-func (l Limits) of(namespace string) *policy.Limits {
-	return policy.Of(l.Restrictions, l.Policies)[namespace]
+// A Comparison compares limits before and after a change.
+type Comparison struct {
+	before, after           Limits
+	limitsBefore, limitsNow policy.Namespaces
 }
 
-// OfGitRepo returns the effect on a GitRepo; nil if there is none. Its Bundles are judged by
-// themselves.
-func OfGitRepo(repo *fleet.GitRepo, before, after Limits) *Change {
+// New returns the comparison of two sets of limits.
+func New(before, after Limits) *Comparison {
+	return &Comparison{
+		before: before, after: after,
+		limitsBefore: policy.Of(before.Restrictions, before.Policies), limitsNow: policy.Of(after.Restrictions, after.Policies),
+	}
+}
+
+// OfGitRepo returns the effect on a GitRepo, nil if there is none, and the service account
+// that it has after the change. Its Bundles are judged by themselves.
+func (cp *Comparison) OfGitRepo(repo *fleet.GitRepo) (c *Change, account string) {
 	// The manager has written the defaults of before into the spec, so that they stay.
-	spec := repo.Spec
-	before.of(repo.Namespace).SetGitRepoDefaults(&spec)
-	old := before.of(repo.Namespace).GitRepoError(&spec)
-	account, secret := spec.ServiceAccount, spec.ClientSecretName
-	limits := after.of(repo.Namespace)
-	limits.SetGitRepoDefaults(&spec)
-	c := compareErrors(old, limits.GitRepoError(&spec))
+	old := repo.Spec
+	was, now := cp.limitsBefore[repo.Namespace], cp.limitsNow[repo.Namespace]
+	was.SetGitRepoDefaults(&old)
+	next := old
+	now.SetGitRepoDefaults(&next)
+	c = compareErrors(was.GitRepoError(&old), now.GitRepoError(&next))
 	if c == nil {
 		c = changedDefaults(
-			[3]string{"serviceAccount", account, spec.ServiceAccount}, [3]string{"clientSecretName", secret, spec.ClientSecretName})
+			[3]string{"serviceAccount", old.ServiceAccount, next.ServiceAccount}, [3]string{"clientSecretName", old.ClientSecretName, next.ClientSecretName})
 	}
-	return c.at("GitRepo", repo.Namespace, repo.Name)
+	return c.at("GitRepo", repo.Namespace, repo.Name), next.ServiceAccount
 }
 
-// OfHelmOp returns the effect on a HelmOp; nil if there is none.
-func OfHelmOp(op *fleet.HelmOp, before, after Limits) *Change {
+// OfHelmOp returns the effect on a HelmOp, nil if there is none, and the service account that
+// it has after the change.
+func (cp *Comparison) OfHelmOp(op *fleet.HelmOp) (c *Change, account string) {
 	old, next := op.Spec, op.Spec
-	was, limits := before.of(op.Namespace), after.of(op.Namespace)
+	was, now := cp.limitsBefore[op.Namespace], cp.limitsNow[op.Namespace]
 	was.SetHelmOpDefaults(&old)
-	limits.SetHelmOpDefaults(&next)
-	c := compareErrors(was.HelmOpError(&old), limits.HelmOpError(&next))
+	now.SetHelmOpDefaults(&next)
+	c = compareErrors(was.HelmOpError(&old), now.HelmOpError(&next))
 	if c == nil {
 		c = changedDefaults(
 			[3]string{"serviceAccount", old.ServiceAccount, next.ServiceAccount}, [3]string{"helmSecretName", old.HelmSecretName, next.HelmSecretName})
 	}
-	return c.at("HelmOp", op.Namespace, op.Name)
-}
-
-// AccountOfGitRepo returns the service account that a GitRepo has after a change of the
-// limits.
-func AccountOfGitRepo(repo *fleet.GitRepo, after Limits) string {
-	spec := repo.Spec
-	after.of(repo.Namespace).SetGitRepoDefaults(&spec)
-	return spec.ServiceAccount
-}
-
-// AccountOfHelmOp returns the service account that a HelmOp has after a change of the limits.
-func AccountOfHelmOp(op *fleet.HelmOp, after Limits) string {
-	spec := op.Spec
-	after.of(op.Namespace).SetHelmOpDefaults(&spec)
-	return spec.ServiceAccount
+	return c.at("HelmOp", op.Namespace, op.Name), next.ServiceAccount
 }
 
 // OfBundle returns the effects on a Bundle: one for each effect and message, with its
 // clusters. A Bundle without a service account gets account, that of its GitRepo or HelmOp
 // after the change. The limits of in do not count. The error is about a Bundle that cannot be
 // computed for another reason than its limits.
-func OfBundle(in preview.Input, account string, before, after Limits) ([]Change, error) {
-	in.Restrictions, in.Policies = before.Restrictions, before.Policies
+func (cp *Comparison) OfBundle(in preview.Input, account string) ([]Change, error) {
+	in.Restrictions, in.Policies = cp.before.Restrictions, cp.before.Policies
 	old, oldErr := preview.Compute(in)
 	if account != "" && in.Bundle.Spec.ServiceAccount == "" {
 		in.Bundle = in.Bundle.DeepCopy()
 		in.Bundle.Spec.ServiceAccount = account
 	}
-	in.Restrictions, in.Policies = after.Restrictions, after.Policies
+	in.Restrictions, in.Policies = cp.after.Restrictions, cp.after.Policies
 	next, err := preview.Compute(in)
 	for _, err := range []error{oldErr, err} {
 		if err != nil && !isViolation(err) {

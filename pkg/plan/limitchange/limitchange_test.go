@@ -48,7 +48,8 @@ func TestOfGitRepo(t *testing.T) {
 			if c.want != nil {
 				c.want.Kind, c.want.Namespace, c.want.Name = "GitRepo", "ws", "shops"
 			}
-			if diff := cmp.Diff(c.want, OfGitRepo(repo(c.account), c.before, c.after)); diff != "" {
+			got, _ := New(c.before, c.after).OfGitRepo(repo(c.account))
+			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -58,12 +59,14 @@ func TestOfGitRepo(t *testing.T) {
 func TestOfHelmOp(t *testing.T) {
 	op := &fleet.HelmOp{ObjectMeta: meta("op")}
 	want := &Change{Effect: Refused, Kind: "HelmOp", Namespace: "ws", Name: "op", Message: "serviceAccount is required by Policy but is not set", Source: `requireServiceAccount of Policy "accounts"`}
-	if diff := cmp.Diff(want, OfHelmOp(op, Limits{}, requires())); diff != "" {
+	got, _ := New(Limits{}, requires()).OfHelmOp(op)
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	secret := Limits{Policies: []*fleet.Policy{{ObjectMeta: meta("secret"), HelmOp: &fleet.HelmOpPolicySpec{DefaultHelmSecretName: "charts"}}}}
 	want = &Change{Effect: Changed, Kind: "HelmOp", Namespace: "ws", Name: "op", Message: "gets helmSecretName charts"}
-	if diff := cmp.Diff(want, OfHelmOp(op, Limits{}, secret)); diff != "" {
+	got, _ = New(Limits{}, secret).OfHelmOp(op)
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -108,7 +111,7 @@ func TestOfBundle(t *testing.T) {
 			for i := range c.want {
 				c.want[i].Kind, c.want[i].Namespace, c.want[i].Name = "Bundle", "ws", "web"
 			}
-			got, err := OfBundle(c.in, c.account, c.before, c.after)
+			got, err := New(c.before, c.after).OfBundle(c.in, c.account)
 			if err != nil {
 				t.Fatal(err)
 			}

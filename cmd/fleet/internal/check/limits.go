@@ -141,21 +141,24 @@ func list[T any](ctx context.Context, s *client.Session, plural string, into *[]
 
 // compare adds to doc what limits would change.
 func (v *limitsView) compare(ctx context.Context, limits limitchange.Limits, doc *LimitsReport) error {
-	after := v.limits.With(limits)
+	comparison := limitchange.New(v.limits, v.limits.With(limits))
 	accounts := map[string]string{} // by kind, namespace and name
-	concerned := func(namespace string) bool { return slices.Contains(limits.Namespaces(), namespace) }
+	limited := limits.Namespaces()
+	concerned := func(namespace string) bool { return slices.Contains(limited, namespace) }
 	for _, r := range v.repos {
 		if concerned(r.Namespace) {
 			doc.Checked.GitRepos++
-			doc.add(limitchange.OfGitRepo(r, v.limits, after))
-			accounts[fleet.LabelRepoName+r.Namespace+"/"+r.Name] = limitchange.AccountOfGitRepo(r, after)
+			change, account := comparison.OfGitRepo(r)
+			doc.add(change)
+			accounts[fleet.LabelRepoName+r.Namespace+"/"+r.Name] = account
 		}
 	}
 	for _, op := range v.ops {
 		if concerned(op.Namespace) {
 			doc.Checked.HelmOps++
-			doc.add(limitchange.OfHelmOp(op, v.limits, after))
-			accounts[fleet.LabelHelmOpName+op.Namespace+"/"+op.Name] = limitchange.AccountOfHelmOp(op, after)
+			change, account := comparison.OfHelmOp(op)
+			doc.add(change)
+			accounts[fleet.LabelHelmOpName+op.Namespace+"/"+op.Name] = account
 		}
 	}
 	for _, b := range v.bundles {
@@ -167,7 +170,7 @@ func (v *limitsView) compare(ctx context.Context, limits limitchange.Limits, doc
 		for _, label := range []string{fleet.LabelRepoName, fleet.LabelHelmOpName} {
 			account = cmp.Or(account, accounts[label+b.Namespace+"/"+b.Labels[label]])
 		}
-		if err := v.compareBundle(ctx, in, account, after, doc); err != nil {
+		if err := v.compareBundle(ctx, in, account, comparison, doc); err != nil {
 			return err
 		}
 	}
@@ -175,7 +178,7 @@ func (v *limitsView) compare(ctx context.Context, limits limitchange.Limits, doc
 }
 
 // compareBundle adds to doc what limits would change for a Bundle.
-func (v *limitsView) compareBundle(ctx context.Context, in preview.Input, account string, after limitchange.Limits, doc *LimitsReport) error {
+func (v *limitsView) compareBundle(ctx context.Context, in preview.Input, account string, comparison *limitchange.Comparison, doc *LimitsReport) error {
 	doc.Checked.Bundles++
 	b := in.Bundle
 	if b.Spec.ValuesHash != "" {
@@ -184,7 +187,7 @@ func (v *limitsView) compareBundle(ctx context.Context, in preview.Input, accoun
 			return err
 		}
 	}
-	changes, err := limitchange.OfBundle(in, account, v.limits, after)
+	changes, err := comparison.OfBundle(in, account)
 	if err != nil {
 		doc.Unknown = append(doc.Unknown, fmt.Sprintf("bundle/%s in %s: %v", b.Name, b.Namespace, err))
 	}
