@@ -151,7 +151,7 @@ func (ss *Sessions) isFinished(session *Session, bd *fleet.BundleDeployment) boo
 	if bd.Spec.DeploymentID == "" || isPaused(&bd.Spec, windowsOf(bd)) || ss.link.suspended.Load() {
 		return true
 	}
-	if why, _, freeze := windowsOf(bd).closed(ss.now()); why != "" && (freeze || bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID) {
+	if state := windowsOf(bd).at(ss.now()); state.closed != "" && (state.freeze || bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID) {
 		return true
 	}
 	return ss.status.AtRest(session, bd.Name)

@@ -67,7 +67,7 @@ func (sr *stepReporter) stepTaken(s *snapshot, a release.Action, stepTaken time.
 	if err != nil {
 		act.Result, act.Reason, act.Message = resultOf(err), reconcile.ReasonOf(err), err.Error()
 	}
-	if s.override != "" && release.HoldOutside(a, release.Wanted{Closed: s.override}, true).Verb == release.Hold {
+	if s.override != "" && release.NeedsWindow(a, true) {
 		act.Override = s.override
 	}
 	sr.report(s, act)

@@ -28,29 +28,31 @@ func isPaused(spec *fleet.BundleDeploymentSpec, w changeWindows) bool {
 	return spec.Paused || spec.WaitingForValues || spec.OffSchedule && w.windows == ""
 }
 
-// closed says why a deployment must not be changed at a time, and whether it is not to be
-// corrected either. It returns the override, in words, if only that opens the deployment.
-func (cw changeWindows) closed(now time.Time) (why, override string, freeze bool) {
-	windows := schedule.Decode(cw.windows)
-	if windows.Open(now) {
-		return "", "", false
-	}
-	if o, err := schedule.ParseOverride(cw.openUntil); err == nil && o.Active(now) {
-		return "", o.String(), false
-	}
-	return windows.Closed(now), "", windows.Freeze()
+// windowState is whether a deployment may be changed at a time.
+type windowState struct {
+	closed   string        // why it must not be changed; empty: it may
+	override string        // in words, if only that opens the deployment
+	freeze   bool          // while closed, it is not to be corrected either
+	opensIn  time.Duration // while closed: when to look again
 }
 
-// opensIn returns when to look at closed windows again.
-func (cw changeWindows) opensIn(now time.Time) time.Duration {
+// at returns the state at a time.
+func (cw changeWindows) at(now time.Time) windowState {
+	windows := schedule.Decode(cw.windows)
+	if windows.Open(now) {
+		return windowState{}
+	}
+	override, err := schedule.ParseOverride(cw.openUntil) // one that cannot be read opens nothing
+	if err == nil && override.Active(now) {
+		return windowState{override: override.String()}
+	}
 	after := windowCheck
-	override, _ := schedule.ParseOverride(cw.openUntil) // one that cannot be read opens nothing
-	for _, at := range []time.Time{schedule.Decode(cw.windows).NextOpen(now), override.NextChange(now)} {
+	for _, at := range []time.Time{windows.NextOpen(now), override.NextChange(now)} {
 		if !at.IsZero() {
 			after = min(after, at.Sub(now))
 		}
 	}
-	return after
+	return windowState{closed: windows.Closed(now), freeze: windows.Freeze(), opensIn: after}
 }
 
 // closeOutside completes the input of release.Decide outside of the change windows.
@@ -58,13 +60,9 @@ func (s *snapshot) closeOutside(w *release.Wanted) {
 	if s.windows.windows == "" {
 		return
 	}
-	freeze := false
-	w.Closed, s.override, freeze = s.windows.closed(w.Now)
-	if w.Closed == "" {
-		return
-	}
-	w.OpensIn = s.windows.opensIn(w.Now)
-	if freeze && !w.Paused {
+	state := s.windows.at(w.Now)
+	w.Closed, w.OpensIn, s.override = state.closed, state.opensIn, state.override
+	if state.freeze && !w.Paused {
 		w.Paused, s.prefetch = true, w.Applied != w.DeploymentID
 		s.requeueAfter(w.OpensIn)
 	}

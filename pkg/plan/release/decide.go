@@ -84,13 +84,16 @@ func Decide(o Observed, w Wanted) Action {
 // fresh reports that a deploys something that did not run before. What only repairs a release
 // that ran before, or its records, is always allowed.
 func HoldOutside(a Action, w Wanted, fresh bool) Action {
-	switch {
-	case w.Closed == "":
+	if w.Closed == "" || !NeedsWindow(a, fresh) {
 		return a
-	case a.Verb == Uninstall, fresh && (a.Verb == Install || a.Verb == Upgrade):
-		return Action{Verb: Hold, Reason: ReasonOutsideWindow, Message: w.Closed, After: w.OpensIn}
 	}
-	return a
+	return Action{Verb: Hold, Reason: ReasonOutsideWindow, Message: w.Closed, After: w.OpensIn}
+}
+
+// NeedsWindow reports whether an action is not allowed outside of the change windows; fresh is
+// as for HoldOutside.
+func NeedsWindow(a Action, fresh bool) bool {
+	return a.Verb == Uninstall || fresh && (a.Verb == Install || a.Verb == Upgrade)
 }
 
 func decide(o Observed, w Wanted) Action {
