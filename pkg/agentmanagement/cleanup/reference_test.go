@@ -26,7 +26,7 @@ func made(namespace, name, request string, labels map[string]string) metav1.Obje
 }
 
 // Accounts and rights that the reference made for a registration go with it, and Secrets
-// with credentials when nobody can fetch them any more. What belongs to a registration, to a
+// with credentials when no agent can fetch them any more. What belongs to a registration, to a
 // user or to another manager stays.
 func TestSweepOfTheReference(t *testing.T) {
 	in := managertest.System.RegistrationNamespace()

@@ -8,8 +8,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// The Bundle of a HelmOp has an owner, so that whoever makes Bundles of directories
-// leaves it alone.
+// The Bundle of a HelmOp has an owner: a GitRepo or fleet apply does not replace it.
 func TestOwnerOf(t *testing.T) {
 	for want, labels := range map[string]map[string]string{
 		`GitRepo "r"`: {fleet.LabelRepoName: "r", fleet.LabelHelmOpName: "h"},

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -128,12 +129,7 @@ func (in *Input) covers(resource, namespace string) bool {
 	if !ok || r.All {
 		return ok
 	}
-	for _, ns := range r.Namespaces {
-		if ns == namespace {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.Namespaces, namespace)
 }
 
 // Grace is how long a change may be under way before it is a fault.

@@ -13,9 +13,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 )
 
-// removed stands where a value was left out.
-const removed = redact.LeftOut
-
 // secretWords are in the name of an environment variable whose value may be a credential.
 var secretWords = regexp.MustCompile(`(?i)passw|passphrase|token|secret|credential|key|auth`)
 
@@ -32,7 +29,7 @@ func redactObject(o *unstructured.Unstructured, content bool) {
 	}
 	if o.GetKind() == "ClusterRegistration" {
 		if _, ok, _ := unstructured.NestedString(o.Object, "spec", "clientRandom"); ok {
-			_ = unstructured.SetNestedField(o.Object, removed, "spec", "clientRandom")
+			_ = unstructured.SetNestedField(o.Object, redact.LeftOut, "spec", "clientRandom")
 		}
 	}
 	redactValue(o.Object, "")
@@ -57,7 +54,7 @@ func redactFiles(o *unstructured.Unstructured) {
 	}
 }
 
-func sizeText(text string) string { return fmt.Sprintf("%s: %d bytes", removed, len(text)) }
+func sizeText(text string) string { return fmt.Sprintf("%s: %d bytes", redact.LeftOut, len(text)) }
 
 // redactValue removes credentials from a value under a key, and returns it.
 func redactValue(v any, key string) any {
@@ -82,9 +79,9 @@ func redactMap(m map[string]any, key string) {
 		case k == "templateValues", key == "helm" && k == "values":
 			m[k] = blank(v)
 		case secret && slices.Contains([]string{"data", "stringData", "patch", "changes"}, k):
-			m[k] = removed
+			m[k] = redact.LeftOut
 		case k == "value" && secretWords.MatchString(name):
-			m[k] = removed
+			m[k] = redact.LeftOut
 		default:
 			m[k] = redactValue(v, k)
 		}
@@ -102,7 +99,7 @@ func blank(v any) any {
 	case nil:
 		return nil
 	}
-	return removed
+	return redact.LeftOut
 }
 
 // secretMetadata is what the archive has of a Secret: names, labels, type, and the size of each key. The
